@@ -50,5 +50,5 @@ def spoiled(kind: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", ["field", "missing frame", "order", "body", "offset", "confirm", "error"])
-def test_the_comparison_notices(kind: str) -> None:
+def test_a_changed_truth_is_noticed(kind: str) -> None:
     assert truth_rabbitmq.check(RABBITMQ / "c43_basic.pcap", spoiled(kind))

@@ -6,7 +6,7 @@ from wiredecode.protocols.cursus.layers import Argument, Command, CursusFrame, M
 
 
 def command(name: str, message: str | None = None, envelope: str | None = "", **parameters: object) -> CursusFrame:
-    """A ``key=value`` command as today's clients send it. ``envelope``: None sends it raw."""
+    """A ``key=value`` command as current clients send it. ``envelope=None`` sends it raw."""
     pieces = [Argument(gap=" ", key=key, equals="=", **_text(key, str(given))) for key, given in parameters.items()]
     fields = {"command_name": name, "arguments": pieces}
     if envelope is not None:
@@ -17,7 +17,7 @@ def command(name: str, message: str | None = None, envelope: str | None = "", **
 
 
 def positional(name: str, *words: object) -> CursusFrame:
-    """A command of the older document."""
+    """A command with positional words, as in the older document."""
     return PositionalCommand(command_name=name, words=[Word(gap=" ", value=str(word)) for word in words])
 
 

@@ -1,4 +1,4 @@
-"""Holds a capture of real programs against their accounts: what they sent, and what upstream's own decoder counted.
+"""Compare a capture of real programs with their accounts: payloads they sent, counts of upstream's own decoder.
 
 Such truths name no frames: they have the size and SHA-256 of each payload (``written``, ``sent``, ``conditional`` ...),
 and of Pravega the messages by type and client port.
@@ -22,7 +22,7 @@ SENT = ("written", "sent", "conditional", "unconditional")
 
 
 def is_account(truth: Mapping[str, Any]) -> bool:
-    """Whether a truth is of this kind."""
+    """Whether a truth is the account of a program."""
     return "scenario" in truth or "upstream_decoder" in truth
 
 
@@ -54,13 +54,13 @@ def counts(run: Run, port: int, messages: Mapping[str, int]) -> list[str]:
 
 
 def payloads(path: Path, truth: Mapping[str, Any]) -> Iterator[str]:
-    """Each payload that was acknowledged is the body of a message."""
+    """Yield the acknowledged payloads that are the body of no message."""
     import wiredecode
 
     table = wiredecode.read(str(path), level="messages").table()
     bodies = Counter(hashlib.sha256(body).hexdigest() for body in table["body"].to_pylist() if body is not None)
     for kind in SENT:
-        for told in truth.get(kind, ()):
-            refused = not told.get("acked", told.get("accepted", True)) or told.get("error")
-            if "sha256" in told and not refused and not bodies[told["sha256"]]:
-                yield f"{kind}: a payload of {told['size']} bytes ({told.get('text', '')[:30]!r}) is in no message"
+        for claim in truth.get(kind, ()):
+            refused = not claim.get("acked", claim.get("accepted", True)) or claim.get("error")
+            if "sha256" in claim and not refused and not bodies[claim["sha256"]]:
+                yield f"{kind}: a payload of {claim['size']} bytes ({claim.get('text', '')[:30]!r}) is in no message"

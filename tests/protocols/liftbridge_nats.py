@@ -1,4 +1,4 @@
-"""Liftbridge's messages on NATS connections of our own making."""
+"""Crafted NATS connections that carry Liftbridge messages."""
 
 from __future__ import annotations
 

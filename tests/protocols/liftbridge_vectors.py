@@ -1,4 +1,4 @@
-"""Test vectors of Liftbridge: payloads (L40, L41: whole NATS messages), and what they say.
+"""Test vectors of Liftbridge: payloads (L40, L41: whole NATS messages) and their values.
 
 Sources: upstream's unit tests and encoder, captures of real servers, messages built with the official schemas. Header
 fields with their usual values (magic, version 0, header length 8, flags 0, the type) are left out of ``values``.

@@ -36,11 +36,11 @@ class Row(NamedTuple):
 
 
 Expect = Callable[[Frame], Iterable[Row]]
-"""What the record of a frame says of its messages."""
+"""Returns the message rows that the record of a frame implies."""
 
 
 def rows(source: Iterable[PacketBatch], known: Protocol) -> list[Row]:
-    """The messages of a capture, frame by frame as they are handed out."""
+    """The message rows of a capture, as conversations yield them."""
     out = Messages()
     dissector = Dissector(Demand(messages=out, link_responses=False, protocols=(known,), decode_as=by_ports(known)))
     for _ in dissector.frames(source):
@@ -51,7 +51,7 @@ def rows(source: Iterable[PacketBatch], known: Protocol) -> list[Row]:
 
 
 def by_ports(protocol: Protocol) -> dict[int, DecodeAs]:
-    """Whatever uses the protocol's ports is taken for it, be it ever so damaged."""
+    """Force the protocol on its ports, so that damaged connections are decoded, too."""
     return dict.fromkeys(protocol.ports, DecodeAs(protocol, None))
 
 
@@ -65,7 +65,7 @@ def of_part(part: object) -> Iterator[Row]:
 
 
 def expected(source: Iterable[PacketBatch], known: Protocol, expect: Expect) -> list[Row]:
-    """The same from the records."""
+    """The message rows of a capture, derived from the records of its frames."""
     run = dissect(source, link_responses=False, known=(known,), decode_as=by_ports(known))
     return [row for frame in run.frames for row in expect(frame)]
 
@@ -79,7 +79,7 @@ def nanoseconds(shown: str | int) -> int | None:
 
 
 def mutated(run: Run, seed: int, times: int, port: int) -> list[bytes]:
-    """The packets of a conversation of whole frames, some bytes behind their lengths changed."""
+    """Packets of a conversation of whole frames, with some bytes after the length fields changed."""
     chance = random.Random(seed)
     parts: list[Part] = dialogue(run)
     for _ in range(times):
@@ -92,7 +92,7 @@ def mutated(run: Run, seed: int, times: int, port: int) -> list[bytes]:
 
 
 def agree(packets: list[bytes], known: Callable[[], Protocol], expect: Expect, snaplen: int | None = None) -> int:
-    """Whether rows are what records say; returns their number."""
+    """Assert that message rows equal those of records; return their number."""
     found = rows(batches(packets, snaplen=snaplen), known())
     assert found == expected(batches(packets, snaplen=snaplen), known(), expect)
     return len(found)

@@ -1,4 +1,4 @@
-"""The test vectors of NATS: bytes as they were seen on the wire or written by upstream tests, and what they say."""
+"""Test vectors of NATS: bytes from the wire or from upstream tests, and their values."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The project's table of RabbitMQ Stream frames: hex, sender, and what each one means.
+"""Test vectors of RabbitMQ Stream: hex, sender and values.
 
 Frames V01 to V72: most were encoded and parsed by the broker's own ``rabbit_stream_core``, the others are
 captured ones. The meanings come from the protocol reference and from who made the frames, never from this
-package. Messages M01 to M20 (AMQP 1.0 inside entries) stand in :mod:`tests.test_amqp`.
+package. Messages M01 to M20 (AMQP 1.0 inside entries) are in :mod:`tests.test_amqp`.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ def vector(
 
 
 def properties(**pairs: str) -> list[dict[str, str]]:
-    """A property list; underscores stand for hyphens where the name has any."""
+    """A property list; underscores in the arguments become hyphens."""
     return [{"key": key, "value": value} for key, value in pairs.items()]
 
 
 def chunk(chunk_id: int, crc: int, data_length: int, entries: list[Any] | None, **other: Any) -> dict[str, Any]:
-    """A chunk of epoch 1 at the time of all vectors; one record per entry unless told otherwise."""
+    """A chunk of epoch 1 at the time of all vectors; one record per entry by default."""
     count = 1 if entries is None else len(entries)
     header = {
         "magic_version": 0x50,

@@ -1,4 +1,4 @@
-"""Test vectors of TANK: whole messages in hex, and what their records must say (dotted paths).
+"""Test vectors of TANK: whole messages in hex, and the values of their records (dotted paths).
 
 Real traffic of release 4.0, but for V38 to V40, which were made by hand. ``after`` is the request decoded before
 the response.
@@ -46,7 +46,7 @@ VECTORS = [
     ),
     Vector(
         "V03",
-        "status of a broker that stands alone",
+        "status of a standalone broker",
         "server",
         "StatusResponse",
         "0a1e00000001000000000000000000000000000000000000000000fa97006b90010000",
@@ -524,7 +524,7 @@ VECTORS = [
     ),
     Vector(
         "V31b",
-        "nothing new, answered at once",
+        "nothing new, answered immediately",
         "server",
         "ConsumeResponse",
         "022500000021000000050000000103666f6f0100000001000000000000003c0000000000000000000000",

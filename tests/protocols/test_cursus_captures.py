@@ -1,4 +1,4 @@
-"""Whole captures of Cursus: against their truth, cut and moved in every way, and damaged."""
+"""Whole captures of Cursus: compared with their truth, in other segments, on other ports, and damaged."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ def crafted(run: Run, cut: Cutting, port: int = 9000) -> Run:
 
 
 def said(run: Run) -> list[dict[str, Any]]:
-    """What the frames say, without what depends on when they were captured."""
-    told = []
+    """The records of frames without their connection."""
+    records = []
     for frame in run.frames:
         what = meaning(frame)
         del what["connection"]
-        told.append(what)
-    return told
+        records.append(what)
+    return records
 
 
 @each_file
@@ -68,7 +68,7 @@ def test_a_capture_agrees_with_its_truth(path: Path) -> None:
     assert check(path, truth_of(path)) == []
 
 
-def test_a_lie_is_noticed() -> None:
+def test_a_wrong_truth_fails_the_comparison() -> None:
     path = FOLDER / "stream.pcap"
     for change in ("field", "frame", "pair"):
         truth = copy.deepcopy(truth_of(path))
@@ -92,7 +92,7 @@ def pairs(run: Run) -> set[tuple[Any, ...]]:
     return {(place[frame.request], place[frame.number]) for frame in run.frames if frame.request is not None}
 
 
-def test_a_reordered_capture_pairs_as_its_source() -> None:
+def test_reordered_packets_keep_the_pairs() -> None:
     assert pairs(run_of(FOLDER / "group.ooo-dup.pcap")) == pairs(run_of(FOLDER / "group.pcap"))
 
 
@@ -109,19 +109,19 @@ def test_a_damaged_capture_invents_nothing(name: str) -> None:
             assert any(data.startswith(frame.data) for source, data in base if source == frame.source)
 
 
-def test_pairs_survive_lost_bytes() -> None:
-    """A gap inside a frame of known length hides no frame, so the order still tells what answers what."""
+def test_pairing_continues_after_lost_bytes() -> None:
+    """A gap inside a frame of known length hides no frame, so the order of replies is still known."""
     assert pairs(run_of(FOLDER / "produce.drop1pct.pcap")) == pairs(run_of(FOLDER / "produce.pcap"))
 
 
-def test_streams_start_late_with_a_guess_that_is_marked() -> None:
+def test_a_late_start_still_has_senders_and_pairs() -> None:
     run = run_of(FOLDER / "produce.midconn.pcap")
     assert all(frame.sender for frame in run.frames)
     assert sum(frame.request is not None for frame in run.frames) > 20
 
 
 @each_whole_file
-def test_no_other_protocol_claims_it(path: Path) -> None:
+def test_no_other_protocol_claims_cursus(path: Path) -> None:
     run = dissect(open_capture([path]), known=(RabbitMQStream(),))
     assert run.frames == []
 
@@ -130,12 +130,12 @@ class Greedy(Cursus):
     ports = tuple(range(1, 65536))
 
 
-def test_it_claims_no_other_protocol() -> None:
+def test_cursus_claims_no_other_protocol() -> None:
     for path in sorted((CAPTURES / "rabbitmq-stream").glob("c*basic*.pcap")):
         assert dissect(open_capture([path]), known=(Greedy(),)).frames == []
 
 
-def test_ranges_are_named_as_the_keys_of_the_record() -> None:
+def test_names_of_ranges_are_record_keys() -> None:
     found = 0
     for frame in run_of(FOLDER / "produce.pcap").frames:
         shown = record(frame, ranges=True)

@@ -30,7 +30,7 @@ PUBLISHING = ("PUBLISH", "TXN_PUBLISH", "APPEND_STREAM", "PUBLISH_IDEMPOTENT")
 
 
 def said(frame: Frame) -> Iterator[Row]:
-    """The messages of a frame by its record; of texts those that commands name."""
+    """The messages of a frame from its record; of text frames, those that commands contain."""
     layers = frame.layers or {}
     record = layers.get("cursus_batch") or layers.get("cursus", {})
     compression = layers.get("cursus_compressed", {}).get("compression")
@@ -68,13 +68,13 @@ def packets(*turns: tuple[int, bytes], size: int = 1460) -> list[bytes]:
 
 
 def talk(*turns: tuple[int, bytes]) -> list[Row]:
-    """The rows of a conversation; they must be what the records say."""
+    """The message rows of a conversation, after asserting that they equal the records."""
     agree(packets(*turns), Cursus, said)
     return rows(batches(packets(*turns)), Cursus())
 
 
 def texts(*turns: tuple[int, bytes]) -> list[Row]:
-    """The rows of a conversation in text, of which records say nothing but the text."""
+    """The message rows of a conversation in text, whose records hold only the text."""
     return rows(batches(packets(*turns)), Cursus())
 
 
@@ -93,23 +93,23 @@ def column(found: list[Row], name: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.stem)
-def test_the_rows_of_a_capture_are_what_its_records_say(path: Path) -> None:
+def test_rows_of_a_capture_equal_its_records(path: Path) -> None:
     assert rows(open_capture([path]), Cursus()) == expected(open_capture([path]), Cursus(), said)
 
 
 @pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.stem)
-def test_there_are_as_many_as_client_and_broker_say(path: Path) -> None:
+def test_as_many_rows_as_client_and_broker_counted(path: Path) -> None:
     truth = json.loads(path.with_suffix(".truth.json").read_text())
-    told = [frame.get("decode", {}) for stream in truth["streams"] for frame in stream["frames"]]
-    if "frames_by_status" in truth:  # derived: only which frames are whole is told
+    decoded = [frame.get("decode", {}) for stream in truth["streams"] for frame in stream["frames"]]
+    if "frames_by_status" in truth:  # the truth of a derived capture names whole frames only
         return
-    published = sum(each.get("command") in PUBLISHING for each in told)
-    wanted = published + sum(each["count"] for each in told if each.get("kind") == "batch")
+    published = sum(each.get("command") in PUBLISHING for each in decoded)
+    wanted = published + sum(each["count"] for each in decoded if each.get("kind") == "batch")
     assert len(rows(open_capture([path]), Cursus())) == wanted
 
 
 @pytest.mark.parametrize("name", ["comp-gzip", "consume", "txn"])
-def test_damaged_frames_give_the_messages_that_are_whole(name: str) -> None:
+def test_damaged_frames_give_their_whole_messages(name: str) -> None:
     run = dissect(open_capture([FOLDER / f"{name}.pcap"]), known=(Cursus(),))
     assert sum(agree(mutated(run, seed, 10, PORT), Cursus, said) for seed in range(6)) > 0
     assert agree(mutated(run, 1, 0, PORT), Cursus, said, snaplen=300) > 0
@@ -130,14 +130,14 @@ def test_every_layout_of_a_batch(dialect: str) -> None:
     assert column(found, "offset") == [None] * 3
 
 
-def test_what_a_broker_sends_has_offsets() -> None:
+def test_batches_from_a_broker_have_offsets() -> None:
     found = talk((C, cmd("CONSUME topic=orders partition=10 offset=0")), (S, batch("cur", b"a", offset=0, key="k")))
     found += talk((C, cmd("LIST")), (S, batch("cur", b"b", offset=END)))
     assert [(row.operation, row.offset, row.key) for row in found] == [("deliver", 0, b"k"), ("deliver", END, b"")]
 
 
 @pytest.mark.parametrize(("offset", "operation"), [(0, "publish"), (5, "deliver")])
-def test_offsets_tell_the_direction_where_nothing_else_does(offset: int, operation: str) -> None:
+def test_offsets_alone_determine_the_direction(offset: int, operation: str) -> None:
     data = batch("cur", b"a", b"b", offset=offset)
     late = craft([Part(1, 0, data * 3)], every(1460), server_port=PORT, handshake=False)
     assert column(rows(batches(late), Cursus()), "operation") == [operation] * 6
@@ -153,8 +153,8 @@ def test_compressed_batches(codec: str, compress: Any) -> None:
     assert [(row.compression, row.body) for row in found] == [(codec, b"a" * 90), (codec, b"b")]
 
 
-def test_compressed_batches_that_are_cut_or_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The real limit: test_cursus_surprises, a bomb."""
+def test_truncated_and_too_large_compressed_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The real limit is tested by test_decompression_bomb_is_stopped."""
     monkeypatch.setattr(inflate, "__defaults__", (100_000,))
     inner = batch("cur", bytes(99_000))[4:]
     assert column(talk((C, cmd("LIST")), (C, framed(gzip.compress(inner, 1)))), "body") == [bytes(99_000)]
@@ -173,7 +173,7 @@ def test_a_batch_forwarded_between_brokers() -> None:
     assert talk((C, cmd("INTERNAL_BATCH internal_token=s3 payload=???"))) == []
 
 
-def test_a_publish_forwarded_between_brokers_is_no_second_publish() -> None:
+def test_a_forwarded_publish_is_not_counted_twice() -> None:
     (client,) = talk((C, cmd("PUBLISH topic=a acks=1 producerId=p message=hello")))
     (between,) = talk((C, cmd("PUBLISH internal_token=s3 topic=a acks=1 producerId=p message=hello")))
     assert (client.operation, between.operation) == ("publish", "forward")
@@ -185,13 +185,13 @@ def test_a_message_that_holds_a_token_is_hidden() -> None:
     assert column(found, "body") == [b"<redacted 23 bytes>", b"plain"]
 
 
-def test_names_and_keys_that_are_no_text() -> None:
+def test_names_and_keys_that_are_not_utf8() -> None:
     data = batch("cur", b"a", key="kkk").replace(b"kkk", b"k\xff\xfe").replace(b"orders", b"order\xff")
     found = rows(batches(packets((C, data))), Cursus())
     assert [(row.topic, row.key) for row in found] == [("order\\xff", b"k\xff\xfe")]
 
 
-def test_a_batch_with_a_length_too_many() -> None:
+def test_a_batch_whose_length_field_is_too_large() -> None:
     data = batch("cur", b"first", b"second!")
     broken = data.replace(b"\0\0\0\7second!", b"\0\0\1\7second!")
     assert column(talk((C, cmd("LIST")), (C, broken)), "body") == [b"first"]
@@ -235,16 +235,16 @@ def test_publishing_commands() -> None:
 
 
 @pytest.mark.parametrize("number", ["-1", "abc", "18446744073709551616"])
-def test_partitions_and_numbers_that_are_none(number: str) -> None:
+def test_partitions_and_numbers_that_are_not_numeric(number: str) -> None:
     row = texts((C, cmd(f"TXN_PUBLISH topic=out partition={number} seqNum={number} message=a")))[0]
     assert (row.partition, row.sequence) == (None, None)
 
 
-def test_bytes_that_are_no_text_stay_what_they_are() -> None:
+def test_bytes_that_are_not_utf8_stay_bytes() -> None:
     assert texts((C, framed(b"\0\0PUBLISH topic=t message=a\xff\0b")))[0].body == b"a\xff\0b"
 
 
-def test_a_token_behind_message_is_hidden() -> None:
+def test_a_token_after_message_is_hidden() -> None:
     assert texts((C, cmd("PUBLISH topic=t message=x auth_token=s3 y")))[0].body == b"x auth_token=<redacted 2 bytes> y"
 
 
@@ -271,6 +271,6 @@ def test_publishing_and_consuming_in_2025() -> None:
     ]
 
 
-def test_texts_that_are_no_messages() -> None:
+def test_texts_without_messages() -> None:
     assert texts((C, cmd("LIST x=1")), (C, cmd("CREATE topic=t")), (C, framed(b"\0\5adminDELATE topic=t"))) == []
     assert texts((C, cmd("LIST")), (S, framed("a, b")), (C, cmd("HELP")), (S, framed("OK messages=3"))) == []

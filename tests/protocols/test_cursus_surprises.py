@@ -1,4 +1,4 @@
-"""What real Cursus traffic does that its documents do not say, one test each."""
+"""Undocumented behaviour of real Cursus traffic, one test each."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_message_starts_inside_another_value() -> None:
     assert "acks" not in shown
 
 
-def test_only_the_tail_is_trimmed_and_holds_blanks() -> None:
+def test_only_the_last_value_may_hold_blanks() -> None:
     assert client("  PUBLISH   topic=t  message=  a  b \n")["message"] == "a  b"
 
 
@@ -104,7 +104,7 @@ def test_names_that_begin_alike() -> None:
     assert read(cmd("LISTEN x"), "client").type == "Envelope"
 
 
-def test_exact_commands_take_nothing() -> None:
+def test_exact_commands_take_no_arguments() -> None:
     assert codes(read(cmd("LIST topic=x"), "client")) == ["arguments"]
 
 
@@ -118,23 +118,23 @@ def test_unknown_parameters_are_kept() -> None:
     assert client("DELETE topic=a Odd=1")["other_fields"] == {"Odd": "1"}
 
 
-def test_numbers_that_are_none_stay_text() -> None:
+def test_invalid_numbers_stay_text() -> None:
     assert client("CREATE topic=a partitions=many")["partitions"] == "many"
 
 
-def test_positional_words_too_many_and_too_few() -> None:
+def test_too_many_and_too_few_positional_words() -> None:
     assert client("CREATE t 3 4 5")["ignored_words"] == ["4", "5"]
     assert client("COMMIT t g")["group"] == "g"
 
 
-def test_the_broker_of_2025_had_other_places() -> None:
+def test_positions_of_words_in_the_2025_broker() -> None:
     assert client(b"\0\5adminJOIN_GROUP workers c1")["group"] == "workers"
     assert client("JOIN_GROUP orders workers c1")["group"] == "workers"
     shown = client(b"\0\5adminPUBLISH orders hello positional world")
     assert (shown["topic"], shown["message"]) == ("orders", "hello positional world")
 
 
-def test_a_payload_tail_is_json() -> None:
+def test_json_after_the_payload_key() -> None:
     shown = client('REPLICATE_MESSAGE internal_token=s3 payload={"topic":"t","messages":[{"Payload":"a b token=q"}]}')
     assert shown["internal_token"] == "<redacted 2 bytes>"
     assert shown["payload"]["messages"][0]["Payload"] == "a b token=<redacted 1 bytes>"
@@ -160,7 +160,7 @@ def test_an_empty_frame_from_a_client() -> None:
     assert codes(read(framed(b""), "client")) == ["empty-frame"]
 
 
-def test_more_words_than_are_read() -> None:
+def test_more_words_than_the_limit() -> None:
     frame = read(framed("PUBLISH " + "a=b " * (MAX_PIECES + 10)), "client")
     assert "pieces" in codes(frame)
 
@@ -168,7 +168,7 @@ def test_more_words_than_are_read() -> None:
 # Replies.
 
 
-def test_empty_values_in_the_middle_and_at_the_end() -> None:
+def test_empty_values_inside_and_at_the_end() -> None:
     shown = server("OK topic=t read_acl= write_acl= retention_hours=0")
     assert shown == {"length": 49, "topic": "t", "read_acl": "", "write_acl": "", "retention_hours": 0}
     assert server("OK enabled=a unsupported=")["unsupported"] == ""
@@ -179,7 +179,7 @@ def test_assignments_hold_blanks(text: str) -> None:
     assert server("OK " + text)["assignments"] == [0, 1, 2]
 
 
-def test_json_goes_on_to_the_end_of_an_ok_reply() -> None:
+def test_json_extends_to_the_end_of_an_ok_reply() -> None:
     assert server('OK brokers=[{"id": "a", "addr": "x y"}]')["brokers"] == [{"id": "a", "addr": "x y"}]
     assert server("OK snapshot=null")["snapshot"] is None
 
@@ -188,7 +188,7 @@ def test_okay_is_not_ok() -> None:
     assert read(framed("OKAY"), "server").type == "Text"
 
 
-def test_errors_quote_as_go_does() -> None:
+def test_errors_are_quoted_as_in_go() -> None:
     shown = server('ERROR: decode_failed reason="a \\"b\\" = c\\n\\u00e9" bare')
     assert (shown["reason"], shown["details"]) == ('a "b" = c\né', ["bare"])
     assert server("ERROR no_colon")["error_code"] == "no_colon"
@@ -212,7 +212,7 @@ def test_describe_is_printed_over_several_lines() -> None:
     assert (frame.type, record(frame)["partitions"]) == ("TopicMetadata", [])
 
 
-def test_json_that_is_none_is_text() -> None:
+def test_invalid_json_is_text() -> None:
     assert read(framed('{"status":'), "server").type == "Text"
 
 
@@ -314,7 +314,7 @@ def test_compressed_content_that_is_compressed_is_not_opened() -> None:
     assert (frame.type, codes(frame)) == ("Compressed", ["nested-compression"])
 
 
-def test_a_bomb_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_decompression_bomb_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     bomb = gzip.compress(bytes(17 * 1024 * 1024))
     stopped = evidence_body.inflate("gzip", bomb)
     assert (stopped.status, len(stopped.data)) == (Status.LIMIT, 16 * 1024 * 1024)
@@ -361,14 +361,14 @@ def test_fire_and_forget_is_answered_after_all() -> None:
     assert pairs(run) == [(2, 1), (4, 3)]
 
 
-def test_two_frames_answer_read_stream() -> None:
+def test_read_stream_is_answered_by_two_frames() -> None:
     envelope = framed('{"status":"OK","topic":"t","key":"k","partition":0,"count":1}')
     run = talk((C, cmd("READ_STREAM topic=t key=k")), (S, envelope), (S, batch()), (C, cmd("LIST")), (S, OK))
     assert pairs(run) == [(2, 1), (3, 1), (5, 4)]
     assert run.frames[2].findings == ()
 
 
-def test_a_second_frame_that_holds_another_number_of_messages() -> None:
+def test_read_stream_announces_another_number_of_messages() -> None:
     envelope = framed('{"status":"OK","topic":"t","key":"k","partition":0,"count":5}')
     run = talk((C, cmd("READ_STREAM topic=t key=k")), (S, envelope), (S, batch()))
     assert codes(run.frames[2]) == ["count"]
@@ -387,7 +387,7 @@ def test_one_frame_refuses_read_stream() -> None:
     assert record(run.frames[1])["error_code"] == "topic_not_found"
 
 
-def test_a_stream_goes_on_until_it_is_closed() -> None:
+def test_a_stream_continues_until_closed() -> None:
     close = framed("STREAM_CONTROL type=CLOSE reason=replaced offset=15")
     run = talk((C, STREAM), (S, PUSHED), (S, KEEP_ALIVE), (S, PUSHED), (S, close))
     assert pairs(run) == [(2, 1), (3, 1), (4, 1), (5, 1)]
@@ -395,7 +395,7 @@ def test_a_stream_goes_on_until_it_is_closed() -> None:
     assert codes(run.frames[4]) == ["stream-closed"]
 
 
-def test_the_end_of_a_stream_is_no_refusal_where_its_first_answer_may_be_another_s() -> None:
+def test_end_of_stream_after_a_gap_is_no_refusal() -> None:
     close = framed("STREAM_CONTROL type=CLOSE reason=replaced offset=15")
     parts = [Part(1, side, data) for side, data in ((C, STREAM), (S, PUSHED), (S, close))]
     syn, *answered, asked, pushed, closed = craft(parts, every(1460), server_port=9000)
@@ -404,13 +404,13 @@ def test_the_end_of_a_stream_is_no_refusal_where_its_first_answer_may_be_another
     assert run.frames[0].outcome != "refused"
 
 
-def test_nothing_that_a_client_says_on_a_stream_is_read() -> None:
+def test_client_frames_on_a_stream_are_not_commands() -> None:
     run = talk((C, STREAM), (S, KEEP_ALIVE), (C, cmd("LIST")), (S, PUSHED))
     assert pairs(run) == [(2, 1), (4, 1)]
     assert codes(run.frames[2]) == ["not-read"]
 
 
-def test_a_refused_stream_leaves_the_connection_as_it_was() -> None:
+def test_a_refused_stream_keeps_the_connection_state() -> None:
     run = talk((C, STREAM), (S, framed("ERROR: missing_group")), (C, cmd("LIST")), (S, OK))
     assert pairs(run) == [(2, 1), (4, 3)]
 
@@ -423,13 +423,13 @@ def test_an_unknown_control_frame() -> None:
     assert codes(read(framed("STREAM_CONTROL type=PAUSE"), "server")) == ["stream-control"]
 
 
-def test_a_reply_to_what_nobody_saw_makes_those_behind_it_uncertain() -> None:
+def test_a_reply_without_captured_request_makes_later_pairs_uncertain() -> None:
     run = talk((C, cmd("LIST")), (S, OK), (S, ACK), (C, batch()), (C, cmd("HELP")), (S, OK))
     assert [frame.type for frame in run.frames] == ["LIST", "OK", "AckResponse", "Batch", "HELP", "OK"]
     assert pairs(run) == [(2, 1), (3, None), (6, None)]
 
 
-def test_the_first_reply_was_lost_with_the_syn_of_its_side() -> None:
+def test_first_reply_lost_together_with_the_syn() -> None:
     made = Talk(server=("10.0.0.2", 9000))
     syn, _, ack = made.handshake()
     packets = [syn, ack, *made.send(0, cmd("LIST"))]
@@ -438,7 +438,7 @@ def test_the_first_reply_was_lost_with_the_syn_of_its_side() -> None:
     assert pairs(dissect(batches(packets), known=(Cursus(),))) == [(3, None)]
 
 
-def test_only_the_length_of_the_last_reply() -> None:
+def test_capture_ends_after_the_length_of_a_reply() -> None:
     run = talk((C, cmd("LIST")), (S, OK[:4]))
     assert [frame.status for frame in run.frames] == ["ok", "partial"]
     assert run.totals.closes
@@ -449,7 +449,7 @@ def test_the_broker_of_2025_answers_a_consume_with_one_frame_per_message() -> No
     assert pairs(talk((C, consume), (S, framed("hello")), (S, framed("world")))) == [(2, 1), (3, 1)]
 
 
-def test_publishes_of_2025_that_nobody_answers() -> None:
+def test_unanswered_publishes_of_the_2025_broker() -> None:
     silent, loud = framed(b"\0\6ordersPUBLISH:0:orders:a"), framed(b"\0\6ordersPUBLISH:1:orders:b")
     assert pairs(talk((C, cmd("LIST")), (S, OK), (C, silent), (C, loud), (S, OK))) == [(2, 1), (5, 4)]
     assert pairs(talk((C, cmd("LIST")), (S, OK), (C, silent), (S, framed("ERROR: malformed_input")))) == [
@@ -478,7 +478,7 @@ def test_mixed_plain_and_compressed_frames() -> None:
 
 @pytest.mark.parametrize("port", [9000, 40123])
 @pytest.mark.parametrize("first", ["V01", "V04", "V19", "V26", "V35", "V38", "V39", "V40", "V42"])
-def test_the_first_frame_tells_on_any_port(first: str, port: int) -> None:
+def test_first_frame_identifies_the_protocol_on_any_port(first: str, port: int) -> None:
     for size in (1, 3, 1460):
         run = talk((C, raw_of(first)), port=port, size=size)
         assert [frame.status for frame in run.frames] == ["ok"], (first, size)
@@ -497,21 +497,21 @@ def test_the_first_frame_tells_on_any_port(first: str, port: int) -> None:
     ],
     ids=["TLS", "HTTP", "HTTP/2", "Kafka", "PostgreSQL", "FastCGI"],
 )
-def test_neighbours_are_left_alone(data: bytes) -> None:
+def test_similar_protocols_are_not_claimed(data: bytes) -> None:
     for size in (1, 5, 1460):
         run = talk((C, data), port=9000, size=size)
         assert [frame.status for frame in run.frames if frame.status != "undecoded"] == []
         assert run.totals.undecoded == 0
 
 
-def test_a_message_that_looks_like_a_frame_is_not_taken_for_one() -> None:
+def test_a_message_that_looks_like_a_frame_is_not_a_frame() -> None:
     trap = batch(messages=[MESSAGE(data=b'{"status":"shipped"}'), MESSAGE(data=b"OK")] * 3)
     tail = trap[60:] + batch() + cmd("LIST")
     found = Cursus().search(tail, final=True)
     assert (found.position, found.found) == (len(trap) - 60, True)
 
 
-def test_a_search_gives_the_same_answer_however_the_bytes_arrive() -> None:
+def test_search_result_does_not_depend_on_segmentation() -> None:
     data = b"ends here" + bytes(7) + batch()[50:] + framed("OK topic=t") + ACK + batch()
     whole = Cursus().search(data, final=False)
     assert whole.found
@@ -547,7 +547,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_searching_hostile_bytes_stays_cheap(name: str) -> None:
+def test_searching_hostile_bytes_is_linear(name: str) -> None:
     def search(count: int) -> Callable[[], None]:
         data = HOSTILE[name] * count
 
@@ -571,7 +571,7 @@ HOSTILE_BODIES: dict[str, Callable[[int], bytes]] = {
 
 
 @pytest.mark.parametrize("name", HOSTILE_BODIES)
-def test_reading_hostile_bodies_stays_cheap(name: str) -> None:
+def test_reading_hostile_bodies_is_linear(name: str) -> None:
     def body(count: int) -> Callable[[], None]:
         raw = framed(HOSTILE_BODIES[name](count))
 
@@ -584,14 +584,14 @@ def test_reading_hostile_bodies_stays_cheap(name: str) -> None:
     assert grows_with_length_only(body, 600)
 
 
-def test_crafted_commands_survive_the_stack() -> None:
+def test_crafted_commands_pass_through_the_whole_stack() -> None:
     run = talk((C, bytes(command("CREATE", topic="t", partitions=2))), (S, OK), port=19000)
     assert record(run.frames[0])["partitions"] == 2
 
 
 def test_a_truncated_discovery_command_is_not_auth() -> None:
-    """The topic of the envelope decides; its reply is not told to answer AUTH."""
-    asked, told = capture(Path(__file__).parent / "edges" / "cursus-discovery-snap96.pcap").frames
+    """The topic of the envelope decides; its reply is not paired with AUTH."""
+    asked, reply = capture(Path(__file__).parent / "edges" / "cursus-discovery-snap96.pcap").frames
     assert (asked.type, asked.status, record(asked)["envelope_topic"]) == (None, "partial", "cluster")
-    assert (told.type, told.request) == ("DiscoveryReply", asked.number)
-    assert "in_reply_to" not in told.generated
+    assert (reply.type, reply.request) == ("DiscoveryReply", asked.number)
+    assert "in_reply_to" not in reply.generated

@@ -1,4 +1,4 @@
-"""Every test vector of Cursus, through every reader, back to its bytes, and as users see it."""
+"""Every test vector of Cursus: read by every reader, built to its bytes, and shown."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_the_table_is_complete() -> None:
 
 
 @each_vector
-def test_a_vector_means_what_it_says(vector: dict[str, Any]) -> None:
+def test_vectors_decode_to_their_values(vector: dict[str, Any]) -> None:
     frame = read(bytes.fromhex(vector["hex"]), vector["sender"], AS_TEXT)
     assert (frame.type, frame.dialect, frame.status) == (vector["type"], vector["dialect"], "ok")
     assert [finding.code for finding in frame.findings] == vector["findings"]
@@ -89,7 +89,7 @@ def test_building_from_the_values_gives_the_bytes(vector: dict[str, Any]) -> Non
 
 
 @each_vector
-def test_the_direction_need_not_be_known(vector: dict[str, Any]) -> None:
+def test_values_do_not_depend_on_the_direction(vector: dict[str, Any]) -> None:
     raw = bytes.fromhex(vector["hex"])
     known, unknown = read(raw, vector["sender"]), read(raw, None)
     assert (unknown.type, unknown.layers) == (known.type, known.layers)
@@ -201,7 +201,7 @@ def mutated(raw: bytes, chance: random.Random) -> bytes:
     return len(body).to_bytes(4, "big") + body
 
 
-def test_mutations_of_every_vector_keep_all_readers_in_step() -> None:
+def test_all_readers_agree_on_mutated_vectors() -> None:
     chance = random.Random(17)
     for _ in range(6):
         for vector in VECTORS:
@@ -244,7 +244,7 @@ def random_batch(dialect: str, chance: random.Random) -> bytes:
 
 
 @pytest.mark.parametrize("dialect", LABELS)
-def test_the_layout_of_a_batch_is_told_from_its_bytes(dialect: str) -> None:
+def test_batch_layout_is_recognised_from_its_bytes(dialect: str) -> None:
     chance = random.Random(23)
     for _ in range(40):
         raw = random_batch(dialect, chance)

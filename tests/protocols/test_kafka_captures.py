@@ -1,4 +1,4 @@
-"""Kafka: a capture with real clients held against tshark, and against what the clients did."""
+"""Kafka: captures of real clients compared with tshark and with the clients' own accounts."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def truth(name: str, what: str) -> list[dict[str, Any]]:
     return [event for event in said["events"] if event["what"] == what]
 
 
-def test_topics_with_ids_have_the_names_that_other_connections_were_told() -> None:
+def test_topic_ids_get_their_names_from_other_connections() -> None:
     out = Messages()
     dissect(open_capture([FOLDER / "failover.pcap.gz"]), known=(Kafka(),), messages=out)
     parts = [part for part in out.parts if isinstance(part, FrameMessages)]
@@ -75,7 +75,7 @@ def test_topics_with_ids_have_the_names_that_other_connections_were_told() -> No
     assert {part.topic for part in parts if part.operation == "deliver"} == {"orders"}
 
 
-def test_deliveries_are_those_that_the_consumers_report() -> None:
+def test_deliveries_equal_those_the_consumers_reported() -> None:
     """Also those of a consumer of the new group protocol, and of transactions that were aborted."""
     out = Messages()
     dissect(open_capture([FOLDER / "groups.pcap.gz"]), known=(Kafka(),), messages=out)
@@ -93,7 +93,7 @@ def test_deliveries_are_those_that_the_consumers_report() -> None:
 
 
 def agrees(shown: Any, said: Any) -> bool:
-    """Whether fields are those that Kafka's own tool prints, which names them as Java does."""
+    """Whether fields equal those that Kafka's own tool prints, with its Java names."""
     if isinstance(said, dict):
         snake = {re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower(): value for name, value in said.items()}
         return all(agrees(shown[name], value) for name, value in snake.items())
@@ -104,7 +104,7 @@ def agrees(shown: Any, said: Any) -> bool:
     return shown == said or shown == TRANSACTION_STATES.get(said) or (shown is None and said == "")  # no bytes
 
 
-def test_what_coordinators_keep_is_what_the_tool_of_kafka_finds_in_their_logs() -> None:
+def test_coordinator_records_equal_those_of_the_kafka_tool() -> None:
     found = {}
     for frame in dissect(open_capture([FOLDER / "coordinators.pcap.gz"]), known=(Kafka(),)).frames:
         for topic in (frame.layers or {}).get("kafka", {}).get("responses") or ():
@@ -121,14 +121,14 @@ def test_what_coordinators_keep_is_what_the_tool_of_kafka_finds_in_their_logs() 
             assert agrees(kept["value"], event["value"]["data"])
 
 
-def test_a_filter_reaches_any_depth_of_what_coordinators_keep() -> None:
+def test_filters_reach_nested_fields_of_coordinator_records() -> None:
     inside = "kafka.responses.partitions.batches.records.coordinator"
     for test, count in (("type == 'TransactionLog'", 26), ("key.group == 'classic'", 22), ("key.grp == 'x'", 0)):
         found = read(FOLDER / "coordinators.pcap.gz", filter=f"{inside}.{test}".replace("'", '"'))
         assert len(list(found)) == count
 
 
-def test_each_batch_that_was_produced_has_a_copy_for_each_follower() -> None:
+def test_each_produced_batch_has_a_copy_per_follower() -> None:
     by_id = {frame.id: frame for frame in read(FOLDER / "coordinators.pcap.gz")}
     copies = Counter(frame.generated["copy_of"] for frame in by_id.values() if "copy_of" in frame.generated)
     assert copies == {frame.id: 2 for frame in by_id.values() if frame.type == "ProduceRequest"}
@@ -140,7 +140,7 @@ def test_each_batch_that_was_produced_has_a_copy_for_each_follower() -> None:
             assert frame.layers["kafka"]["copy_of"] == frame.generated["copy_of"]
 
 
-def test_a_late_start_on_any_port_is_kafka_as_far_as_requests_show() -> None:
+def test_a_late_start_on_any_port_is_recognised_from_requests() -> None:
     """Produce requests look like messages of Pravega from their fourth byte on."""
     packets = damage.read(FOLDER / "failover.pcap.gz")
     late = damage.dissect(packets.part(2000, len(packets)))
@@ -151,7 +151,7 @@ def test_a_late_start_on_any_port_is_kafka_as_far_as_requests_show() -> None:
     assert "Response" not in {frame.type for frame in typed}
 
 
-def test_responses_longer_than_a_segment_are_found_after_a_late_start() -> None:
+def test_long_responses_are_found_after_a_late_start() -> None:
     packets = damage.read(FOLDER / "failover.pcap.gz")
     late = damage.dissect(packets.part(len(packets) * 2 // 5, len(packets)))
     found = Counter(frame.status for frame in late.frames.values() if frame.type == "FetchResponse")
@@ -161,7 +161,7 @@ def test_responses_longer_than_a_segment_are_found_after_a_late_start() -> None:
 
 
 @needs_tshark
-def test_frames_are_those_of_tshark() -> None:
+def test_frames_equal_those_of_tshark() -> None:
     """API, version and correlation id of every request and response."""
     fields = ["kafka.api_key", "kafka.api_version", "kafka.correlation_id", "kafka.len"]
     command = ["tshark", "-r", str(CAPTURE), "-d", "tcp.port==9094,kafka", "-Ykafka", "-Tfields"]
@@ -176,7 +176,7 @@ def test_frames_are_those_of_tshark() -> None:
 
 
 @needs_tshark
-def test_records_are_those_of_tshark(tmp_path: Path) -> None:
+def test_records_equal_those_of_tshark(tmp_path: Path) -> None:
     """The batches of the clients, in requests of a version that tshark knows."""
     parts = []
     for frame in frames():
@@ -213,7 +213,7 @@ def records_in(topics: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             yield from batch["records"]
 
 
-def test_messages_are_what_the_clients_sent() -> None:
+def test_messages_equal_those_the_clients_sent() -> None:
     sent = [(part.topic, part.compression, part.count) for part in rows("publish")]
     count: Counter[tuple[str | None, str | None]] = Counter()
     for topic, codec, number in sent:

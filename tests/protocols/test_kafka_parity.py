@@ -18,24 +18,24 @@ from wiredecode.testing import Case, Part, ProtocolTests
 CAPTURE = Path(__file__).parents[2] / "captures" / "kafka" / "small.pcap"
 
 
-def asked(name: str, version: int, correlation: int, **fields: Any) -> Part:
+def request(name: str, version: int, correlation: int, **fields: Any) -> Part:
     layer = layer_of(f"{name}Request", version)
     return Part(1, 0, bytes(layer(api_version=version, correlation_id=correlation, client_id="app-1", **fields)))
 
 
-def told(name: str, version: int, correlation: int, **fields: Any) -> Part:
+def response(name: str, version: int, correlation: int, **fields: Any) -> Part:
     return Part(1, 1, bytes(layer_of(f"{name}Response", version)(correlation_id=correlation, **fields)))
 
 
 DIALOGUE = [
-    asked("ApiVersions", 3, 1, client_software_name="app", client_software_version="1.0"),
-    told("ApiVersions", 3, 1),
-    asked("Metadata", 12, 2, topics=None),
-    told("Metadata", 12, 2, cluster_id="c"),
-    asked("Heartbeat", 4, 3, group_id="g", generation_id=1, member_id="m", group_instance_id=None),
-    asked("Heartbeat", 4, 4, group_id="g", generation_id=1, member_id="m", group_instance_id=None),
-    told("Heartbeat", 4, 3, error=27),
-    told("Heartbeat", 4, 4),
+    request("ApiVersions", 3, 1, client_software_name="app", client_software_version="1.0"),
+    response("ApiVersions", 3, 1),
+    request("Metadata", 12, 2, topics=None),
+    response("Metadata", 12, 2, cluster_id="c"),
+    request("Heartbeat", 4, 3, group_id="g", generation_id=1, member_id="m", group_instance_id=None),
+    request("Heartbeat", 4, 4, group_id="g", generation_id=1, member_id="m", group_instance_id=None),
+    response("Heartbeat", 4, 3, error=27),
+    response("Heartbeat", 4, 4),
 ]
 
 
@@ -53,7 +53,7 @@ class KafkaTests(ProtocolTests):
     protocol = Kafka
     steady: ClassVar = frozenset({"size", "api_key", "api_version", "correlation_id", "error"})
     values: ClassVar = VALUES
-    wanted = 5  # there are hundreds of layers, of the same few kinds
+    wanted = 5  # hundreds of layers use the same few kinds
 
     @classmethod
     def cases(cls) -> list[Case]:
@@ -75,7 +75,7 @@ class TestKafka(KafkaTests):
 
 @pytest.mark.slow
 class TestEveryVersion(KafkaTests):
-    """With :class:`TestKafka` nothing is left out."""
+    """All versions that :class:`TestKafka` leaves out."""
 
     @classmethod
     def layers(cls) -> list[type[Layer]]:

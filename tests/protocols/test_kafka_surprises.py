@@ -11,7 +11,7 @@ import pytest
 
 from tests import damage
 from tests.effort import calls
-from tests.protocols.test_kafka_parity import CAPTURE, DIALOGUE, asked, told
+from tests.protocols.test_kafka_parity import CAPTURE, DIALOGUE, request, response
 from wiredecode.api import read
 from wiredecode.capture import open_capture
 from wiredecode.fields import compiler
@@ -45,7 +45,7 @@ def test_the_table_has_all_apis_and_their_versions() -> None:
     assert {len(versions(f"{name}{part}").layers()) for _, name in STATES for part in ("Key", "Value")} == {1, 2, 4, 5}
 
 
-def test_requests_are_known_on_any_port_and_responses_are_typed_from_the_first_request_on() -> None:
+def test_requests_on_any_port_give_types_to_later_responses() -> None:
     assert types(run(*DIALOGUE, port=7777)) == [
         *("ApiVersionsRequest", "ApiVersionsResponse", "MetadataRequest", "MetadataResponse"),
         *("HeartbeatRequest", "HeartbeatRequest", "HeartbeatResponse", "HeartbeatResponse"),
@@ -53,13 +53,13 @@ def test_requests_are_known_on_any_port_and_responses_are_typed_from_the_first_r
 
 
 def late(parts: list[Part], first: int) -> list[bytes]:
-    """Packets of a connection whose front was not captured."""
+    """Packets of a connection whose start was not captured."""
     packets = craft(parts, every(1460), 9092)
     return [packet for packet in packets if len(packet) > 60][first:]
 
 
 @pytest.mark.parametrize("first", range(1, 8))
-def test_a_late_start_loses_no_byte_and_types_what_has_a_request(first: int) -> None:
+def test_a_late_start_loses_no_byte_and_types_paired_responses(first: int) -> None:
     result = dissect(batches(late(DIALOGUE, first)), known=(Kafka(),))
     whole = run(*DIALOGUE)
     assert result.totals.undecoded == 0
@@ -81,8 +81,8 @@ UNCERTAIN = b"".join(struct.pack(">ii16x", 20, number) for number in (1, 2, 3))
 @pytest.mark.parametrize(
     "front", [b"", struct.pack(">iiii", 4, 1, 200_000, 2), UNCERTAIN], ids=["nothing", "waits", "uncertain"]
 )
-def test_the_search_looks_at_each_byte_once_however_small_the_pieces(front: bytes) -> None:
-    """Tables of small integers look like headers; the front may wait for more bytes, or be found in every piece."""
+def test_search_is_linear_in_tiny_segments(front: bytes) -> None:
+    """Tables of small integers look like headers; a start may need more bytes, or be found in every segment."""
 
     def identify(data: bytes) -> None:
         start = 0
@@ -96,23 +96,23 @@ def test_the_search_looks_at_each_byte_once_however_small_the_pieces(front: byte
     assert large < 10 * small
 
 
-def test_a_produce_that_asks_for_no_answer_does_not_wait() -> None:
-    frames = run(asked("Produce", 9, 1, acks=0), asked("Heartbeat", 4, 2), told("Heartbeat", 4, 2)).frames
+def test_produce_with_acks_0_expects_no_response() -> None:
+    frames = run(request("Produce", 9, 1, acks=0), request("Heartbeat", 4, 2), response("Heartbeat", 4, 2)).frames
     assert [frame.expects_response for frame in frames] == [False, True, False]
 
 
-def test_a_broker_that_does_not_know_the_version_answers_in_the_first_one() -> None:
-    request = asked("ApiVersions", 4, 1, client_software_name="a", client_software_version="1")
+def test_unsupported_version_is_answered_in_version_0() -> None:
+    sent = request("ApiVersions", 4, 1, client_software_name="a", client_software_version="1")
     answer = layer_of("ApiVersionsResponse", 0)(correlation_id=1, error=35)
-    (_, frame) = run(request, Part(1, 1, bytes(answer))).frames
+    (_, frame) = run(sent, Part(1, 1, bytes(answer))).frames
     assert frame.values["error"] == 35
     assert [finding.message for finding in frame.findings] == ["the request was refused: UNSUPPORTED_VERSION"]
 
 
-def test_versions_that_are_not_known_keep_their_header_and_hide_the_rest() -> None:
-    raw = bytearray(asked("Heartbeat", 4, 5, group_id="secret-group").data)
+def test_unknown_versions_show_the_header_and_hide_the_rest() -> None:
+    raw = bytearray(request("Heartbeat", 4, 5, group_id="secret-group").data)
     raw[6:8] = struct.pack(">h", 6)
-    frame = run(Part(1, 0, bytes(raw)), asked("Heartbeat", 4, 6)).frames[0]
+    frame = run(Part(1, 0, bytes(raw)), request("Heartbeat", 4, 6)).frames[0]
     assert frame.type == "HeartbeatRequest"
     assert frame.layers is not None
     assert frame.layers["kafka"]["undecided"].startswith("<redacted")
@@ -122,14 +122,14 @@ def test_versions_that_are_not_known_keep_their_header_and_hide_the_rest() -> No
 def test_tokens_of_sasl_are_hidden_with_and_without_a_header() -> None:
     token = b"\0alice\0alice-secret"
     plain = [
-        asked("SaslHandshake", 0, 1, mechanism="PLAIN"),
-        told("SaslHandshake", 0, 1, mechanisms=["PLAIN"]),
+        request("SaslHandshake", 0, 1, mechanism="PLAIN"),
+        response("SaslHandshake", 0, 1, mechanisms=["PLAIN"]),
         Part(1, 0, struct.pack(">i", len(token)) + token),
         Part(1, 1, b"\0\0\0\0"),
-        asked("Metadata", 4, 2, topics=None),
-        told("Metadata", 4, 2),
+        request("Metadata", 4, 2, topics=None),
+        response("Metadata", 4, 2),
     ]
-    new = [asked("SaslAuthenticate", 2, 1, auth_bytes=token), told("SaslAuthenticate", 2, 1, auth_bytes=token)]
+    new = [request("SaslAuthenticate", 2, 1, auth_bytes=token), response("SaslAuthenticate", 2, 1, auth_bytes=token)]
     for parts in (plain, new):
         frames = run(*parts).frames
         shown = str([frame.layers for frame in frames])
@@ -190,11 +190,11 @@ def test_batches_of_every_codec_hold_the_same_records() -> None:
     assert read_batches(raw, Style(), {})["batches"][0]["crc_status"] == "good"
 
 
-def test_times_of_a_log_that_stamps_them_itself_are_those_of_the_batch() -> None:
+def test_log_append_time_is_the_time_of_the_batch() -> None:
     assert {row[1] for row in shown(batch(records=RECORDS, timestamp_type=1))} == {EXPECTED[1][1]}
 
 
-def test_messages_of_old_formats_are_read_alone_and_compressed() -> None:
+def test_old_message_formats_plain_and_compressed() -> None:
     first = bytes(Message(base_offset=0, timestamp=TIME, key=b"k", value=b"v"))
     second = bytes(Message(base_offset=1, timestamp=TIME + 5, key=None, value=None))
     wrapper = Message(base_offset=41, timestamp=TIME + 5, compression=1, key=None, value=gzip.compress(first + second))
@@ -220,13 +220,13 @@ def test_all_readers_agree_on_records(layer: type[Layer]) -> None:
 
 
 @pytest.mark.parametrize("name", [name for _, name in STATES])
-def test_all_readers_agree_on_what_coordinators_keep(name: str) -> None:
+def test_all_readers_agree_on_coordinator_records(name: str) -> None:
     for part in ("Key", "Value"):
         for layer in versions(f"{name}{part}").layers():
             assert all(readers_agree(layer, raw) for raw in samples(layer))
 
 
-def test_keys_that_only_look_like_those_of_coordinators_are_keys() -> None:
+def test_similar_keys_are_not_coordinator_records() -> None:
     keys = [bytes(4), bytes(8), b"\0\2\0\0", b"\0\1\0\1g", b"\0\0\0\3tx", b"\0\x63\0\1g", b"\0"]
     records = [Record(offset_delta=place, key=key, value=b"\0\1", headers=[]) for place, key in enumerate(keys)]
     (found,) = read_batches(batch(records=records), Style(), {})["batches"]
@@ -242,14 +242,14 @@ def test_keys_that_only_look_like_those_of_coordinators_are_keys() -> None:
     }
 
 
-def test_of_a_damaged_batch_the_records_before_the_damage_are_shown() -> None:
+def test_records_before_the_damage_are_shown() -> None:
     raw = batch(records=RECORDS)
     (found,) = read_batches(raw[:-1] + b"\x09", Style(), {})["batches"]
     assert found["problem"] == "the records are damaged"
     assert [each["offset"] for each in found["records"]] == [40]
 
 
-def test_a_batch_that_is_cut_is_partial_and_one_that_is_damaged_is_named() -> None:
+def test_truncated_batch_is_partial_and_damaged_batch_is_a_finding() -> None:
     raw = batch(records=RECORDS)
     record = read_batches(raw + raw[:30], Style(), {})
     assert (len(record["batches"]), record["partial_batch_bytes"]) == (1, 30)
@@ -296,26 +296,26 @@ def test_headers_that_carry_credentials_are_hidden_in_records_and_rows() -> None
     assert len(result.frames) == 1
 
 
-def test_markers_of_transactions_are_no_messages() -> None:
+def test_transaction_markers_are_not_messages() -> None:
     out = Messages()
     run(produced(batch(records=RECORDS, control=1)), messages=out)
     assert out.parts == []
 
 
-def test_an_offset_below_zero_is_none_and_the_rows_are_written() -> None:
+def test_negative_offset_is_null_in_rows() -> None:
     raw = batch(records=RECORDS)
     partitions = [{"partition_index": 2, "batches": struct.pack(">q", -5) + raw[8:]}]
     topics = [{"topic": "orders", "partitions": partitions}]
     answer = build(layer_of("FetchResponse", 4), {"correlation_id": 1, "responses": topics})
     out = Messages()
-    run(asked("Fetch", 4, 1), Part(1, 1, bytes(answer)), messages=out)
+    run(request("Fetch", 4, 1), Part(1, 1, bytes(answer)), messages=out)
     (part,) = [each for each in out.parts if isinstance(each, FrameMessages)]
     assert part.offsets == [None, None]
 
 
-def test_null_and_empty_arrays_mean_different_things() -> None:
+def test_null_array_differs_from_empty_array() -> None:
     for topics in (None, []):
-        part = asked("Metadata", 9, 1, topics=topics)
+        part = request("Metadata", 9, 1, topics=topics)
         layer = layer_of("MetadataRequest", 9)
         assert compiler.values(layer, part.data, 0, len(part.data))["topics"] == topics
 
@@ -333,7 +333,7 @@ def test_a_truncated_frame_says_that_more_topics_may_follow() -> None:
         assert (said[frame.packets[0]] or "").startswith(front) or "-" in front
 
 
-def test_what_members_of_a_group_exchange_is_decoded_if_they_are_consumers() -> None:
+def test_assignments_of_consumer_groups_are_decoded() -> None:
     (frame, *_) = [each for each in read(CAPTURE.parent / "groups.pcap.gz") if each.type == "SyncGroupRequest"]
     assert frame.layers is not None
     (assigned,) = frame.layers["kafka"]["assignments"]

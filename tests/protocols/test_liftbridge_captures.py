@@ -1,4 +1,4 @@
-"""Real captures of Liftbridge's envelopes through a NATS server: truth, accounts, pairs, segmentation."""
+"""Real captures of Liftbridge envelopes through a NATS server: truth, accounts, pairs, segmentation."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ KNOWN = {"known": (Nats(),)}
 
 
 def truth_of(name: str) -> dict[str, Any]:
-    told: dict[str, Any] = json.loads((FOLDER / f"{name}.truth.json").read_text())
-    return told
+    truth: dict[str, Any] = json.loads((FOLDER / f"{name}.truth.json").read_text())
+    return truth
 
 
 @pytest.fixture(scope="module")
@@ -33,22 +33,22 @@ def runs() -> dict[str, Run]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_agrees_with_what_the_clients_did(name: str) -> None:
+def test_capture_agrees_with_the_accounts_of_the_clients(name: str) -> None:
     assert check(FOLDER / f"{name}.pcap", truth_of(name)) == []
 
 
-def test_the_truth_check_can_fail() -> None:
-    told = copy.deepcopy(truth_of("31-lb-all-types"))
-    op = next(op for op in told["connections"][0]["ops"] if "liftbridge" in op)
+def test_a_wrong_truth_is_noticed() -> None:
+    truth = copy.deepcopy(truth_of("31-lb-all-types"))
+    op = next(op for op in truth["connections"][0]["ops"] if "liftbridge" in op)
     op["liftbridge"]["decoded"]["offset"] += 1
-    assert len(check(FOLDER / "31-lb-all-types.pcap", told)) == 1
+    assert len(check(FOLDER / "31-lb-all-types.pcap", truth)) == 1
 
 
 def test_every_frame_is_whole(runs: dict[str, Run]) -> None:
     assert {frame.status for run in runs.values() for frame in run.frames} == {"ok"}
 
 
-def test_every_message_type_is_met(runs: dict[str, Run]) -> None:
+def test_every_message_type_is_captured(runs: dict[str, Run]) -> None:
     met = {frame.code for frame in runs["31-lb-all-types"].frames if frame.protocol == "liftbridge"}
     assert met == set(range(15))
 
@@ -64,7 +64,7 @@ def test_every_stored_message_is_checked(runs: dict[str, Run]) -> None:
 
 
 def test_requests_are_paired_on_the_connection_that_sent_them(runs: dict[str, Run]) -> None:
-    """Each hop has its own pair: the follower's own, and the leader's."""
+    """Each hop has its own pair: the follower's and the leader's."""
     for name in ("31-lb-all-types", "34-lb-replication"):
         frames = {frame.number: frame for frame in runs[name].frames}
         paired = 0
@@ -79,7 +79,7 @@ def test_requests_are_paired_on_the_connection_that_sent_them(runs: dict[str, Ru
 
 
 def test_acks_are_paired_with_publishes_across_connections(runs: dict[str, Run]) -> None:
-    """The publisher's connection has publish and ack; the leader publishes the ack on another one than it hears on."""
+    """The publisher's connection has publish and ack; the leader receives and acks on different connections."""
     frames = {frame.number: frame for frame in runs["30-lb-publish-ack"].frames}
     by_id = {}
     for frame in runs["30-lb-publish-ack"].of("Ack"):
@@ -92,7 +92,7 @@ def test_acks_are_paired_with_publishes_across_connections(runs: dict[str, Run])
     assert all(sorted(sides) == ["client", "server"] for sides in by_id.values())
 
 
-def test_what_a_server_hands_on_is_a_copy(runs: dict[str, Run]) -> None:
+def test_forwarded_messages_are_copies(runs: dict[str, Run]) -> None:
     for frame in runs["30-lb-publish-ack"].of("Publish"):
         assert ("copy_of" in frame.generated) == (frame.sender == "server")
 
@@ -115,11 +115,11 @@ def test_segmentation_does_not_matter(runs: dict[str, Run], cut: Cutting) -> Non
     assert again.totals.closes
 
 
-def essence(told: tuple[str | None, str, dict[str, Any] | None]) -> str:
+def essence(truth: tuple[str | None, str, dict[str, Any] | None]) -> str:
     """A record without the numbers of other frames."""
-    record = copy.deepcopy((told[2] or {})["liftbridge"])
+    record = copy.deepcopy((truth[2] or {})["liftbridge"])
     record.pop("copy_of", None)
-    return json.dumps([told[0], told[1], record], sort_keys=True)
+    return json.dumps([truth[0], truth[1], record], sort_keys=True)
 
 
 LARGE = bytes(Publish(key=b"k", value=b"v" * 4000))
@@ -127,7 +127,7 @@ LARGE = bytes(Publish(key=b"k", value=b"v" * 4000))
 
 
 @pytest.mark.parametrize("lost", [[-1], [-2], [-2, -1]])
-def test_an_envelope_that_was_not_captured_whole(lost: list[int]) -> None:
+def test_a_truncated_envelope(lost: list[int]) -> None:
     (frame,) = [frame for frame in carried([Said(LARGE)], lost) if frame.values["operation"] == "PUB"]
     assert (frame.protocol, frame.type, frame.status) == ("liftbridge", "Publish", "partial")
     assert frame.layers is not None

@@ -1,4 +1,4 @@
-"""Protobuf defaults are values: what proto3 leaves out is in records, trees, filters and columns.
+"""Protobuf defaults are values: fields that proto3 omits are in records, trees, filters and columns.
 
 Issue 12, point 5.
 """
@@ -52,12 +52,12 @@ def test_trees_mark_defaults() -> None:
     assert 'subject: ""  [default]' in capture.get()
 
 
-def test_a_cut_message_has_no_defaults() -> None:
-    """The last byte of the payload was not captured: what is absent may have been there."""
+def test_a_truncated_message_has_no_defaults() -> None:
+    """The last byte of the payload was not captured, so an absent field may have been present."""
     long = bytes(Publish(value=b"v" * 3000, ack_policy=1))
     whole, cut = (run([Said(long), Said(b"x")], lost, 1000).frames for lost in ((), (-2,)))
-    told = [frame.layers["liftbridge"] for frame in whole if "liftbridge" in (frame.layers or {})]
-    assert "partition" in told[0]
+    records = [frame.layers["liftbridge"] for frame in whole if "liftbridge" in (frame.layers or {})]
+    assert "partition" in records[0]
     partial = [frame.layers["liftbridge"] for frame in cut if "liftbridge" in (frame.layers or {})]
     assert partial
     assert not {"partition", "stream", "ack_policy"} & partial[0].keys()
@@ -66,14 +66,12 @@ def test_a_cut_message_has_no_defaults() -> None:
 @pytest.mark.parametrize(
     ("subject", "expected"), [("orders", 0), ("orders.12", None), ("orders.0", 0), ("orders.x1", 0)]
 )
-def test_a_publish_to_a_later_partition_which_its_subject_alone_tells_is_not_one_to_partition_0(
-    subject: str, expected: int | None
-) -> None:
+def test_partition_comes_from_the_subject_not_from_the_default(subject: str, expected: int | None) -> None:
     said = one(bytes(Publish(value=b"v")), subject=subject).layers["liftbridge"]  # type: ignore[index]
     assert said.get("partition") == expected
     assert not {"timestamp", "stream", "reply_subject"} & said.keys()
 
 
-def test_a_partition_that_a_publish_says_is_told_whatever_its_subject() -> None:
+def test_explicit_partition_overrides_the_subject() -> None:
     said = one(bytes(Publish(value=b"v", partition=3)), subject="orders").layers["liftbridge"]  # type: ignore[index]
     assert said["partition"] == 3

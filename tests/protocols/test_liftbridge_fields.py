@@ -1,4 +1,4 @@
-"""Structured values of Liftbridge and Raft are fields with ranges, filter names and columns, in all trees alike.
+"""Structured values of Liftbridge and Raft are fields with ranges, filter names and columns in every tree.
 
 Issue 12, point 6.
 """
@@ -47,7 +47,7 @@ def appended() -> Frame:
     return one(bytes(raft.AppendEntries(term=2, leader="lb-a", entries=entries)), subject=CALLEE)
 
 
-def test_what_a_log_entry_does_is_a_layer_with_ranges() -> None:
+def test_operations_of_log_entries_are_layers_with_ranges() -> None:
     frame = appended()
     spans = field_ranges(frame)
     start, stop = spans["raft.entries[0].raft_log.change_leader_op.stream"]
@@ -76,7 +76,7 @@ def test_filters_reach_into_log_entries(text: str) -> None:
     assert compile_filter(text).matches(appended())
 
 
-def test_columns_have_members_for_what_entries_do() -> None:
+def test_columns_have_members_for_operations_of_entries() -> None:
     layers = frames_schema().field("layers").type
     entry = layers.field("raft").type.field("entries").type.value_type
     assert entry.field("raft_log").type.field("change_leader_op").type.field("stream").type == pa.string()
@@ -101,8 +101,8 @@ def test_the_configuration_and_the_peers_of_a_snapshot_are_decoded() -> None:
 
 
 @pytest.mark.parametrize("value", ["c0", "a3616263", "a181", "a58192a161a0"])
-def test_a_configuration_that_is_none_is_kept(value: str) -> None:
-    """nil, text, a map that is cut, one with another member."""
+def test_an_invalid_configuration_stays_bytes(value: str) -> None:
+    """nil, text, a truncated map, a map with another member."""
     raw = b"\x02\x81\xadConfiguration" + bytes.fromhex(value)
     packet = raft.InstallSnapshot(raw)
     assert bytes(packet) == raw
@@ -144,7 +144,7 @@ def routed(*lines: tuple[int, int, bytes]) -> list[Frame]:
 
 @pytest.mark.parametrize("payload", [bytes(Publish(value=b"v", stream="s")), bytes(raft.TimeoutNow())])
 @pytest.mark.parametrize("side", [0, 1])
-def test_messages_on_routes_are_copies_whoever_dialled(payload: bytes, side: int) -> None:
+def test_messages_on_routes_are_copies_in_both_dial_directions(payload: bytes, side: int) -> None:
     subject, size = CALLEE.encode(), len(payload)
     sent, passed = routed(
         (1, 0, b"PUB %b %d\r\n%b\r\n" % (subject, size, payload)),
@@ -155,7 +155,7 @@ def test_messages_on_routes_are_copies_whoever_dialled(payload: bytes, side: int
     assert "copy_of" not in sent.generated
 
 
-def test_without_the_original_the_first_passage_stands_for_it() -> None:
+def test_first_captured_hop_is_the_original() -> None:
     payload = bytes(Publish(value=b"v"))
     first, delivered = routed(
         (2, 0, b"RMSG $G foo %d\r\n%b\r\n" % (len(payload), payload)),

@@ -1,4 +1,4 @@
-"""Rows of Liftbridge's messages: what the records of the same frames say."""
+"""Rows of Liftbridge's messages, compared with the records of the same frames."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ DEFAULTS = {"key": "", "partition": 0, "timestamp": "1970-01-01T00:00:00.0000000
 FILES = sorted((CAPTURES / "liftbridge").glob("*.pcap"))
 
 
-def expected(told: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The rows of a NATS message with an envelope, from its record."""
-    fields = told["layers"].get("liftbridge", {})
-    for row in expected_of_nats(told):
+def expected(record: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The rows that the record of a NATS message with an envelope implies."""
+    fields = record["layers"].get("liftbridge", {})
+    for row in expected_of_nats(record):
         stored = [entry for entry in fields.get("entries", ()) if "value" in entry]
         if fields.get("message_type") == "Publish" and fields["version"] == 0:
-            body = unhex(fields.get("value", "" if told["status"] == "ok" else None))
+            body = unhex(fields.get("value", "" if record["status"] == "ok" else None))
             topic = fields.get("stream") or row["topic"]
             given = {name: value for name, value in fields.items() if name not in DEFAULTS or value != DEFAULTS[name]}
             more = {"topic": topic, "partition": given.get("partition"), "body": body}
@@ -67,7 +67,7 @@ def nanoseconds(shown: str | int | None) -> int | None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=[path.stem for path in FILES])
-def test_rows_are_what_the_records_say(path: Path) -> None:
+def test_rows_equal_records(path: Path) -> None:
     rows = [row for each in records(path) for row in expected(each)]
     assert collected(open_capture([path])) == rows
     assert any(row["key"] is not None for row in rows)
@@ -76,8 +76,8 @@ def test_rows_are_what_the_records_say(path: Path) -> None:
 @in_one_test("vector", VECTORS, ids=[vector.nr for vector in VECTORS])
 def test_vectors(vector: Any) -> None:
     payload = bytes.fromhex(vector.hex)
-    told = list(records_of(pub(payload, b"foo")))
-    assert rows(pub(payload, b"foo")) == [row for each in told for row in expected(each)]
+    record = list(records_of(pub(payload, b"foo")))
+    assert rows(pub(payload, b"foo")) == [row for each in record for row in expected(each)]
 
 
 def packets(data: bytes) -> Any:
@@ -99,7 +99,7 @@ def test_a_published_message() -> None:
     assert row["timestamp"] == 1_700_000_000_000_000_000
 
 
-def test_what_was_left_out() -> None:
+def test_fields_left_out_of_a_message() -> None:
     (row,) = rows(pub(envelope(b"")))
     assert (row["topic"], row["key"], row["body"], row["headers"], row["timestamp"]) == ("a.b", None, b"", None, None)
 
@@ -119,7 +119,7 @@ def test_mutated_vectors() -> None:
     assert rows(bytes(data)) == [row for each in records_of(bytes(data)) for row in expected(each)]
 
 
-def test_a_replication_response_cut_anywhere() -> None:
+def test_a_replication_response_truncated_at_every_byte() -> None:
     stored = max((vector for vector in VECTORS if vector.layer == "ReplicationResponse"), key=lambda one: len(one.hex))
     data = pub(bytes.fromhex(stored.hex))
     assert rows(data)[0]["offset"] is not None
@@ -128,18 +128,18 @@ def test_a_replication_response_cut_anywhere() -> None:
 
 
 @pytest.mark.parametrize("stop", range(30, 75, 4))
-def test_a_message_that_was_not_captured_whole(stop: int) -> None:
+def test_a_truncated_message(stop: int) -> None:
     data = pub(envelope(PUBLISHED))[:stop]
     assert rows(data) == [row for each in records_of(data) for row in expected(each)]
 
 
-def test_acks_are_messages_of_nats() -> None:
+def test_acks_are_nats_messages() -> None:
     ack = envelope(b"\x0a\x01s", kind=1)
     (row,) = rows(pub(ack, b"acks"))
     assert (row["topic"], row["body"], row["key"]) == ("acks", ack, None)
 
 
-def test_what_is_remembered_of_messages_is_bounded_and_long_ones_are_not_remembered() -> None:
+def test_remembered_messages_are_few_and_short() -> None:
     payloads = [envelope(b"\x1a\x03%03d" % number) for number in range(MAX_KNOWN + 1)]
     frame = Frame(Connection(1, ("a", "b"), (1, 4222)), 0, b"", 0, 0, 0, 0, 0, [1], 1, 0, 0)
     first = read(frame, Publish, payloads[0], 0, None)

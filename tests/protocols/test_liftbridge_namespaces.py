@@ -1,4 +1,4 @@
-"""Two Liftbridge clusters on one NATS: the same streams, the same contents, and nothing of one told of the other."""
+"""Two Liftbridge clusters on one NATS with equal streams and contents: their frames are never mixed."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def published(cluster: str, connection: int) -> Said:
 
 
 @pytest.mark.parametrize("late", [False, True])
-def test_requests_answers_publishes_and_acks_say_their_namespace(late: bool) -> None:
+def test_requests_responses_publishes_and_acks_have_a_namespace(late: bool) -> None:
     ack = layers.Ack(stream="orders", ack_inbox=f"beta.ack.{NUID}")
     turns = [
         (0.1, asks("alpha", 1, 6)),
@@ -87,7 +87,7 @@ def test_requests_answers_publishes_and_acks_say_their_namespace(late: bool) -> 
     assert [frame.generated["namespace"] for frame in frames(turns, late=late)] == ["alpha"] * 2 + ["beta"] * 4
 
 
-def test_a_dotted_subject_that_may_be_cut_in_two_ways_teaches_no_namespace() -> None:
+def test_an_ambiguous_dotted_subject_sets_no_namespace() -> None:
     (frame,) = frames([(0.1, asks("alpha.eu", 1, 6))], late=True)
     assert "namespace" not in frame.generated
     assert "stream" not in frame.generated
@@ -100,7 +100,7 @@ def test_the_longest_namespace_wins() -> None:
     assert memory.subject_facts("prod.eu.orders.0.replicate")[1:3] == ("prod.eu", {"stream": "orders", "partition": 0})
 
 
-def test_a_replica_does_not_lag_behind_the_stream_of_the_other_cluster() -> None:
+def test_replica_lag_ignores_equal_stream_names_of_another_cluster() -> None:
     """Alpha has offset 900 for seconds; beta's stream of the same name is new."""
     turns: list[Turn] = [(0.1, asks("alpha", 1, 900)), (0.2, answers("alpha", 1, 900, 901))]
     turns += [(6.0 + step, asks("beta", 2, step)) for step in range(3)]
@@ -130,7 +130,7 @@ def test_a_message_is_not_replicated_in_the_other_cluster(late: bool) -> None:
 
 
 @pytest.mark.parametrize("late", [False, True])
-def test_the_table_of_messages_has_a_column_for_it(late: bool) -> None:
+def test_messages_table_has_a_namespace_column(late: bool) -> None:
     turns = [(0.1 + step / 1000, published(*(("beta", 3) if step % 2 else ("alpha", 1)))) for step in range(8)]
     made = packets(turns, late=late)
     with tables.shortest_blocks():

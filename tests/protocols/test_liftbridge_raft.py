@@ -1,4 +1,4 @@
-"""Raft in plain NATS messages: dialling, RPCs and answers as two byte streams, however their messages are cut."""
+"""Raft in plain NATS messages: dialling, and RPCs and responses as two byte streams in messages of any size."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def to_callee(*payloads: bytes) -> list[Said]:
     return [Said(payload, CALLEE) for payload in payloads]
 
 
-def test_dialling_ties_the_two_streams() -> None:
+def test_dialling_connects_the_two_streams() -> None:
     frames = carried([*DIAL, *to_callee(HEARTBEAT), Said(ANSWER, CALLER, side=1)])
     assert [frame.type for frame in frames] == [
         "RaftConnectRequest",
@@ -54,12 +54,12 @@ def test_dialling_ties_the_two_streams() -> None:
     assert frames[2].expects_response
 
 
-def test_answers_come_in_the_order_of_the_rpcs() -> None:
+def test_responses_are_paired_in_order_of_rpcs() -> None:
     frames = carried([*DIAL, *to_callee(HEARTBEAT, HEARTBEAT, VOTE), *[Said(ANSWER, CALLER, side=1)] * 2])[2:]
     assert [frame.request for frame in frames[3:]] == [frames[0].number, frames[1].number]
 
 
-def test_without_the_dial_nothing_is_paired() -> None:
+def test_nothing_is_paired_if_the_dial_is_missing() -> None:
     frames = carried([*to_callee(HEARTBEAT), Said(ANSWER, CALLER, side=1)])
     assert [(frame.type, frame.request) for frame in frames] == [
         ("AppendEntries", None),
@@ -85,7 +85,7 @@ def test_a_message_that_ends_one_rpc_and_begins_another(cut: int) -> None:
     assert second.data[second.inner[1].start :][: len(HEARTBEAT)] == HEARTBEAT
 
 
-def test_each_hop_is_a_stream_of_its_own() -> None:
+def test_each_hop_is_a_separate_stream() -> None:
     """The same halves on two connections do not mix."""
     half, rest = HEARTBEAT[:40], HEARTBEAT[40:]
     hops = [Said(half, CALLEE), Said(half, CALLEE, side=1, connection=2)]
@@ -93,7 +93,7 @@ def test_each_hop_is_a_stream_of_its_own() -> None:
     assert [frame.type for frame in carried(hops)] == ["RaftBytes", "RaftBytes", "AppendEntries", "AppendEntries"]
 
 
-def test_log_entries_say_what_they_do() -> None:
+def test_operations_of_log_entries() -> None:
     stream = operations.layer_of("Stream")(stream_name="foo", subject="foo.*")
     command = bytes(operations.RaftLog(op=0, create_stream_op=operations.layer_of("CreateStreamOp")(stream=stream)))
     servers = bytes(Configuration(servers=[Server(suffrage=1, id="b", address="b")]))
@@ -117,7 +117,7 @@ def test_log_entries_say_what_they_do() -> None:
     assert "raft_log" not in shown[3]
 
 
-def test_field_four_is_another_operation_in_the_log() -> None:
+def test_field_4_means_another_operation_in_the_log() -> None:
     raw = b"\x08\x03\x22\x05\x0a\x01s\x1a\x00"
     assert "change_leader_op" in operations.RaftLog(raw).values()
     assert "report_leader_op" in PropagatedRequest(bytes(PropagatedRequest()) + raw).values()
@@ -159,7 +159,7 @@ def test_empty_snapshot() -> None:
     assert [frame.type for frame in frames] == ["InstallSnapshot", "AppendEntries"]
 
 
-def test_a_size_beyond_belief_does_not_swallow_the_stream() -> None:
+def test_an_absurd_snapshot_size_does_not_swallow_the_stream() -> None:
     frames = carried(to_callee(bytes(InstallSnapshot(snapshot_size=1 << 60)), HEARTBEAT))
     assert [frame.type for frame in frames] == ["InstallSnapshot", "AppendEntries"]
 
@@ -178,8 +178,8 @@ def test_empty_message_ends_the_stream() -> None:
     assert [frame.type for frame in frames] == ["RaftBytes", "RaftEnd", "AppendEntries"]
 
 
-def test_a_message_that_was_not_captured_ends_what_it_belonged_to() -> None:
-    """The next RPC is read from its start, not as the rest of the one before."""
+def test_a_missing_message_ends_its_rpc() -> None:
+    """The next RPC is read from its start, not as the rest of the previous one."""
     said = to_callee(HEARTBEAT, HEARTBEAT[:30], HEARTBEAT[30:60], HEARTBEAT, VOTE, HEARTBEAT)
     frames = carried(said, lost=[-4])
     assert [frame.type for frame in frames] == [
@@ -188,20 +188,20 @@ def test_a_message_that_was_not_captured_ends_what_it_belonged_to() -> None:
     assert all(not frame.findings for frame in frames[3:])
 
 
-def test_a_message_with_a_gap_ends_what_it_belonged_to() -> None:
+def test_a_gap_inside_a_message_ends_its_rpc() -> None:
     frames = carried(to_callee(HEARTBEAT[:30], HEARTBEAT[30:], HEARTBEAT, VOTE), lost=[-5], size=100)
     assert [frame.type for frame in frames][-2:] == ["AppendEntries", "RequestVote"]
     assert "raft-unaligned" not in [code for frame in frames for _, code in codes(frame)]
 
 
-def test_answers_are_not_counted_across_a_message_that_was_not_captured() -> None:
+def test_responses_are_not_paired_across_a_missing_message() -> None:
     said = [*DIAL, *to_callee(HEARTBEAT, HEARTBEAT), *[Said(ANSWER, CALLER, side=1)] * 2]
     frames = carried([*said, Said(b"x", side=1)], lost=[-3])
     assert [frame.request for frame in frames if frame.type == "AppendEntriesResponse"] == [None]
 
 
-def test_answers_after_a_loss_are_none_of_rpcs_that_are_still_open() -> None:
-    """Two RPCs are on their way when bytes are lost: their answers belong to neither of those that follow at once."""
+def test_late_responses_after_a_loss_are_not_paired_with_new_rpcs() -> None:
+    """Two RPCs are in flight when bytes are lost: their responses belong to neither of the RPCs that follow."""
     stream, lost = RaftStream(), 1_000_000_000
     for step in (1, 2):
         stream.send(Request(step, lost - step))
@@ -213,7 +213,7 @@ def test_answers_after_a_loss_are_none_of_rpcs_that_are_still_open() -> None:
     assert stream.answer(later.time_ns + 1_000_000) is later
 
 
-def test_an_rpc_that_waited_for_a_gap_until_its_answer_had_come_is_not_open() -> None:
+def test_an_rpc_held_by_a_gap_past_its_response_is_not_open() -> None:
     stream = RaftStream()
     assert stream.answer(5_000_000) is None
     stream.send(Request(1, 4_000_000))
@@ -228,7 +228,7 @@ def test_rpcs_that_are_too_large_are_given_up(monkeypatch: pytest.MonkeyPatch) -
     assert frames[-1].type == "AppendEntries"
 
 
-def test_held_bytes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_buffered_bytes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conversation_raft_streams, "MAX_HELD_BYTES", 100)
     monkeypatch.setattr(conversation_raft_streams, "MAX_STREAMS", 5)
     streams = conversation_raft_streams.RaftStreams()
@@ -239,8 +239,8 @@ def test_held_bytes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(streams.streams) == 5
 
 
-def test_pieces_are_stepped_over_once() -> None:
-    """Byte by byte, an array of many items is still linear: what was seen is not looked at again."""
+def test_parsing_byte_by_byte_is_linear() -> None:
+    """An array of many items that arrives byte by byte is not parsed again with each byte."""
     stream = conversation_raft_streams.RaftStream()
     body = b"\x00\x81\xa7Another" + b"\xdc\x27\x10" + b"\x01" * 10_000
     pieces = [piece for place in range(len(body)) for piece in stream.feed(body[place : place + 1])]
@@ -286,7 +286,7 @@ def test_every_width_survives_a_round_trip(raw: bytes) -> None:
     assert bytes(packet) == raw
 
 
-def test_nesting_is_limited() -> None:
+def test_nesting_depth_is_limited() -> None:
     deep = b"\x91" * 40 + b"\x01"
     packet = raft.UnknownRpc(b"\x07\x81\xa1X" + deep)
     shown = raft.UnknownRpc.present(packet.values(), STYLE)
@@ -304,5 +304,5 @@ def test_bootstrap_is_plain_text() -> None:
 
 
 @pytest.mark.parametrize("payload", [b"", b"{", b'{"inbox":1}', b"[]", b'"inbox"'])
-def test_an_accept_subject_without_a_dial_stays_nats(payload: bytes) -> None:
+def test_accept_subject_without_dial_stays_nats(payload: bytes) -> None:
     assert one(payload, subject=f"{GROUP}.server-b.accept", reply="_INBOX.2").protocol == "nats"

@@ -1,4 +1,4 @@
-"""Every test vector, decoded and built; and each near miss of an envelope, which is a finding and never lost."""
+"""Every test vector, decoded and built; each near miss of an envelope is a finding and stays a frame."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def layer_of(vector: Vector) -> Any:
     return getattr(envelopes, vector.layer or "", None) or getattr(raft, vector.layer or "")
 
 
-def told(values: dict[str, Any]) -> dict[str, Any]:
-    """Decoded values without the usual ones of the header."""
+def without_usual(values: dict[str, Any]) -> dict[str, Any]:
+    """Decoded values without the default ones of the header."""
     usual = {"header_length": 8, "flags": 0}
     never = HEADER - usual.keys()
     return {name: value for name, value in values.items() if name not in never and usual.get(name) != value}
@@ -58,7 +58,7 @@ def written(layer: Any, data: bytes) -> dict[str, Any]:
     return compiler.careful(layer, data, 0, len(data)).written()
 
 
-def test_all_vectors_are_here() -> None:
+def test_the_table_of_vectors_is_complete() -> None:
     assert [vector.nr for vector in VECTORS] == [f"L{number:02}" for number in range(1, 45)]
 
 
@@ -68,7 +68,7 @@ def test_decoding_in_a_nats_message(vector: Vector) -> None:
     inner = frame.inner[0]
     assert frame.protocol == "liftbridge"
     assert (inner.layer.__name__, frame.status) == (vector.layer, vector.status)
-    assert told(written(inner.layer, inner.data)) == vector.values
+    assert without_usual(written(inner.layer, inner.data)) == vector.values
     assert tuple(finding.code for finding in frame.findings) == vector.codes
     assert frame.data[inner.start :] == inner.data + b"\r\n"
     assert list(frame.layers or {}) == ["nats", "liftbridge"]
@@ -79,7 +79,7 @@ def test_building_from_values(vector: Vector) -> None:
     """The canonical form of the values, which is what upstream writes; L30 and L31 are the two forms of one list."""
     layer = layer_of(vector)
     built = bytes(build(layer, header(vector) | vector.values))
-    assert told(written(layer, built)) == vector.values
+    assert without_usual(written(layer, built)) == vector.values
     if vector.nr != "L31":
         assert built == payload_of(vector)
 
@@ -98,13 +98,13 @@ def test_round_trip_keeps_every_byte(vector: Vector) -> None:
         assert bytes(packet) == payload_of(vector)
 
 
-def test_ascii_digits_of_the_magic_are_no_envelope() -> None:
+def test_magic_number_as_ascii_is_not_an_envelope() -> None:
     frame = one(payload_of(by_nr("L12")))
     assert (frame.protocol, frame.type, list(frame.inner)) == ("nats", "PUB", [])
 
 
 @pytest.mark.parametrize("payload", [b"", b"\xb9\x0e\x43", b"x\xb9\x0e\x43\xb4\x00\x08\x00\x00", b"LIFT\x1a\x01x"])
-def test_the_magic_must_stand_at_the_front(payload: bytes) -> None:
+def test_magic_number_must_come_first(payload: bytes) -> None:
     assert one(payload).protocol == "nats"
 
 
@@ -120,7 +120,7 @@ def codes(frame: Any) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("length", range(4, 8))
-def test_cut_header(length: int) -> None:
+def test_truncated_header(length: int) -> None:
     frame = one(message()[:length])
     assert (frame.protocol, frame.status) == ("liftbridge", "malformed")
     assert codes(frame) == [("error", "truncated-envelope")]
@@ -134,7 +134,7 @@ def test_header_of_twelve_bytes_without_the_flag() -> None:
 
 
 def test_crc_in_a_longer_header_is_verified() -> None:
-    """Servers reject it, but what it says can be checked."""
+    """Servers reject it, but its CRC can be checked."""
     payload = bytes(sealed(Publish(value=b"hi")))
     longer = payload[:5] + b"\x10" + payload[6:12] + b"EXTR" + payload[12:]
     frame = one(longer)
@@ -152,7 +152,7 @@ def test_header_length_inside_the_header(length: int) -> None:
     assert record(frame)["value"] == b"hi".hex()
 
 
-def test_flags_that_are_not_assigned() -> None:
+def test_unassigned_flags() -> None:
     frame = one(message(flags=0x82))
     assert codes(frame) == [("note", "unknown-flags")]
     assert record(frame)["flags"] == ["0x82"]
@@ -174,10 +174,10 @@ def record(frame: Any) -> dict[str, Any]:
     return layer
 
 
-# What the payload says.
+# Payloads.
 
 
-def test_type_that_the_subject_does_not_ask_for() -> None:
+def test_message_type_that_does_not_fit_the_subject() -> None:
     frame = one(bytes(Ack(stream="s")), subject="liftbridge-default.notify.server-b")
     assert codes(frame) == [("warning", "unexpected-type")]
 
@@ -197,7 +197,7 @@ def test_response_of_another_type_than_the_request() -> None:
     assert codes(frames[1]) == [("warning", "unexpected-type")]
 
 
-def test_publish_without_an_ack_waits_for_none() -> None:
+def test_publish_without_ack_inbox_expects_no_ack() -> None:
     frames = carried([Said(bytes(Publish(ack_inbox="a", ack_policy=2))), Said(bytes(Publish(value=b"x")))])
     assert [frame.expects_response for frame in frames] == [False, False]
 
@@ -217,7 +217,7 @@ def test_ack_names_the_latest_publish_of_its_connection() -> None:
     assert frames[1].generated["copy_of"] == frames[0].number
 
 
-def test_unknown_fields_are_kept_and_told() -> None:
+def test_unknown_fields_are_kept_and_reported() -> None:
     frame = one(message() + b"\x98\x06\x05" + b"\xa2\x06\x01z")
     assert codes(frame) == [("note", "unknown-fields")]
     assert record(frame)["unknown_fields"] == [
@@ -279,7 +279,7 @@ def test_each_stored_message_has_its_own_crc() -> None:
     assert [entry["crc_status"] for entry in record(frame)["entries"]] == ["good", "bad", "good"]
 
 
-def test_both_crcs_are_told_apart() -> None:
+def test_crc_of_envelope_and_of_message_are_distinguished() -> None:
     payload = stored(1, damage=0)
     whole = bytes(sealed(envelopes.ReplicationResponse(payload)))
     frame = one(whole)
@@ -325,7 +325,7 @@ def test_negative_length_that_is_not_null() -> None:
 
 
 @pytest.mark.parametrize("length", [1, 27, 28])
-def test_rest_that_is_no_entry(length: int) -> None:
+def test_trailing_bytes_that_are_no_entry(length: int) -> None:
     frame = one(stored(1) + bytes(length))
     assert (frame.status, codes(frame)) == ("ok", [("note", "surplus-bytes")])
 
@@ -337,7 +337,7 @@ def test_field_names_are_documented() -> None:
             assert kind.doc or kind.name.endswith(("_op", "_resp")), (layer.__name__, kind.name)
 
 
-# What is remembered is bounded.
+# Memory is bounded.
 
 
 def test_exchanges_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -345,11 +345,11 @@ def test_exchanges_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     publishes = [Said(bytes(Publish(ack_inbox="acks", correlation_id=str(number)))) for number in range(5)]
     acks = [Said(bytes(Ack(ack_inbox="acks", correlation_id=str(number))), "acks", side=1) for number in range(5)]
     frames = carried(publishes + acks)
-    assert [codes(frame) for frame in frames[3:5]] == [[("note", "outstanding")], []]  # told once
+    assert [codes(frame) for frame in frames[3:5]] == [[("note", "outstanding")], []]  # reported once
     assert [frame.request for frame in frames[5:]] == [None, None, *[frame.number for frame in frames[2:5]]]
 
 
-def test_endless_ids_are_not_remembered() -> None:
+def test_long_ids_are_not_remembered() -> None:
     memory = conversation.Session()
     long = "x" * (conversation_memory.MAX_KEY_CHARACTERS + 1)
     frame = one(b"x")
@@ -362,8 +362,10 @@ def test_endless_ids_are_not_remembered() -> None:
 def test_namespaces_are_learned_from_raft_subjects_and_client_names() -> None:
     raw = payload_of(by_nr("L17"))
     assert "stream" not in one(raw, subject="custom.ns.s.0.replicate", reply="_INBOX.1").generated
-    told = carried([Said(b"id", "custom.ns.raft.metadata.bootstrap"), Said(raw, "custom.ns.s.0.replicate", "_INBOX.1")])
-    assert told[1].generated["stream"] == "s"
+    without_usual = carried(
+        [Said(b"id", "custom.ns.raft.metadata.bootstrap"), Said(raw, "custom.ns.s.0.replicate", "_INBOX.1")]
+    )
+    assert without_usual[1].generated["stream"] == "s"
     memory = conversation.Session()
     names = {"namespace": "my.ns", "server": "a", "purpose": "raft"}
     assert memory.client_named("LIFT.my.ns.a.raft", 1) == names

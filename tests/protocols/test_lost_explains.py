@@ -1,4 +1,4 @@
-"""Nothing is told to be undeclared, unasked or too early where bytes that were not captured could explain it.
+"""No frame is reported as undeclared, unrequested or too early if uncaptured bytes could explain it.
 
 Issue 12, point 8.
 """
@@ -33,7 +33,7 @@ def codes(run: Run) -> set[str]:
 
 
 def talked(size: int | None, lost: str | None, port: int = 5552) -> Run:
-    """A client publishes, a server confirms and answers what nobody asked; ``lost``: whose earlier frame."""
+    """A publish, its confirm, and a response without request. ``lost``: side whose earlier frame is lost."""
     talk = Talk(server=("10.0.0.2", port))
     packets = talk.handshake()
     for side, who in enumerate(("client", "server")):
@@ -49,22 +49,22 @@ def talked(size: int | None, lost: str | None, port: int = 5552) -> Run:
 
 
 @SIZES
-def test_all_was_captured_and_it_is_told(size: int | None) -> None:
+def test_unexplained_frames_are_reported_in_a_complete_capture(size: int | None) -> None:
     run = talked(size, None)
     assert codes(run) == {"not-declared", "frame-max", "no-request"}
 
 
 @SIZES
-@pytest.mark.parametrize(("lost", "told"), [("client", set()), ("server", {"no-request"})])
-def test_a_frame_before_was_lost_that_could_explain_it(lost: str, told: set[str], size: int | None) -> None:
+@pytest.mark.parametrize(("lost", "expected"), [("client", set()), ("server", {"no-request"})])
+def test_a_lost_earlier_frame_suppresses_the_finding(lost: str, expected: set[str], size: int | None) -> None:
     run = talked(size, lost)
-    assert codes(run) == told
+    assert codes(run) == expected
     assert run.totals.missing == len(HEARTBEAT)
 
 
 @SIZES
 @pytest.mark.parametrize("lost", [True, False])
-def test_a_nats_subscription_in_a_gap(lost: bool, size: int | None) -> None:
+def test_subscription_lost_in_a_gap(lost: bool, size: int | None) -> None:
     talk = Talk(server=("10.0.0.2", 4222))
     hello = b'CONNECT {"verbose":false,"pedantic":false,"lang":"go","version":"1.0","protocol":1}\r\n'
     packets = [*talk.handshake(), *talk.send(0, hello)]
@@ -74,13 +74,13 @@ def test_a_nats_subscription_in_a_gap(lost: bool, size: int | None) -> None:
     packets += talk.send(1, b"MSG orders 81 3\r\nabc\r\nMSG orders 83 3\r\nabc\r\n")
     timed = [(index * 0.001, packet) for index, packet in enumerate(packets)]
     run = dissect(batches([*timed, (5.0, talk.ack(0))], size))
-    told = [frame.number for frame in run.of("MSG") if frame.findings]
+    expected = [frame.number for frame in run.of("MSG") if frame.findings]
     assert len(run.of("MSG")) == 2
-    assert len(told) == (0 if lost else 1)
+    assert len(expected) == (0 if lost else 1)
 
 
 @pytest.mark.parametrize("lost", [True, False])
-def test_a_payload_that_an_info_in_a_gap_may_allow(lost: bool) -> None:
+def test_info_with_max_payload_lost_in_a_gap(lost: bool) -> None:
     talk = Talk(server=("10.0.0.2", 4222))
     info = b'INFO {"server_id":"S","version":"2.10.0","max_payload":%d,"proto":1}\r\n'
     hello = b'CONNECT {"verbose":false,"pedantic":false,"lang":"go","version":"1.0","protocol":1}\r\n'
@@ -95,8 +95,8 @@ def test_a_payload_that_an_info_in_a_gap_may_allow(lost: bool) -> None:
 
 
 @pytest.mark.parametrize("snaplen", [121, 122])
-def test_a_writer_whose_set_up_was_cut_has_no_segment(snaplen: int) -> None:
-    """Neither that which it had before, nor is it told that nobody set it up."""
+def test_writer_with_truncated_setup_has_no_segment(snaplen: int) -> None:
+    """Neither its previous segment, nor a finding that the set-up is missing."""
     packets = read(CAPTURES / "pravega" / "errors.pcap")
     whole, cut = dissect([packets]), dissect([cut_packets(packets, snaplen)])
     names = [[frame.generated.get("segment") for frame in run.of("AppendBlock")] for run in (whole, cut)]
@@ -106,8 +106,8 @@ def test_a_writer_whose_set_up_was_cut_has_no_segment(snaplen: int) -> None:
 
 @SIZES
 @pytest.mark.parametrize("acknowledged", [True, False])
-def test_an_answer_that_was_lost_at_the_end_does_not_accuse(acknowledged: bool, size: int | None) -> None:
-    """Nothing comes behind it that would show the gap, but the other side acknowledged its bytes."""
+def test_response_lost_at_the_end_of_the_capture(acknowledged: bool, size: int | None) -> None:
+    """No later packet shows the gap, but the other side acknowledged its bytes."""
     talk = Talk(server=("10.0.0.2", 4222))
     packets = talk.handshake()
     packets += talk.send(1, b'INFO {"server_id":"N"}\r\n')
@@ -118,8 +118,8 @@ def test_an_answer_that_was_lost_at_the_end_does_not_accuse(acknowledged: bool, 
     assert [frame.outcome for frame in run.frames if frame.type == "PING"] == [None if acknowledged else "unanswered"]
 
 
-def test_a_reply_whose_request_was_lost_at_the_end_answers_no_other() -> None:
-    """The second read of two was lost: its reply goes on where the first one ended, as a second one of that would."""
+def test_reply_to_a_request_lost_at_the_end_is_not_paired() -> None:
+    """The second of two reads was lost: its reply continues where the first one ended, as a second reply would."""
     packets = read(CAPTURES / "pravega" / "midstream.pcap")
     asked = [frame for frame in damage.dissect(packets).frames.values() if frame.type == "ReadSegment"]
     gone = asked[1].packets[0] - 1
@@ -137,10 +137,8 @@ def test_a_reply_whose_request_was_lost_at_the_end_answers_no_other() -> None:
     ],
     ids=["subscription", "message", "of a leaf"],
 )
-def test_a_route_that_begins_in_the_middle_is_told_by_what_fits_no_other_link(
-    line: bytes, values: dict[str, object]
-) -> None:
-    """The INFO that says that the route is one account's, or that it is a route, was not captured."""
+def test_route_without_captured_info_is_recognised_from_its_operations(line: bytes, values: dict[str, object]) -> None:
+    """The INFO that declares the route, or its account, was not captured."""
     talk = Talk(server=("10.0.0.2", 6222))
     run = dissect(batches([packet for _ in range(2) for packet in talk.send(1, line * 2)]))
     assert [frame.status for frame in run.frames] == ["ok"] * 4

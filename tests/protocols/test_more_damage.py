@@ -1,4 +1,4 @@
-"""What the kit does to damaged frames, three times as often, and at every place where a frame can end."""
+"""The kit's tests of damaged frames, three times as often, and with frames truncated at every byte."""
 
 from __future__ import annotations
 
@@ -33,5 +33,5 @@ def test_readers_agree_on_many_damaged_frames(kit: type[ProtocolTests], mutate: 
 
 
 @pytest.mark.parametrize("kit", KITS)
-def test_readers_agree_wherever_a_frame_ends(kit: type[ProtocolTests]) -> None:
+def test_readers_agree_on_frames_truncated_at_every_byte(kit: type[ProtocolTests]) -> None:
     kit.check_ends(130, 24)

@@ -1,4 +1,4 @@
-"""The bulk reader of NATS against the row decoder: where it cuts, its rows, the state it leaves."""
+"""The bulk reader of NATS compared with the row decoder: framing, rows, and conversation state."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ PUBLISHED += b"\x30\x02" + member(9, member(1, b"n") + member(2, b"\xff\0")) + m
 
 
 def asking(number: int) -> bytes:
-    """An envelope with a message that wants an ack."""
+    """An envelope with a message that requests an ack."""
     wanted = member(10, b"acks.1") + member(11, b"id-%d" % number) + b"\x60\x01"
     return envelope(b"\x08" + b"\xff" * 9 + b"\x01" + PUBLISHED + wanted)
 
@@ -91,7 +91,7 @@ PLAIN = {
     "HMSG": msg(b"body", block=BLOCK),
     "leading zeros": b"PUB a 0004\r\nbody\r\n",
 }
-"""What must be of a kind."""
+"""Messages that a block holds."""
 NOT_PLAIN = {
     "reply": b"PUB a reply 4\r\nbody\r\n",
     "inbox": pub(b"body", b"_INBOX.abc"),
@@ -127,14 +127,14 @@ NOT_PLAIN = {
     "cut header": pub(MAGIC + b"\0\x08\0"),
     "replication request": pub(envelope(member(1, b"a"), kind=2)),
 }
-"""What must be left to the row decoder."""
+"""Messages that are left to the row decoder."""
 
 
 BULK = NatsBulk()
 
 
 def check_cut(data: bytes) -> BulkSplit:
-    """Both ways of cutting agree."""
+    """Assert that both framers agree."""
     ends = Nats().split(data).ends
     cut = BULK.split(data)
     assert cut.starts.tolist() == [0, *ends[: len(cut.kinds)]]
@@ -147,11 +147,11 @@ def test_plain_messages_are_recognised(name: str) -> None:
 
 
 @in_one_test("name", NOT_PLAIN)
-def test_what_is_not_plain_is_left_to_the_row_decoder(name: str) -> None:
+def test_unusual_messages_are_left_to_the_row_decoder(name: str) -> None:
     assert check_cut(NOT_PLAIN[name] + PLAIN["PUB"]).kinds[:1].sum() == 0
 
 
-def test_vectors_are_cut_as_split_cuts_them() -> None:
+def test_vectors_are_framed_as_by_split() -> None:
     for vector in VECTORS:
         check_cut(vector.raw)
         check_cut(vector.raw + PLAIN["MSG"])
@@ -176,7 +176,7 @@ def mutated(data: bytes, chance: random.Random) -> bytes:
     return bytes(out)
 
 
-def test_mutations_are_cut_as_split_cuts_them() -> None:
+def test_mutated_streams_are_framed_as_by_split() -> None:
     chance = random.Random(4)
     messages = [*PLAIN.values(), *NOT_PLAIN.values()]
     for _ in range(1500):
@@ -184,7 +184,7 @@ def test_mutations_are_cut_as_split_cuts_them() -> None:
         check_cut(mutated(chosen, chance))
 
 
-# Taking: everything is decoded twice, one by one and with runs, and must come out the same.
+# Everything is decoded twice, frame by frame and with blocks, and must be equal.
 
 
 @dataclass
@@ -200,7 +200,7 @@ class Outcome:
 
 
 def drive(parts: list[Part], *, least: int | None, messages: bool = True) -> Outcome:
-    """Decode parts of connections in their order; ``least``: the shortest run, None: no runs."""
+    """Decode parts of connections in order; ``least``: messages in the shortest block, None: no blocks."""
     protocol, out, outcome = Nats(), Messages() if messages else None, Outcome()
     talks: dict[int, NatsConversation] = {}
     reached: dict[tuple[int, int], int] = {}
@@ -284,8 +284,8 @@ def rows_of(piece: FrameMessages | BlockMessages) -> Iterator[dict[str, Any]]:
     for index in range(len(piece.bodies)):
         key, offset, sequence, time, headers, body = (None if column is None else column[index] for column in lists)
         values = (piece.topic, piece.partition, key, offset, sequence, time, headers, body)
-        told = {"number": piece.frame.number, "index": index, "operation": piece.operation}
-        yield told | dict(zip(NAMES, values, strict=True))
+        generated = {"number": piece.frame.number, "index": index, "operation": piece.operation}
+        yield generated | dict(zip(NAMES, values, strict=True))
 
 
 def listed(column: Any, count: int) -> list[Any]:
@@ -302,7 +302,7 @@ def listed(column: Any, count: int) -> list[Any]:
 
 
 def state_of(protocol: Nats, talks: dict[int, NatsConversation]) -> Any:
-    """All that conversations and memories know, to be compared."""
+    """The state of conversations and memories, for comparison."""
     inner = protocol.memory.carried.session("liftbridge")
     assert isinstance(inner, Session)
     shared = (
@@ -320,7 +320,7 @@ def state_of(protocol: Nats, talks: dict[int, NatsConversation]) -> Any:
 
 
 def compare(parts: list[Part], *, least: int = 1) -> Outcome:
-    """With runs all comes out as without; the outcome with runs."""
+    """Assert that decoding with and without blocks is equal; return the outcome with blocks."""
     slow, fast = drive(parts, least=None), drive(parts, least=least)
     key = lambda row: (row["number"], row["index"])  # noqa: E731
     assert sorted(fast.rows, key=key) == slow.rows
@@ -337,16 +337,26 @@ def compare(parts: list[Part], *, least: int = 1) -> Outcome:
 
 
 def said(frame: Frame) -> Any:
-    """All but copies that servers hand on: only frames count whose turn it is, and no table with runs shows it."""
+    """A frame for comparison, without ``copy_of`` of forwarded copies, which tables with blocks do not have."""
     links = (frame.request, frame.expects_response, frame.latency_ns)
-    told = dict(frame.generated) if frame.generated is not NOTHING else {}
+    generated = dict(frame.generated) if frame.generated is not NOTHING else {}
     if frame.protocol == "liftbridge" and frame.sender == "server":
-        told.pop("copy_of", None)
-    return frame.type, frame.code, frame.status, frame.findings, frame.values, frame.sender, frame.dialect, links, told
+        generated.pop("copy_of", None)
+    return (
+        frame.type,
+        frame.code,
+        frame.status,
+        frame.findings,
+        frame.values,
+        frame.sender,
+        frame.dialect,
+        links,
+        generated,
+    )
 
 
 @pytest.mark.parametrize("path", WHOLE, ids=[path.stem for path in WHOLE])
-def test_captures_with_runs_give_what_they_give_one_by_one(path: Path) -> None:
+def test_captures_with_blocks_equal_captures_frame_by_frame(path: Path) -> None:
     parts = dialogue(dissect(open_capture([path]), known=(Nats(),), style=None))
     for part in parts:
         check_cut(part.data)
@@ -361,7 +371,7 @@ def opened(*more: Part, sub: bytes = b"SUB > 1\r\nSUB x 2\r\n") -> list[Part]:
     return [Part(1, 1, INFO), Part(1, 0, CONNECT + sub), *more]
 
 
-def test_all_kinds_of_messages_in_runs() -> None:
+def test_all_kinds_of_messages_in_blocks() -> None:
     client = b"".join(raw for raw in PLAIN.values() if raw.startswith((b"PUB", b"HPUB")))
     server = b"".join(raw for raw in PLAIN.values() if raw.startswith((b"MSG", b"HMSG")))
     run = compare(opened(Part(1, 0, client * 2), Part(1, 1, server * 2), Part(1, 0, client), Part(1, 1, server)))
@@ -403,11 +413,11 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_runs_with_something_to_tell_are_not_taken(name: str) -> None:
+def test_messages_with_findings_are_left_to_the_row_decoder(name: str) -> None:
     assert compare(REFUSED[name]).taken == 0
 
 
-def test_bytes_before_a_run_were_lost() -> None:
+def test_gap_before_a_block() -> None:
     parts = opened(Part(1, 0, PLAIN["PUB"]))
     protocol = Nats()
     conversation = protocol.conversation(Connection(1, ("a", "b"), (1, 4222), initiator=0), None)
@@ -419,7 +429,7 @@ def test_bytes_before_a_run_were_lost() -> None:
     assert conversation.sides[0].reached == 10 + len(PLAIN["PUB"])
 
 
-def test_roles_are_learnt_from_the_first_of_a_run() -> None:
+def test_roles_are_learnt_from_the_first_message_of_a_block() -> None:
     for raw, side, client in ((PLAIN["PUB"], 1, 1), (PLAIN["MSG"], 1, 0)):
         protocol = Nats()
         conversation = protocol.conversation(Connection(1, ("a", "b"), (1, 2)), None)

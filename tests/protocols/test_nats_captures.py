@@ -1,4 +1,4 @@
-"""Real NATS captures through the whole stack: truth, accounts, round trips, parity of the readers, segmentation."""
+"""Real NATS captures through the whole stack: truth, accounts, round trips, parity of readers, segmentation."""
 
 from __future__ import annotations
 
@@ -46,29 +46,29 @@ each_whole = pytest.mark.parametrize("path", WHOLE, ids=[path.stem for path in W
 
 
 @each_whole
-def test_truth(path: Path) -> None:
+def test_captures_agree_with_their_truth(path: Path) -> None:
     assert truth_nats.check(path, json.loads(path.with_suffix(".truth.json").read_text())) == []
 
 
-def test_the_comparison_notices() -> None:
+def test_a_changed_truth_is_noticed() -> None:
     path = NATS / "03-pubsub.pcap"
-    told = json.loads(path.with_suffix(".truth.json").read_text())
-    for op in told["connections"][0]["ops"]:
+    truth_ = json.loads(path.with_suffix(".truth.json").read_text())
+    for op in truth_["connections"][0]["ops"]:
         if op["op"] == "MSG" and op["payload"]["hex"]:
             op["payload"]["hex"] = "00" + op["payload"]["hex"][2:]
             break
-    assert len(truth_nats.check(path, told)) == 1
+    assert len(truth_nats.check(path, truth_)) == 1
     assert truth_nats.secrets(read(path).frames, ["orders.new"]) == ["a secret is shown: orders.new"]
 
 
 @each_whole
-def test_records_show_what_the_declaration_says(path: Path) -> None:
+def test_fast_records_equal_the_declaration(path: Path) -> None:
     for frame in read(path).frames[:400]:
         shown_as_declared(frame)
 
 
 def shown_as_declared(frame: Frame) -> None:
-    """The shortcut that makes records of operations shows what the declaration says."""
+    """Whether the fast record of an operation equals the record made from its declaration."""
     assert frame.layer is not None
     assert frame.layers is not None
     declared = frame.layer.present(frame.layer(frame.data).values(), STYLE)
@@ -86,9 +86,9 @@ def test_derived_captures_agree_with_their_source(path: Path) -> None:
 
 
 def test_both_protocols_of_a_folder_are_checked() -> None:
-    told = json.loads((NATS / "03-pubsub.truth.json").read_text())
-    told["connections"][0]["ops"].append({"op": "PUB", "subject": "a", "payload": {"len": 4, "hex": "b90e43b4"}})
-    wrong = truth.check_of("nats-liftbridge")(NATS / "03-pubsub.pcap", told)
+    truth_ = json.loads((NATS / "03-pubsub.truth.json").read_text())
+    truth_["connections"][0]["ops"].append({"op": "PUB", "subject": "a", "payload": {"len": 4, "hex": "b90e43b4"}})
+    wrong = truth.check_of("nats-liftbridge")(NATS / "03-pubsub.pcap", truth_)
     assert {"envelopes" in line for line in wrong} == {True, False}
 
 
@@ -100,14 +100,14 @@ def test_both_protocols_of_a_folder_are_checked() -> None:
         ("50-server-links", 1),
     ],
 )
-def test_batch_size_changes_nothing(name: str, size: int) -> None:
+def test_batch_size_does_not_matter(name: str, size: int) -> None:
     path = NATS / f"{name}.pcap"
     timed = [((time_ns - START_NS) / 1e9, data) for time_ns, data in packets(path)]
     one, many = (dissect(batches(timed, size=each), known=(Nats(),)) for each in (None, size))
     assert [said(frame) for frame in many.frames] == [said(frame) for frame in one.frames]
 
 
-def test_what_is_lost_is_named_and_all_else_is_there() -> None:
+def test_lost_bytes_are_reported_and_the_other_frames_decoded() -> None:
     base = {(f.connection.endpoints, f.side, f.offset): f.data for f in read(NATS / "08-pipelined-small.pcap").frames}
     lossy = read(NATS / "08-pipelined-small.drop1pct.pcap")
     assert lossy.totals.closes
@@ -140,8 +140,8 @@ def test_bytes_cut_by_the_snapshot_length_are_missing_not_invented() -> None:
 
 
 @pytest.mark.parametrize("late", [0, 30])
-def test_a_port_that_nobody_expects(late: int) -> None:
-    """Also without its handshake, from the middle of the dialogue on."""
+def test_nats_on_an_unusual_port(late: int) -> None:
+    """Also without its handshake, from the middle of the dialogue."""
     run = read(NATS / "03-pubsub.pcap")
     parts = dialogue(run)[late:]
     moved = dissect(batches(craft(parts, every(1460), 18_222, handshake=not late)), known=(Nats(),))
@@ -167,7 +167,7 @@ def test_traffic_of_other_protocols_is_not_claimed(path: Path) -> None:
 
 
 @pytest.mark.parametrize("lost", [5, 9, 14])
-def test_an_s2_stream_goes_on_after_a_gap(lost: int) -> None:
+def test_an_s2_stream_continues_after_a_gap(lost: int) -> None:
     whole = read(NATS / "50-server-links.pcap")
     route = [part for part in dialogue(outer(whole)) if part.connection == 2]
     made = craft(route, every(300), 6222)
@@ -182,14 +182,14 @@ def test_an_s2_stream_goes_on_after_a_gap(lost: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["50-server-links", "14-cluster-routes"])
-def test_what_clients_said_to_each_other_passed_between_servers(name: str) -> None:
-    told = json.loads((NATS / f"{name}.truth.json").read_text())
+def test_messages_between_clients_appear_on_server_links(name: str) -> None:
+    truth_ = json.loads((NATS / f"{name}.truth.json").read_text())
     links = [frame for frame in read(NATS / f"{name}.pcap").frames if frame.type in ("RMSG", "HMSG", "LMSG")]
-    assert truth_nats.not_passed_on(told, links) == []
-    assert truth_nats.not_passed_on(told, [frame for frame in links if frame.values["size"] > 100]) != []
+    assert truth_nats.not_passed_on(truth_, links) == []
+    assert truth_nats.not_passed_on(truth_, [frame for frame in links if frame.values["size"] > 100]) != []
 
 
-def test_operations_inside_chunks_are_frames_of_their_own() -> None:
+def test_operations_inside_chunks_are_separate_frames() -> None:
     run = read(NATS / "50-server-links.pcap")
     by_number = {frame.number: frame for frame in run.frames}
     assert list(by_number) == list(range(1, len(run.frames) + 1))
@@ -224,7 +224,7 @@ def said(frame: Frame) -> dict[str, object]:
     return meaning(frame) | {"status": frame.status}
 
 
-def test_s2_streams_cut_anywhere() -> None:
+def test_s2_streams_in_segments_of_any_size() -> None:
     run = read(NATS / "50-server-links.pcap")
     parts = dialogue(outer(run), 60)
     whole = dissect(batches(craft(parts, every(100_000), 6222)), known=(Nats(),))

@@ -1,4 +1,4 @@
-"""Copies of messages that nobody answers are tied to what was published, or not at all (issue 12, point 7)."""
+"""Copies of messages without replies are linked to the published original, or to nothing (issue 12, point 7)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Said = tuple[int, int, bytes]
 
 
 def got(data: bytes, sid: int = 1) -> bytes:
-    """The delivery of what ``data`` publishes."""
+    """The delivery of the message that ``data`` publishes."""
     return data.replace(b"PUB a", b"MSG a %d" % sid)
 
 
@@ -26,8 +26,8 @@ def opened(*subscribed: bytes) -> list[Said]:
     return first + [said for at, sub in enumerate(subscribed, 2) for said in ((at, S, INFO), (at, C, QUIET + sub))]
 
 
-def told(*said: Said) -> tuple[list[Frame], list[int | None]]:
-    """The frames with a payload, and of each that is a copy the place of the original among them."""
+def originals(*said: Said) -> tuple[list[Frame], list[int | None]]:
+    """The frames with a payload, and for each its original's index among them (None: not a copy)."""
     frames = [frame for frame in many(*said).frames if "size" in frame.values]
     places = {frame.number: place for place, frame in enumerate(frames)}
     originals = [frame.generated.get("copy_of") for frame in frames if frame.type not in ("PUB", "HPUB")]
@@ -71,7 +71,7 @@ CASES: dict[str, tuple[list[Said], list[int | None]]] = {
         ],
         [0],
     ),
-    "a route hands on what was not seen before": (
+    "a route forwards an uncaptured message": (
         [*opened(SUB), (3, S, ROUTE), (3, C, ROUTE), (3, C, b"RMSG $G a 4\r\n\1\2\3\4\r\n"), (2, S, got(ONE))],
         [None, 0],
     ),
@@ -90,25 +90,25 @@ CASES: dict[str, tuple[list[Said], list[int | None]]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_point_7_copies_of_plain_messages(case: str) -> None:
+def test_copies_of_plain_messages(case: str) -> None:
     said, expected = CASES[case]
-    assert told(*said)[1] == expected
+    assert originals(*said)[1] == expected
 
 
-def test_more_is_published_than_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_messages_than_the_memory_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conversation_memory, "MAX_CONTENTS", 2)
     different = [b"PUB a 4\r\n%04d\r\n" % number for number in range(10)]
     said = [*opened(SUB), (1, C, b"".join(different)), (2, S, b"".join(map(got, different)))]
-    assert told(*said)[1] == [None] * 8 + [8, 9]
+    assert originals(*said)[1] == [None] * 8 + [8, 9]
     monkeypatch.setattr(conversation_memory, "MAX_SAME", 2)
-    assert told(*opened(SUB), (1, C, ONE * 9), (2, S, got(ONE)))[1] == [None]
+    assert originals(*opened(SUB), (1, C, ONE * 9), (2, S, got(ONE)))[1] == [None]
 
 
-def test_where_packets_are_lost_no_copy_is_of_another_message() -> None:
+def test_lost_packets_never_link_a_copy_to_another_message() -> None:
     assert losses(CAPTURES / "nats" / "10-split-writes.pcap", range(3)).wrong == []
 
 
-def test_lines_tell_copies_where_the_filter_asks(capsys: pytest.CaptureFixture[str]) -> None:
+def test_lines_show_copies_if_a_filter_needs_them(capsys: pytest.CaptureFixture[str]) -> None:
     capture = str(CAPTURES / "nats" / "03-pubsub.pcap")
     main(["pcap", capture, "--summary", "-q", "-Y", "nats.copy_of"])
     lines = capsys.readouterr().out.splitlines()
@@ -119,8 +119,8 @@ def test_lines_tell_copies_where_the_filter_asks(capsys: pytest.CaptureFixture[s
     ]
 
 
-def test_a_delivery_of_jetstream_is_a_copy_of_what_was_published() -> None:
-    """By the number in the stream, which the answer to the publish tells; redelivered, too."""
+def test_jetstream_deliveries_are_copies_of_the_publish() -> None:
+    """Matched by the sequence in the stream, which the response to the publish contains; also if redelivered."""
     from tests.support import dissect
 
     frames = dissect(open_capture([CAPTURES / "nats" / "13-jetstream.pcap"])).frames

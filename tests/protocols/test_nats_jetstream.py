@@ -1,4 +1,4 @@
-"""Answers of JetStream: of a real server (2.9.10), by the client's own account (nats-py 2.16), and near misses."""
+"""Responses of JetStream: a real server (2.9.10) against the account of its client (nats-py 2.16), and near misses."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ def answers(frames: list[Frame], key: str) -> list[Frame]:
     return [frame for frame in frames if key in frame.generated]
 
 
-def test_acks_are_those_that_the_client_got() -> None:
-    told = [one.generated for one in answers(capture(REAL).frames, "stream_sequence")]
-    orders = [(one["stream_sequence"], one.get("duplicate", False)) for one in told if one["stream"] == "ORD"]
+def test_acks_equal_those_of_the_client() -> None:
+    generated = [one.generated for one in answers(capture(REAL).frames, "stream_sequence")]
+    orders = [(one["stream_sequence"], one.get("duplicate", False)) for one in generated if one["stream"] == "ORD"]
     assert orders == ACKS
-    assert [(one["stream"], one["stream_sequence"]) for one in told[-4:]] == [
+    assert [(one["stream"], one["stream_sequence"]) for one in generated[-4:]] == [
         *(("KV_config", 1), ("KV_config", 2), ("OBJ_files", 1), ("OBJ_files", 2)),
     ]
 
 
-def test_refusals_are_those_that_the_client_got() -> None:
+def test_refusals_equal_those_of_the_client() -> None:
     found = [frame for frame in capture(REAL).frames if any(each.code == "jetstream" for each in frame.findings)]
     assert [frame.findings[0].message for frame in found[:4]] == [*[FULL] * 3, "stream not found (404, err_code 10059)"]
     requests = {frame.request for frame in found}
@@ -44,10 +44,12 @@ def test_refusals_are_those_that_the_client_got() -> None:
 
 
 def test_keys_and_objects_are_named() -> None:
-    told = [{**one.generated, "type": one.type} for one in answers(capture(REAL).frames, "bucket")]
-    keys = [(one["type"], one["key"], one["kv_operation"]) for one in told if one["bucket"] == "config"]
+    generated = [{**one.generated, "type": one.type} for one in answers(capture(REAL).frames, "bucket")]
+    keys = [(one["type"], one["key"], one["kv_operation"]) for one in generated if one["bucket"] == "config"]
     assert keys == [("PUB", "greet.en", "PUT"), ("HPUB", "greet.en", "DEL")]
-    assert [one["object"] for one in told if one["bucket"] == "files" and one["type"] == "HPUB"] == ["report one.txt"]
+    assert [one["object"] for one in generated if one["bucket"] == "files" and one["type"] == "HPUB"] == [
+        "report one.txt"
+    ]
 
 
 def test_check_counts_what_a_full_stream_refused() -> None:
@@ -60,7 +62,7 @@ def test_check_counts_what_a_full_stream_refused() -> None:
     ("frame", "step"),
     [(0, ("confirmed", 1, "stored in ORD")), (1, ("confirmed", 1, "dropped")), (9, ("refused", None, FULL))],
 )
-def test_trace_tells_the_sequence_or_the_reason(frame: int, step: tuple[str, int | None, str]) -> None:
+def test_trace_shows_the_sequence_or_the_reason(frame: int, step: tuple[str, int | None, str]) -> None:
     published = [each for each in capture(REAL).frames if each.values.get("subject") == "ord.eu"]
     finder = Finder(Criteria(frame=published[frame].number))
     for _ in Dissector(Demand(messages=finder.messages)).frames(open_capture([str(REAL)])):
@@ -76,7 +78,7 @@ def test_trace_tells_the_sequence_or_the_reason(frame: int, step: tuple[str, int
 
 
 def answered(subject: bytes, data: bytes) -> Frame:
-    """The answer to a request."""
+    """The response to a request."""
     talk = craft.Talk(server=("10.0.0.2", 4222))
     hello = b'INFO {"server_id":"A","version":"2.9.10","proto":1,"max_payload":16909060}\r\n'
     made = [*talk.handshake(), *talk.send(1, hello), *talk.send(0, b'CONNECT {"verbose":false,"lang":"go"}\r\n')]
@@ -98,13 +100,13 @@ def answered(subject: bytes, data: bytes) -> Frame:
         (b'{"error":', "", set()),
     ],
 )
-def test_only_answers_of_jetstream_are_read(data: bytes, finding: str, generated: set[str]) -> None:
+def test_similar_json_is_not_a_jetstream_response(data: bytes, finding: str, generated: set[str]) -> None:
     frame = answered(b"orders.eu", data)
     assert {*frame.generated} - {"subscription"} == generated
     assert [each.message.split(" ")[0] for each in frame.findings] == ([finding] if finding else [])
 
 
-def test_an_error_of_the_api_needs_no_number() -> None:
+def test_api_error_without_a_code() -> None:
     frame = answered(b"$JS.API.STREAM.INFO.A", b'{"type":"io.nats.jetstream.api.v1.x","error":{"code":404}}')
     assert [each.message for each in frame.findings] == ["no description (404, err_code None)"]
 

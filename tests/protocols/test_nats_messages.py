@@ -1,4 +1,4 @@
-"""Rows of NATS messages: what the records of the same frames say, and what stays hidden."""
+"""Rows of NATS messages, compared with the records of the same frames; secrets stay hidden."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def records(path: Path, *, secrets: bool = False) -> list[dict[str, Any]]:
     return [record(frame) for frame in dissect(open_capture([path]), style=style, known=(Nats(),)).frames]
 
 
-def expected(told: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The row of a NATS message, from its record."""
-    fields = told["layers"].get("nats", {})
+def expected(record: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The row that the record of a NATS message implies."""
+    fields = record["layers"].get("nats", {})
     if fields.get("operation") not in COUNTED or "subject" not in fields:
         return
     row = dict.fromkeys(("partition", "key", "offset", "sequence", "timestamp", "headers"))
-    row |= {"number": told["frame"], "index": 0, "topic": fields["subject"], "body": unhex(fields.get("data"))}
+    row |= {"number": record["frame"], "index": 0, "topic": fields["subject"], "body": unhex(fields.get("data"))}
     row["operation"] = "publish" if "PUB" in fields["operation"] else "deliver"
     if "version" in fields:
         headers = [(header.get("key", ""), header.get("value", "")) for header in fields.get("headers", [])]
@@ -55,9 +55,9 @@ def unhex(shown: str | None) -> bytes | None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=[path.stem for path in FILES])
-def test_rows_are_what_the_records_say(path: Path) -> None:
-    told = records(path)
-    rows = [row for each in told if each["protocol"] == "nats" for row in expected(each)]
+def test_rows_equal_records(path: Path) -> None:
+    record = records(path)
+    rows = [row for each in record if each["protocol"] == "nats" for row in expected(each)]
     assert collected(open_capture([path])) == rows
     assert rows or path.stem in ("02-auth", "17-tls")
 
@@ -67,7 +67,7 @@ def rows_of_client(data: bytes, **options: Any) -> list[dict[str, Any]]:
     return collected(batches(craft(parts, every(1460), server_port=4222)), **options)
 
 
-def test_secrets_are_hidden_unless_they_are_asked_for() -> None:
+def test_secrets_are_hidden_unless_requested() -> None:
     block = b"NATS/1.0\r\nCookie: abc\r\nA-TOKEN:x\r\nPlain: y\r\n\r\n"
     data = (
         pub(b"jwt", b"$SYS.REQ.USER.AUTH") + pub(b"body", block=block) + pub(b"claims", b"$SYS.ACCOUNT.A.CLAIMS.UPDATE")
@@ -81,18 +81,18 @@ def test_secrets_are_hidden_unless_they_are_asked_for() -> None:
     assert shown["headers"] == [("Cookie", b"abc"), ("A-TOKEN", b"x"), ("Plain", b"y")]
 
 
-def test_headers_are_null_where_there_are_none_and_empty_where_the_block_is() -> None:
+def test_headers_are_null_if_missing_and_empty_if_the_block_is_empty() -> None:
     plain, empty, other = rows_of_client(
         pub(b"x") + pub(b"", block=b"NATS/1.0\r\n\r\n") + pub(b"", block=b"NATS/9\r\n\r\n")
     )
     assert (plain["headers"], empty["headers"], other["headers"]) == (None, [], None)
 
 
-def test_a_subject_that_is_not_text() -> None:
+def test_a_subject_that_is_not_utf8() -> None:
     assert rows_of_client(pub(b"x", b"a\xff"))[0]["topic"] == "a\\xff"
 
 
-def test_a_body_that_was_cut_is_null() -> None:
+def test_a_truncated_body_is_null() -> None:
     (row,) = rows_of_client(b"PUB a 100\r\nonly this")
     assert (row["topic"], row["body"]) == ("a", None)
 

@@ -1,4 +1,4 @@
-"""JSON objects with declared members: what INFO and CONNECT are made of."""
+"""JSON objects with declared members, as in INFO and CONNECT."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ WRITTEN = {
 
 
 @pytest.mark.parametrize("name", WRITTEN)
-def test_objects_are_built_as_they_were_written(name: str) -> None:
+def test_unchanged_objects_are_built_to_the_same_bytes(name: str) -> None:
     text = WRITTEN[name]
     options = parsed(text)
     assert options.problem is None
@@ -46,7 +46,7 @@ def test_objects_are_built_as_they_were_written(name: str) -> None:
     assert record == Connect.present(Connect(line).values(), STYLE)
 
 
-def test_a_changed_member_is_written_anew_and_the_others_stay() -> None:
+def test_changing_one_member_keeps_the_spelling_of_others() -> None:
     options = parsed(b'{"verbose" : true, "name":"\\u0061"}')
     options.fields["verbose"] = False
     assert bytes(options) == b'{"verbose" : false, "name":"\\u0061"}'
@@ -76,7 +76,7 @@ def test_a_changed_member_is_written_anew_and_the_others_stay() -> None:
         b"{" + b",".join(b'"x%d":1' % number for number in range(MAX_MEMBERS + 1)) + b"}",
     ],
 )
-def test_what_is_no_object_is_a_problem_and_never_an_exception(text: bytes) -> None:
+def test_invalid_objects_raise_no_exception(text: bytes) -> None:
     line = b"CONNECT " + text + b"\r\n"
     decoded = compiler.careful(Connect, line, 0, len(line))
     packet = Connect(line)
@@ -86,7 +86,7 @@ def test_what_is_no_object_is_a_problem_and_never_an_exception(text: bytes) -> N
     assert packet.problem.reason == decoded.problem.reason != ""
 
 
-def test_half_of_a_surrogate_pair_can_be_shown() -> None:
+def test_half_a_surrogate_pair_is_shown() -> None:
     line = b'CONNECT {"name":"\\ud800x","y":"\\udcff"}\r\n'
     record, _ = compiler.record(Connect, line, 0, len(line), STYLE)
     assert orjson.loads(orjson.dumps(record))["options"]["name"] == "\\ud800x"

@@ -38,7 +38,7 @@ class TestNats(BlockTests):
         "UnknownKeys": lambda chance: None,
         "Line": lambda chance: chance.randbytes(5).hex().encode(),
     }
-    unfound: ClassVar = {"60-limits.pcap": 12}  # only PING was said, on a port of no protocol
+    unfound: ClassVar = {"60-limits.pcap": 12}  # only PING, on a port of no protocol
     leaves = True
     stepped: ClassVar = frozenset({"ReplicationResponse"})
 

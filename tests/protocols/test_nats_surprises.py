@@ -1,4 +1,4 @@
-"""What the wire does that one would not expect of NATS, one test each."""
+"""Unexpected behaviour of NATS on the wire, one test each."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ C, S = 0, 1
 
 
 def talk(*said: tuple[int, bytes], port: int = 4222, style: Style = STYLE) -> Run:
-    """What one connection says: (side, bytes), the client is side 0."""
+    """Dissect one connection from (side, bytes); the client is side 0."""
     return many(*((1, side, data) for side, data in said), port=port, style=style)
 
 
 def many(*said: tuple[int, int, bytes], port: int = 4222, style: Style = STYLE) -> Run:
-    """What several connections say: (connection, side, bytes)."""
+    """Dissect several connections from (connection, side, bytes)."""
     packets = craft([Part(*part) for part in said], every(1460), port)
     return dissect(batches(packets), known=(Nats(),), style=style)
 
@@ -55,7 +55,7 @@ def codes(frame: Frame) -> list[str]:
 # Requests and replies.
 
 
-def test_a_request_is_paired_on_every_connection_that_it_passes() -> None:
+def test_a_request_is_paired_on_every_hop() -> None:
     run = many(
         (1, S, INFO), (2, S, INFO), (1, C, QUIET + b"SUB _INBOX.a.* 1\r\n"), (2, C, QUIET + b"SUB svc 4\r\n"),
         (1, C, b"PUB svc _INBOX.a.1 2\r\nhi\r\n"),
@@ -71,7 +71,7 @@ def test_a_request_is_paired_on_every_connection_that_it_passes() -> None:
     assert got.latency_ns == got.time_ns - asked.time_ns > 0
 
 
-def test_a_reply_inbox_on_another_connection_than_the_request() -> None:
+def test_reply_inbox_on_another_connection_than_the_request() -> None:
     run = many(
         (1, S, INFO), (2, S, INFO), (1, C, QUIET), (2, C, QUIET + b"SUB _INBOX.b 9\r\n"),
         (1, C, b"PUB svc _INBOX.b 2\r\nhi\r\n"),
@@ -102,14 +102,14 @@ def test_gateways_rewrite_reply_subjects() -> None:
     assert forwarded.dialect == "gateway"
 
 
-def test_captures_do_not_share_their_requests() -> None:
+def test_requests_are_not_shared_between_captures() -> None:
     protocol = Nats()
     first, second = protocol.new_session(), protocol.new_session()
     assert first.memory is not second.memory
     assert protocol.memory.requests == {}
 
 
-def test_requests_are_forgotten_beyond_a_number_and_a_time() -> None:
+def test_requests_are_forgotten_after_a_count_or_a_time() -> None:
     memory = Memory()
     frame = talk((S, INFO), (C, QUIET + b"PUB a r 1\r\nx\r\n")).frames[-1]
     for number in range(MAX_REQUESTS + 5):
@@ -138,13 +138,13 @@ def test_a_sid_names_its_subject_until_unsub_takes_effect() -> None:
     assert [frame.generated.get("subscription") for frame in run.of("UNSUB")] == ["a.*", "b"]
 
 
-def test_the_name_of_a_liftbridge_server_tells_its_namespace() -> None:
+def test_name_of_a_liftbridge_server_gives_its_namespace() -> None:
     run = talk((S, INFO), (C, b'CONNECT {"lang":"go","name":"LIFT.liftbridge-default.server-a.raft"}\r\n'))
     told = run.frames[1].generated
     assert (told["namespace"], told["server"], told["purpose"]) == ("liftbridge-default", "server-a", "raft")
 
 
-def test_ok_answers_in_turn_only_verbose_clients() -> None:
+def test_ok_is_paired_for_verbose_clients_only() -> None:
     run = talk((S, INFO), (C, b'CONNECT {"lang":"x"}\r\nSUB a 1\r\nPING\r\n'), (S, b"+OK\r\n+OK\r\nPONG\r\n"))
     by_type = {frame.type: frame.number for frame in run.frames}
     assert [frame.request for frame in run.of("+OK")] == [by_type["CONNECT"], by_type["SUB"]]
@@ -156,7 +156,7 @@ def test_ok_answers_in_turn_only_verbose_clients() -> None:
 # Lines as they are.
 
 
-def test_an_operation_may_be_written_in_any_way() -> None:
+def test_unusual_spellings_of_operations() -> None:
     run = talk((S, INFO), (C, b"pUb\t \ta \t r\t003 \r\nabc\r\nsub a\n pInG\n".replace(b" pInG", b"pInG junk")))
     publish = run.of("PUB")[0]
     assert fields(publish)["size"] == 3
@@ -168,7 +168,7 @@ def test_an_operation_may_be_written_in_any_way() -> None:
     ]
 
 
-def test_a_cr_inside_is_part_of_a_subject_of_pub_only() -> None:
+def test_cr_is_allowed_in_subjects_of_pub_only() -> None:
     assert Pub(b"PUB a\rb 1\r\nx\r\n").values()["subject"] == "a\rb"
     run = talk((S, INFO), (C, b"SUB a\rq\r1\r\n"))
     assert {name: run.frames[1].values[name] for name in ("subject", "queue", "sid")} == {
@@ -196,7 +196,7 @@ def test_a_cr_inside_is_part_of_a_subject_of_pub_only() -> None:
         (b'CONNECT {"user":"u",\r\n', "options.other"),
     ],
 )
-def test_wrong_lines_are_malformed_and_cost_only_themselves(line: bytes, field: str | None) -> None:
+def test_malformed_lines_do_not_affect_the_next_frame(line: bytes, field: str | None) -> None:
     run = talk((S, INFO), (C, QUIET + line + b"PING\r\n"))
     assert run.totals.closes
     assert run.totals.undecoded == 0
@@ -207,13 +207,13 @@ def test_wrong_lines_are_malformed_and_cost_only_themselves(line: bytes, field: 
     assert wrong.findings[0].field == field or field is None
 
 
-def test_a_size_that_nobody_would_send_does_not_swallow_the_stream() -> None:
+def test_an_absurd_size_does_not_swallow_the_stream() -> None:
     run = talk((S, INFO), (C, QUIET + b"PUB a 999999999\r\nPING\r\n"))
     assert [frame.type for frame in run.frames[2:]] == ["PUB", "PING"]
     assert run.frames[2].status == "malformed"
 
 
-def test_more_than_the_server_takes() -> None:
+def test_payload_above_max_payload() -> None:
     run = talk((S, INFO.replace(b"1048576", b"8")), (C, QUIET + b"PUB a 9\r\n123456789\r\n"))
     assert codes(run.of("PUB")[0]) == ["max-payload"]
 
@@ -221,14 +221,14 @@ def test_more_than_the_server_takes() -> None:
 @pytest.mark.parametrize(
     ("text", "severity"), [(b"'Unknown Protocol Operation'", "error"), (b"'Invalid Subject'", "warning")]
 )
-def test_an_error_says_whether_the_connection_lives(text: bytes, severity: str) -> None:
+def test_err_is_fatal_or_not(text: bytes, severity: str) -> None:
     run = talk((S, INFO), (C, QUIET), (S, b"-ERR " + text + b"\r\n"))
     assert run.frames[-1].findings[0].severity == severity
     assert fields(run.frames[-1])["error"] == text.decode().strip("'")
 
 
 @pytest.mark.parametrize("secrets", [False, True])
-def test_headers_of_another_form_are_kept_raw_and_may_hold_credentials(secrets: bool) -> None:
+def test_nonstandard_headers_stay_raw_and_hidden(secrets: bool) -> None:
     said = (S, INFO), (C, QUIET + b"HPUB foo 12 17\r\nname:derek\r\nHELLO\r\n")
     run = talk(*said, style=Style(secrets=secrets))
     assert codes(run.frames[-1]) == ["header-block"]
@@ -263,14 +263,14 @@ def test_a_dedicated_route_names_no_account_in_either_direction() -> None:
     assert {frame.dialect for frame in run.frames} == {"route"}
 
 
-def test_ls_minus_has_an_origin_only_if_both_ends_said_so() -> None:
+def test_ls_minus_has_an_origin_only_if_both_ends_support_it() -> None:
     old = ROUTE.replace(b'"lnocu":true,', b"")
     for first, expected in ((ROUTE, {"origin": "o", "account": "$G"}), (old, {"account": "o", "subject": "$G"})):
         run = talk((S, first), (C, ROUTE + b"LS- o $G s\r\n"), port=6222)
         assert expected.items() <= fields(run.frames[-1]).items()
 
 
-def test_what_a_leaf_link_says() -> None:
+def test_operations_of_a_leaf_link() -> None:
     leaf = b'CONNECT {"server_id":"NL","name":"leaf","is_hub":false,"user":"u","pass":"p"}\r\n'
     run = talk(
         (S, INFO), (C, leaf + b"LS+ a.b q 3\r\nLMSG a.b + r q1 q2 2\r\nhi\r\n"), (S, b"LMSG a | q 0\r\n\r\n"), port=7422
@@ -290,7 +290,7 @@ def test_what_a_leaf_link_says() -> None:
         (b"LS+ a\r\nLMSG a r 0\r\n\r\n", "leaf", {"subject": "a", "reply": "r"}),
     ],
 )
-def test_operations_tell_the_link_when_its_start_was_not_captured(said: bytes, link: str, last: dict[str, str]) -> None:
+def test_link_kind_is_inferred_from_operations_after_a_late_start(said: bytes, link: str, last: dict[str, str]) -> None:
     packets = craft([Part(1, S, said * 3)], every(1460), 6222, handshake=False)
     run = dissect(batches(packets), known=(Nats(),))
     assert {frame.dialect for frame in run.frames} == {link}
@@ -321,7 +321,7 @@ def inside(run: Run) -> list[tuple[str | None, str]]:
 
 
 def test_a_chunk_inside_a_chunk_is_not_unpacked() -> None:
-    """Or a few bytes could become as many as one likes."""
+    """Otherwise a few bytes could expand without limit."""
     bomb = chunk(chunk(b"PING\r\n") * 3) + chunk(b"PONG\r\n")
     run = talk((S, ROUTE), (C, s2.IDENTIFIER + bomb), port=6222)
     assert inside(run) == [("PONG", "ok")]
@@ -330,7 +330,7 @@ def test_a_chunk_inside_a_chunk_is_not_unpacked() -> None:
     assert run.totals.undecoded == 0
 
 
-def test_garbage_in_a_chunk_is_told_with_its_reason() -> None:
+def test_garbage_in_a_chunk_is_reported_with_its_reason() -> None:
     said = b"PING\r\n\x02\x01nothing\r\n" + b"PONG\r\n" * 4
     run = talk((S, ROUTE), (C, s2.IDENTIFIER + chunk(said)), port=6222)
     assert inside(run) == [("PING", "ok")] + [("PONG", "ok")] * 4
@@ -338,7 +338,7 @@ def test_garbage_in_a_chunk_is_told_with_its_reason() -> None:
     assert told.message == "11 bytes inside belong to no operation: these bytes are no operation"
 
 
-def test_more_operations_in_a_chunk_than_are_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_operations_in_a_chunk_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transport_streams, "MAX_OPERATIONS", 10)
     monkeypatch.setattr(transport_streams, "SLICE_BYTES", 30)
     run = talk((S, ROUTE), (C, s2.IDENTIFIER + chunk(b"PING\r\n" * 100) + chunk(b"PONG\r\n" * 9)), port=6222)
@@ -357,7 +357,7 @@ def test_operations_around_a_damaged_chunk_are_not_mixed() -> None:
     assert codes(run.of("S2 chunk")[-1]) == ["no-frame"]
 
 
-def test_operations_around_a_chunk_that_was_not_captured_are_not_mixed() -> None:
+def test_operations_around_a_missing_chunk_are_not_mixed() -> None:
     message = b"RMSG $G a 30\r\n" + b"x" * 30 + b"\r\n"
     parts = [chunk(message + message[:25]), chunk(message[25:] + message[:25]), chunk(message[25:] + b"PING\r\n" * 4)]
     said = [Part(1, S, ROUTE), Part(1, C, s2.IDENTIFIER), *(Part(1, C, part) for part in parts)]
@@ -368,7 +368,7 @@ def test_operations_around_a_chunk_that_was_not_captured_are_not_mixed() -> None
     assert lossy.totals.closes
 
 
-def test_a_stream_of_chunks_that_began_before_the_capture() -> None:
+def test_an_s2_stream_that_began_before_the_capture() -> None:
     message = b"RMSG $G a 30\r\n" + b"x" * 30 + b"\r\n"
     said = b"".join(map(chunk, [message[30:] + message, b"PING\r\n" * 4]))
     packets = craft([Part(1, C, s2.IDENTIFIER + said)], every(1460), 6222, handshake=False)
@@ -377,8 +377,8 @@ def test_a_stream_of_chunks_that_began_before_the_capture() -> None:
     assert inside(run) == [("RMSG", "ok")] + [("PING", "ok")] * 4
 
 
-def test_many_small_chunks_are_as_quick_as_a_large_one() -> None:
-    """What waits for its end is neither cut nor copied again with each."""
+def test_many_small_chunks_are_linear() -> None:
+    """Bytes that wait for the end of their frame are neither framed nor copied again with each chunk."""
 
     def read(count: int) -> Callable[[], None]:
         message = b"RMSG $G a %d\r\n" % (40 * count) + bytes(40 * count) + b"\r\n"
@@ -393,7 +393,7 @@ def test_many_small_chunks_are_as_quick_as_a_large_one() -> None:
 
 
 @pytest.mark.parametrize("wrapped", [False, True])
-def test_garbage_without_lines_is_searched_once(wrapped: bool) -> None:
+def test_searching_garbage_without_lines_is_linear(wrapped: bool) -> None:
     def search(count: int) -> Callable[[], None]:
         garbage = b"PUB a \x01" * 10
         said = s2.IDENTIFIER + chunk(garbage) * count if wrapped else garbage * count
@@ -407,8 +407,8 @@ def test_garbage_without_lines_is_searched_once(wrapped: bool) -> None:
     assert grows_with_length_only(search, 150)
 
 
-def test_answers_are_not_counted_across_a_gap() -> None:
-    """A PONG may be the answer to any PING when one was lost."""
+def test_pongs_are_not_paired_across_a_gap() -> None:
+    """After a lost PONG, the next one may answer any PING."""
     ping, pong, more = b"PING\r\n", b"PONG\r\n", b"MSG a 1 2\r\nhi\r\n" * 4
     said = [(S, INFO), (C, QUIET), (C, ping), (C, ping), (S, pong), (S, pong + more), (C, ping), (S, pong)]
     packets = craft([Part(1, *part) for part in said], every(1460), 4222)
@@ -417,8 +417,8 @@ def test_answers_are_not_counted_across_a_gap() -> None:
     assert [frame.request is not None for frame in run.of("PONG")] == [False, True]
 
 
-def test_an_answer_after_a_lost_pull_has_no_latency() -> None:
-    """Pulls share a reply subject, so it may answer the pull that was not captured."""
+def test_a_delivery_after_a_lost_pull_has_no_latency() -> None:
+    """Pulls share a reply subject, so the delivery may answer the pull that was not captured."""
     pull, answer = (
         b"PUB $JS.API.CONSUMER.MSG.NEXT.S.c _INBOX.a 2\r\n{}\r\n",
         b"HMSG _INBOX.a 1 16 16\r\nNATS/1.0 404\r\n\r\n\r\n",
@@ -474,7 +474,7 @@ def test_damaged_s2_blocks(name: str) -> None:
 # Transports.
 
 
-def test_tls_after_info_is_named() -> None:
+def test_tls_after_info_is_reported() -> None:
     run = talk((S, INFO), (C, b"\x16\x03\x01\x00\x05hello"), (S, b"\x16\x03\x03\x00\x02hi\x17\x03\x03\x00\x01x"))
     assert [(frame.protocol, frame.type) for frame in run.frames] == [
         ("nats", "INFO"),
@@ -492,7 +492,7 @@ def websocket(data: bytes, masked: bool) -> bytes:
     return b"\x82" + size + key + (unmask(data, key) if masked else data)
 
 
-def test_operations_in_websocket_frames_whatever_their_borders() -> None:
+def test_operations_split_over_websocket_frames_at_any_byte() -> None:
     get = b"GET /?jwt=s3cret HTTP/1.1\r\nUpgrade: websocket\r\nCookie: t=s3cret\r\n\r\n"
     ok = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n"
     assert UPGRADE.search(get)
@@ -596,7 +596,7 @@ def test_other_protocols_are_not_claimed() -> None:
         assert first(data, started=False) is Rejected, data
 
 
-def test_operations_in_a_row_tell_without_a_handshake() -> None:
+def test_consecutive_operations_identify_nats_without_a_handshake() -> None:
     assert first(b"loose end\r\nMSG a 1 2\r\nhi\r\nMSG a 1 2\r\nho\r\n", started=False) is Verdict
     assert first(b"loose end\r\nMSG a 1 2\r\nhi\r\n", started=False) is Rejected
     assert first(b"loose end\r\nMSG a 1 2\r\nhi\r\n", started=False, port=True) is Verdict
@@ -623,12 +623,12 @@ def test_operations_inside_a_payload_break_the_chain_of_a_search() -> None:
     assert Nats().search(data, final=False).found
 
 
-def test_a_search_drops_what_it_need_not_keep() -> None:
+def test_a_search_drops_bytes_that_cannot_be_a_start() -> None:
     assert Nats().search(b"x" * 200_000, final=False).position > 60_000
     assert Nats().search(b"x\n" * 100_000, final=False).position > 199_000
 
 
-def test_a_line_said_again_says_nothing_about_the_payload_behind_it() -> None:
+def test_a_repeated_line_does_not_reuse_the_payload_of_the_first() -> None:
     line = b"PUB again.and.again 4\r\n"
     run = talk((S, INFO), (C, QUIET + line + b"1st!\r\n" + line + b"2nd!\r\n" + line + b"3rd!XY"))
     said = [fields(frame) for frame in run.frames if frame.type == "PUB"]

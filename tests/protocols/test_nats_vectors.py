@@ -1,4 +1,4 @@
-"""Every test vector of NATS, through every reader, back to its bytes, and through the whole stack."""
+"""Every test vector of NATS: read by every reader, built to its bytes, and through the whole stack."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ def test_scapy_and_the_careful_decoder_read_the_values(vector: Vector) -> None:
 
 
 @each_sound_vector
-def test_what_was_dissected_is_built_again(vector: Vector) -> None:
+def test_building_dissected_vectors_gives_their_bytes(vector: Vector) -> None:
     assert bytes(vector.layer(vector.raw)) == vector.raw
 
 
-def test_what_is_made_from_nothing_but_its_fields_begins_with_its_word() -> None:
+def test_a_built_operation_begins_with_its_word() -> None:
     assert bytes(Ping()) == b"PING\r\n"
     assert bytes(Pub(subject="a.b", data=b"xyz")) == b"PUB a.b 3\r\nxyz\r\n"
 
 
-def test_a_line_without_its_end_needs_one_byte_more_than_there_are() -> None:
+def test_an_unfinished_line_needs_one_more_byte() -> None:
     problem = Ping(b"PING \t").problem
     assert problem is not None
     assert (problem.field, problem.needed, problem.had, problem.start) == ("line_end", 3, 2, 4)
@@ -75,7 +75,7 @@ UNUSUAL = {"N01", "N03", "N05", "N07", "N11", "N13", "N19", "N22", "N23", "N36"}
 
 
 @each_sound_vector
-def test_building_from_values_writes_the_usual_form(vector: Vector) -> None:
+def test_building_from_values_gives_the_canonical_form(vector: Vector) -> None:
     values = {name: value for name, value in vector.values.items() if name not in ("size", "header_size")}
     built = bytes(build(vector.layer, values))
     again = vector.layer(built)
@@ -131,7 +131,7 @@ def test_through_the_whole_stack(vector: Vector, feeding: str) -> None:
     assert (made.totals.framed, made.totals.undecoded) == (count * len(vector.raw), 0)
 
 
-def test_a_body_that_is_longer_than_it_says() -> None:
+def test_a_body_longer_than_its_size_field() -> None:
     vector = BY_NAME["N26"]
     made = run(vector, [vector.raw + b"cdef\r\nPING\r\n"])
     assert [(frame.type, frame.status) for frame in made.frames] == [

@@ -1,4 +1,4 @@
-"""NATS in WebSockets: fragments, compression that goes on from message to message, and captures that begin later.
+"""NATS in WebSockets: fragments, compression with a shared context, and late starts.
 
 Issue 12, point 10.
 """
@@ -50,7 +50,7 @@ def fragments(payload: bytes, cuts: Sequence[int], compressed: bool, masked: boo
 
 
 class Deflate:
-    """Compresses messages as one side does; ``keep``: what was said goes on from message to message."""
+    """Compresses messages of one side; ``keep``: with a context shared by all messages."""
 
     def __init__(self, keep: bool) -> None:
         self.keep, self.stream = keep, zlib.compressobj(9, wbits=-15)
@@ -89,7 +89,7 @@ def bodies(run: Run) -> list[Any]:
 
 @pytest.mark.parametrize("size", [1460, 7])
 @pytest.mark.parametrize("keep", [False, True], ids=["no takeover", "takeover"])
-def test_fragments_of_a_compressed_message_are_one_stream_of_deflate(keep: bool, size: int) -> None:
+def test_fragments_of_a_compressed_message_share_one_deflate_stream(keep: bool, size: int) -> None:
     pack, plain = Deflate(keep), [message(number) for number in range(6)]
     head: list[tuple[int, bytes]] = [(C, GET), (S, OK + frame(0x82, INFO)), (C, frame(0x82, QUIET, masked=True))]
     for each in plain:
@@ -111,7 +111,7 @@ def test_fragments_of_a_compressed_message_are_one_stream_of_deflate(keep: bool,
     )
 
 
-def test_fragments_that_are_not_compressed_and_masked_ones() -> None:
+def test_plain_and_masked_fragments() -> None:
     publish = b"PUB orders.created 300\r\n" + bytes(range(256)) + bytes(44) + b"\r\n"
     plain = fragments(publish, [1, 20, 126], compressed=False, masked=True)
     packed = fragments(Deflate(False)(publish), [3, 9], compressed=True, masked=True)
@@ -140,7 +140,7 @@ def damaged(keep: bool, lost: Iterable[int]) -> Run:
 
 @in_one_test("lost", range(18))
 @pytest.mark.parametrize("keep", [False, True], ids=["no takeover", "takeover"])
-def test_what_is_lost_costs_its_message_and_what_refers_to_it_and_nothing_is_made_up(keep: bool, lost: int) -> None:
+def test_lost_fragments_cost_only_dependent_messages(keep: bool, lost: int) -> None:
     run = damaged(keep, [lost])
     sent = [message(number) for number in range(6)]
     got = [one.data for one in run.of("MSG") if one.status == "ok"]
@@ -148,7 +148,7 @@ def test_what_is_lost_costs_its_message_and_what_refers_to_it_and_nothing_is_mad
     assert got[: len(before)] == before
     assert got[len(before) :] == [each for each in after if each in got]
     if not keep:
-        # The search behind a loss wants four operations in a row, or those that end the capture.
+        # After a loss, a search wants four consecutive operations, or the last ones of the capture.
         assert got[len(before) :] == after
     assert run.totals.closes
     why = {found.code for one in run.frames for found in one.findings}
@@ -157,14 +157,14 @@ def test_what_is_lost_costs_its_message_and_what_refers_to_it_and_nothing_is_mad
         assert "deflate-context" in why
 
 
-def test_damage_inside_a_compressed_message_is_damage() -> None:
+def test_damage_inside_a_compressed_message_is_reported() -> None:
     bad = frame(0xC2, b"\xff" * 20)
     run = talk((C, GET), (S, OK + frame(0x82, INFO) + bad + frame(0xC2, Deflate(False)(message(1) + message(2) * 3))))
     assert {found.code for one in run.frames for found in one.findings} == {"deflate", "not-subscribed"}
     assert len(run.of("MSG")) == 4
 
 
-def test_a_compressed_message_beyond_the_limit_is_told_and_the_next_one_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_message_above_the_limit_is_reported_and_the_next_one_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(websocket.Fragments.__init__, "__defaults__", (5000,))
     bomb = b"MSG a 1 9000\r\n" + bytes(9000) + b"\r\n"
     pack = Deflate(False)
@@ -174,7 +174,7 @@ def test_a_compressed_message_beyond_the_limit_is_told_and_the_next_one_read(mon
     assert [one.length for one in run.of("MSG")] == [len(message(1))] * 4
 
 
-def test_fragments_whose_first_one_is_not_there_add_nothing() -> None:
+def test_fragments_without_a_first_fragment_are_ignored() -> None:
     messages = websocket.Fragments()
     taken = [messages.feed(first, b"PING\r\n") for first in (0x00, 0x80, 0x82, 0x02, 0x89, 0x80, 0x80, 0x82)]
     assert [one.data for one in taken] == [None, None, b"PING\r\n", b"PING\r\n", b"", b"PING\r\n", None, b"PING\r\n"]
@@ -194,7 +194,7 @@ def test_fragments_whose_first_one_is_not_there_add_nothing() -> None:
         b"\x82\x7f" + b"\x01" * 8,
     ],
 )
-def test_no_frames(data: bytes) -> None:
+def test_invalid_websocket_frames(data: bytes) -> None:
     assert isinstance(websocket.stop_of(data, 0), str)
 
 
@@ -202,14 +202,14 @@ def test_no_frames(data: bytes) -> None:
 
 
 def late(said: Sequence[tuple[int, bytes]], port: int = 8080, begin: int = 0) -> Run:
-    """The same without the start of the connection: nobody says what it is."""
+    """The same without the start of the connection, which identifies the protocol."""
     packets = craft([Part(1, *one) for one in said], every(1460), port)
     return run_of(packets[3 + begin :])
 
 
 @pytest.mark.parametrize("keep", [False, True], ids=["no takeover", "takeover"])
 @pytest.mark.parametrize("begin", range(9))
-def test_a_compressed_websocket_that_begins_in_the_middle_is_known(begin: int, keep: bool) -> None:
+def test_a_compressed_websocket_without_its_start_is_recognised(begin: int, keep: bool) -> None:
     pack, said = Deflate(keep), [(C, GET), (S, OK + frame(0x82, INFO)), (C, frame(0x82, QUIET, True))]
     for number in range(8):
         payload = pack(message(number) * 2)
@@ -226,8 +226,8 @@ def test_a_compressed_websocket_that_begins_in_the_middle_is_known(begin: int, k
 
 
 @pytest.mark.parametrize("begin", range(9))
-def test_what_the_user_says_is_looked_at_in_the_middle_of_a_websocket(begin: int) -> None:
-    """And NATS without one is NATS as before."""
+def test_forced_nats_is_recognised_inside_a_websocket_without_its_start(begin: int) -> None:
+    """Plain NATS is still recognised on the same port."""
     said = [(C, GET), (S, OK + frame(0x82, INFO)), (C, frame(0x82, QUIET, True))]
     said += [(S, frame(0x82, message(number))) for number in range(8)]
     packets = craft([Part(1, *one) for one in said], every(1460), 8080)[3 + begin :]
@@ -238,7 +238,7 @@ def test_what_the_user_says_is_looked_at_in_the_middle_of_a_websocket(begin: int
         assert run.totals.undecoded in (0, len(GET))
 
 
-def test_who_began_in_the_middle_is_told_by_the_mask() -> None:
+def test_the_masked_side_is_the_client_after_a_late_start() -> None:
     run = late([(C, frame(0x82, b"PUB a 2\r\nhi\r\nPUB a 2\r\nho\r\n", True)), (S, frame(0x82, b"PING\r\n"))])
     assert [(one.type, one.sender) for one in run.frames if one.type != CARRIER] == [
         ("PUB", "client"), ("PUB", "client"), ("PING", "server"),
@@ -252,7 +252,7 @@ def test_other_websockets_are_not_claimed(data: bytes) -> None:
 
 @pytest.mark.parametrize("first", [1, 5, 30])
 @pytest.mark.parametrize("port", [6222, 7422])
-def test_a_compressed_link_that_begins_inside_a_chunk_is_known_by_the_next_one(first: int, port: int) -> None:
+def test_a_late_start_inside_an_s2_chunk_is_recognised_at_the_next_chunk(first: int, port: int) -> None:
     def chunk(data: bytes) -> bytes:
         body = s2.masked_crc(data).to_bytes(4, "little") + data
         return b"\x01" + len(body).to_bytes(3, "little") + body

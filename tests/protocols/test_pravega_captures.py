@@ -1,4 +1,4 @@
-"""Whole captures of Pravega: against their truth, cut and moved in every way, damaged, and beside other protocols."""
+"""Whole captures of Pravega: against their truth, in other segments, on other ports, damaged, and other protocols."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def truth_of(path: Path) -> dict[str, Any]:
 
 
 def said(run: Run) -> list[dict[str, Any]]:
-    """What the frames say, by connection and direction: times and the order among connections left out."""
+    """The contents of frames by connection and direction, without times."""
     keep = ("side", "offset", "length", "type", "code", "status", "values", "layers", "findings", "sender")
     frames = [{**{key: meaning(frame)[key] for key in keep}, "dialect": frame.dialect} for frame in run.frames]
     number = {frame.number: index for index, frame in enumerate(run.frames)}
@@ -87,7 +87,7 @@ def test_every_reply_has_its_request(path: Path) -> None:
 
 @each_whole_file
 @pytest.mark.parametrize("port", [40404, 5552, 4222])
-def test_any_port_will_do(path: Path, port: int) -> None:
+def test_the_port_does_not_matter(path: Path, port: int) -> None:
     parts = dialogue(run_of(path))
     moved = crafted(parts, port=port)
     assert said(moved) == said(crafted(parts))
@@ -95,7 +95,7 @@ def test_any_port_will_do(path: Path, port: int) -> None:
 
 
 @pytest.mark.parametrize("stem", ["append_basic", "read_cuts", "tables", "segment_admin"])
-def test_a_late_start_costs_only_what_was_before(stem: str) -> None:
+def test_a_late_start_costs_no_later_frame(stem: str) -> None:
     parts = dialogue(run_of(FOLDER / f"{stem}.pcap"))
     whole = crafted(parts)
     for start in range(2, 12):
@@ -114,7 +114,7 @@ def late_start(parts: list[Part], cut_first: int = 0) -> Run:
 
 
 @pytest.mark.parametrize("cut", [1, 3, 7, 9, 20, 40, 60])
-def test_a_start_inside_a_message_finds_the_next_one(cut: int) -> None:
+def test_a_late_start_inside_a_message_finds_the_next_one(cut: int) -> None:
     parts = dialogue(run_of(FOLDER / "append_basic.pcap"))
     run = late_start(parts[6:], cut)
     assert run.totals.closes
@@ -163,14 +163,14 @@ def others() -> list[Path]:
 
 
 class Everywhere(Pravega):
-    """At home on every port."""
+    """Pravega with every port as usual port."""
 
     def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
         return super().recognise(data, started=started, final=final, port=True)
 
 
 @pytest.mark.parametrize("protocol", [Pravega(), Everywhere()], ids=["no port", "its port"])
-def test_traffic_of_other_protocols_is_left_alone(protocol: Pravega) -> None:
+def test_traffic_of_other_protocols_is_not_claimed(protocol: Pravega) -> None:
     claimed = []
     for path in others():
         try:

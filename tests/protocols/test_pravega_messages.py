@@ -1,4 +1,4 @@
-"""Events of Pravega as rows: blocks with and without a cut event, conditional appends, reads, the proposal."""
+"""Events of Pravega as rows: blocks with whole and split events, conditional appends, reads, the proposal."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LAST = (1 << 63) - 1
 
 
 def said(frame: Frame) -> Iterator[Row]:
-    """The events of a frame by its record."""
+    """The events of a frame from its record."""
     record = (frame.layers or {}).get("pravega", {})
     operation = "deliver" if frame.type == "SegmentRead" else "publish"
     place = frame.number, operation, record.get("segment"), None, None
@@ -55,7 +55,7 @@ def packets(*turns: tuple[int, bytes], size: int = 1460) -> list[bytes]:
 
 
 def talk(*turns: tuple[int, bytes]) -> list[Row]:
-    """The rows of a conversation; they must be what the records say."""
+    """The event rows of a conversation, after asserting that they equal the records."""
     agree(packets(*turns), Pravega, said)
     return rows(batches(packets(*turns)), Pravega())
 
@@ -80,12 +80,12 @@ def column(found: list[Row], name: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.stem)
-def test_the_rows_of_a_capture_are_what_its_records_say(path: Path) -> None:
+def test_rows_of_a_capture_equal_its_records(path: Path) -> None:
     assert rows(open_capture([path]), Pravega()) == expected(open_capture([path]), Pravega(), said)
 
 
 @pytest.mark.parametrize("name", ["append_basic", "read_cuts", "errors"])
-def test_what_the_application_wrote_is_published(name: str) -> None:
+def test_written_events_are_published(name: str) -> None:
     truth = json.loads((FOLDER / f"{name}.truth.json").read_text())
     told = Counter(
         (written["segment"], written["eventNumber"], written["payload"]["hex"])
@@ -99,7 +99,7 @@ def test_what_the_application_wrote_is_published(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["append_basic", "midstream", "read_cuts", "seed_dialect"])
-def test_damaged_frames_give_the_events_that_are_whole(name: str) -> None:
+def test_damaged_frames_give_their_whole_events(name: str) -> None:
     run = dissect(open_capture([FOLDER / f"{name}.pcap"]), known=(Pravega(),))
     assert sum(agree(mutated(run, seed, 8, PORT), Pravega, said) for seed in range(8)) > 0
     assert agree(mutated(run, 1, 0, PORT), Pravega, said, snaplen=150) > 0
@@ -117,14 +117,14 @@ def test_the_events_of_a_block() -> None:
     ]
 
 
-def test_an_event_that_the_block_cut() -> None:
+def test_an_event_split_by_the_end_of_its_block() -> None:
     first, second = event(b"a" * 40), event(b"b" * 100)
     data = first + HEADER.pack(-2, 60) + second[:60]
     found = appended(block(data), block_end(len(first), second[60:], count=2, last=2))
     assert [(row.sequence, row.body) for row in found] == [(1, b"a" * 40), (2, b"b" * 100)]
 
 
-def test_numbers_are_left_out_where_the_count_is_another() -> None:
+def test_no_event_numbers_if_the_count_differs() -> None:
     data = event(b"a") + event(b"b")
     assert column(appended(block(data), block_end(len(data), count=3, last=9)), "sequence") == [None, None]
 
@@ -138,11 +138,11 @@ def test_event_numbers_at_the_ends_of_their_range(last: int, wanted: list[int | 
     assert orjson.dumps(records)  # which takes no integers of more than 64 bits
 
 
-def test_bytes_that_are_no_events_are_no_messages() -> None:
+def test_bytes_without_event_headers_are_no_messages() -> None:
     assert appended(block(b"just bytes of a stream"), block_end(22)) == []
 
 
-def test_a_conditional_append_says_where() -> None:
+def test_conditional_append_has_an_offset() -> None:
     append = layers.ConditionalAppend(
         writer_id=W, event_number=4, expected_offset=500, event=layers.FramedEvent(data=b"x"), request_id=7
     )
@@ -169,15 +169,17 @@ def test_a_gap_in_the_middle_of_a_block() -> None:
     found = rows(source, Pravega())
     assert found == expected(source, Pravega(), said)
     assert column(found, "body") == bodies[:3]
-    assert {(row.frame, row.sequence) for row in found} == {(6, None)}  # told where the block ends, as of a whole one
+    assert {(row.frame, row.sequence) for row in found} == {
+        (6, None)
+    }  # attributed to the block's end, as for a whole block
     _, ended = dissect(source, known=(Pravega(),)).frames[-2:]
-    assert "event_count" not in ended.layers["pravega"]  # how many there are is not known
+    assert "event_count" not in ended.layers["pravega"]  # the count is not known
 
 
 # Reads.
 
 
-def test_reads_tell_offsets_and_events_may_be_cut_between_them() -> None:
+def test_events_split_over_reads_have_offsets() -> None:
     data = event(b"first") + event(b"second") + event(b"third")
     found = fetched(read(100, data[:20]), read(120, data[20:]))
     assert [(row.operation, row.topic, row.offset, row.body) for row in found] == [
@@ -187,13 +189,13 @@ def test_reads_tell_offsets_and_events_may_be_cut_between_them() -> None:
     ]
 
 
-def test_bytes_that_were_read_before_are_not_told_twice() -> None:
+def test_bytes_read_twice_give_one_message() -> None:
     data = event(b"first") + event(b"second")
     assert column(fetched(read(0, data[:20]), read(5, data[5:])), "body") == [b"first", b"second"]
 
 
 @pytest.mark.parametrize("offset", [LAST, -5])
-def test_offsets_that_cannot_be_are_left_out(offset: int) -> None:
+def test_impossible_offsets_are_null(offset: int) -> None:
     data = event(b"a")
     raw = read(0, data).replace(struct.pack(">q", 0) + b"\0\0", struct.pack(">q", offset) + b"\0\0", 1)
     found = rows(batches(packets((0, HELLO), (1, HELLO), (1, raw))), Pravega())

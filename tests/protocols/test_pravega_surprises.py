@@ -1,4 +1,4 @@
-"""What the wire of Pravega does that one would not expect, one case each."""
+"""Unexpected behaviour of Pravega on the wire, one test each."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SET_UP = bytes(layers.AppendSetup(request_id=7, segment=SEGMENT, writer_id=W, la
 OPENING = [(0, HELLO + SETUP), (1, HELLO + SET_UP)]
 
 Said = Iterable[tuple[int, bytes]]
-"""What client (0) and server (1) say, in turn."""
+"""(side, bytes) in order: the client is side 0, the server side 1."""
 
 
 def talk(*said: tuple[int, bytes], known: Pravega | None = None, **options: Any) -> Run:
@@ -47,7 +47,7 @@ def talk(*said: tuple[int, bytes], known: Pravega | None = None, **options: Any)
 
 
 def appends(*said: bytes) -> Run:
-    """What the client says after it set up a writer."""
+    """Dissect frames that a client sends after it set up a writer."""
     return talk(*OPENING, *((0, data) for data in said))
 
 
@@ -123,7 +123,7 @@ def test_a_hello_with_trailing_bytes() -> None:
     assert run.frames[0].values["high_version"] == 17
 
 
-def test_a_length_over_the_limit_costs_only_itself() -> None:
+def test_a_length_over_the_limit_costs_only_one_message() -> None:
     run = appends(bytes.fromhex("0000000301000000") + bytes(50) + SETUP, bytes(layers.KeepAlive()))
     assert [frame.type for frame in run.frames[-3:]] == [None, "SetupAppend", "KeepAlive"]
     assert run.totals.undecoded == 58
@@ -136,13 +136,13 @@ def test_data_longer_than_its_message() -> None:
     assert (frame.type, frame.status) == ("SegmentRead", "malformed")
 
 
-def test_a_header_cut_by_the_end() -> None:
+def test_a_header_at_the_end_of_the_capture() -> None:
     run = appends(b"\0\0\0\x64\0\0")
     assert "header-cut" in codes(run.frames[-1])
     assert run.totals.closes
 
 
-def test_zero_filled_bytes_are_pointed_out() -> None:
+def test_zero_filled_bytes_are_reported() -> None:
     run = appends(bytes(8 * 100))
     assert sum("empty-events" in codes(frame) for frame in run.frames) == 1
 
@@ -163,11 +163,11 @@ def test_a_block_that_is_never_ended() -> None:
 
 
 @pytest.mark.parametrize(("data", "whole", "code"), [(bytes(11), 99, "block-size"), (bytes(14), 11, "block-tail")])
-def test_a_block_whose_sizes_do_not_fit(data: bytes, whole: int, code: str) -> None:
+def test_a_block_with_inconsistent_sizes(data: bytes, whole: int, code: str) -> None:
     assert codes(appends(block(data), block_end(whole)).frames[-1]) == [code]
 
 
-def test_an_append_without_block_is_what_rust_writes() -> None:
+def test_append_without_a_block_as_the_rust_client_writes_it() -> None:
     frame = appends(block_end(13, event(b"hello"))).frames[-1]
     assert (codes(frame), events_of(frame)) == ([], [b"hello"])
 
@@ -176,7 +176,7 @@ def test_a_block_of_another_writer() -> None:
     assert "block-writer" in codes(appends(block(event(b"a"), X), block_end(9)).frames[-1])
 
 
-def test_an_event_over_block_tail_and_end() -> None:
+def test_an_event_split_over_block_and_block_end() -> None:
     whole, cut = event(b"first"), event(b"second")
     data = whole + HEADER.pack(-2, 3) + cut[:3]
     frame = appends(block(data), block_end(len(whole), cut[3:], count=2, last=8)).frames[-1]
@@ -187,7 +187,7 @@ def test_an_event_over_block_tail_and_end() -> None:
     assert record(frame)["tail"] == "PartialEvent" and record(frame)["segment"] == SEGMENT
 
 
-def test_bytes_that_are_no_events_stay_bytes() -> None:
+def test_bytes_without_event_headers_stay_bytes() -> None:
     frame = appends(block(b"just bytes"), block_end(10)).frames[-1]
     assert record(frame)["append"] == b"just bytes".hex()
     assert record(frame)["framed"] is False and "events" not in record(frame)
@@ -232,7 +232,7 @@ def appended(number: int, before: int, writer: bytes = W) -> tuple[int, bytes]:
     return 1, bytes(layers.DataAppended(writer_id=writer, event_number=number, previous_event_number=before, **values))
 
 
-def test_how_many_appends_are_acknowledged_is_not_known_when_one_was_truncated() -> None:
+def test_number_of_acknowledged_appends_is_unknown_after_a_truncated_one() -> None:
     """Three appends of which the second was truncated by the snapshot length: 2 would be wrong."""
     ends = [block_end(9, event(data), last=number) for number, data in enumerate((b"a", bytes(300), b"c"), 1)]
     parts = [Part(1, side, data) for side, data in (*OPENING, *((0, end) for end in ends), appended(3, 0))]
@@ -264,7 +264,7 @@ def sealed(offset: int) -> tuple[int, bytes]:
 
 
 def test_appends_in_flight_when_the_segment_was_sealed_are_refused() -> None:
-    """Two wait when the server says so, one is sent after it: the server answers none of them."""
+    """Two appends wait at that time, one is sent afterwards; the server answers none."""
     first, second, third, last = ((0, block_end(9, event(b"a"), last=number)) for number in (1, 2, 3, 4))
     run = talk(*OPENING, first, second, third, appended(1, 0), sealed(2), last)
     told = run.of("SegmentIsSealed")[0].number
@@ -291,7 +291,7 @@ def test_a_large_event_in_slices() -> None:
     assert [events_of(frame) for frame in run.frames[-3:]] == [[], [], [bytes(range(100))]]
 
 
-def test_a_block_cut_by_the_end_of_the_capture_tells_no_events() -> None:
+def test_a_block_truncated_by_the_end_of_the_capture_has_no_event_count() -> None:
     run = appends(block(event(b"first") + event(b"second"))[:-4])
     assert (run.frames[-1].status, events_of(run.frames[-1])) == ("partial", [])
 
@@ -299,7 +299,7 @@ def test_a_block_cut_by_the_end_of_the_capture_tells_no_events() -> None:
 # Reads
 
 
-def test_events_do_not_end_where_replies_do() -> None:
+def test_events_split_over_read_replies() -> None:
     data = event(b"one") + event(b"two") + event(b"three")
     cuts = [0, 3, 12, 20, len(data)]
     said = [part for low, high in pairwise(cuts) for part in read(low, data[low:high])]
@@ -325,7 +325,7 @@ def test_a_read_from_inside_an_event_gives_no_events() -> None:
     assert events_of(run.frames[-1]) == [] and not {"framed", "event_count"} & set(record(run.frames[-1]))
 
 
-def test_whether_a_segment_holds_events_is_known_from_its_front() -> None:
+def test_a_segment_is_framed_if_its_front_holds_events() -> None:
     run = talk(*OPENING, *read(0, b"text that is no event"), *read(21, b", and more of it"))
     assert [(record(frame)["framed"], record(frame)["event_count"]) for frame in run.of("SegmentRead")] == [
         (False, 0),
@@ -341,7 +341,7 @@ def test_zeros_inside_an_event_do_not_make_a_segment_unframed(after: bytes) -> N
 
 
 @pytest.mark.parametrize("cut", [4, 6, 8, 14, 20])
-def test_zeros_inside_an_event_are_no_empty_event(cut: int) -> None:
+def test_zeros_inside_an_event_are_not_empty_events(cut: int) -> None:
     """A capture that starts inside an event whose data holds zeros, in one read or in several."""
     zeros = bytes(20)
     whole = (0, HELLO), (1, HELLO)
@@ -350,18 +350,18 @@ def test_zeros_inside_an_event_are_no_empty_event(cut: int) -> None:
         assert not {"events", "event_count", "unfinished_event_offset"} & set(record(frame))
 
 
-def test_an_empty_event_after_another_is_one() -> None:
+def test_an_empty_event_after_another_event() -> None:
     run = talk(*OPENING, *read(50, event(b"one") + event(b"") + event(b"two")))
     assert events_of(run.frames[-1]) == [b"one", b"", b"two"]
 
 
-def test_zeros_after_a_truncated_read_are_no_empty_event() -> None:
+def test_zeros_after_a_truncated_read_are_not_empty_events() -> None:
     for name in ("pravega-zeros-midconn", "pravega-zeros-snap200"):
         reads = [frame for frame in capture(EDGES / f"{name}.pcap").frames if frame.type == "SegmentRead"]
         assert not any("event_count" in frame.generated for frame in reads)
 
 
-def test_bytes_behind_a_gap_are_not_known_to_be_no_events() -> None:
+def test_bytes_after_a_gap_may_be_events() -> None:
     first, lost, last = event(b"first"), event(b"12345678"), event(b"two")
     run = talk(*OPENING, *read(0, first), *read(len(first) + 10, (lost + last)[10:]))
     told = [record(frame) for frame in run.of("SegmentRead")]
@@ -376,21 +376,21 @@ def test_a_second_reply_to_one_read() -> None:
     assert first.request == second.request == run.of("ReadSegment")[0].number
 
 
-def test_a_refused_read_carries_its_offset_for_an_id() -> None:
+def test_a_refused_read_carries_an_offset_as_request_id() -> None:
     refused = layers.AuthTokenCheckFailed(request_id=4660, server_stack_trace="", error_code=0)
     run = talk(*OPENING, read(4660, b"")[0], (1, bytes(refused)))
     assert run.frames[-1].request == run.frames[-2].number
     assert codes(run.frames[-1]) == ["refused", "offset-as-id"]
 
 
-def test_an_event_too_large_is_stepped_over() -> None:
+def test_a_too_large_event_is_skipped() -> None:
     run, data = SegmentReader(), event(bytes(100)) + event(b"next")
     pieces = [run.feed(at, data[at : at + 30], room=50) for at in range(0, len(data), 30)]
     assert [piece.note for piece in pieces] == [None, "too-large", None, None]
     assert [piece.events.source[8:] for piece in pieces if piece.events] == [b"next"]
 
 
-def test_what_is_kept_of_unfinished_events_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unfinished_events_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(messages, "MAX_EVENT_BUFFER", 1000)
     monkeypatch.setattr(messages, "MAX_SEGMENTS", 10)
     runs = SegmentReaders()
@@ -400,7 +400,7 @@ def test_what_is_kept_of_unfinished_events_is_bounded(monkeypatch: pytest.Monkey
     assert runs.buffered == sum(len(run.buffer) for run in runs.table.values())
 
 
-def test_zeros_are_not_a_million_events() -> None:
+def test_a_megabyte_of_zeros_is_not_a_million_events() -> None:
     assert len(walk(bytes(8_000_000)).bounds) == MAX_EMPTY_RUN
     assert not walk(bytes(8_000_000)).sound
 
@@ -429,7 +429,7 @@ def test_zeros_are_not_a_million_events() -> None:
     ],
     ids=lambda layer: type(layer).__name__,
 )
-def test_replies_that_do_not_look_like_it(request_: Any, reply: Any) -> None:
+def test_replies_with_unexpected_types(request_: Any, reply: Any) -> None:
     run = talk(*OPENING, (0, bytes(request_)), (1, bytes(reply)))
     assert run.frames[-1].request == run.frames[-2].number and run.frames[-2].response == run.frames[-1].number
 
@@ -447,7 +447,7 @@ def test_the_old_form_of_invalid_event_number() -> None:
     assert values["event_number"] == 1002 and "request_id" not in values
 
 
-def test_versions_that_do_not_meet() -> None:
+def test_client_and_server_without_a_common_version() -> None:
     old = bytes(layers.Hello(high_version=4, low_version=1))
     run = talk((0, old), (1, HELLO))
     assert codes(run.frames[1]) == ["versions"] and run.frames[1].request == 1
@@ -461,7 +461,7 @@ def test_a_server_echoes_keepalives_only_since_version_11() -> None:
     assert not old.frames[-1].expects_response
 
 
-def test_plain_utf8_as_rust_writes_it() -> None:
+def test_plain_utf8_as_the_rust_client_writes_it() -> None:
     raw = bytearray(bytes(layers.SegmentSealed(request_id=1, segment="abcd")))
     raw[-4:] = "😀".encode()
     frame = talk(*OPENING, (1, bytes(raw))).frames[-1]
@@ -505,7 +505,7 @@ def test_appends_of_2017_before_hello() -> None:
     assert run.frames[-1].values["last_event_number"] == 3
 
 
-def test_messages_of_2016_have_other_codes() -> None:
+def test_messages_of_2016_have_different_codes() -> None:
     asked = struct.pack(">H", 7) + b"scope/s" + struct.pack(">qi", 0, 100)
     told = struct.pack(">H", 7) + b"scope/s" + struct.pack(">qbbi", 0, 1, 0, 11) + event(b"one")
     run = talk((0, HEADER.pack(6, len(asked)) + asked), (1, HEADER.pack(7, len(told)) + told))
@@ -514,8 +514,8 @@ def test_messages_of_2016_have_other_codes() -> None:
 
 
 @pytest.mark.parametrize("table", ["messages", "encoded", "older"])
-def test_every_vector_means_the_same_in_a_conversation(table: str) -> None:
-    """Whatever comes before: the layout is chosen by the bytes of each message."""
+def test_vectors_mean_the_same_after_any_message(table: str) -> None:
+    """The layout is chosen by the bytes of each message, not by earlier messages."""
     vectors = [vector for vector in TABLE[table] if vector["name"] not in ("PartialEvent", "Padding", "Event", "Hello")]
     run = talk((0, HELLO), (1, HELLO), (0, b"".join(bytes.fromhex(vector["hex"]) for vector in vectors)))
     for vector, frame in zip(vectors, run.frames[2:], strict=True):
@@ -523,7 +523,7 @@ def test_every_vector_means_the_same_in_a_conversation(table: str) -> None:
         assert not list(fields(careful_values(frame), vector["fields"]))
 
 
-def test_layouts_that_both_dialects_have() -> None:
+def test_layouts_shared_by_both_dialects() -> None:
     early = bytes(OLDER[1][0](connection_id=W, segment="scope/s"))
     run = talk((0, early), (1, HEADER.pack(2, 33) + b"\0\x07scope/s" + W + bytes(8)))
     assert [frame.dialect for frame in run.frames] == [None, None]
@@ -533,7 +533,7 @@ def test_layouts_that_both_dialects_have() -> None:
     assert [set(record(frame)) for frame in run.frames] == told
 
 
-def test_a_truncated_message_that_both_dialects_may_have_is_not_read() -> None:
+def test_a_truncated_message_of_ambiguous_dialect_is_not_decoded() -> None:
     early = bytes(OLDER[1][0](connection_id=W, segment="scope/s"))
     protocol = Pravega()
     frame = talk((0, early[:-3]), known=protocol, decode_as={PORT: DecodeAs(protocol, None)}).frames[0]
@@ -585,7 +585,7 @@ def part(number: int, data: bytes) -> bytes:
     return say("PartialMessage", part=number, data=data)
 
 
-def test_a_message_begun_before_the_last_one_is_complete() -> None:
+def test_interleaved_messages_of_the_proposal() -> None:
     whole = event(b"whole")
     said = part(0, whole[:5]) + part(0, whole[:9]) + part(2, whole[9:])
     run = talk(*P_SETUP, (0, begin(50) + said))
@@ -605,7 +605,7 @@ def test_a_message_begun_before_the_last_one_is_complete() -> None:
         ([(0, HEADER.pack(55, 1)), (2, b"\0")], "parts-type"),
     ],
 )
-def test_parts_that_make_no_message(parts: list[tuple[int, bytes]], code: str) -> None:
+def test_parts_that_do_not_form_a_message(parts: list[tuple[int, bytes]], code: str) -> None:
     run = talk(*P_SETUP, (0, begin(50) + event(b"x") + b"".join(part(*one) for one in parts)))
     assert code in codes(run.frames[-1])
 
@@ -617,7 +617,7 @@ def test_parts_counted_from_one() -> None:
     assert [record(frame)["whole"]["data"] for frame in run.frames if "whole" in record(frame)] == [b"whole".hex()] * 2
 
 
-def test_blocks_that_do_not_agree_with_themselves() -> None:
+def test_inconsistent_blocks() -> None:
     run = talk(*P_SETUP, (0, begin(20) + event(b"one") + end(12, 13)))
     assert codes(run.frames[-1]) == ["block-distance", "block-length", "block-offset"]
 
@@ -649,13 +649,13 @@ def test_a_block_inside_its_begin() -> None:
     ("flags", "at_tail", "end_of_segment"),
     [(0, False, False), (0x80, True, False), (0x40, False, True), (1, True, False), (2, False, True), (3, True, True)],
 )
-def test_both_ends_of_the_flag_byte(flags: int, at_tail: bool, end_of_segment: bool) -> None:
+def test_flag_bits_at_both_ends_of_the_byte(flags: int, at_tail: bool, end_of_segment: bool) -> None:
     told = say("SegmentRead", segment="scope/s", offset=0, flags=flags, data=b"")
     run = talk(*P_SETUP, (0, begin(11) + event(b"one") + end(11, 11)), (1, told))
     assert (record(run.frames[-1])["at_tail"], record(run.frames[-1])["end_of_segment"]) == (at_tail, end_of_segment)
 
 
-def test_a_segment_read_in_the_shipped_form() -> None:
+def test_segment_read_in_the_released_form() -> None:
     raw = bytes(layers.SegmentRead(segment="scope/s", offset=0, at_tail=1, end_of_segment=0, data=event(b"one")))
     run = talk(*P_SETUP, (0, begin(11) + event(b"one") + end(11, 11)), (1, raw))
     assert run.frames[-1].dialect == "proposal"
@@ -663,7 +663,7 @@ def test_a_segment_read_in_the_shipped_form() -> None:
 
 
 @pytest.mark.parametrize("dialect", PROPOSALS)
-def test_codes_of_the_proposal_are_found_out(dialect: str) -> None:
+def test_codes_of_the_proposal_are_inferred(dialect: str) -> None:
     def this(name: str, **values: Any) -> bytes:
         return proposed(dialect, name, **values)
 
@@ -680,7 +680,7 @@ def test_codes_of_the_proposal_are_found_out(dialect: str) -> None:
     assert events_of(run.frames[-1]) == [b"one"]
 
 
-def test_a_block_of_28_bytes_is_told_by_what_follows() -> None:
+def test_an_ambiguous_block_of_28_bytes_is_resolved_by_the_next_message() -> None:
     """An AppendBlock of one event of 4 bytes is as long as a BeginAppendBlock."""
     shipped = [(0, HEADER.pack(1, 25) + W + b"\0\x07scope/s"), (0, block(event(b"four")) + block_end(12))]
     assert talk(*shipped).frames[-2].type == "AppendBlock"
@@ -708,16 +708,16 @@ def test_a_block_of_28_bytes_is_told_by_what_follows() -> None:
         (b"no such thing" * 20, False, False, Undecided),
     ],
 )
-def test_recognition(data: bytes, started: bool, port: bool, answer: type) -> None:
+def test_first_bytes_of_a_connection(data: bytes, started: bool, port: bool, answer: type) -> None:
     assert isinstance(Pravega().recognise(data, started=started, final=False, port=port), answer)
 
 
-def test_a_segment_name_is_no_matter_of_chance() -> None:
+def test_a_segment_name_identifies_pravega() -> None:
     answer = Pravega().recognise(b"\0\0\0\x1c" + SETUP, started=False, final=False, port=False)
     assert isinstance(answer, Verdict) and (answer.position, answer.client, answer.dialect) == (4, True, "wire")
 
 
-def test_search_gives_the_same_however_the_bytes_come() -> None:
+def test_search_result_does_not_depend_on_segmentation() -> None:
     protocol = Pravega()
     tail = event(b"payload" * 9) + HEADER.pack(-2, 3) + b"\0\0\0"
     data = tail + block_end(71, b"") + SETUP + bytes(layers.KeepAlive()) + SETUP
@@ -729,7 +729,7 @@ def test_search_gives_the_same_however_the_bytes_come() -> None:
         assert not answer.found or answer.position == found.position
 
 
-def test_split_says_how_much_is_missing() -> None:
+def test_split_returns_the_number_of_missing_bytes() -> None:
     protocol = Pravega()
     assert protocol.split(SETUP + HELLO[:9]).ends == [len(SETUP)]
     assert protocol.split(SETUP + HELLO[:9]).need == len(HELLO)
@@ -737,7 +737,7 @@ def test_split_says_how_much_is_missing() -> None:
     assert protocol.split(b"\0" * 7).ends == []
 
 
-def test_reads_of_one_place_that_overtake_are_linked_with_their_own_replies() -> None:
+def test_overtaking_reads_of_one_offset_get_their_own_replies() -> None:
     """Two reads wait at the tail, a third comes; the segment is sealed: three replies, in turn."""
     place = {"request_id": 0x0A0B0C0D, "segment": "s", "offset": 0x01020304}
     reads = [layers.ReadSegment(**place, suggested_length=0x100 + size, delegation_token="") for size in range(3)]

@@ -1,4 +1,4 @@
-"""Every test vector of Pravega's messages, through every reader and back to its bytes."""
+"""Every test vector of Pravega: read by every reader and built to its bytes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def layer_of(raw: bytes) -> type[WireMessage]:
 
 
 def parity(layer: type[WireMessage], raw: bytes) -> Decoded:
-    """Assert that all readers agree on the bytes, whatever they are."""
+    """Assert that all readers agree on any bytes."""
     readers_agree(layer, raw)
     return compiler.careful(layer, raw, 0, len(raw))
 
@@ -70,7 +70,7 @@ def test_all_readers_give_the_values(vector: dict[str, Any]) -> None:
 
 
 @each_message
-def test_built_anew_from_its_values_it_is_the_same(vector: dict[str, Any]) -> None:
+def test_rebuilding_from_values_gives_the_same_bytes(vector: dict[str, Any]) -> None:
     raw = bytes.fromhex(vector["hex"])
     layer = layer_of(raw)
     values = compiler.careful(layer, raw, 0, len(raw)).values
@@ -126,7 +126,7 @@ def utf16(text: str) -> str:
     return text.encode("utf-16-be", "surrogatepass").hex(" ", 2)
 
 
-def test_text_that_does_not_fit_its_length_is_refused() -> None:
+def test_text_longer_than_its_length_field_is_refused() -> None:
     assert len(JavaText("text").write("a" * 65_535, layers.Hello())) == 65_537
     with pytest.raises(OverflowError):
         JavaText("text").write("a" * 65_536, layers.Hello())
@@ -141,7 +141,7 @@ def test_a_lone_surrogate_is_spelled_out_in_records() -> None:
 
 
 @pytest.mark.parametrize("vector", TABLE["sequences"], ids=ids(TABLE["sequences"]))
-def test_blocks_are_put_together_again(vector: dict[str, Any]) -> None:
+def test_appends_are_reassembled_from_blocks(vector: dict[str, Any]) -> None:
     raw = bytes.fromhex(vector["hex"])
     first = HEADER.size + HEADER.unpack_from(raw)[1]
     block = compiler.walk(layers.AppendBlock, raw, 0, first)[0]
@@ -165,7 +165,7 @@ def test_blocks_are_put_together_again(vector: dict[str, Any]) -> None:
         (HEADER.pack(-1, 2) + bytes(2), 0, b"x", "padded-event"),
     ],
 )
-def test_blocks_that_do_not_add_up(block: bytes, whole: int, rest: bytes, problem: str) -> None:
+def test_blocks_with_wrong_totals(block: bytes, whole: int, rest: bytes, problem: str) -> None:
     rebuilt = rebuild(block, whole, rest)
     assert rebuilt.problem is not None and rebuilt.problem[0] == problem
 
@@ -203,5 +203,5 @@ def test_an_empty_key_with_a_version_is_read_too() -> None:
     parity(layers.ReadTableEager, raw)
 
 
-def test_codes_are_small() -> None:
+def test_type_codes_fit_one_byte() -> None:
     assert all(-127 <= code <= 127 for code in KNOWN)

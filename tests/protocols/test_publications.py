@@ -1,4 +1,4 @@
-"""Published numbers and their confirms: the ledger against a model that keeps every number for itself."""
+"""Published ids and their confirms: the ledger compared with a model that keeps every id separately."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def frame(number: int) -> Any:
 
 
 class Model:
-    """Each number by itself: the n-th confirm of a number is about its n-th publish."""
+    """Keeps each id separately: the n-th confirm of an id belongs to its n-th publish."""
 
     def __init__(self) -> None:
         self.waiting: dict[int, deque[tuple[int, int]]] = defaultdict(deque)
@@ -56,7 +56,7 @@ class Model:
 
 
 @pytest.mark.parametrize("seed", seeds(30))
-def test_every_number_finds_its_publish_whatever_the_order(seed: int) -> None:
+def test_confirms_in_any_order_find_their_publish(seed: int) -> None:
     random, ledger, model = Random(seed), Publications(), Model()
     spread = random.choice((8, 60, 2000))
     for number in range(1, 80):
@@ -84,7 +84,7 @@ def test_every_number_finds_its_publish_whatever_the_order(seed: int) -> None:
     assert ledger._runs == sum(len(each.runs) for each in ledger._publishers.values())
 
 
-def test_the_oldest_are_forgotten_once_with_a_remark(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_oldest_publishes_are_forgotten_with_one_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(publications, "MAX_RUNS", 3)
     ledger, frames = Publications(), [frame(number) for number in range(1, 6)]
     for each in frames:
@@ -112,7 +112,7 @@ def test_one_refused_message_makes_the_publish_refused() -> None:
     ]
 
 
-def test_a_publish_that_was_cut_is_named_but_never_answered_wholly() -> None:
+def test_a_truncated_publish_is_linked_but_never_fully_confirmed() -> None:
     ledger, published, told = Publications(), frame(1), frame(2)
     ledger.publish(published, 1, [(BASE, BASE + 3)], whole=False)
     assert not published.expects_response
@@ -121,7 +121,7 @@ def test_a_publish_that_was_cut_is_named_but_never_answered_wholly() -> None:
     assert [each.final for each in told.confirmations] == [None]
 
 
-def test_publishers_and_their_ends_are_kept_apart() -> None:
+def test_publishers_with_equal_ids_are_separate() -> None:
     ledger, told = Publications(), frame(3)
     ledger.publish(frame(1), 1, [(BASE, BASE + 1)], whole=True)
     ledger.publish(frame(2), 2, [(BASE, BASE + 1)], whole=True)
@@ -136,7 +136,7 @@ def links(name: str, style: Style | None = None) -> list[tuple[Any, ...]]:
     return [(each.number, each.type, each.request, each.response, each.outcome) for each in frames]
 
 
-def test_a_real_publisher_that_does_not_exist_is_refused() -> None:
+def test_publish_to_an_unknown_publisher_in_a_real_capture() -> None:
     assert links("c43_puberr.pcap") == [
         (14, "Publish", None, 15, "refused"),
         (15, "PublishError", 14, None, None),
@@ -148,5 +148,5 @@ def test_a_real_publisher_that_does_not_exist_is_refused() -> None:
 
 
 @pytest.mark.parametrize("name", ["c43_multi.pcap", "c43_subentry.pcap", "c43_dedup.pcap", "c43_filter.pcap"])
-def test_links_are_the_same_with_records_and_without(name: str) -> None:
+def test_links_do_not_depend_on_records(name: str) -> None:
     assert links(name, STYLE) == links(name) != []

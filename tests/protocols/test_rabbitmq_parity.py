@@ -1,4 +1,4 @@
-"""RabbitMQ Stream through the kit; and what ranges and offsets of its frames say."""
+"""RabbitMQ Stream through the kit, and the ranges and offsets of its frames."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class TestRabbitMQStream(ProtocolTests):
 
 
 @pytest.mark.slow
-def test_segments_and_batches_of_several_publishers_and_consumers_do_not_matter() -> None:
+def test_segmentation_and_batch_size_do_not_matter() -> None:
     kit = TestRabbitMQStream()
     talk = partial(kit.spoken_in, RABBITMQ / "c43_multi.pcap")
     kit.test_segmentation_does_not_matter(talk)
@@ -41,7 +41,7 @@ def test_segments_and_batches_of_several_publishers_and_consumers_do_not_matter(
     kit.test_other_integers_are_linked_alike(talk)
 
 
-def test_sizes_are_filled_in_when_fields_are_left_at_their_defaults() -> None:
+def test_default_size_fields_are_computed_when_building() -> None:
     for layer in LAYERS.values():
         raw = bytes(layer())
         assert int.from_bytes(raw[:4], "big") == len(raw) - 4
@@ -73,7 +73,7 @@ def test_every_value_has_a_range_and_every_range_holds_its_bytes() -> None:
                 assert raw[start:stop].endswith(data) if held == path else data in raw[start:stop]
 
 
-def test_offsets_of_a_chunk_go_up_by_one_for_every_message() -> None:
+def test_chunk_offsets_increase_by_one_per_message() -> None:
     checked = 0
     for path in capture_files():
         for frame in capture(path).of("Deliver"):

@@ -1,4 +1,4 @@
-"""What the wire does that the protocol's documents do not say, one test each."""
+"""Undocumented behaviour of RabbitMQ Stream on the wire, one test each."""
 
 from __future__ import annotations
 
@@ -89,17 +89,17 @@ def test_bloom_filter_and_trailer_announced_but_absent() -> None:
     assert fields(frame)["crc_status"] == "good"
 
 
-def test_a_real_chunk_announces_a_filter_that_is_not_there() -> None:
+def test_a_real_chunk_announces_a_missing_filter() -> None:
     run = capture(RABBITMQ / "c43_filter.pcap")
     sizes = {fields(frame)["chunk"]["bloom_size"] for frame in run.of("Deliver")}
     assert sizes - {0}, "the capture has such chunks"
     assert all(frame.status == "ok" and not frame.findings for frame in run.of("Deliver"))
 
 
-def test_a_remainder_that_is_not_the_trailer_is_reported() -> None:
+def test_surplus_bytes_that_are_not_the_trailer() -> None:
     raw = bytearray(BY_NAME["V38"].raw + b"\x01\x02\x03")
     raw[3] += 3
-    # A chunk like this convinces nobody: a heartbeat goes before it.
+    # This chunk does not identify the protocol, so a heartbeat precedes it.
     frame = one_sided(BY_NAME["V53"].raw + bytes(raw), S).frames[1]
     found = next(finding for finding in frame.findings if finding.code == "surplus-bytes")
     assert (found.severity, found.group, found.range) == ("warning", "malformed", (len(raw) - 3, len(raw)))
@@ -143,7 +143,7 @@ def test_a_tracking_snapshot_has_the_chunk_of_every_sequence() -> None:
     ]
 
 
-def test_entries_are_not_records() -> None:
+def test_entry_count_differs_from_record_count() -> None:
     chunk = fields(one_sided(BY_NAME["V39"].raw, S).frames[0])["chunk"]
     offsets = [
         message["offset"]
@@ -154,12 +154,12 @@ def test_entries_are_not_records() -> None:
     assert (chunk["num_entries"], chunk["num_records"]) == (3, 4)
 
 
-def test_a_chunk_that_counts_its_records_wrongly_is_told() -> None:
+def test_a_chunk_with_a_wrong_record_count() -> None:
     frame = one_sided(bytes(deliver(0, b"a", b"b", num_records=3)), S).frames[0]
     assert "chunk-records" in codes(frame)
 
 
-def test_a_wrong_crc_is_told() -> None:
+def test_a_wrong_crc_is_reported() -> None:
     frame = one_sided(bytes(deliver(0, b"a", crc=0xDEADBEEF)), S).frames[0]
     found = next(finding for finding in frame.findings if finding.code == "chunk-crc")
     assert (found.severity, found.group, found.field) == ("error", "checksum", "chunk.crc")
@@ -189,13 +189,13 @@ def test_deliver_is_not_bound_by_the_negotiated_frame_max() -> None:
     assert (published.type, published.status, published.findings[0].code) == ("Publish", "ok", "frame-max")
 
 
-def test_a_large_frame_before_open_is_a_note_only() -> None:
+def test_a_large_frame_before_open_is_only_a_note() -> None:
     raw = bytes(rs.SaslAuthenticate(correlation_id=3, mechanism="PLAIN", data=b"\0u\0" + bytes(9000)))
     frame = play((C, "V01"), (S, "V02"), (C, raw)).frames[2]
     assert [(f.severity, f.code) for f in frame.findings] == [("note", "frame-max")]
 
 
-def test_counts_that_promise_more_than_the_frame_holds_cost_nothing() -> None:
+def test_counts_larger_than_the_frame_cost_no_time() -> None:
     def read(count: int) -> None:
         said = struct.pack(">HHBI", 3, 1, 0, count) + bytes(40)
         frames = one_sided(BY_NAME["V53"].raw + struct.pack(">I", len(said)) + said, S).frames
@@ -206,7 +206,7 @@ def test_counts_that_promise_more_than_the_frame_holds_cost_nothing() -> None:
     assert calls(lambda: read(0xFFFFFFFF)) <= 1.1 * calls(lambda: read(6))
 
 
-def test_a_size_out_of_bounds_costs_a_search_not_the_connection() -> None:
+def test_an_absurd_size_does_not_end_the_connection() -> None:
     run = play((C, "V01"), (C, b"\xff\xff\xff\xff\x00\x01\x00\x01"), (C, "V44"), (C, "V42"), (C, "V53"))
     assert [frame.type for frame in run.frames if frame.status == "ok"][-3:] == [
         "StoreOffset",
@@ -218,7 +218,7 @@ def test_a_size_out_of_bounds_costs_a_search_not_the_connection() -> None:
     assert "not-a-frame" in codes(undecoded[0]) + codes(run.frames[-3])
 
 
-def test_requests_beyond_the_limit_are_forgotten_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_beyond_the_limit_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pairing, "MAX_OUTSTANDING", 3)
     asked: list[Step] = [(C, rs.Delete(correlation_id=i, stream="s")) for i in range(10, 15)]
     run = play((C, "V01"), *asked, (S, plain(14, 10)), (S, plain(14, 14)))
@@ -263,7 +263,7 @@ def test_latency_is_the_time_since_the_request() -> None:
 
 
 @pytest.mark.parametrize("reply", ["V12", "V13"])
-def test_tune_reply_in_either_form(reply: str) -> None:
+def test_tune_reply_in_both_forms(reply: str) -> None:
     run = play((C, "V01"), (S, "V02"), (S, "V11"), (C, reply))
     offer, answer = run.frames[2:]
     assert (answer.request, offer.response) == (offer.number, answer.number)
@@ -318,7 +318,7 @@ def test_a_real_response_of_rabbitmq_3_10_without_the_response_bit() -> None:
 
 @pytest.mark.parametrize("width", [2, 4])
 def test_sasl_challenge_with_a_length_of_two_or_four_bytes(width: int) -> None:
-    asked = b"Please tell me"
+    asked = b"Please give me"
     body = struct.pack(">HHIH", 0x8013, 1, 3, 10) + len(asked).to_bytes(width, "big") + asked
     run = play((C, "V01"), (C, "V05"), (S, struct.pack(">I", len(body)) + body))
     answer = run.frames[-1]
@@ -356,7 +356,7 @@ def test_unknown_offset_type_is_shown_as_a_number() -> None:
 # Publishing.
 
 
-def test_one_confirm_stands_for_a_sub_batch() -> None:
+def test_one_confirm_covers_a_sub_batch() -> None:
     run = play(
         (C, "V01"),
         *declare(3, "orders", 8),
@@ -397,7 +397,7 @@ def test_messages_need_not_be_amqp() -> None:
     assert ["amqp" in message for message in messages] == [False] * 5 + [True]
 
 
-def test_publish_without_filter_field_is_malformed_and_keeps_the_connection_in_step() -> None:
+def test_publish_without_filter_field_is_malformed_and_the_next_frame_is_read() -> None:
     """rstream leaves the field out where the filter is None."""
     run = play((C, "V01"), (C, "V67"), (C, "V53"), (C, "V44"))
     assert [frame.status for frame in run.frames] == ["ok", "malformed", "ok", "ok"]
@@ -412,12 +412,12 @@ def test_publish_without_filter_field_is_malformed_and_keeps_the_connection_in_s
     assert fields(bad)["messages"][0]["filter_value"] == "f1"
 
 
-def test_lengths_counted_in_characters_are_malformed_and_keep_the_connection_in_step() -> None:
+def test_lengths_counted_in_characters_are_malformed_and_the_next_frame_is_read() -> None:
     run = play((C, "V01"), (C, "V68"), (C, "V53"))
     assert [frame.status for frame in run.frames] == ["ok", "malformed", "ok"]
 
 
-def test_text_that_is_not_utf8_is_told_and_escaped() -> None:
+def test_text_that_is_not_utf8_is_reported_and_escaped() -> None:
     run = play((C, "V01"), (C, rs.Delete(correlation_id=2, stream="a\udcff\udcfeb")), (C, "V53"))
     frame = run.frames[1]
     assert (frame.status, codes(frame)) == ("ok", ["invalid-utf8"])
@@ -432,7 +432,7 @@ def test_null_in_a_string_that_cannot_be_null_is_malformed() -> None:
     assert [frame.status for frame in run.frames] == ["ok", "malformed", "ok"]
 
 
-# Ids and the streams they stand for.
+# Ids and their streams.
 
 
 def test_publisher_id_reused_after_delete() -> None:
@@ -486,13 +486,13 @@ def test_subscription_id_reused_and_deliver_in_flight_after_unsubscribe() -> Non
     assert severities == [[], ["note"], []]
 
 
-def test_a_deliver_that_overtakes_the_subscribe_response_is_named() -> None:
+def test_a_deliver_before_the_subscribe_response_has_its_stream() -> None:
     asked, answered = subscribe(4, "orders", 9)
     run = play((C, "V01"), asked, (S, deliver(4, b"x")), answered)
     assert streams(run.of("Deliver")) == ["orders"]
 
 
-def test_late_and_repeated_and_zero_credits_are_fine() -> None:
+def test_late_repeated_and_zero_credits_are_valid() -> None:
     ended: list[Step] = [(C, rs.Unsubscribe(correlation_id=30, subscription_id=0)), (S, plain(12, 30))]
     given: list[Step] = [(C, rs.Credit(subscription_id=0, credit=count)) for count in (0, 1, 1)]
     run = play((C, "V01"), *subscribe(0, "s", 10), *given, *ended, *given)
@@ -500,14 +500,14 @@ def test_late_and_repeated_and_zero_credits_are_fine() -> None:
     assert streams(run.of("Credit")) == ["s"] * 6
 
 
-def test_the_answer_names_what_was_asked() -> None:
+def test_the_response_shows_the_stream_of_its_request() -> None:
     run = play((C, "V01"), *declare(7, "orders", 10, "app"), *subscribe(3, "orders", 11), (C, publish(7, b"x")))
     assert run.of("DeclarePublisherResponse")[0].generated == {"publisher_id": 7, "stream": "orders"}
     assert run.of("SubscribeResponse")[0].generated == {"subscription_id": 3, "stream": "orders"}
     assert fields(run.of("Publish")[0])["reference"] == "app"
 
 
-def test_the_same_ports_again_start_from_nothing() -> None:
+def test_reused_ports_start_a_new_conversation() -> None:
     first, second = Talk(), Talk(isn=(90_000, 70_000))
     packed = first.handshake()
     for side, layer in declare(1, "old", 1):
@@ -530,7 +530,7 @@ def test_an_end_without_close() -> None:
     assert [(frame.type, frame.status, codes(frame)) for frame in run.frames] == [("PeerProperties", "ok", [])]
 
 
-# Who is who.
+# Roles.
 
 
 @pytest.mark.parametrize(
@@ -549,7 +549,7 @@ def test_an_end_without_close() -> None:
         ([(C, "V12"), (C, "V12"), (C, "V12")], False),
     ],
 )
-def test_sides_without_a_handshake_are_told_by_what_only_one_side_sends(steps: list[Step], told: bool) -> None:
+def test_sides_without_a_handshake_follow_from_one_sided_frames(steps: list[Step], told: bool) -> None:
     run = play(*steps, handshake=False)
     assert len(run.frames) == len(steps)
     for frame in run.frames:
@@ -557,7 +557,7 @@ def test_sides_without_a_handshake_are_told_by_what_only_one_side_sends(steps: l
     assert (run.frames[-1].sender is not None) == told
 
 
-def test_sides_on_a_port_that_says_nothing() -> None:
+def test_sides_on_an_unknown_port() -> None:
     run = play((S, "V37"), (C, "V42"), (S, "V37"), handshake=False, port=7000)
     assert {(frame.type, frame.sender) for frame in run.frames} == {
         ("Deliver", "server"),
@@ -565,7 +565,7 @@ def test_sides_on_a_port_that_says_nothing() -> None:
     }
 
 
-def test_close_and_consumer_update_responses_travel_from_the_client() -> None:
+def test_close_and_consumer_update_responses_from_the_client() -> None:
     run = play((C, "V01"), (S, "V57"), (C, "V58"), (S, "V51"), (C, "V52"))
     assert [frame.sender for frame in run.frames] == ["client", "server", "client", "server", "client"]
 
@@ -597,7 +597,7 @@ def test_surplus_elsewhere_is_a_warning() -> None:
 
 
 @pytest.mark.parametrize("name", ["V34", "V16"])
-def test_an_array_that_was_left_out_is_no_finding(name: str) -> None:
+def test_an_omitted_array_is_no_finding(name: str) -> None:
     side = C if BY_NAME[name].sender == "client" else S
     frame = play((C, "V01"), (side, name)).frames[-1]
     assert frame.status == "ok"
@@ -624,7 +624,7 @@ def test_an_unknown_version_is_shown_and_costs_nothing() -> None:
     assert fields(frames[1])["version"] == 3
 
 
-def test_a_frame_without_even_a_key() -> None:
+def test_a_frame_too_short_for_its_key() -> None:
     """Sizes below 4 cannot be."""
     run = play((C, "V01"), (C, b"\0\0\0\2\0\x17"), (C, "V53"), (C, "V44"))
     assert [f.type for f in run.frames if f.status == "ok"] == ["PeerProperties", "Heartbeat", "StoreOffset"]
@@ -679,7 +679,7 @@ def test_a_proxy_preface_is_skipped_and_shown(version: str, port: int, size: int
     assert list(layers) == ["proxy"]
 
 
-def test_a_proxy_preface_before_something_else_is_not_ours() -> None:
+def test_a_proxy_preface_before_another_protocol() -> None:
     run = one_sided(PROXY_V1 + b"GET / HTTP/1.1\r\n\r\n" * 3)
     assert run.frames == []
     assert run.totals.closes
@@ -734,7 +734,7 @@ GZIP = bytes.fromhex("1f8b08000000000002ff6360601049c4021880e249580000f25e515f30
         pytest.param(0xD0, b"abc", 1, 7, id="codec_not_assigned"),
     ],
 )
-def test_a_broken_sub_batch_is_told_and_shown_as_it_is(codec: int, data: bytes, count: int, uncompressed: int) -> None:
+def test_a_broken_sub_batch_is_reported_and_shown_raw(codec: int, data: bytes, count: int, uncompressed: int) -> None:
     frame = batched(codec, data, count, uncompressed)
     assert frame.status == "ok"
     assert codes(frame) == ["sub-batch"]
@@ -746,7 +746,7 @@ def test_a_broken_sub_batch_is_told_and_shown_as_it_is(codec: int, data: bytes, 
     )
 
 
-def test_offsets_go_on_behind_a_sub_batch_that_cannot_be_decompressed() -> None:
+def test_offsets_continue_after_an_undecodable_sub_batch() -> None:
     broken = SubBatch(codec=0x90, record_count=10, uncompressed_length=99, data=b"broken")
     chunk = Chunk(chunk_id=100, entries=[ChunkEntry(sub_batch=broken), ChunkEntry(data=b"after")])
     frame = play((C, "V01"), *subscribe(1, "s", 2), (S, rs.Deliver(subscription_id=1, chunk=chunk))).frames[-1]
@@ -781,7 +781,7 @@ def test_a_publish_of_no_messages(options: dict[str, Any]) -> None:
     assert not run.totals.failures
 
 
-def test_decoders_of_unknown_commands_and_versions_do_not_pile_up() -> None:
+def test_decoders_of_unknown_commands_and_versions_are_bounded() -> None:
     def frames(first: int) -> list[Step]:
         return [(C, struct.pack(">IHH", 4, key, first + at)) for at in range(50) for key in (0x0017, 0x0017 + 256 * at)]
 

@@ -1,4 +1,4 @@
-"""Every test vector, through every reader, back to its bytes, and through the whole stack."""
+"""Every test vector: read by every reader, built to its bytes, and through the whole stack."""
 
 from __future__ import annotations
 
@@ -82,12 +82,12 @@ def test_counts_lengths_and_crc_of_a_chunk_are_filled_in(name: str) -> None:
     assert bytes(build(vector.layer, values | {"chunk": chunk})) == vector.raw
 
 
-# Through the whole stack: known port, so that one frame will do; the other side says nothing.
+# Through the whole stack: on a known port, so that one frame of one side is enough.
 
 
 def run(vector: Vector, pieces: list[bytes]) -> Run:
     side = 0 if vector.sender == "client" else 1
-    if vector.problem is not None:  # a malformed frame alone is no reason to believe in the protocol
+    if vector.problem is not None:  # a malformed frame alone does not identify the protocol
         pieces = [BY_NAME["V53"].raw, *pieces]
     made = dissect(batches(craft([Part(1, side, piece) for piece in pieces], every(1460))))
     if vector.problem is not None:
@@ -134,7 +134,7 @@ def test_through_the_whole_stack(vector: Vector) -> None:
 
 
 @in_one_test("name", [vector.name for vector in VECTORS if len(vector.raw) > 9])
-def test_a_frame_cut_by_the_end_of_the_capture_is_partial(name: str) -> None:
+def test_a_frame_truncated_by_the_end_of_the_capture_is_partial(name: str) -> None:
     vector = BY_NAME[name]
     made = run(vector, [vector.raw[:-1]])
     assert [frame.status for frame in made.frames] == ["partial"]

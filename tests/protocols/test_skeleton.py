@@ -17,7 +17,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "add-a-protocol.md"
 ALL = frozenset({"protocol", "names", "layers", "conversation", "messages", "problems", "redaction", "wireshark"})
 """Modules of every protocol. A family of modules begins with one of these names: ``layers_batch``."""
 CONNECTED = frozenset({"evidence", "identity"})
-"""Modules of every protocol that has connections of its own; a carried one has none."""
+"""Modules of every protocol with its own connections; a carried protocol does not need them."""
 FEW = frozenset({"bulk"})
 """Modules of protocols whose frames or fields are also read in bulk."""
 SPECIAL = {"nats": frozenset({"transport"})}
@@ -36,7 +36,7 @@ def needed(name: str) -> frozenset[str]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_protocol_has_these_modules_and_no_others(name: str) -> None:
+def test_every_protocol_has_the_required_modules_only(name: str) -> None:
     modules = {path.stem for path in (PACKAGES / name).glob("*.py")} - {"__init__"}
     assert needed(name) <= modules
     families = {module.partition("_")[0] for module in modules}
@@ -45,7 +45,7 @@ def test_a_protocol_has_these_modules_and_no_others(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_protocol_has_these_files(name: str) -> None:
+def test_every_protocol_has_the_required_files(name: str) -> None:
     files = {path.name for path in (PACKAGES / name).iterdir() if path.is_file() and path.suffix != ".py"}
     assert files >= (FILES - {"wireshark.lua"} if name in NATIVE else FILES)
     others = files - FILES - TABLES.get(name, frozenset())
@@ -61,7 +61,7 @@ IMPORT = re.compile(r"^ *from (\S+) import (?:\(([^)]*)\)|(.*))", re.MULTILINE)
 
 
 def imported(path: Path, modules: dict[str, Path]) -> Iterator[str]:
-    """Modules that a module imports anywhere: late, and for types, too."""
+    """Modules that a module imports anywhere, including late and for types."""
     for module, some, one in IMPORT.findall(path.read_text()):
         for name in re.sub(r"#.*", "", some or one).split(","):
             inner = f"{module}.{name.strip().partition(' ')[0]}"

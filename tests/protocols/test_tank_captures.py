@@ -1,4 +1,4 @@
-"""TANK on the captures the project carries: truth, accounts, readers, derived captures, other segments, other ports."""
+"""TANK on captures of the project: truth, accounts, readers, derived captures, other segments, other ports."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ def by_name(path: Path) -> str:
 
 
 def truth_of(path: Path) -> dict[str, object]:
-    told: dict[str, object] = json.loads(path.with_suffix(".truth.json").read_text())
-    return told
+    records_by_place: dict[str, object] = json.loads(path.with_suffix(".truth.json").read_text())
+    return records_by_place
 
 
 @pytest.mark.parametrize("path", ORIGINALS, ids=by_name)
-def test_a_capture_agrees_with_what_client_and_broker_say(path: Path) -> None:
+def test_a_capture_agrees_with_the_accounts_of_client_and_broker(path: Path) -> None:
     assert truth_tank.check(path, truth_of(path)) == []
 
 
@@ -62,7 +62,7 @@ def test_every_byte_is_accounted_for(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ORIGINALS, ids=by_name)
-def test_nothing_is_found_wrong_with_real_traffic(path: Path) -> None:
+def test_real_traffic_has_no_findings(path: Path) -> None:
     for frame in tank(path).frames:
         assert frame.status == "ok"
         assert {finding.group for finding in frame.findings} <= {"response"}
@@ -86,7 +86,7 @@ def test_a_truth_that_was_changed_is_noticed() -> None:
 # Derived captures.
 
 
-def test_packets_cut_by_the_snapshot_length_invent_nothing() -> None:
+def test_truncated_packets_invent_nothing() -> None:
     path = FOLDER / "tank_d1_snaplen96.pcap"
     base, damaged = tank(FOLDER / "tank_06_produce_snappy.pcap"), tank(path)
     wrong, lost = lossy(base, damaged, seen(open_capture([path])))
@@ -95,7 +95,7 @@ def test_packets_cut_by_the_snapshot_length_invent_nothing() -> None:
     assert damaged.totals.framed + damaged.totals.missing == base.totals.framed
 
 
-def test_a_late_start_gives_the_same_frames_from_then_on() -> None:
+def test_a_late_start_gives_the_same_later_frames() -> None:
     base = tank(FOLDER / "tank_04_produce_batches.pcap").frames
     late = tank(FOLDER / "tank_d4_midconnection.pcap").frames
     assert by_side(late) == by_side(base[-len(late) :])
@@ -105,8 +105,8 @@ def test_a_late_start_gives_the_same_frames_from_then_on() -> None:
 # The same bytes in other segments, on other ports.
 
 
-def told(frames: list[Frame]) -> list[object]:
-    """What frames say in the order of each side's stream; who asked whom by place, since numbers depend on packets."""
+def records_by_place(frames: list[Frame]) -> list[object]:
+    """The records of frames in stream order; links are given by place, since frame numbers depend on packets."""
     places = {frame.number: (frame.connection.number, frame.side, frame.offset) for frame in frames}
     places_of = []
     for frame in frames:
@@ -119,7 +119,7 @@ def told(frames: list[Frame]) -> list[object]:
 
 
 def by_side(frames: list[Frame]) -> list[tuple[object, ...]]:
-    """Every side's frames in order: a side that is not in step at first is told later than it spoke."""
+    """The frames in order of each side: a side that needs a search is framed later than it was sent."""
     ordered = sorted(frames, key=lambda frame: (frame.connection.number, frame.sender or "", frame.offset))
     return [(frame.connection.number, frame.sender, frame.type, frame.data) for frame in ordered]
 
@@ -137,7 +137,7 @@ def test_frames_are_found_on_another_port(path: Path) -> None:
 
 
 @pytest.mark.parametrize("port", [11011, 40404])
-def test_a_connection_without_its_handshake_is_understood_alike(port: int) -> None:
+def test_a_connection_without_its_handshake_gives_the_same_frames(port: int) -> None:
     path = FOLDER / "tank_06_produce_snappy.pcap"
     late, whole = crafted(path, every(1460), port, handshake=False), crafted(path, every(1460))
     assert by_side(late.frames) == by_side(whole.frames)

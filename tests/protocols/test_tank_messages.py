@@ -1,4 +1,4 @@
-"""TANK's messages as rows: what the records say, and bundles that are cut, damaged, compressed, sparse or empty."""
+"""TANK's messages as rows: equal to records; bundles truncated, damaged, compressed, sparse or empty."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ U64 = struct.Struct("<Q")
 
 
 def said(frame: Frame) -> Iterator[Row]:
-    """The messages of a frame by its record."""
+    """The messages of a frame from its record."""
     record = (frame.layers or {}).get("tank", {})
     if frame.type in ("Produce", "ProduceWithBaseSequenceNumber"):
         for topic in record.get("topics", ()):
@@ -58,7 +58,7 @@ def of_bundle(
 
 
 def talk(*turns: bytes) -> list[Row]:
-    """The rows of a conversation, client first; they must be what the records say."""
+    """The message rows of a conversation, client first, after asserting that they equal the records."""
     parts = [Part(1, index % 2, data) for index, data in enumerate(turns)]
     packets = craft(parts, every(1460), server_port=PORT)
     assert agree(packets, Tank, said) == len(rows(batches(packets), Tank()))
@@ -86,7 +86,7 @@ def snappy(*messages: bytes) -> bytes:
 
 
 def fact(row: Row) -> tuple[Any, ...]:
-    """A message as the truth has it."""
+    """A message in the form of the truth."""
     body = row.body or b""
     milliseconds = None if row.time_ns is None else row.time_ns // 1_000_000
     return row.offset, milliseconds, (row.key or b"").hex(), len(body), hashlib.sha256(body).hexdigest()
@@ -103,7 +103,7 @@ def fact(row: Row) -> tuple[Any, ...]:
     ],
     ids=["topic-not-utf8", "second-topic-cut"],
 )
-def test_messages_beside_records_of_a_damaged_frame(payload: bytes) -> None:
+def test_messages_and_records_of_a_damaged_frame(payload: bytes) -> None:
     out = Messages()
     dissector = Dissector(Demand(style=Style(), messages=out, decode_as=by_ports(Tank())))
     (frame,) = dissector.frames(batches(craft([Part(1, 0, payload)], every(1460), server_port=PORT)))
@@ -115,24 +115,24 @@ def test_messages_beside_records_of_a_damaged_frame(payload: bytes) -> None:
 
 
 @pytest.mark.parametrize("path", ORIGINALS + DERIVED, ids=by_name)
-def test_the_rows_of_a_capture_are_what_its_records_say(path: Path) -> None:
+def test_rows_of_a_capture_equal_its_records(path: Path) -> None:
     wanted = [row for frame in truth_tank.tank(path).frames for row in said(frame)]
     assert rows(open_capture([path]), Tank()) == wanted
 
 
 @pytest.mark.parametrize("path", ORIGINALS, ids=by_name)
-def test_what_the_driver_produced_is_published(path: Path) -> None:
+def test_produced_messages_are_published(path: Path) -> None:
     operations = truth_of(path)["operations"]
     told = Counter(
         (number, time if time < (1 << 63) // 1_000_000 else None, *rest)
-        for number, time, *rest in truth_tank.told_messages(operations)
+        for number, time, *rest in truth_tank.claimed_messages(operations)
     )
     found = rows(open_capture([path]), Tank())
     assert not told - Counter(fact(row) for row in found if row.operation == "publish")
 
 
 @pytest.mark.parametrize("name", ["tank_05_keys_timestamps", "tank_13_produce_base_seqnum", "tank_14_mirror"])
-def test_damaged_frames_give_the_messages_that_are_whole(name: str) -> None:
+def test_damaged_frames_give_their_whole_messages(name: str) -> None:
     run = dissect(open_capture([next(path for path in ORIGINALS if path.stem == name)]), known=(Tank(),))
     assert sum(agree(mutated(run, seed, 6, PORT), Tank, said) for seed in range(8)) > 0
     assert agree(mutated(run, 1, 0, PORT), Tank, said, snaplen=400) > 0
@@ -149,21 +149,21 @@ def test_topics_partitions_keys_times_and_bodies() -> None:
     ]
 
 
-def test_the_first_frame_and_all_others_are_read_alike() -> None:
+def test_the_first_and_later_frames_give_the_same_messages() -> None:
     once = produce((b"foo", [(0, plain(message(b"a"), message(b"b")))]))
     found = talk(once + once + once)
     assert column(found, "body") == [b"a", b"b"] * 3
     assert column(found, "frame") == [1, 1, 2, 2, 3, 3]
 
 
-def test_the_values_of_a_frame_hold_counts_as_without_messages() -> None:
+def test_message_demand_does_not_change_counts() -> None:
     data = produce((b"foo", [(0, plain(message(b"a"), message(b"b")))])) * 2
     dissector = Dissector(Demand(messages=Messages(), link_responses=False, protocols=(Tank(),)))
     frames = list(dissector.frames(batches(craft([Part(1, 0, data)], every(1460), server_port=PORT))))
     assert [frame.values["topics"][0]["partitions"][0]["bundle"]["messages"] for frame in frames] == [2, 2]
 
 
-def test_sequence_numbers_go_on_through_the_bundles_of_a_chunk() -> None:
+def test_sequence_numbers_continue_over_the_bundles_of_a_chunk() -> None:
     found = fetched(plain(message(), message()), snappy(message(), message(b"c")), plain(message()), base=7)
     assert column(found, "offset") == [7, 8, 9, 10, 11]
     assert column(found, "compression") == [None, None, "snappy", "snappy", None]
@@ -219,14 +219,14 @@ def test_a_gap_in_the_middle_of_a_bundle() -> None:
     assert column(found, "body") == [*bodies[:4], b"z"]
 
 
-def test_an_unknown_codec_and_damaged_snappy_give_nothing_but_are_counted() -> None:
+def test_unknown_codec_and_damaged_snappy_are_counted() -> None:
     damaged = bytes([1 | 2 << 2]) + b"\xff\xff\xff\xff\xff"
     unknown, nothing = bytes([2 | 1 << 2]) + b"?" * 20, bytes([1 | 1 << 2])
     assert column(produced(unknown, damaged, nothing, plain(message(b"a"))), "partition") == [3]
     assert column(fetched(damaged, plain(message(b"a")), base=5), "offset") == [7]
 
 
-def test_compressed_messages_that_are_too_large_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_large_compressed_messages_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compression, "MAX_FRAME_BYTES", 3000)
     large = snappy(message(bytes(2000)))
     data = produce((b"foo", [(0, large), (1, large)]))

@@ -1,4 +1,4 @@
-"""What the wire does that the document does not say, and what hostile or damaged bytes do: one test each."""
+"""Undocumented behaviour of TANK on the wire, hostile bytes and damage, one test each."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def record(partition: int, chunk_length: int, base: int = 1, mark: int = 10_000)
 
 
 def consumed(chunks: list[bytes], request: int = 1, base: int = 1, rest: bytes = b"", lie: int = 0) -> bytes:
-    """An answer for ``foo`` with a chunk for each of its partitions; ``lie``: added to the chunk lengths."""
+    """A response for ``foo`` with a chunk for each of its partitions; ``lie``: added to the chunk lengths."""
     records = b"".join(record(index, len(chunk) + lie, base) for index, chunk in enumerate(chunks))
     head = struct.pack("<I", request) + b"\1" + str8(b"foo") + bytes([len(chunks)]) + records + rest
     return framed(2, struct.pack("<I", len(head)) + head + b"".join(chunks))
@@ -88,7 +88,7 @@ def consumed(chunks: list[bytes], request: int = 1, base: int = 1, rest: bytes =
 
 
 def talked(*said: bytes, talk: TankConversation | None = None) -> list[Frame]:
-    """Requests and answers in turns; ``<`` in front of a message has the broker say it."""
+    """Dissect requests and responses in order; a message that begins with ``<`` comes from the broker."""
     talk = talk or conversation()
     frames = []
     for number, data in enumerate(said, 1):
@@ -174,7 +174,7 @@ SNAPPY = b"\x05" + bytes(cramjam.snappy.compress_raw(message(b"A" * 1000)))
         (b"\x20\x88\x01\x02\x03", {"flags": 0x88, "undecided": "010203", "missing_bytes": 28}),
     ],
 )
-def test_a_bundle_cut_anywhere_is_shown_as_far_as_it_goes(cut: bytes, expected: dict[str, Any]) -> None:
+def test_a_bundle_truncated_anywhere_shows_its_start(cut: bytes, expected: dict[str, Any]) -> None:
     frame = answer(consumed([sized(THREE) + cut]))
     partial = said(frame, "chunks.0.partial_bundle")
     for name, value in expected.items():
@@ -184,7 +184,7 @@ def test_a_bundle_cut_anywhere_is_shown_as_far_as_it_goes(cut: bytes, expected: 
     assert said(frame, "chunks.0.bundles.0.bundle.messages.2.sequence_number") == 3
 
 
-def test_whole_messages_of_a_cut_bundle_are_numbered() -> None:
+def test_whole_messages_of_a_truncated_bundle_are_numbered() -> None:
     for bundled, numbers in ((THREE, [4, 5]), (SPARSE, [100, 103])):
         cut = sized(bundled)[: -len(message()) + 1]
         frame = answer(consumed([sized(THREE) + cut]))
@@ -193,20 +193,20 @@ def test_whole_messages_of_a_cut_bundle_are_numbered() -> None:
         assert frame.generated["messages"] == 5
 
 
-def test_a_cut_bundle_does_not_reach_into_the_next_chunk() -> None:
+def test_a_truncated_bundle_does_not_reach_into_the_next_chunk() -> None:
     frame = answer(consumed([sized(THREE)[:20], sized(THREE)]))
     assert "partial_bundle" in said(frame, "chunks.0")
     assert len(said(frame, "chunks.1.bundles.0.bundle.messages")) == 3
     assert said(frame, "chunks.1.partition") == 1
 
 
-def test_a_bundle_whose_header_does_not_fit_into_its_length_is_malformed_but_not_the_next_chunk() -> None:
+def test_a_bundle_shorter_than_its_header_does_not_damage_the_next_chunk() -> None:
     frame = answer(consumed([b"\x02\x4c\x01" + sized(THREE), sized(THREE)]))
     assert codes(frame) == ["bundle-header"]
     assert len(said(frame, "chunks.1.bundles.0.bundle.messages")) == 3
 
 
-def test_chunks_longer_than_the_payload_end_with_it() -> None:
+def test_a_chunk_longer_than_the_payload() -> None:
     frame = answer(consumed([sized(THREE)], lie=7))
     assert codes(frame) == ["chunks-cut"]
     assert len(said(frame, "chunks.0.bundles.0.bundle.messages")) == 3
@@ -215,7 +215,7 @@ def test_chunks_longer_than_the_payload_end_with_it() -> None:
 # Bundles.
 
 
-def test_the_messages_go_by_bytes_and_a_wrong_count_is_told() -> None:
+def test_a_wrong_message_count_is_reported_and_bytes_decide() -> None:
     frame = answer(consumed([sized(b"\x08" + message() * 3, plain(message()))]))
     assert codes(frame) == ["message-count"]
     bundles = said(frame, "chunks.0.bundles")
@@ -223,7 +223,7 @@ def test_the_messages_go_by_bytes_and_a_wrong_count_is_told() -> None:
     assert bundles[1]["bundle"]["messages"][0]["sequence_number"] == 3  # base + count, as the reader has it
 
 
-def test_a_message_that_does_not_fit_is_told_and_the_rest_of_the_frame_read() -> None:
+def test_a_message_longer_than_its_bundle_is_reported_and_the_next_bundle_read() -> None:
     broken = b"\x08" + message() + b"\x00" + bytes(8) + b"\x7fshort"
     frame = talked(produce((b"foo", [(0, broken), (1, THREE)])))[0]
     assert (frame.status, codes(frame)) == ("malformed", ["message-cut"])
@@ -258,7 +258,7 @@ def test_a_time_in_microseconds_stays_a_number() -> None:
     assert said(frame, "chunks.0.bundles.0.bundle.messages.0.timestamp") == TIME * 1000
 
 
-def test_an_empty_key_is_not_no_key() -> None:
+def test_an_empty_key_differs_from_a_missing_key() -> None:
     keyed = b"\x01" + struct.pack("<Q", TIME) + b"\x00" + b"\x00"
     first = said(answer(consumed([sized(plain(keyed, message()))])), "chunks.0.bundles.0.bundle.messages")
     assert (first[0]["key"], "key" in first[1]) == ("", False)
@@ -300,13 +300,13 @@ def test_findings_about_bundles_are_bounded() -> None:
     assert frame.findings[-1].code == "more-findings"
 
 
-def test_bit_7_is_ignored_where_the_layout_of_the_document_does_not_fit() -> None:
+def test_bit_7_is_ignored_if_the_documented_layout_does_not_fit() -> None:
     frame = answer(consumed([sized(b"\x88" + message(b"one") + message(b"two"))]))
     assert codes(frame) == ["extra-flags"]
     assert [each["body"] for each in said(frame, "chunks.0.bundles.0.bundle.messages")] == [b"one".hex(), b"two".hex()]
 
 
-def test_bit_7_with_a_compressed_bundle_is_read_as_the_document_has_it() -> None:
+def test_bit_7_with_a_compressed_bundle_follows_the_document() -> None:
     frame = answer(consumed([sized(b"\x85\x00" + SNAPPY[1:])]))
     assert said(frame, "chunks.0.bundles.0.bundle.extra.extra_flags") == []
     assert said(frame, "chunks.0.bundles.0.bundle.messages.0.body") == "41" * 1000
@@ -315,7 +315,7 @@ def test_bit_7_with_a_compressed_bundle_is_read_as_the_document_has_it() -> None
 # Requests and responses.
 
 
-def test_answers_that_overtake_find_their_requests() -> None:
+def test_overtaking_responses_find_their_requests() -> None:
     tail, status = consume({0: END}, 6), b"\x0a\x04\0\0\0\x07\0\0\0"
     state = BY_NAME["V03"].data[:5] + struct.pack("<I", 7) + BY_NAME["V03"].data[9:]
     frames = talked(
@@ -330,13 +330,13 @@ def test_answers_that_overtake_find_their_requests() -> None:
     assert not any(codes(frame) for frame in frames)
 
 
-def test_a_tail_does_not_mark_its_messages_as_dropped() -> None:
+def test_a_request_for_the_tail_marks_no_message_as_dropped() -> None:
     frames = talked(consume({0: END}), b"<" + consumed([sized(THREE)], base=50))
     assert "below_requested" not in said(frames[1], "chunks.0.bundles.0.bundle.messages.0")
     assert said(frames[1], "topics.0.partitions.0.requested_start") == "end: new messages only"
 
 
-def test_messages_below_the_one_asked_for_are_marked() -> None:
+def test_messages_before_the_requested_one_are_marked() -> None:
     frames = talked(consume({0: 3}), b"<" + consumed([sized(THREE)]))
     messages = said(frames[1], "chunks.0.bundles.0.bundle.messages")
     assert [each.get("below_requested") for each in messages] == [True, True, None]
@@ -352,18 +352,18 @@ def test_one_result_covers_a_topic_that_the_request_names_twice() -> None:
     assert codes(frames[1]) == ["not-stored"]
 
 
-def test_more_results_than_the_request_needs_are_told() -> None:
+def test_more_results_than_requested_are_reported() -> None:
     frames = talked(produce((b"foo", [(0, THREE)])), b"<" + produced(1, b"\0\0"))
     assert codes(frames[1]) == ["results-mismatch"]
 
 
-def test_results_without_their_request_say_why_they_have_no_names() -> None:
+def test_results_without_their_request_say_why_names_are_missing() -> None:
     frame = answer(produced(9, b"\0\xfc\x7f\0\0\x02\x03\x2b"))
     assert codes(frame) == ["results-unnamed", "not-stored"]
     assert said(frame, "results.1.endpoint") == "127.0.0.2:11011"
 
 
-def test_a_request_id_used_again_before_its_answer_is_told() -> None:
+def test_a_request_id_reused_before_its_response_is_reported() -> None:
     assert codes(talked(consume({0: 0}), consume({0: 5}))[1]) == ["id-reused"]
 
 
@@ -373,13 +373,13 @@ def test_discovered_partitions_without_the_disabled_ones_have_no_numbers() -> No
     assert "partition" not in said(talked(ask, b"<" + tell)[1], "partitions.0")
 
 
-def test_a_replica_that_got_no_answer_does_not_shift_the_next_ones() -> None:
+def test_an_unanswered_replica_request_does_not_shift_later_pairs() -> None:
     lost, asked = BY_NAME["V35a"].data, BY_NAME["V35a"].data.replace(b"nope", b"nops")
     told = BY_NAME["V35b"].data.replace(b"nope", b"nops")
     assert talked(lost, asked, b"<" + told)[2].request == 2
 
 
-def test_an_answer_to_a_replica_without_topics_has_no_stray_bytes() -> None:
+def test_a_replica_response_without_topics_has_no_surplus_bytes() -> None:
     frame = answer(framed(9, struct.pack("<IH", 2, 0)))
     assert (said(frame, "topics"), "stray" in said(frame), frame.status) == ([], False, "ok")
 
@@ -393,7 +393,7 @@ def test_bytes_of_the_header_after_its_last_topic_do_not_shift_the_chunks() -> N
 # Messages that brokers refuse.
 
 
-def test_an_unknown_message_is_a_frame_with_a_finding() -> None:
+def test_an_unknown_message_type_is_a_finding() -> None:
     run = whole_stack(Part(1, 1, PING), Part(1, 0, BY_NAME["V16"].data + framed(13, b"what") + BY_NAME["V02"].data))
     frames = [frame for frame in run.frames if frame.side == 0]
     assert [frame.type for frame in frames] == ["Produce", None, "Status"]
@@ -410,16 +410,16 @@ def test_a_payload_above_the_limit_is_a_frame_of_five_bytes() -> None:
     assert Tank().split(struct.pack("<BI", 1, 256 * 1024 * 1024)).bad is None
 
 
-def test_register_replica_a_clients_ping_and_a_request_from_the_broker_are_told() -> None:
+def test_obsolete_types_and_wrong_senders_are_reported() -> None:
     frames = talked(BY_NAME["V39"].data, PING, b"<" + framed(5, b""))
     assert [codes(frame) for frame in frames] == [["obsolete"], ["client-ping"], ["wrong-side"]]
 
 
-# Who is who, and what is TANK.
+# Roles, and recognising TANK.
 
 
 @in_one_test("vector", VECTORS, ids=lambda vector: vector.name)
-def test_sides_are_learnt_from_shape_where_nothing_else_tells(vector: Any) -> None:
+def test_sides_are_inferred_from_message_layout(vector: Any) -> None:
     ambiguous = {"V08", "V09a", "V07", "V39"}
     talk = TankConversation(Connection(1, ("10.0.0.1:4000", "10.0.0.2:5000"), (4000, 5000)), (11011,))
     frame = frame_of(talk, vector.data, 0)
@@ -472,7 +472,7 @@ def test_random_bytes_are_not_tank() -> None:
             assert isinstance(Tank().recognise(data, started=started, final=True, port=False), Rejected)
 
 
-def test_the_first_frames_in_mid_stream_are_found_on_any_port() -> None:
+def test_a_late_start_is_recognised_on_any_port() -> None:
     stream = BY_NAME["V25b"].data[50:] + BY_NAME["V26"].data + BY_NAME["V27"].data
     verdict = Tank().recognise(stream, started=False, final=False, port=False)
     assert verdict == Verdict(len(BY_NAME["V25b"].data) - 50, client=False)
@@ -481,7 +481,7 @@ def test_the_first_frames_in_mid_stream_are_found_on_any_port() -> None:
 # After gaps.
 
 
-def test_a_search_answers_the_same_however_the_bytes_arrive() -> None:
+def test_search_result_does_not_depend_on_segmentation() -> None:
     noise = random.Random(2).randbytes(300) + b"\x01\x10\x00\x00\x00" + bytes(30) + b"\x02\x00\x01\x00\x00" + bytes(300)
     stream = noise + BY_NAME["V30a"].data + BY_NAME["V25a"].data
     whole = Tank().search(stream, final=False)
@@ -495,7 +495,7 @@ def test_a_search_answers_the_same_however_the_bytes_arrive() -> None:
     assert start == len(noise)
 
 
-def test_a_search_through_noise_gives_up_what_it_has_seen() -> None:
+def test_a_search_through_noise_discards_searched_bytes() -> None:
     for seed in range(4):
         data = random.Random(seed).randbytes(50_000)
         found = Tank().search(data, final=True)
@@ -510,12 +510,12 @@ def test_a_search_through_noise_gives_up_what_it_has_seen() -> None:
         *(pytest.param(each, marks=pytest.mark.slow) for each in (b"\x01\x01\0\0\0", b"\x02\0", b"\x06\0\x01\0\0")),
     ],
 )
-def test_patterns_full_of_possible_headers_are_searched_once_and_not_believed(pattern: bytes) -> None:
+def test_searching_false_headers_is_linear_and_finds_none(pattern: bytes) -> None:
     data = pattern * (50_000 // len(pattern))
     assert not Tank().search(data, final=True).found
 
 
-def test_a_gap_in_a_bundle_hides_only_what_it_hides() -> None:
+def test_a_gap_in_a_bundle_costs_no_other_bundle() -> None:
     request = produce((b"foo", [(0, THREE), (1, plain(message(b"x" * 100), message(b"y" * 100)))]))
     for end, bundles in ((len(request) - 20, 2), (50, 1)):
         talk = conversation()
@@ -538,12 +538,12 @@ def test_a_gap_in_a_bundle_hides_only_what_it_hides() -> None:
         talk.decode(frame, STYLE)
         entries = said(frame, "topics.0.partitions")
         assert len(entries) == bundles
-        assert "messages" not in frame.generated  # how many there were nobody knows
+        assert "messages" not in frame.generated  # the count is not known
         assert not {"partial_message", "message_set"} & set(entries[-1]["bundle"])
         assert codes(frame) == []
 
 
-def test_a_gap_in_a_chunk_is_no_partial_bundle() -> None:
+def test_a_gap_in_a_chunk_is_not_a_partial_bundle() -> None:
     data = consumed([sized(THREE, THREE)])[:-10]
     talk = conversation()
     frame = Frame(

@@ -1,4 +1,4 @@
-"""Every vector decodes to what it says and is built again from it; the three readers agree, also on damaged bytes."""
+"""Every test vector of TANK: decoded to its values and built again; readers agree, also on damaged bytes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def conversation() -> TankConversation:
 
 
 def frame_of(talk: TankConversation, data: bytes, side: int, number: int = 1) -> Frame:
-    """A whole frame, as if it came in packet ``number``."""
+    """A whole frame that came in packet ``number``."""
     size = len(data)
     return Frame(talk.connection, side, data, 0, size, 0, size, 0, [number], number, number, number, number=number)
 
@@ -47,7 +47,7 @@ def decoded(vector: Vector, style: Style | None = STYLE) -> Frame:
 
 
 @EACH
-def test_a_vector_says_what_it_should(vector: Vector) -> None:
+def test_vectors_decode_to_their_records(vector: Vector) -> None:
     frame = decoded(vector)
     assert (frame.type, frame.status, frame.sender) == (vector.type, "ok", vector.sender)
     assert frame.layers is not None
@@ -58,7 +58,7 @@ def test_a_vector_says_what_it_should(vector: Vector) -> None:
 
 
 @EACH
-def test_without_records_the_same_is_told(vector: Vector) -> None:
+def test_values_do_not_depend_on_records(vector: Vector) -> None:
     with_records, without = decoded(vector), decoded(vector, None)
     assert without.layers is None
     assert (without.type, without.status, without.request) == (vector.type, "ok", with_records.request)
@@ -109,7 +109,7 @@ def test_mutations_of_frames_never_raise(vector: Vector) -> None:
             assert frame.status in ("ok", "malformed")
 
 
-def test_all_vectors_as_one_stream_are_cut_at_their_ends_however_they_arrive() -> None:
+def test_all_vectors_as_one_stream_are_framed_in_any_segmentation() -> None:
     stream = b"".join(vector.data for vector in VECTORS)
     whole = Tank().split(stream).ends
     assert [stream[a:b] for a, b in zip([0, *whole], whole, strict=False)] == [vector.data for vector in VECTORS]

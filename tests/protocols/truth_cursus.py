@@ -1,4 +1,4 @@
-"""Comparing a dissected Cursus capture with what client and broker say they did."""
+"""Compare a dissected Cursus capture with the accounts of client and broker."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TEXT_STYLE = Style(show=lambda raw: raw.decode("utf-8", "backslashreplace"), sec
 
 
 def check(capture_path: Path | str, truth: dict[str, Any]) -> list[str]:
-    """What the capture's records say differently from the truth; empty when they agree."""
+    """Return the differences between a capture's records and its truth; empty if they agree."""
     if driver_accounts.is_account(truth):
         return driver_accounts.check(Path(capture_path), truth, Cursus())
     dissector = Dissector(Demand(style=TEXT_STYLE, protocols=(Cursus(),)))
@@ -41,16 +41,16 @@ def _stream(stream: dict[str, Any], frames: list[Frame]) -> list[str]:
     if len(found) != len(stream["frames"]):
         wrong.append(f"{stream['client']}: {len(found)} frames, truth has {len(stream['frames'])}")
     numbers: dict[int, Frame] = {}
-    for told in stream["frames"]:
-        frame = found.get((told["dir"] == "c2s", told["stream_offset"]))
-        where = f"{stream['client']} {told['dir']} {told['stream_offset']}"
+    for claim in stream["frames"]:
+        frame = found.get((claim["dir"] == "c2s", claim["stream_offset"]))
+        where = f"{stream['client']} {claim['dir']} {claim['stream_offset']}"
         if frame is None:
             wrong.append(f"{where}: missing")
             continue
-        numbers[told["n"]] = frame
-        if not _is(frame.data[4:], told) or frame.sender != ("client" if told["dir"] == "c2s" else "server"):
+        numbers[claim["n"]] = frame
+        if not _is(frame.data[4:], claim) or frame.sender != ("client" if claim["dir"] == "c2s" else "server"):
             wrong.append(f"{where}: other bytes or sender")
-        wrong += [f"{where}: {problem}" for problem in differences(frame, told["decode"])]
+        wrong += [f"{where}: {problem}" for problem in differences(frame, claim["decode"])]
     for pair in stream.get("pairs", ()):
         wanted = [numbers[number].number for number in pair["responses"] if number in numbers]
         request = numbers[pair["request"]]
@@ -61,19 +61,19 @@ def _stream(stream: dict[str, Any], frames: list[Frame]) -> list[str]:
 
 
 def _derived(stream: dict[str, Any], frames: list[Frame]) -> list[str]:
-    """A damaged connection: whole frames whole, cut ones partial, nothing that never was."""
+    """A damaged connection: whole frames are whole, truncated ones partial, none is invented."""
     wrong: list[str] = []
     by_place = {
         (frame.source == stream["client"], frame.offset, frame.data): frame
         for frame in frames
         if frame.status != UNDECODED
     }
-    real = {(told["dir"], told.get("hex") or told.get("sha256")) for told in stream["frames"]}
+    real = {(claim["dir"], claim.get("hex") or claim.get("sha256")) for claim in stream["frames"]}
     found = {("c2s" if key[0] else "s2c", said) for key in by_place for said in _digests(key[2][4:])}
     wrong += [
-        f"{stream['client']} {told['dir']} {told['stream_offset']}: whole frame missing"
-        for told in stream["frames"]
-        if told["status"] == "complete" and (told["dir"], told.get("hex") or told.get("sha256")) not in found
+        f"{stream['client']} {claim['dir']} {claim['stream_offset']}: whole frame missing"
+        for claim in stream["frames"]
+        if claim["status"] == "complete" and (claim["dir"], claim.get("hex") or claim.get("sha256")) not in found
     ]
     for frame in by_place.values():
         direction = "c2s" if frame.source == stream["client"] else "s2c"
@@ -83,16 +83,16 @@ def _derived(stream: dict[str, Any], frames: list[Frame]) -> list[str]:
 
 
 def _digests(body: bytes) -> tuple[str, str]:
-    """A body as truth files tell it: in hex, or, if it is long, as its SHA-256."""
+    """A body as in truth files: hex, or the SHA-256 if it is long."""
     return body.hex(), hashlib.sha256(body).hexdigest()
 
 
-def _is(body: bytes, told: dict[str, Any]) -> bool:
-    return (told.get("hex") or told.get("sha256") or body.hex()) in _digests(body) and len(body) == told["body_len"]
+def _is(body: bytes, claim: dict[str, Any]) -> bool:
+    return (claim.get("hex") or claim.get("sha256") or body.hex()) in _digests(body) and len(body) == claim["body_len"]
 
 
 def differences(frame: Frame, decode: dict[str, Any]) -> list[str]:
-    """What the record of a frame says differently from the truth's ``decode``."""
+    """Differences between the record of a frame and the truth's ``decode``."""
     layers = frame.layers or {}
     record = layers.get("cursus", {})
     wrong: list[str] = []

@@ -1,4 +1,4 @@
-"""Holds a Liftbridge capture against what its clients did by their own account.
+"""Compare a Liftbridge capture with the accounts of its clients.
 
 The truth has, for each client connection, the calls made and the deliveries seen, in the client's order; payloads as
 hex, and of those the client encoded what they say (``liftbridge.decoded``, in the names of the official schemas). Or it
@@ -27,34 +27,34 @@ HEADER = {"magic", "version", "header_length", "flags", "message_type", "crc", "
 
 
 def check(path: Path, truth: dict[str, Any]) -> list[str]:
-    """The disagreements between a capture and its truth; none: all of the truth was found in it."""
+    """Return the disagreements between a capture and its truth; empty if the capture holds all of the truth."""
     run = dissect(open_capture([path]), known=(Nats(),))
     wrong: list[str] = []
     if "published" in truth:
         wrong += [*published(run.frames, truth["published"]), *led(run.frames, truth["raft"]["leader_by_term"])]
     elif "connections" not in truth:
         wrong.append("the truth says nothing that is compared")
-    plain = not any("liftbridge" in op for told in truth.get("connections", ()) for op in told["ops"])
-    for told in truth.get("connections", ()):
+    plain = not any("liftbridge" in op for claim in truth.get("connections", ()) for op in claim["ops"])
+    for claim in truth.get("connections", ()):
         frames = [
             frame
             for frame in run.frames
-            if frame.protocol == "liftbridge" and told.get("local") in frame.connection.endpoints
+            if frame.protocol == "liftbridge" and claim.get("local") in frame.connection.endpoints
         ]
         for sender, ops in (("client", SENT), ("server", SEEN)):
-            name = f"{told['id']}, {sender}"
+            name = f"{claim['id']}, {sender}"
             wrong += direction(
                 name,
-                list(with_meaning(told["ops"], ops, "" if plain else MAGIC)),
+                list(with_meaning(claim["ops"], ops, "" if plain else MAGIC)),
                 [f for f in frames if f.sender == sender],
             )
     return wrong
 
 
-def published(frames: list[Frame], told: list[dict[str, Any]]) -> Iterator[str]:
-    """What a client published, and the acks it got, by correlation ids; those of other clients begin otherwise."""
+def published(frames: list[Frame], claim: list[dict[str, Any]]) -> Iterator[str]:
+    """A client's publishes and acks by correlation id; ids of other clients begin differently."""
     sent, acked = by_correlation(frames, "Publish"), by_correlation(frames, "Ack")
-    asked = {one["correlation_id"]: one for one in told if one.get("correlation_id")}
+    asked = {one["correlation_id"]: one for one in claim if one.get("correlation_id")}
     starts = tuple({re.sub(r"\d+$", "", each) for each in asked})
     if not asked or not starts:
         yield "the truth has no correlation ids"
@@ -66,7 +66,7 @@ def published(frames: list[Frame], told: list[dict[str, Any]]) -> Iterator[str]:
             yield f"{each}: {len(sent[each])} envelopes"
         for record in sent[each]:
             yield from differences(each, said_of(record), wanted(one))
-        ack = one.get("ack") if not one.get("error") else None  # clients tell nothing of one that refuses
+        ack = one.get("ack") if not one.get("error") else None  # clients do not report refusing acks
         if ack and not acked[each]:
             yield f"{each}: no ack"
         for record in acked[each] if ack else ():
@@ -77,7 +77,7 @@ ACK = ("stream", "partition_subject", "msg_subject", "offset", "correlation_id",
 
 
 def by_correlation(frames: list[Frame], name: str) -> dict[str, list[dict[str, Any]]]:
-    """The records of envelopes that were sent, without those that servers handed on."""
+    """The records of sent envelopes, without those that servers forwarded."""
     found = defaultdict(list)
     for frame in frames:
         if frame.type == name and frame.sender == "client" and "copy_of" not in frame.generated and frame.layers:
@@ -109,14 +109,14 @@ def wanted(one: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def differences(what: str, found: dict[str, Any], told: dict[str, Any]) -> Iterator[str]:
-    for name, value in told.items():
+def differences(what: str, found: dict[str, Any], claim: dict[str, Any]) -> Iterator[str]:
+    for name, value in claim.items():
         if found[name] != value:
             yield f"{what}: {name} is {found[name]!r}, not {value!r}"
 
 
 def led(frames: list[Frame], leaders: dict[str, str]) -> Iterator[str]:
-    """Who sent entries of Raft in which term."""
+    """The terms in which each server sent Raft entries."""
     found = defaultdict(set)
     for frame in frames:
         record = (frame.layers or {}).get("raft", {})
@@ -133,7 +133,7 @@ Op = tuple[dict[str, Any], dict[str, Any] | None, dict[str, Any] | None]
 
 
 def with_meaning(ops: list[dict[str, Any]], wanted: tuple[str, ...], unsaid: str) -> Iterator[Op]:
-    """The operations that carry an envelope, with what the client said about it before or beside it.
+    """The operations that carry an envelope, with the client's claims about it.
 
     ``unsaid``: how payloads begin of which the truth has only size and digest.
     """
@@ -177,7 +177,7 @@ def envelope(
         found, expected = meaning(inner.layer, values), normal(said["decoded"])
         if "messages" in expected:
             pairs = zip(found["messages"], expected["messages"], strict=True)
-            found["messages"] = [as_told(message, told) for message, told in pairs]
+            found["messages"] = [as_claimed(message, claim) for message, claim in pairs]
         if found != expected:
             yield f"{found}, not {expected}"
     if answer is not None:
@@ -187,7 +187,7 @@ def envelope(
 
 
 def meaning(layer: type[Layer], values: dict[str, Any]) -> dict[str, Any]:
-    """Decoded values as the official schemas' JSON would say them, in snake case."""
+    """Decoded values as the JSON of the official schemas, in snake case."""
     said: dict[str, Any] = {}
     for kind in map(plain, layer.fields_desc):
         if kind.name not in values or kind.name in HEADER:
@@ -205,17 +205,17 @@ def meaning(layer: type[Layer], values: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in said.items() if name not in ("size", "magic_byte", "attributes")}
 
 
-def as_told(message: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:
-    """A stored message as it was told: of long ones the sizes, of headers the text."""
+def as_claimed(message: dict[str, Any], claim: dict[str, Any]) -> dict[str, Any]:
+    """A stored message in the form of the truth: long values as sizes, headers as text."""
     headers = {name: value.decode("latin-1") for name, value in message["headers"].items()}
-    said = {**message, "headers": headers if isinstance(told["headers"], dict) else len(headers)}
-    if "value_len" in told:
+    said = {**message, "headers": headers if isinstance(claim["headers"], dict) else len(headers)}
+    if "value_len" in claim:
         said["value_len"] = len(said.pop("value"))
     return said
 
 
 def normal(value: Any, name: str = "") -> Any:
-    """The truth in the same form: defaults that the wire leaves out are not there."""
+    """The truth in the same form, without the defaults that the wire omits."""
     if isinstance(value, dict):
         if name == "headers":
             return {key: normal(inner) for key, inner in value.items()}

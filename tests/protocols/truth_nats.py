@@ -1,4 +1,4 @@
-"""Holds a NATS capture against what its clients did by their own account.
+"""Compare a NATS capture with the accounts of its clients.
 
 The truth has, for each client connection, the calls made and the deliveries seen, or for hand-driven sockets the bytes
 sent and received. Calls must be found in their order; deliveries in the order of each subscription, since callbacks of
@@ -31,7 +31,7 @@ COMPARED = ("subject", "reply", "queue")
 
 
 def check(path: Path, truth: dict[str, Any]) -> list[str]:
-    """The disagreements between a capture and its truth; none: all of the truth was found in it."""
+    """Return the disagreements between a capture and its truth; empty if the capture holds all of the truth."""
     run = dissect(open_capture([path]), known=(Nats(),))
     wrong = [] if run.totals.closes else ["the accounts do not close"]
     wrong += secrets(run.frames, truth.get("secrets_in_capture", ()))
@@ -40,12 +40,12 @@ def check(path: Path, truth: dict[str, Any]) -> list[str]:
         if frame.protocol != "tls":
             by_connection.setdefault(frame.connection.number, []).append(frame)
     encrypted = any(frame.protocol == "tls" for frame in run.frames)
-    for told in truth.get("connections", ()):
-        candidates = [frames for frames in by_connection.values() if is_of(told.get("local"), frames[0])]
-        found = [connection(told["ops"], frames) for frames in candidates or by_connection.values()]
+    for claim in truth.get("connections", ()):
+        candidates = [frames for frames in by_connection.values() if is_of(claim.get("local"), frames[0])]
+        found = [connection(claim["ops"], frames) for frames in candidates or by_connection.values()]
         best = min(found, key=len, default=["no such connection"])
         if not encrypted:
-            wrong += [f"{told['id']}: {said}" for said in best]
+            wrong += [f"{claim['id']}: {said}" for said in best]
     return wrong
 
 
@@ -55,12 +55,12 @@ def is_inside(frame: Frame) -> bool:
 
 
 def not_passed_on(truth: dict[str, Any], links: list[Frame]) -> list[str]:
-    """Messages that one client published and another one got, but that no frame between servers carries."""
+    """Messages from one client to another that no frame between servers carries."""
     wrong = []
-    for told in truth["connections"]:
-        others = [op for other in truth["connections"] if other is not told for op in other["ops"]]
+    for claim in truth["connections"]:
+        others = [op for other in truth["connections"] if other is not claim for op in other["ops"]]
         sent = [op for op in others if op["op"] in PUBLISHED and "subject" in op]
-        for op in told["ops"]:
+        for op in claim["ops"]:
             if op["op"] in DELIVERED and any(message(op) == message(published) for published in sent):
                 meant = {name: op[name] for name in ("subject", "payload", "headers") if name in op}
                 wrong += [] if any(agrees(meant, frame) for frame in links) else [f"not passed on: {meant}"]
@@ -72,7 +72,7 @@ def message(op: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def is_of(local: str | None, frame: Frame) -> bool:
-    """Whether the connection is the client's, by the address that it told; rewritten captures have others."""
+    """Whether the connection is the client's, by the address in its account; rewritten captures have others."""
     ends = [end.replace("[", "").replace("]", "") for end in frame.connection.endpoints]
     return local is not None and local.replace("[", "").replace("]", "") in ends
 
@@ -129,26 +129,26 @@ def agrees(op: dict[str, Any], frame: Frame) -> bool:
         found = {"Status": [str(values["status"])], "Description": [values.get("description", "")]}
     for header in values.get("headers", ()):
         found.setdefault(header["key"], []).append(header["value"].strip())
-    # A client that shows one value per name shows one of them.
+    # Some clients report one value per header name.
     return all(
         value == found.get(name) or str(value).strip() in found.get(name, ()) for name, value in op["headers"].items()
     )
 
 
-def same_bytes(told: dict[str, Any], data: bytes) -> bool:
-    if told["len"] != len(data):
+def same_bytes(claim: dict[str, Any], data: bytes) -> bool:
+    if claim["len"] != len(data):
         return False
-    if "hex" in told:
-        return bool(bytes.fromhex(told["hex"]) == data)
-    return bool(hashlib.sha256(data).hexdigest() == told["sha256"])
+    if "hex" in claim:
+        return bool(bytes.fromhex(claim["hex"]) == data)
+    return bool(hashlib.sha256(data).hexdigest() == claim["sha256"])
 
 
-def stream(told: list[dict[str, Any]], frames: list[Frame]) -> list[str]:
+def stream(claim: list[dict[str, Any]], frames: list[Frame]) -> list[str]:
     """The bytes of a hand-driven socket, as far as it read them, are those of the frames in order."""
     outer = [frame for frame in frames if not is_inside(frame)]
     data = b"".join(frame.data for frame in sorted(outer, key=lambda frame: frame.offset))
     position = 0
-    for part in told:
+    for part in claim:
         piece = data[position : position + part["len"]]
         if not same_bytes(part, piece):
             return [f"bytes {position} to {position + part['len']} of a socket differ"]

@@ -1,8 +1,8 @@
-"""Holds a Pravega capture against what client and server did by their own account.
+"""Compare a Pravega capture with the accounts of client and server.
 
 The truth of the shipped protocol was written by upstream's own encoders and decoders around a small store: every
-message with its fields, the appends as upstream's decoder rebuilt them, what the application wrote, and what the
-segments held in the end. The truth of the proposal is hand-made: its ``steps`` give bytes and what they mean.
+message with its fields, the appends as upstream's decoder rebuilt them, the events that the application wrote, and
+the final contents of segments. The truth of the proposal is hand-made: its ``steps`` give bytes and their values.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ from wiredecode.protocols.pravega.protocol import Pravega
 
 NO_VALUE = -(2**63)
 LEFT_OUT: tuple[Any, ...] = (-1, 0, "", None, False, b"", [], NO_VALUE, {})
-"""What upstream reports for fields that are not on the wire."""
+"""Values that upstream reports for fields that are not on the wire."""
 ALIASES = {"writer_id": "connection_id", "connection_id": "writer_id", "sorted": "sorted_deprecated"}
 Frames = dict[tuple[int, int], Frame]
 """By direction (0: from the client) and stream offset."""
 
 
 def check(path: Path, truth: dict[str, Any]) -> list[str]:
-    """The disagreements between a capture and its truth; none: all of the truth was found in it."""
+    """Return the disagreements between a capture and its truth; empty if the capture holds all of the truth."""
     if driver_accounts.is_account(truth):
         return driver_accounts.check(path, truth, Pravega()) + unframed(path, truth)
     run = dissect(open_capture([path]), known=(Pravega(),))
     wrong: list[str] = []
-    for told in truth["connections"]:
-        frames = by_place(run, told["client_port"])
-        if "steps" in told:
-            wrong += proposal(frames, told["steps"])
+    for claim in truth["connections"]:
+        frames = by_place(run, claim["client_port"])
+        if "steps" in claim:
+            wrong += proposal(frames, claim["steps"])
             continue
         late = started_late(truth)
-        wrong += messages(frames, told, late)
+        wrong += messages(frames, claim, late)
         wrong += [
             line
-            for append in told["appends_rebuilt_by_upstream_AppendDecoder"]
-            for line in rebuilt(frames, told, append, late)
+            for append in claim["appends_rebuilt_by_upstream_AppendDecoder"]
+            for line in rebuilt(frames, claim, append, late)
         ]
-        wrong += written(frames, told, any(late))
+        wrong += written(frames, claim, any(late))
     wrong += segments(run, truth.get("final_segments", {}))
     if not run.totals.closes:
         wrong.append("the accounts do not close")
@@ -54,7 +54,7 @@ def check(path: Path, truth: dict[str, Any]) -> list[str]:
 
 
 def unframed(path: Path, truth: dict[str, Any]) -> list[str]:
-    """What was appended to a byte stream, whose appends have no events, is what the application wrote in all."""
+    """Compare all bytes appended to a byte stream, which has no events, with those that the application wrote."""
     if "bytes_sha256" not in truth:
         return []
     appended: dict[Any, bytes] = {}
@@ -80,10 +80,10 @@ def started_late(truth: dict[str, Any]) -> tuple[int, int]:
     return (int(said[1]), int(said[2])) if said else (0, 0)
 
 
-def messages(frames: Frames, told: dict[str, Any], late: tuple[int, int]) -> Iterator[str]:
+def messages(frames: Frames, claim: dict[str, Any], late: tuple[int, int]) -> Iterator[str]:
     """Every message of both directions, with its fields."""
     for side, key in enumerate(("client_to_server", "server_to_client")):
-        for message in told[key]:
+        for message in claim[key]:
             place = message["offset"] - late[side]
             name = f"{message['name']} at {message['offset']} ({key})"
             frame = frames.get((side, place))
@@ -148,7 +148,7 @@ def frame_events(frame: Frame) -> list[dict[str, Any]]:
 
 
 def append_bytes(frame: Frame) -> bytes | None:
-    """What a segment gets from an append, put together from what is shown."""
+    """The bytes that an append adds to its segment, joined from the record."""
     assert frame.layers is not None
     record = frame.layers["pravega"]
     if frame.type == "ConditionalBlockEnd":
@@ -167,9 +167,9 @@ def framed(data: str) -> bytes:
     return bytes(4) + len(raw).to_bytes(4) + raw
 
 
-def rebuilt(frames: Frames, told: dict[str, Any], append: dict[str, Any], late: tuple[int, int]) -> Iterator[str]:
+def rebuilt(frames: Frames, claim: dict[str, Any], append: dict[str, Any], late: tuple[int, int]) -> Iterator[str]:
     """An append as upstream's decoder rebuilt it."""
-    message = told["client_to_server"][append["frame_index"]]
+    message = claim["client_to_server"][append["frame_index"]]
     frame = frames.get((0, message["offset"] - late[0]))
     name = f"append in {message['name']} at {message['offset']}"
     if frame is None:
@@ -190,8 +190,8 @@ def rebuilt(frames: Frames, told: dict[str, Any], append: dict[str, Any], late: 
         yield f"{name}: last event number {number}, not {append['lastEventNumber']}"
 
 
-def written(frames: Frames, told: dict[str, Any], late: bool) -> Iterator[str]:
-    """Every event that the application wrote, in its append or as the pieces of a large one."""
+def written(frames: Frames, claim: dict[str, Any], late: bool) -> Iterator[str]:
+    """Every event that the application wrote, in its append or in the pieces of a large one."""
     seen: set[tuple[bytes, int, str]] = set()
     loose: set[str] = set()
     for (side, _), frame in frames.items():
@@ -203,7 +203,7 @@ def written(frames: Frames, told: dict[str, Any], late: bool) -> Iterator[str]:
             loose.add(event["data"])
         if frame.type == "ConditionalAppend" and frame.layers and "event" in frame.layers["pravega"]:
             seen.add((writer, frame.values["event_number"], frame.layers["pravega"]["event"]["data"]))
-    for event in told["written_by_application"]:
+    for event in claim["written_by_application"]:
         payload = event.get("payload")
         if event["kind"] != "event" or not isinstance(payload, dict) or "hex" not in payload or late:
             continue
@@ -213,7 +213,7 @@ def written(frames: Frames, told: dict[str, Any], late: bool) -> Iterator[str]:
 
 
 def segments(run: Run, final: dict[str, Any]) -> Iterator[str]:
-    """What was read are events of the segment, where they stand in it."""
+    """Read events are those of the segment at the same offset."""
     for frame in run.of("SegmentRead"):
         segment = frame.values.get("segment")
         if segment not in final:

@@ -1,8 +1,7 @@
-"""Holds a TANK capture against what the client and the broker did by their own account.
+"""Compare a TANK capture with the accounts of client and broker.
 
-The truth was written by a scripted driver around TANK's own client library: the messages it produced, the messages it
-was handed, the faults it was told, the state it was given. Results carry the client's request id, which names the
-response on the wire.
+A scripted driver around TANK's own client library wrote the truth: the messages it produced and received, the faults
+and the state that it got. Results carry the client's request id, which identifies the response on the wire.
 """
 
 from __future__ import annotations
@@ -42,29 +41,29 @@ FAULTS = {
     "Access": {"broker is read-only"},
     "ReadOnly": {"broker is read-only"},
 }
-"""What the client library calls the result codes."""
+"""The client library's names of result codes."""
 
 Fact = tuple[Any, ...]
 
 
 def check(path: Path, truth: dict[str, Any]) -> list[str]:
-    """The disagreements between a capture and its truth; none: all of the truth was found in it."""
+    """Return the disagreements between a capture and its truth; empty if the capture holds all of the truth."""
     run = tank(path)
     if "operations" not in truth:
-        return [] if "derived_from" in truth else ["the truth tells nothing"]
-    told = list(results(truth["operations"]))
-    wrong = [line for result in told for line in answered(run, result, told)]
+        return [] if "derived_from" in truth else ["the truth is empty"]
+    claim = list(results(truth["operations"]))
+    wrong = [line for result in claim for line in answered(run, result, claim)]
     return wrong + produced(run, truth["operations"])
 
 
 @cache
 def tank(path: Path) -> Run:
-    """A capture through the whole stack; read once, so do not change what comes back."""
+    """Dissect a capture through the whole stack. The result is cached: do not change it."""
     return dissect(open_capture([path]), known=(Tank(),))
 
 
 def results(value: Any) -> Iterator[dict[str, Any]]:
-    """What the client library handed back, wherever it stands in the operations."""
+    """The results that the client library returned, at any depth of the operations."""
     if isinstance(value, dict):
         if value.get("cmd") in ANSWERS and "client_req_id" in value:
             yield value
@@ -76,20 +75,20 @@ def results(value: Any) -> Iterator[dict[str, Any]]:
             yield from results(inner)
 
 
-def answered(run: Run, result: dict[str, Any], told: list[dict[str, Any]]) -> list[str]:
-    """A result is what one of the responses with its request id says."""
+def answered(run: Run, result: dict[str, Any], claim: list[dict[str, Any]]) -> list[str]:
+    """A result equals one of the responses with its request id."""
     kind, number = ANSWERS[result["cmd"]], result["client_req_id"]
     candidates = [frame for frame in run.of(kind) if frame.values.get("request_id") == number]
-    expected = facts_told(result)
-    said = [facts_said(frame, result["cmd"]) for frame in candidates]
-    same = [each for each in told if (ANSWERS[each["cmd"]], each["client_req_id"]) == (kind, number)]
-    needed = sum(facts_told(each) == expected for each in same)
+    expected = claimed_facts(result)
+    said = [decoded_facts(frame, result["cmd"]) for frame in candidates]
+    same = [each for each in claim if (ANSWERS[each["cmd"]], each["client_req_id"]) == (kind, number)]
+    needed = sum(claimed_facts(each) == expected for each in same)
     if sum(each == expected for each in said) >= needed:
         return []
     return [f"{result['cmd']} {number}: {expected} expected, responses say {said}"]
 
 
-def facts_told(result: dict[str, Any]) -> Counter[Fact]:
+def claimed_facts(result: dict[str, Any]) -> Counter[Fact]:
     """A result as countable facts."""
     facts: Counter[Fact] = Counter()
     for fault in result.get("faults", ()):
@@ -101,7 +100,7 @@ def facts_told(result: dict[str, Any]) -> Counter[Fact]:
         facts["stored", topic, partition] += 1
     for entry in result.get("consumed", ()):
         for message in entry["msgs"]:
-            facts[(entry["topic"], entry["partition"], message["seq"], *body_told(message))] += 1
+            facts[(entry["topic"], entry["partition"], message["seq"], *claimed_body(message))] += 1
         facts["drained", entry["topic"], entry["partition"], bool(entry["drained"])] += 1
     if "status" in result:
         status = result["status"]
@@ -118,11 +117,11 @@ def facts_told(result: dict[str, Any]) -> Counter[Fact]:
     return facts
 
 
-def body_told(message: dict[str, Any]) -> Fact:
+def claimed_body(message: dict[str, Any]) -> Fact:
     return message["ts"], message.get("key_hex") or "", message["len"], message["sha256"]
 
 
-def body_said(message: dict[str, Any]) -> Fact:
+def decoded_body(message: dict[str, Any]) -> Fact:
     body = bytes.fromhex(message["body"])
     return moment(message["timestamp"]), message.get("key", ""), len(body), hashlib.sha256(body).hexdigest()
 
@@ -132,7 +131,7 @@ def moment(value: str | int) -> int:
     return value if isinstance(value, int) else round(datetime.fromisoformat(value).timestamp() * 1000)
 
 
-def facts_said(frame: Frame, command: str) -> Counter[Fact]:
+def decoded_facts(frame: Frame, command: str) -> Counter[Fact]:
     """A response as the same facts."""
     assert frame.layers is not None
     record, values = frame.layers["tank"], frame.values
@@ -184,7 +183,7 @@ def consumed_facts(record: dict[str, Any]) -> Iterator[Fact]:
         for bundle in chunk["bundles"]:
             for message in bundle["bundle"]["messages"]:
                 if "below_requested" not in message and "above_high_water_mark" not in message:
-                    yield chunk["topic"], chunk["partition"], message["sequence_number"], *body_said(message)
+                    yield chunk["topic"], chunk["partition"], message["sequence_number"], *decoded_body(message)
 
 
 def status_fact(values: Any) -> Fact:
@@ -204,27 +203,27 @@ def created_fact(record: dict[str, Any]) -> Fact:
 
 
 def produced(run: Run, operations: list[Any]) -> list[str]:
-    """Everything the driver produced was sent; and nothing else, unless tools of TANK produced, too."""
-    told = Counter(told_messages(operations))
+    """Everything the driver produced was sent, and nothing else unless tools of TANK produced, too."""
+    claim = Counter(claimed_messages(operations))
     sent = Counter(sent_messages(run))
-    wrong = [f"produced, not found: {fact}" for fact in told - sent]
+    wrong = [f"produced, not found: {fact}" for fact in claim - sent]
     silent = any(isinstance(each, dict) and ({"argv", "cli_produce", "input"} & set(each)) for each in operations)
     if not silent:
-        wrong += [f"found, not produced: {fact}" for fact in sent - told]
+        wrong += [f"found, not produced: {fact}" for fact in sent - claim]
     return wrong
 
 
-def told_messages(value: Any) -> Iterator[Fact]:
+def claimed_messages(value: Any) -> Iterator[Fact]:
     """Messages in the operations that were produced: those with a list "messages" and those of "producer"."""
     if isinstance(value, dict):
         for name, inner in value.items():
             if name == "messages" or (name == "producer" and isinstance(inner, list)):
-                yield from ((message.get("seq"), *body_told(message)) for message in inner)
+                yield from ((message.get("seq"), *claimed_body(message)) for message in inner)
             else:
-                yield from told_messages(inner)
+                yield from claimed_messages(inner)
     elif isinstance(value, list):
         for inner in value:
-            yield from told_messages(inner)
+            yield from claimed_messages(inner)
 
 
 def sent_messages(run: Run) -> Iterator[Fact]:
@@ -233,4 +232,4 @@ def sent_messages(run: Run) -> Iterator[Fact]:
         for topic in frame.layers["tank"]["topics"]:
             for entry in topic["partitions"]:
                 for message in entry["bundle"].get("messages", ()):
-                    yield message.get("sequence_number"), *body_said(message)
+                    yield message.get("sequence_number"), *decoded_body(message)

@@ -264,7 +264,7 @@ class ProtocolTests:
             assert bytes(packet.copy()) == built, (layer, raw.hex())
         return packet.problem
 
-    def test_readers_agree_wherever_a_frame_ends(self) -> None:
+    def test_readers_agree_on_frames_truncated_at_every_byte(self) -> None:
         """Bytes of the next frame directly follow it in the buffer."""
         self.check_ends(60, 6)
 

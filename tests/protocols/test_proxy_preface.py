@@ -1,4 +1,4 @@
-"""PROXY prefaces of load balancers, in front of every protocol: shown, and nothing behind them changes."""
+"""PROXY prefaces of load balancers before each protocol: they are shown and change no later frame."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ NAMES = {
 
 
 def first_connection(name: str) -> list[Part]:
-    """What both ends of the first connection of a capture said, in its order."""
+    """The frames of a capture's first connection, in order."""
     frames = dissect(list(open_capture([str(CAPTURES / name)]))).frames
     of_first = [frame for frame in frames if frame.connection is frames[0].connection]
     return [Part(1, C if frame.sender == "client" else S, frame.data) for frame in of_first]
 
 
-def told(run: Run) -> list[tuple[object, ...]]:
+def frames_without_preface(run: Run) -> list[tuple[object, ...]]:
     frames = [frame for frame in run.frames if frame.protocol != "proxy"]
     places = {frame.number: place for place, frame in enumerate(frames)}
     for frame in frames:
@@ -41,13 +41,13 @@ def told(run: Run) -> list[tuple[object, ...]]:
 @pytest.mark.parametrize("size", [7, 1460])
 @pytest.mark.parametrize("version", PREFACES)
 @pytest.mark.parametrize("name", NAMES)
-def test_what_follows_a_preface_is_as_without_it(name: str, version: str, size: int) -> None:
+def test_a_proxy_preface_changes_no_later_frame(name: str, version: str, size: int) -> None:
     parts, preface, port = first_connection(name), PREFACES[version], NAMES[name]
     at = next(place for place, part in enumerate(parts) if part.side == C)
-    behind = [*parts[:at], replace(parts[at], data=preface + parts[at].data), *parts[at + 1 :]]
+    with_preface = [*parts[:at], replace(parts[at], data=preface + parts[at].data), *parts[at + 1 :]]
     plain = dissect(batches(craft(parts, every(size), port)))
-    run = dissect(batches(craft(behind, every(size), port)))
+    run = dissect(batches(craft(with_preface, every(size), port)))
     shown = [frame for frame in run.frames if frame.protocol == "proxy"]
     assert [(frame.type, frame.data, frame.sender) for frame in shown] == [("PROXY", preface, "client")]
-    assert told(run) == told(plain)
+    assert frames_without_preface(run) == frames_without_preface(plain)
     assert run.totals.undecoded == 0
