@@ -52,7 +52,7 @@ SELECTION = [  # with text that is not UTF-8, values that fit no column, what is
 
 @pytest.mark.parametrize(("protocol", "name"), SELECTION)
 def test_rows_are_the_records(protocol: str, name: str) -> None:
-    batch = FrameTable(schema.type_schema(protocol)).batch(frames(CAPTURES / name, style_for()))
+    batch = FrameTable(schema.protocol_schema(protocol)).batch(frames(CAPTURES / name, style_for()))
     batch.validate(full=True)
     records = [expected(record(frame)) for frame in frames(CAPTURES / name, Style())]
     assert rendered(batch) == records
@@ -62,9 +62,7 @@ def test_rows_are_the_records(protocol: str, name: str) -> None:
 def test_bytes_are_text_where_that_is_asked_for(bytes_choice: str) -> None:
     style = style_for(bytes_choice)
     path = RABBITMQ / "c43_amqp.pcap"
-    batch = FrameTable(schema.type_schema("rabbitmq_stream", None, bytes_choice), bytes_choice).batch(
-        frames(path, style)
-    )
+    batch = FrameTable(schema.protocol_schema("rabbitmq_stream", bytes_choice), bytes_choice).batch(frames(path, style))
     assert rendered(batch) == [expected(record(frame)) for frame in frames(path, style)]
 
 

@@ -102,7 +102,7 @@ def test_requests_know_their_responses() -> None:
 
 def test_one_protocol_has_a_narrow_table() -> None:
     made = TableReader(open_capture([NATS]), "frames", protocol="nats")
-    assert made.schema == schema.type_schema("nats")
+    assert made.schema == schema.protocol_schema("nats")
     assert sum(map(len, made)) == len(capture(NATS).frames)
 
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
-from wiredecode.fields import Array, Kind, Number, Struct, compiler, plain, redacted
+from wiredecode.fields import EPOCH, Array, Kind, Number, Struct, compiler, plain, redacted
 from wiredecode.fields.layer import Added, Layer, Style
 from wiredecode.filter.model import Level, Type, Values
 from wiredecode.frames.frame import Frame
@@ -15,7 +15,6 @@ KEEP: Callable[[bytes], Any] = bytes
 """Shows bytes unchanged."""
 RAW = Style(show=KEEP)
 """Records for filters: bytes stay bytes, secrets stay hidden."""
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Reader = Callable[[Frame], Values]
 
 

@@ -15,7 +15,7 @@ from wiredecode.frames.columns import COLUMNS
 from wiredecode.protocols.catalogue import amqp_entries, catalogue, generated_entries
 from wiredecode.protocols.registry import protocols
 from wiredecode.tables.column_builders import nulls
-from wiredecode.tables.schema import declared_columns, type_schema
+from wiredecode.tables.schema import declared_columns, protocol_schema
 
 WIDER = {
     pa.uint8(): pa.int16(),
@@ -223,4 +223,4 @@ def _narrow(rows: pa.RecordBatch, protocol: str) -> pa.RecordBatch:
 @cache
 def _members(protocol: str) -> frozenset[str]:
     """The members of ``layers`` that frames of a protocol can have."""
-    return frozenset(member.name for member in type_schema(protocol).field(LAYERS).type)
+    return frozenset(member.name for member in protocol_schema(protocol).field(LAYERS).type)

@@ -33,8 +33,8 @@ from wiredecode.tables.schema import (
     declared_schema,
     frames_schema,
     layer_names,
+    protocol_schema,
     select,
-    type_schema,
 )
 
 LARGE_BYTES = 24 * 1024 * 1024
@@ -120,7 +120,7 @@ class LevelsReader:
         """The schema of a table, with the columns that were asked for and those that the filter needs."""
         schema = table_schema(level, self._bytes_choice)
         if protocol is not None and level == FRAMES:
-            schema = type_schema(protocol, bytes_choice=self._bytes_choice)
+            schema = protocol_schema(protocol, bytes_choice=self._bytes_choice)
         if stable_ids:
             schema = schema.with_metadata({**schema.metadata, **STABLE_IDS})
         if self._where is not None and columns is not None:

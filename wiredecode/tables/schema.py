@@ -4,7 +4,6 @@ Metadata of a field completes its type: :data:`JSON_TEXT` marks columns of JSON 
 names of an enumeration, whose numbers are beside them.
 """
 
-import re
 import tomllib
 from collections.abc import Iterable, Sequence
 from functools import cache
@@ -51,7 +50,6 @@ INTEGERS = {
     for kind, signed in ((TYPES[f"int{bits}"], True), (TYPES[f"uint{bits}"], False))
 }
 """Values of each type of integer, the narrowest first."""
-VERSION_SUFFIX = re.compile(r"(?<=[a-z])V[0-9]+\Z")
 
 
 # The tables.
@@ -59,20 +57,16 @@ VERSION_SUFFIX = re.compile(r"(?<=[a-z])V[0-9]+\Z")
 
 def frames_schema(bytes_choice: str = RAW) -> pa.Schema:
     """Frames of all protocols: ``layers`` has a member per layer name, each with the fields of all message types."""
-    return _frames(_layers(tuple(protocols()), None, bytes_choice == RAW))
+    return _frames(_layers(tuple(protocols()), bytes_choice == RAW))
 
 
-def type_schema(protocol: str, type: str | None = None, bytes_choice: str = RAW) -> pa.Schema:  # noqa: A002
-    """Frames of one protocol, and of one message type: ``layers`` without what those cannot have.
+def protocol_schema(protocol: str, bytes_choice: str = RAW) -> pa.Schema:
+    """Frames of one protocol: ``layers`` has only those that its frames can have.
 
-    ``protocol`` and ``type`` are as in frames: the protocol may be one that others carry. Of a type that no message
-    type is called, and of a protocol that is not known, it is the schema with all of their fields.
+    ``protocol`` is as in frames: it may be one that others carry. Of an unknown one it is :func:`frames_schema`.
     """
-    hosts = [one for one in protocols() if protocol == one.name or protocol in layer_names(one)]
-    if not hosts:
-        return frames_schema(bytes_choice)
-    named = any(_is_type(layer, protocol, type) for host in hosts for layer in host.layers())
-    return _frames(_layers(tuple(hosts), (protocol, type) if named else None, bytes_choice == RAW))
+    hosts = tuple(one for one in protocols() if protocol == one.name or protocol in layer_names(one))
+    return _frames(_layers(hosts or tuple(protocols()), bytes_choice == RAW))
 
 
 @cache
@@ -181,15 +175,13 @@ def _narrowed(field: pa.Field, members: list[pa.Field]) -> pa.Field:
 
 
 @cache
-def _layers(hosts: tuple[Protocol, ...], only: tuple[str, str | None] | None, raw: bool) -> pa.StructType:
-    """The type of ``layers``; ``only`` leaves of one layer the message types of one name."""
+def _layers(hosts: tuple[Protocol, ...], raw: bool) -> pa.StructType:
+    """The type of ``layers``."""
     members: dict[str, list[pa.Field]] = {}
     for host in hosts:
         found: dict[str, list[pa.Field]] = {}
         for layer in dict.fromkeys(host.layers()):
-            fields = found.setdefault(layer.filter_name, [])
-            if only is None or layer.filter_name != only[0] or _is_type(layer, *only):
-                fields += layer_fields(layer, raw)
+            found.setdefault(layer.filter_name, []).extend(layer_fields(layer, raw))
         merged = {name: merged_fields(fields) for name, fields in found.items()}
         types = generated_types(host)
         for path in sorted(types, key=lambda path: path.count(".")):  # what holds it first
@@ -210,12 +202,6 @@ def generated_types(protocol: Protocol) -> dict[str, str]:
 def layer_names(protocol: Protocol) -> set[str]:
     """The layers of its frames, as columns of ``layers``."""
     return {layer.filter_name for layer in protocol.layers()}
-
-
-def _is_type(layer: type[Layer], name: str, kind: str | None) -> bool:
-    """Whether the message type is called so; a class may add the version of the message to its name."""
-    called = getattr(layer, "type_name", VERSION_SUFFIX.sub("", layer.__name__))
-    return layer.filter_name == name and kind is not None and called.lower() == kind.lower()
 
 
 def layer_fields(layer: type[Layer], raw: bool, depth: int = 0) -> list[pa.Field]:
