@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from wiredecode.check.verdict import Verdict
     from wiredecode.cli.live import SniffSession
     from wiredecode.cli.options import Reading
-    from wiredecode.cli.session import Session
     from wiredecode.filter import Filter
     from wiredecode.net.types import Connection
     from wiredecode.view.times import Times
@@ -192,20 +191,27 @@ class FileCheck:
                 self._conclude()
 
     def _conclude(self) -> None:
+        from wiredecode.check.text import record, report_lines
         from wiredecode.check.verdict import verdict
         from wiredecode.cli.checking import show_timeline
+        from wiredecode.frames.record import dumps
 
         session, asked, chosen = self.session, self.asked, self.chosen
         found = self.found = [each for each in self.checker.finish() if chosen is None or concerns(each, chosen)]
         shown = [each for each in found if asked.shows(each.severity)]
         conclusion = verdict(self.checker.coverage, found, session.totals, notes_shown=asked.severity == "note")
         self.exit_code = asked.exit_code(conclusion, (each.severity for each in found))
-        show(session, shown, self.layout, json=asked.json)
+        terminal = sys.stdout.isatty()
         if asked.json:
+            for problem in shown:
+                session.output.write(dumps(record(problem, self.layout.files)))
             session.output.json(conclusion.record(self.checker.coverage, found))
-        elif shown or not conclusion.whole or sys.stdout.isatty() or self.captures.verbosity.verbose:
-            text = textwrap.fill(conclusion.text, self.layout.width, break_on_hyphens=False)
-            session.output.text(f"{text if sys.stdout.isatty() else conclusion.text}\n")
+        else:
+            for _, text in report_lines(shown, session.first_ns, self.layout):
+                session.output.text(f"{text}\n")
+            if shown or not conclusion.whole or terminal or self.captures.verbosity.verbose:
+                text = textwrap.fill(conclusion.text, self.layout.width, break_on_hyphens=False)
+                session.output.text(f"{text if terminal else conclusion.text}\n")
         if self.timeline is not None:
             show_timeline(session, self.timeline, json=asked.json, connections=chosen)
 
@@ -228,20 +234,6 @@ def concerns(problem: Problem, connections: set[int]) -> bool:
     """Whether a problem or one of its effects is of one of these connections; those of the whole capture are of all."""
     members = set[int]().union(problem.members, *(each.members for each in problem.effects))
     return not members or not members.isdisjoint(connections)
-
-
-def show(session: Session, found: list[Problem], layout: Layout, *, json: bool) -> None:
-    """Write the problems."""
-    from wiredecode.check import text
-
-    if json:
-        from wiredecode.frames.record import dumps
-
-        for problem in found:
-            session.output.write(dumps(text.record(problem, layout.files)))
-        return
-    for _, line in text.report_lines(found, session.first_ns, layout):
-        session.output.text(f"{line}\n")
 
 
 def write_evidence(captures: options.Captures, problems: list[Problem], out: Path) -> int:

@@ -58,32 +58,24 @@ class Writer(Protocol):
         ...
 
 
-class NdjsonWriter:
-    """One JSON object per row and line."""
-
-    def __init__(self, stream: BinaryIO, schema: pa.Schema, settings: Settings) -> None:
-        self._stream, self._show = stream, settings.show
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        self._stream.write(b"".join(dumps(row) + b"\n" for row in rows(batch, self._show)))
-
-    def close(self) -> None:
-        pass
-
-
 class JsonWriter:
-    """One JSON array with an object per row and line."""
+    """One JSON object per row and line, by themselves or as one array."""
 
-    def __init__(self, stream: BinaryIO, schema: pa.Schema, settings: Settings) -> None:
-        self._show = settings.show
-        self._array = JsonArray(stream.write, b"[\n", b"\n]\n")
+    def __init__(self, stream: BinaryIO, schema: pa.Schema, settings: Settings, *, as_array: bool = True) -> None:
+        self._stream, self._show = stream, settings.show
+        self._array = JsonArray(stream.write, b"[\n", b"\n]\n") if as_array else None
 
     def write(self, batch: pa.RecordBatch) -> None:
-        for row in rows(batch, self._show):
-            self._array.add(dumps(row))
+        texts = map(dumps, rows(batch, self._show))
+        if self._array is None:
+            self._stream.write(b"".join(text + b"\n" for text in texts))
+            return
+        for text in texts:
+            self._array.add(text)
 
     def close(self) -> None:
-        self._array.close()
+        if self._array is not None:
+            self._array.close()
 
 
 class CsvWriter:
@@ -217,7 +209,7 @@ def weight(column: pa.Array) -> int:
 
 
 WRITERS: dict[str, Callable[[BinaryIO, pa.Schema, Settings], Writer]] = {
-    "ndjson": NdjsonWriter,
+    "ndjson": partial(JsonWriter, as_array=False),
     "json": JsonWriter,
     "csv": CsvWriter,
     "parquet": ParquetWriter,

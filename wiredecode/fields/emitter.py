@@ -18,7 +18,7 @@ from wiredecode.fields.layer import Layer, Style
 from wiredecode.fields.numbers import Float64, Integer, Number, UInt24
 from wiredecode.fields.sized import Binary
 from wiredecode.fields.sized import redacted as hide
-from wiredecode.fields.tokens import BLANKS, next_token, tokens_left
+from wiredecode.fields.tokens import BLANKS
 
 
 @dataclass
@@ -141,15 +141,8 @@ class Emitter:
         self.line(f"p += {size}")
         self.require("p")
 
-    def tokens(self) -> str:
-        """The number of tokens left on a line of text."""
-        return f"{self.constant(tokens_left)}(b, p, e, {self._blanks()})"
-
-    def token(self) -> str:
-        """A new token."""
-        return f"{self.constant(next_token)}(b, p, e, {self._blanks()})"
-
-    def _blanks(self) -> str:
+    def blanks(self) -> str:
+        """The bytes that separate tokens on a line of text."""
         return repr(getattr(self.scopes[-1].layer, "blanks", BLANKS))
 
     # Consecutive fixed fields: one unpack.

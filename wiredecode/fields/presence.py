@@ -156,10 +156,9 @@ class Speller(ast.NodeTransformer):
         match node.id:
             case "left":
                 return ast.Name("(e - p)")
-            case "tokens":
-                return ast.Name(self.terms.tokens())
-            case "token":
-                return ast.Name(self.terms.token())
+            case "tokens" | "token":
+                function = self.terms.constant(tokens_left if node.id == "tokens" else next_token)
+                return ast.Name(f"{function}(b, p, e, {self.terms.blanks()})")
         return ast.Name(self._guarded(node.id))
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
@@ -181,7 +180,7 @@ class Speller(ast.NodeTransformer):
                 self.guards[f"e - p >= {width}"] = None
                 return ast.Name(f"int.from_bytes(b[p:p + {width}])")
             case _, ast.Constant(value=bytes(pattern)):
-                return ast.Name(f"({terms.constant(matcher(pattern))}(b, p, e) is not None)")
+                return ast.Name(f"({terms.constant(re.compile(pattern, re.DOTALL).match)}(b, p, e) is not None)")
         raise TypeError(f"no condition: {ast.unparse(node)}")
 
     def _guarded(self, name: str) -> str:
@@ -191,15 +190,11 @@ class Speller(ast.NodeTransformer):
         return self.terms.reference(name)
 
 
-def matcher(pattern: bytes) -> Callable[..., re.Match[bytes] | None]:
-    return re.compile(pattern, re.DOTALL).match
-
-
 class _OfLayer:
     """The words of an expression for a layer that is being dissected."""
 
     def __init__(self) -> None:
-        self.namespace: dict[str, Any] = {"tokens_left": tokens_left, "next_token": next_token, "BLANKS": BLANKS}
+        self.namespace: dict[str, Any] = {"BLANKS": BLANKS}
 
     def reference(self, name: str) -> str:
         return f"layer.fields[{name!r}]"
@@ -210,11 +205,8 @@ class _OfLayer:
     def reach(self, name: str) -> str:
         return f"layer.ranges[{name!r}][1] + layer.fields[{name!r}]"
 
-    def tokens(self) -> str:
-        return "tokens_left(b, p, e, getattr(layer, 'blanks', BLANKS))"
-
-    def token(self) -> str:
-        return "next_token(b, p, e, getattr(layer, 'blanks', BLANKS))"
+    def blanks(self) -> str:
+        return "getattr(layer, 'blanks', BLANKS)"
 
     def constant(self, value: Any) -> str:
         name = f"c{len(self.namespace)}"

@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from wiredecode.fields.layer import Style
+from wiredecode.filter.values import KEEP
 from wiredecode.frames import columns
 from wiredecode.frames.escape import valid
 from wiredecode.frames.failure import strip
@@ -36,13 +37,9 @@ COLUMNS: dict[str, Callable[[Frame], Any]] = {
 """Values of the columns of a frame."""
 
 
-def _as_it_is(data: bytes) -> Any:
-    return data
-
-
 def style_for(bytes_choice: str = RAW, *, show_secrets: bool = False) -> Style:
     """The style with which frames are dissected for a table. ``bytes_choice``: ``raw``, or a key of ``BYTES``."""
-    return Style(_as_it_is if bytes_choice == RAW else BYTES[bytes_choice], show_secrets)
+    return Style(KEEP if bytes_choice == RAW else BYTES[bytes_choice], show_secrets)
 
 
 class FrameTable:

@@ -280,7 +280,7 @@ def decode_metadata(frame: Frame, message: CarriedMessage, style: Style | None, 
             reply = message.reply
             if reply:
                 frame.expects_response = True
-                memory.raft.dial(reply, inbox)
+                memory.raft.dials.put(reply, inbox)
                 memory.ask(("reply", reply), frame, NO_TYPE, {"namespace": namespace})
     elif ".request._INBOX." in rest and not frame.is_partial:
         _raft_stream(frame, subject, data, start, style, memory, namespace)

@@ -231,9 +231,6 @@ class RaftStreams:
             return None
         return self.streams.setdefault((inbox, connection, 1 - side), RaftStream()).answer(time_ns)
 
-    def dial(self, reply: str, inbox: str) -> None:
-        self.dials.put(reply, inbox)
-
     def accept(self, reply: str, inbox: str) -> None:
         """The response to a dial: both inboxes are known now."""
         caller = self.dials[reply]

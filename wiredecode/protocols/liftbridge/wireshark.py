@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from wiredecode.fields.lua import Script, Spelled, Writer
+from wiredecode.fields.lua import Script, Writer
 from wiredecode.protocols.liftbridge import names
 from wiredecode.protocols.liftbridge.layers import LAYERS, Unknown
 from wiredecode.protocols.liftbridge.layers_messagepack import Keyed
@@ -21,16 +21,12 @@ def tables(writer: Writer) -> Mapping[str, Any]:
     }
 
 
-def entries(writer: Writer, kind: Any) -> Spelled:
-    return "log_entries", {"layer": writer.layer(kind.element.layer)}
-
-
 SCRIPT = Script(
     source_beside(__file__),
     tables,
     kinds={
         Extension: lambda writer, kind: ("extension", {}),
-        Entries: entries,
+        Entries: lambda writer, kind: ("log_entries", {"layer": writer.layer(kind.element.layer)}),
         Keyed: lambda writer, kind: ("rest", {}),  # Raft's MessagePack is not read in Lua
     },
     added={
