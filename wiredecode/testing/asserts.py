@@ -1,4 +1,4 @@
-"""pytest shows what the parts of a failed assertion were only in modules that it hears of before they are imported."""
+"""Registers the kit for pytest's assertion rewriting, which must happen before its modules are imported."""
 
 import sys
 

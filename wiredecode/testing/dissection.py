@@ -1,4 +1,4 @@
-"""Whole dissections for comparing: all frames of packets, and their meanings."""
+"""Complete dissections to compare: all frames of packets, and their contents."""
 
 import pickle
 from collections.abc import Iterable
@@ -50,7 +50,7 @@ def dissect(source: Iterable[PacketBatch], known: tuple[Protocol, ...] | None = 
 
 def meaning(frame: Frame, *, linked: bool = True) -> dict[str, Any]:
     """Contents of a frame, without packet numbers and times; ``linked``: with values derived from other frames."""
-    said = {
+    found = {
         "connection": frame.connection.endpoints[0],
         "side": frame.side,
         "offset": frame.offset,
@@ -62,9 +62,9 @@ def meaning(frame: Frame, *, linked: bool = True) -> dict[str, Any]:
     }
     if linked:
         findings = [finding.record() for finding in frame.findings]
-        said |= {"number": frame.number, "sender": frame.sender, "layers": frame.layers, "findings": findings}
-        said |= {"request": frame.request, "response": frame.response, "missing": frame.missing}
-    return said
+        found |= {"number": frame.number, "sender": frame.sender, "layers": frame.layers, "findings": findings}
+        found |= {"request": frame.request, "response": frame.response, "missing": frame.missing}
+    return found
 
 
 def careful_values(frame: Frame) -> dict[str, Any]:
@@ -74,11 +74,11 @@ def careful_values(frame: Frame) -> dict[str, Any]:
     return _careful(frame.layer, frame.data, 0, frame.stop - frame.start, cut=frame.is_partial).values
 
 
-_careful = lru_cache(maxsize=4096)(compiler.careful)  # the same frames come again and again, in other segments
+_careful = lru_cache(maxsize=4096)(compiler.careful)  # the same frames recur in other segments
 
 
 def identity(frame: Frame) -> tuple[Any, ...]:
-    """All of a frame that must be the same, however it was read."""
+    """Everything of a frame that must not depend on batches or pickling."""
     findings = [finding.record() for finding in frame.findings]
     ids = frame.id, frame.number, frame.request, frame.response, frame.latency_ns
     return *ids, frame.packets, frame.time_ns, frame.type, frame.status, frame.sender, repr(frame.layers), findings
@@ -90,7 +90,7 @@ def pairing(frame: Frame) -> tuple[Any, ...]:
 
 
 def dissected(path: Path, batch: int | None = None, pickled: int = 0) -> tuple[list[tuple[Any, ...]], Any]:
-    """All that the frames of a capture say, and the totals; every ``pickled`` batches the dissector is pickled."""
+    """Contents of all frames of a capture, and the totals; the dissector is pickled after every ``pickled`` batches."""
     demand = Demand(style=STYLE, stable_ids=True)
     dissector = Dissector(demand)
     found: list[tuple[Any, ...]] = []

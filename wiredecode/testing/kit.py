@@ -76,7 +76,7 @@ COMPARED = ("side", "offset", "length", "type", "status", "values", "layers", "f
 
 
 class ProtocolTests:
-    """Set ``protocol``, and what there is of the others."""
+    """Set ``protocol``, and any of the others."""
 
     protocol: ClassVar[type[Protocol]]
     vectors: ClassVar[Sequence[Case]] = ()
@@ -107,7 +107,7 @@ class ProtocolTests:
     # The tests.
 
     def __init_subclass__(cls) -> None:
-        """Take away tests of captures and dialogues where there are none, so that pytest has none to skip."""
+        """Remove tests of captures and dialogues if there are none, so that pytest has none to skip."""
         if not cls.__name__.startswith("Test"):
             return  # a base of others
         empty = {"path": not (cls.captures or cls.damaged), "whole": not cls.captures, "talk": not cls.talks()}
@@ -150,7 +150,7 @@ class ProtocolTests:
 
     @classmethod
     def spoken(cls, frames: Iterable[Frame]) -> list[Frame]:
-        """The frames that travelled as they are: not those inside of others."""
+        """The frames that are not inside others."""
         return list(frames)
 
     @classmethod
@@ -186,7 +186,7 @@ class ProtocolTests:
 
     @classmethod
     def said(cls, result: Result) -> list[Any]:
-        """All that must not depend on segments. Frames are in the order in which they were complete."""
+        """Contents that must not depend on segments. Frames are in the order of their completion."""
         assert result.totals.closes
         return [meaning(frame) for frame in result.frames]
 
@@ -215,13 +215,13 @@ class ProtocolTests:
 
     @classmethod
     def agree(cls, cases: Iterable[Case], *, damaged: bool = False) -> list[bool]:
-        """Hold all readers against each other; return which frames are well-formed."""
+        """Compare all readers; return which frames are well-formed."""
         return [
             readers_agree(layer, raw, leaves=cls.leaves, steps=layer.__name__ in cls.stepped, damaged=damaged)
             for layer, raw in cases
         ]
 
-    # One truth.
+    # Readers agree.
 
     def test_readers_agree_on_frames_made_from_the_declaration(self) -> None:
         """Every integer has other bytes in all places."""
@@ -345,11 +345,11 @@ class ProtocolTests:
                 assert {key: one[key] for key in COMPARED} == {key: two[key] for key in COMPARED}
 
     def test_other_integers_are_linked_alike(self, talk: Callable[[], list[Part]]) -> None:
-        """Those that differ in every byte."""
+        """Integers that differ in every byte."""
         assert self.with_distinct_integers(talk())
 
     def with_distinct_integers(self, parts: list[Part]) -> list[Part]:
-        """The same conversation with other numbers: what fitted together before still does."""
+        """The same conversation with other numbers: frames are still paired in the same way."""
         base = self.crafted(parts, every(60_000)).frames
         before = list(map(pairing, base))
         frames = self.spoken(base)

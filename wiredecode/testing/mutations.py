@@ -4,12 +4,12 @@ import random
 from collections.abc import Callable
 
 Mutation = Callable[[bytes, random.Random], bytes]
-TELLING = (0, 1, 0x08, 0x7F, 0x80, 0xC0, 0xFC, 0xFF, 0x0A, 0x0D, 0x20, 0x39, 0x7B)
-"""Bytes at which numbers, varints, texts and lines turn."""
+BOUNDARIES = (0, 1, 0x08, 0x7F, 0x80, 0xC0, 0xFC, 0xFF, 0x0A, 0x0D, 0x20, 0x39, 0x7B)
+"""Bytes at the boundaries of numbers, varints, texts and lines."""
 
 
 def bit_flips(raw: bytes, chance: random.Random) -> bytes:
-    """One bit is another, or three."""
+    """One or three bits are flipped."""
     out = bytearray(raw)
     for _ in range(chance.choice([1, 1, 3])):
         out[chance.randrange(len(out))] ^= 1 << chance.randrange(8)
@@ -17,10 +17,10 @@ def bit_flips(raw: bytes, chance: random.Random) -> bytes:
 
 
 def other_bytes(raw: bytes, chance: random.Random) -> bytes:
-    """One to three bytes are others."""
+    """One to three bytes are replaced."""
     out = bytearray(raw)
     for _ in range(chance.randint(1, 3)):
-        out[chance.randrange(len(out))] = chance.choice((*TELLING, chance.randrange(256)))
+        out[chance.randrange(len(out))] = chance.choice((*BOUNDARIES, chance.randrange(256)))
     return bytes(out)
 
 
@@ -30,7 +30,7 @@ def truncation(raw: bytes, chance: random.Random) -> bytes:
 
 
 def tampered_length(raw: bytes, chance: random.Random) -> bytes:
-    """Some two or four bytes become a length that is near to the truth, or far from it."""
+    """Two or four bytes become a length that is almost right, or far too large."""
     width: int = chance.choice([2, 4])
     place = chance.randrange(min(4, len(raw)), max(5, len(raw) - width))
     left = len(raw) - place - width

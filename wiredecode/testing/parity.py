@@ -1,6 +1,6 @@
-"""One truth: all readers that are made of one declaration give the same result for the same bytes, valid or not.
+"""Compares all readers that are made of one declaration: they return the same for the same bytes, valid or not.
 
-Scapy's reader is the reference, by itself and inside of a buffer. Held against it: the compiled decoders ``head``,
+The reference is Scapy's reader, by itself and inside a buffer. Compared with it are the compiled decoders ``head``,
 ``walk``, ``values`` and ``record``. Well-formed frames are built again to their bytes.
 """
 
@@ -13,7 +13,7 @@ from wiredecode.testing.dissection import STYLE
 
 Places = Mapping[str, int]
 FRONT, BACK = b"\xfe\xff~", b"~\xff\xfe"
-"""Around a frame in its buffer: bytes that are not its own."""
+"""Bytes before and after a frame in its buffer."""
 
 
 def same(found: object, expected: object, what: str, layer: type[Layer], raw: bytes) -> None:
@@ -31,10 +31,10 @@ def readers_agree(
     steps: bool = False,
     damaged: bool = False,
 ) -> bool:
-    """Hold all readers of single frames against each other; return whether the bytes are well-formed.
+    """Compare all readers of single frames; return whether the bytes are well-formed.
 
-    ``leaves``: the fast decoders may leave what is written in an unusual way to the careful one, which text can be.
-    ``steps``: decoders that step over elements do so by their sizes alone, and do not see what is wrong inside.
+    ``leaves``: the fast decoders may leave unusual spellings, as of text, to the careful one.
+    ``steps``: decoders that skip elements do so by their sizes alone, and do not notice errors inside.
     ``damaged``: numbers may have more bytes than they need, as a varint can: built again they are shorter.
     """
     packet = layer(raw) if raw and not damaged else layer.within(raw, 0, len(raw))  # a Scapy packet takes long
@@ -95,7 +95,7 @@ def _fast_agree(
 
 
 def _notes_agree(layer: type[Layer], written: Mapping[str, Any], found: dict[str, Any], places: Places) -> None:
-    """Take out of values what a walk notes of elements, their numbers and marks: both are as the elements say."""
+    """Remove from values what a walk notes of elements, their numbers and marks, after comparing with the elements."""
     marks, numbers = _taken("marked", found), _taken("numbers", found)
     if marks is not None:
         same(marks, _marked(layer, written, places), "marks", layer, b"")
@@ -109,7 +109,7 @@ def _taken(name: str, values: dict[str, Any]) -> Any:
 
 
 def _marked(layer: type[Layer], values: Mapping[str, Any], places: Places, prefix: str = "") -> Any:
-    """The same by the elements themselves: index and place of those that have the field."""
+    """The expected marks, from the elements: index and place of those that have the field."""
     for kind in map(plain, layer.fields_desc):
         value, path = values.get(kind.name), prefix + kind.name
         if isinstance(kind, Struct) and value is not None:

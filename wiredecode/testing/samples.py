@@ -1,8 +1,8 @@
 """Frames without a capture: made from the declaration, their integers different in every byte.
 
-Captured ids are small: a reader that takes the wrong one of their zeros is right by chance. So :func:`samples` fills
-every field of a layer with values of which no two bytes are equal, and :func:`distinct` does the same to the frames of
-real conversations.
+Captured ids are small: a reader that takes another of their zero bytes is right by chance. So :func:`samples` fills
+every field of a layer with values of which no two bytes are equal, and :func:`distinct` changes the frames of real
+conversations in the same way.
 """
 
 import ast
@@ -18,7 +18,7 @@ from wiredecode.fields.layer import Layer
 Values = Callable[[random.Random], Any]
 """Makes a value of a field."""
 ATTEMPTS, WANTED = 60, 12
-"""Frames tried of a layer, and frames wanted; after that many tries in a row that bring nothing new it is enough."""
+"""Attempts per layer, and frames wanted; after that many attempts in a row without a new field the search ends."""
 PATTERN = bytes((0x13, 0x25, 0x37, 0x49, 0x5B, 0x6D, 0x7F, 0x91))
 CANNOT = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, struct.error)
 """Exceptions of kinds for values that they cannot write."""
@@ -48,10 +48,10 @@ def samples(
     """
     chance = random.Random(f"{layer.__name__} {seed}")
     found: list[bytes] = []
-    met: set[str] = set()
-    vain = 0
+    known: set[str] = set()
+    attempts_without_new = 0
     for _ in range(ATTEMPTS):
-        if vain == wanted:
+        if attempts_without_new == wanted:
             break
         maker = Maker(chance, values or {})
         try:
@@ -62,12 +62,12 @@ def samples(
         if read.problem is not None or read.stop != len(raw):
             continue
         paths = set(map(general, read.flat_ranges()))
-        if not paths <= met or len(found) < wanted:
+        if not paths <= known or len(found) < wanted:
             found.append(raw)
-            met |= paths
-            vain = 0
+            known |= paths
+            attempts_without_new = 0
         else:
-            vain += 1
+            attempts_without_new += 1
     return found
 
 
@@ -80,14 +80,14 @@ def general(path: str) -> str:
 
 @cache
 def conditions(layer: type[Layer]) -> list[When]:
-    """The conditions of the optional fields of a layer that speak of integers."""
+    """The conditions of the optional fields of a layer that compare integers."""
     found = (kind.when for kind in layer.fields_desc if isinstance(kind, Optional))
     return [when for when in found if when.fields and numbers_of(when)]
 
 
 @cache
 def numbers_of(when: When) -> list[int]:
-    """The integers that a condition speaks of."""
+    """The integers in a condition."""
     values = (node.value for node in ast.walk(when.root) if isinstance(node, ast.Constant))
     return [value for value in values if isinstance(value, int)]
 
@@ -99,7 +99,7 @@ def asks_for_bytes(when: When) -> bool:
 
 
 class Maker:
-    """Makes layers with values in all fields that may be there."""
+    """Makes layers with values in all fields that may be present."""
 
     def __init__(self, chance: random.Random, values: Mapping[str, Values]) -> None:
         self.chance, self.values = chance, values

@@ -1,4 +1,4 @@
-"""The same bytes in other segments: what each side said, cut, moved about, said twice, and put into packets again."""
+"""The same bytes in other segments: those of each side, divided, reordered, repeated, and put into packets again."""
 
 import random
 from collections.abc import Callable, Iterable
