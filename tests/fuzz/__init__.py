@@ -1,5 +1,5 @@
-"""Fuzzing: damaged bytes for every decoder, and what must hold of what comes out (docs/security.md, "Fuzzing").
+"""Fuzzing: damaged bytes for every decoder, and properties of the results (docs/security.md, "Fuzzing").
 
-``python -m tests.fuzz TARGET`` runs one target, guided by coverage; ``python -m tests.fuzz`` tells which there are.
-What was found once is in ``regressions``, and is a test for ever.
+``python -m tests.fuzz TARGET`` runs one target, guided by coverage; ``python -m tests.fuzz`` lists the targets.
+Inputs that once failed are in ``regressions`` and stay tests.
 """

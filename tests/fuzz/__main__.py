@@ -1,4 +1,4 @@
-"""``python -m tests.fuzz [TARGET...] --seconds N``: fuzz targets, each in a process of its own.
+"""``python -m tests.fuzz [TARGET...] --seconds N``: fuzz targets, each in a separate process.
 
 ``all``: all of them in one process, from the corpus in the repository; each has an equal share of the time.
 
@@ -29,7 +29,7 @@ def arguments() -> argparse.Namespace:
 
 
 def figures(work: Path, name: str) -> dict[str, Any]:
-    """Of all runs of a target together."""
+    """Totals of all runs of a target."""
     rows = [json.loads(path.read_text()) for path in work.glob(f"figures/{name}-*.json")]
     sums = {key: sum(row[key] for row in rows) for key in ("executions", "seconds")}
     return {
@@ -41,7 +41,7 @@ def figures(work: Path, name: str) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Run each target in a process of its own, or all in this one."""
+    """Run each target in a separate process, or all in this one."""
     given = arguments()
     given.work.mkdir(parents=True, exist_ok=True)
     from tests.fuzz.engine import guided

@@ -1,7 +1,6 @@
-"""Which lines and branches an input reached that no input reached before.
+"""Counts the lines and branches that an input is the first to reach.
 
-Python 3.12 and later tell a place once, and then run at full speed (``sys.monitoring``). Older Pythons trace an input
-now and then.
+Python 3.12 and later report a place once, then run at full speed (``sys.monitoring``). Older Pythons trace some inputs.
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ from typing import Any
 OURS = (f"{Path(__file__).parents[2] / 'wiredecode'}/", " decoder of ", "<steps>")
 """Parts of the names of files that count, those of generated code among them."""
 AGAIN_SECONDS = 1.0
-"""So often, at most, places are told anew, since the two ways of a branch are told as one place."""
+"""Shortest time after which places are reported again, since both ways of a branch count as one place."""
 monitoring: Any = getattr(sys, "monitoring", None)
 
 
 class Coverage:
-    """``seen``: places so far; ``fresh``: how many of them the last input added."""
+    """``seen``: places reached; ``fresh``: number that the last input added."""
 
     def __init__(self) -> None:
         self.seen: set[tuple[object, ...]] = set()
@@ -35,7 +34,7 @@ class Coverage:
             monitoring.set_events(tool, events.LINE | events.BRANCH)
 
     def of(self, run: Callable[[bytes], object], data: bytes) -> int:
-        """Run an input; how many places are new."""
+        """Run an input; return the number of new places."""
         self.fresh = 0
         began = time.process_time()
         if began > self._again:
@@ -50,7 +49,7 @@ class Coverage:
         return self.fresh
 
     def restart(self) -> None:
-        """The next input is looked at closely."""
+        """Trace the next input."""
         if monitoring is None:
             sys.settrace(self._traced)
         else:

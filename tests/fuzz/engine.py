@@ -1,6 +1,6 @@
-"""Runs targets: guided by what an input reaches that none reached before, or blindly.
+"""Runs targets, guided by new coverage or blindly.
 
-What breaks a property is written down once for each place in the code, and the run goes on.
+An input that breaks a property is saved once per place in the code, and the run continues.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ CORPUS_INPUTS = 12
 """Inputs of the corpus in the repository that each target of a run of all begins with."""
 INPUT_BYTES = 8192
 LATEST = 32
-"""Of the inputs that reached something new, so many are the latest."""
-TELL_SECONDS = 2.0
-"""So often figures are written down."""
+"""Number of latest inputs that are preferred."""
+FIGURES_SECONDS = 2.0
+"""Time between two writes of the figures."""
 SLOW_SECONDS = 10
 """Of CPU time; more is a finding."""
 
 
 def signature(error: BaseException) -> str:
-    """What tells findings apart: the property or exception, and the last line of ours."""
+    """The key of a finding: its property or exception, and the last line of wiredecode in the traceback."""
     room = str(Path(__file__).parents[2] / "wiredecode")
     ours = [each for each in traceback.extract_tb(error.__traceback__) if each.filename.startswith(room)]
     place = f"{Path(ours[-1].filename).relative_to(room)}:{ours[-1].lineno}" if ours else "-"
-    told = str(error).partition(":")[0] if isinstance(error, AssertionError) else type(error).__name__
-    return f"{told} at {place}"
+    kind = str(error).partition(":")[0] if isinstance(error, AssertionError) else type(error).__name__
+    return f"{kind} at {place}"
 
 
 class Watch:
@@ -61,21 +61,21 @@ class Watch:
             self.keep(data, error)
 
     def keep(self, data: bytes, error: Exception) -> None:
-        """Write down an input that broke something, unless it did so at a place that is known."""
-        told = signature(error)
-        if told in self.found:
+        """Save an input that broke a property, unless one is saved for the same place."""
+        key = signature(error)
+        if key in self.found:
             return
-        self.found[told] = data
+        self.found[key] = data
         if self.folder is not None:
             self.folder.mkdir(parents=True, exist_ok=True)
-            name = f"{self.target.name}-{hashlib.sha256(told.encode()).hexdigest()[:8]}"
+            name = f"{self.target.name}-{hashlib.sha256(key.encode()).hexdigest()[:8]}"
             (self.folder / name).write_bytes(data)
             (self.folder / f"{name}.txt").write_text("".join(traceback.format_exception(error)), errors="replace")
-            print(f"FOUND {self.target.name}: {told}\n    input {data.hex()}", file=sys.stderr, flush=True)
+            print(f"FOUND {self.target.name}: {key}\n    input {data.hex()}", file=sys.stderr, flush=True)
 
 
 def blind(watch: Watch, seeds: Iterable[bytes], chance: random.Random, executions: int) -> None:
-    """So many mutations of seeds, without coverage: the same ones each time."""
+    """Run ``executions`` mutations of seeds without coverage; the same ones each time."""
     pool = list(seeds)
     for _ in range(executions):
         data = watch.target.mutate(chance.choice(pool), chance)
@@ -86,14 +86,14 @@ def blind(watch: Watch, seeds: Iterable[bytes], chance: random.Random, execution
 
 
 class Pool:
-    """Inputs that reached something new, the later ones preferred; each is a file in a folder."""
+    """Inputs that reached new places, later ones preferred; each is a file in a folder."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder, self.inputs = folder, list[bytes]()
 
     def start(self, seeds: Iterable[bytes]) -> list[bytes]:
-        """What was learnt before, and seeds: the short ones first, since they make long ones needless."""
+        """Return the inputs of earlier runs and the seeds, short ones first, since they make long ones unnecessary."""
         found = {path.read_bytes(): path for path in self.folder.iterdir()}
         for path in found.values():
             path.unlink()
@@ -104,7 +104,7 @@ class Pool:
         (self.folder / hashlib.sha256(data).hexdigest()[:16]).write_bytes(data)
 
     def choose(self, chance: random.Random) -> bytes:
-        """One of them."""
+        """Return an input."""
         if chance.random() < 0.5:
             return chance.choice(self.inputs[-LATEST:])
         return chance.choice(self.inputs)
@@ -122,12 +122,12 @@ def mutated(target: Target, pool: Pool, chance: random.Random) -> bytes:
 
 
 def too_slow(*_: object) -> None:
-    """What a signal calls when an input takes too long."""
+    """Signal handler for an input that takes too long."""
     raise AssertionError(f"slow: more than {SLOW_SECONDS} s")
 
 
 def guided(names: Sequence[str], seconds: float, work: Path, seed: int) -> dict[str, bytes]:
-    """Fuzz each target for ``seconds`` of CPU time; inputs and figures go to ``work``. Returns what was found.
+    """Fuzz each target for ``seconds`` of CPU time; inputs and figures go to ``work``. Returns the findings.
 
     One target begins with all its seeds, several with a few from the corpus in the repository.
     """
@@ -157,7 +157,7 @@ def guide(
         if coverage.of(watch.run, data) or not pool.inputs:
             pool.add(data)
         signal.setitimer(signal.ITIMER_PROF, 0)
-        if (now := time.process_time()) - told > TELL_SECONDS:
+        if (now := time.process_time()) - told > FIGURES_SECONDS:
             told = now
             figures.write_text(json.dumps(_figures(watch, coverage, now - started)))
 

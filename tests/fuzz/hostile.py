@@ -2,7 +2,7 @@
 
 Every command is run in a child of this process, on a file, as a user does; its output is a file or a terminal. No
 mistake of ours may show (exit code 70, finding ``internal``), nothing raw in what is shown, JSON can be read, memory is
-bounded. All ways to read a capture (frames, blocks of them, Scapy, records, trees, batches) say the same.
+bounded. All ways to read a capture (frames, blocks, Scapy, records, trees, batches) agree.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ COLOUR = re.compile(rb"\x1b\[[0-9;]*m")
 
 
 def damaged(data: bytes, chance: random.Random) -> bytes:
-    """Some packets of a pcap file are damaged behind their headers, or in them; lengths in the file still fit."""
+    """Damage some packets of a pcap file in or after their headers; lengths in the file still fit."""
     out, records, at = bytearray(data), [], 24
     order = "<" if data[:4] in (b"\xd4\xc3\xb2\xa1", b"\x4d\x3c\xb2\xa1") else ">"
     while at + 16 <= len(data):
@@ -100,7 +100,7 @@ def every_ms(packets: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
 
 
 def talked(chance: random.Random) -> bytes:
-    """A capture of a mutated talk, built from the declarations; some are behind a proxy or on the web."""
+    """A capture of a mutated conversation built from declarations; some have a PROXY preface or use a WebSocket."""
     kit = chance.choice(list(KITS.values()))
     data = chance.choice(talks(kit))
     for _ in range(chance.choice((1, 3, 6))):
@@ -113,14 +113,14 @@ def talked(chance: random.Random) -> bytes:
 
 
 def proxied(parts: list[Part], chance: random.Random) -> list[Part]:
-    """Behind a PROXY preface, which is damaged half the time."""
+    """Add a PROXY preface, which is damaged half the time."""
     second = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c" + bytes(range(1, 13))
     preface = chance.choice((b"PROXY TCP4 10.1.2.3 10.4.5.6 40000 4222\r\n", second))
     return [Part(1, 0, chance.choice(MUTATIONS)(preface, chance) if chance.random() < 0.5 else preface), *parts]
 
 
 def webbed(parts: list[Part], chance: random.Random) -> list[Part]:
-    """In frames of a WebSocket, one of which is damaged."""
+    """Put the conversation into frames of a WebSocket and damage one."""
     asked = b"GET / HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: eA==\r\n\r\n"
     agreed = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
     made = [Part(1, 0, asked), Part(1, 1, agreed)]
@@ -186,7 +186,7 @@ SEEDS: dict[str, Callable[[], Any]] = {"packets": cache(lambda: list(packet_seed
 
 
 def mutants(chance: random.Random) -> Iterator[bytes]:
-    """Without end."""
+    """Endless mutated captures."""
     paths = sorted(path for path in CAPTURES.glob("*/*.pcap") if path.stat().st_size < MOST_BYTES)
     made = (talked, talked, talked, tunnelled, in_fragments, encrypted, blocks)
     while True:
@@ -198,7 +198,7 @@ def mutants(chance: random.Random) -> Iterator[bytes]:
 
 
 def same_on_all_paths(path: Path) -> None:
-    """Every way to read a capture says the same, and ranges lie within their frames."""
+    """Assert that every way to read a capture agrees, and that ranges lie within their frames."""
     result = same_in_batches(lambda size: dissect(open_capture([path], **({"batch_packets": size} if size else {}))), 3)
     properties.failures(result)
     for frame in result.frames[:SHOWN]:
@@ -245,7 +245,7 @@ def child(work: Callable[[], int], folder: Path, terminal: bool) -> tuple[int, b
 
 
 def compared(path: Path) -> int:
-    """0; else 3, and standard error says what does not hold."""
+    """Return 0; or 3, and write the broken property to standard error."""
     try:
         same_on_all_paths(path)
     except Exception as error:
@@ -261,23 +261,23 @@ def command(name: str, file: Path) -> Callable[[], int]:
 
 
 def judge(name: str, code: int, out: bytes, err: bytes, peak: int) -> None:
-    """What must hold of a command's end."""
-    told = err.decode()
-    holds(code in (0, 1, 2), f"exit {code}: {told[-300:] if name != PATHS else told[:300]}")
-    holds("please report" not in told and "Traceback" not in told, f"internal: {told[-300:]}")
+    """Assert the properties of a finished command."""
+    errors = err.decode()
+    holds(code in (0, 1, 2), f"exit {code}: {errors[-300:] if name != PATHS else errors[:300]}")
+    holds("please report" not in errors and "Traceback" not in errors, f"internal: {errors[-300:]}")
     holds(peak < MEMORY_MB, f"memory: {peak} MB")
     text = out.decode()
     harmless(text.replace("\n", " ").replace("\t", " "), name)
-    harmless(told.replace("\n", " "), f"errors of {name}")
+    harmless(errors.replace("\n", " "), f"errors of {name}")
     for line in text.splitlines() if name in LINES else ():
         holds(isinstance(orjson.loads(line), dict), f"JSON: {line[:80]}")
 
 
 def main() -> int:
-    """Run, and tell."""
+    """Run commands on mutants; print findings and totals."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz.hostile", description=__doc__)
     parser.add_argument("--minutes", type=float, default=1)
-    parser.add_argument("--commands", type=int, default=2, help="so many on each capture")
+    parser.add_argument("--commands", type=int, default=2, help="number on each capture")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--work", type=Path, default=Path(".cache/fuzz"))
     given = parser.parse_args()
@@ -300,11 +300,11 @@ def main() -> int:
                 try:
                     judge(name, *ended)
                 except Exception as error:
-                    told = f"{name}: {type(error).__name__}: {str(error)[:160]}"
-                    found[told] += 1
-                    if found[told] == 1:
+                    problem = f"{name}: {type(error).__name__}: {str(error)[:160]}"
+                    found[problem] += 1
+                    if found[problem] == 1:
                         (given.work / "found" / f"hostile-{given.seed}-{files}.pcap").write_bytes(data)
-                        print(f"FOUND hostile-{given.seed}-{files}.pcap {told}", flush=True)
+                        print(f"FOUND hostile-{given.seed}-{files}.pcap {problem}", flush=True)
     print(f"{files:,} captures, {runs.total():,} commands, peak {most} MB, found {found.total()}: {dict(runs)}")
     return int(bool(found))
 

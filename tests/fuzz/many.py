@@ -1,8 +1,8 @@
-"""``python -m tests.fuzz.many PROTOCOL... --executions N``: many damaged conversations at a time, without coverage.
+"""``python -m tests.fuzz.many PROTOCOL... --executions N``: captures of many damaged conversations, without coverage.
 
 Each execution is a conversation, of which one to three frames are damaged, moved, repeated, left out or built again
 with other values. ``TOGETHER`` of them are the connections of one capture, which makes an execution some ten times
-cheaper than one of ``tests.fuzz``. What breaks is looked for in each by itself. Exit code 1: something was found.
+cheaper than one of ``tests.fuzz``. If a capture fails, each conversation is run separately. Exit code 1: findings.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from wiredecode.testing.segments import Part
 TOGETHER = 64
 """Conversations in a capture."""
 COMPARED = 8
-"""Every so many captures are decoded in other batches, too, and the frames of one conversation by every reader."""
+"""One capture of this many is also decoded in other batches, and the frames of one conversation by every reader."""
 MOST_FRAMES, MOST_BYTES = 12, 3000
 """Of a conversation."""
 DAMAGED, MADE, MOVED = 0.6, 0.75, 0.92
@@ -111,7 +111,7 @@ def run_together(kit: type[ProtocolTests], given: Sequence[TalkInput], compared:
 
 
 def search(name: str, executions: int, seed: int, watch: Watch) -> None:
-    """So many conversations of a protocol."""
+    """Run ``executions`` conversations of a protocol."""
     kit, chance = KITS[name], random.Random(f"{seed} {name}")
     mutations = Mutations(kit, chance)
     for turn in range(-(-executions // TOGETHER)):
@@ -121,12 +121,12 @@ def search(name: str, executions: int, seed: int, watch: Watch) -> None:
         try:
             run_together(kit, given, None if turn % COMPARED else 1 + chance.randrange(100))
         except Exception as error:
-            alone(watch, given, error)
+            run_separately(watch, given, error)
         signal.setitimer(signal.ITIMER_PROF, 0)
 
 
-def alone(watch: Watch, given: Sequence[TalkInput], error: Exception) -> None:
-    """Which of them breaks something by itself; none: all of them together are kept."""
+def run_separately(watch: Watch, given: Sequence[TalkInput], error: Exception) -> None:
+    """Run each conversation separately and save those that fail; if none fails, save all in one file."""
     before = len(watch.found)
     for talk in given:
         watch.run(talk.write())
@@ -136,7 +136,7 @@ def alone(watch: Watch, given: Sequence[TalkInput], error: Exception) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz.many", description=__doc__)
-    parser.add_argument("protocols", nargs="*", metavar="PROTOCOL", help="which; all, if none is named")
+    parser.add_argument("protocols", nargs="*", metavar="PROTOCOL", help="default: all")
     parser.add_argument("--executions", type=int, default=100_000, help="of each protocol")
     parser.add_argument("--work", type=Path, default=Path(".cache/fuzz"), help="where findings go")
     parser.add_argument("--seed", type=int, default=time.time_ns(), help="of the mutations; default: the time")

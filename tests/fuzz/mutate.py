@@ -1,4 +1,4 @@
-"""Mutations that know what the bytes are: of talks by frame and field, of packets by their headers."""
+"""Mutations that know the structure of bytes: conversations by frame and field, packets by header."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def places(packet: Layer) -> Iterator[tuple[Layer, Kind]]:
 
 
 def forget_fills(packet: Layer) -> None:
-    """Lengths and counts are to be worked out anew."""
+    """Let lengths and counts be computed when the packet is built."""
     for owner, kind in places(packet):
         if kind.name in owner.fills:
             owner.fields.pop(kind.name, None)
@@ -79,13 +79,13 @@ def other_field(kit: type[ProtocolTests], layer: type[Layer], raw: bytes, chance
 
 
 def frames_of(kit: type[ProtocolTests], talk: TalkInput) -> list[Frame]:
-    """The frames of a talk, were nothing lost."""
+    """The frames of a conversation without loss."""
     packets = craft(talk.parts, every(60_000), server_port=kit.port())
     return [frame for frame in kit.dissect(batches(packets), style=None).frames if not frame.missing]
 
 
 def replace(talk: TalkInput, frame: Frame, new: bytes) -> None:
-    """Put other bytes in the place of a frame."""
+    """Replace the bytes of a frame."""
     side, at = frame.side, 0
     for part in talk.parts:
         if part.side != side:
@@ -130,7 +130,7 @@ def mutate_talk(kit: type[ProtocolTests], data: bytes, chance: random.Random) ->
 
 
 def mutate_packets(data: bytes, chance: random.Random) -> bytes:
-    """Packets with one changed, moved, lost or said again; most often in the headers."""
+    """Packets of which one is changed, moved, lost or repeated; most changes are in headers."""
     found = PacketsInput.read(data)
     if not found.packets:
         return data
@@ -152,12 +152,12 @@ def mutate_packets(data: bytes, chance: random.Random) -> bytes:
 
 
 def mutate_bytes(data: bytes, chance: random.Random) -> bytes:
-    """Any bytes, damaged as frames are."""
+    """Damage any bytes as frames are damaged."""
     return chance.choice(MUTATIONS)(data, chance) if len(data) > 1 else chance.randbytes(4)
 
 
 def words(*choices: str) -> Callable[[bytes, random.Random], bytes]:
-    """Text in which words are put in, taken out and doubled."""
+    """Insert, delete and repeat words of a text."""
 
     def mutate(data: bytes, chance: random.Random) -> bytes:
         if chance.random() < 0.3:

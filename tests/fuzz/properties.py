@@ -1,4 +1,4 @@
-"""What must hold of whatever comes out of any bytes. Each raises AssertionError, or what wiredecode raised."""
+"""Properties of the results for any bytes. Each check raises AssertionError, or the exception of wiredecode."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def holds(condition: object, what: str) -> None:
 
 
 def failures(result: Result) -> None:
-    """Nothing was read wrongly by a mistake of ours, and every byte is accounted for."""
+    """Assert that no decoder crashed and that every byte is accounted for."""
     holds(not result.totals.failures, f"internal: {list(result.totals.failures)}")
     totals = result.totals
     holds(totals.closes, f"accounts: {totals}")
 
 
 def findings(frame: Frame) -> None:
-    """What was noticed lies within the frame."""
+    """Assert that findings lie within the frame."""
     for finding in frame.findings:
         holds(finding.group != GROUP, f"internal: {finding.message}")
         if finding.range is not None:
@@ -56,7 +56,7 @@ def findings(frame: Frame) -> None:
 
 
 def readers(kit: type[ProtocolTests], layer: type[Layer], raw: bytes) -> None:
-    """Scapy's reader and all that are compiled say the same, and ranges lie within the bytes."""
+    """Assert that Scapy's reader and the compiled ones agree, and that ranges lie within the bytes."""
     if len(raw) > DECODED_SIZE:
         return
     readers_agree(layer, raw, leaves=kit.leaves, steps=layer.__name__ in kit.stepped, damaged=True)
@@ -65,7 +65,7 @@ def readers(kit: type[ProtocolTests], layer: type[Layer], raw: bytes) -> None:
 
 
 def decoded(kit: type[ProtocolTests], frame: Frame) -> None:
-    """All readers agree about a frame and what it carries."""
+    """Assert that all readers agree about a frame and its inner frames."""
     findings(frame)
     if frame.layer is not None and not frame.missing:
         readers(kit, frame.layer, frame.data)
@@ -74,13 +74,13 @@ def decoded(kit: type[ProtocolTests], frame: Frame) -> None:
 
 
 def harmless(text: str, where: str) -> None:
-    """Nothing of it would change a terminal."""
+    """Assert that no character would control a terminal."""
     found = RAW.search(text)
     holds(found is None, f"raw {found and found[0]!r} in {where}: {text[:200]!r}")
 
 
 def shown(frame: Frame) -> None:
-    """As a line, a tree and JSON it is complete and harmless."""
+    """Assert that a frame is complete and harmless as a line, a tree and JSON."""
     lines = SummaryLines(), ScreenLines(width=lambda: 120)
     for view in lines:
         harmless(view.line(frame, 0).rstrip("\n"), "a line")
@@ -94,13 +94,13 @@ def shown(frame: Frame) -> None:
 
 
 def ranges(read: dict[str, Any], frame: Frame) -> None:
-    """Those of ``--ranges`` lie within the frame, too."""
+    """Assert that the ranges of ``--ranges`` lie within the frame."""
     for path, (start, stop) in read["ranges"].items():
         holds(0 <= start <= stop <= frame.length, f"range: {path} {start}:{stop} of {frame.length}")
 
 
 def repeated(line: bytes) -> None:
-    """No object has a key twice."""
+    """Assert that no JSON object repeats a key."""
 
     def pairs(found: list[tuple[str, Any]]) -> None:
         names = [name for name, _ in found]
@@ -110,7 +110,7 @@ def repeated(line: bytes) -> None:
 
 
 def same_in_batches(dissect: Callable[[int | None], Result], size: int) -> Result:
-    """Batches of ``size`` packets make no difference; the result."""
+    """Assert that batches of ``size`` packets give the same; return the result."""
     whole, other = dissect(None), dissect(size)
     for one, two in zip(map(identity, whole.frames), map(identity, other.frames), strict=False):
         holds(one == two, f"batches, {two[7] or two[8]}: of {size} {two}, not {one}")
@@ -120,7 +120,7 @@ def same_in_batches(dissect: Callable[[int | None], Result], size: int) -> Resul
 
 
 def same_without_records(result: Result, bare: Result) -> None:
-    """Frames that are read without records are the same, but for these."""
+    """Assert that frames read without records are equal in all other respects."""
 
     def said(frame: Frame) -> dict[str, Any]:
         return {name: value for name, value in meaning(frame).items() if name != "layers"}

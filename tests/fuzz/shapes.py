@@ -1,4 +1,4 @@
-"""What the bytes of a fuzzer stand for: a talk between client and server, or packets."""
+"""Interpret the bytes of a fuzzer as a conversation between client and server, or as packets."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ MOST_PART = 0x7FFF
 
 @dataclass
 class TalkInput:
-    """What both sides of a connection said, and how it travelled.
+    """The frames of both sides of a connection, and their packets.
 
-    Two bytes tell how; then each part has its length and sender in two bytes.
+    Two bytes choose segmentation and loss; then each part has its length and sender in two bytes.
     """
 
     how: int
@@ -29,7 +29,7 @@ class TalkInput:
 
     @classmethod
     def read(cls, data: bytes) -> TalkInput:
-        """Any bytes are one."""
+        """Interpret any bytes."""
         how, seed = (*data[:2], 0, 0)[:2]
         parts, at = [], 2
         while at + 2 < len(data):
@@ -62,13 +62,13 @@ class TalkInput:
         return packets
 
     def source(self, port: int, size: int | None = None) -> Iterator[PacketBatch]:
-        """The same in batches of ``size``; some are cut by a snapshot length."""
+        """The packets in batches of ``size``; some are truncated."""
         return batches(self.packets(port), size, snaplen=54 + self.seed if self.how & 32 else None)
 
 
 @dataclass
 class PacketsInput:
-    """Packets of one link type: two bytes tell it; then each packet has its length, and the milliseconds before it."""
+    """Packets of one link type in two bytes; then each packet has its length, and the milliseconds before it."""
 
     linktype: int
     packets: list[tuple[int, bytes]]

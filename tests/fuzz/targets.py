@@ -1,4 +1,4 @@
-"""What is fuzzed: for each target its seeds, its mutations, and what must hold."""
+"""The targets: seeds, mutations and properties of each."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Mutate = Callable[[bytes, random.Random], bytes]
 
 @dataclass(frozen=True)
 class Target:
-    """``run`` raises for what must not be."""
+    """``run`` raises if a property is broken."""
 
     name: str
     run: Callable[[bytes], object]
@@ -52,7 +52,7 @@ class Target:
 
 @cache
 def talks(kit: type[ProtocolTests]) -> list[bytes]:
-    """What connections of small captures said, as far as it is short; and frames that are made."""
+    """Short conversations of small captures, and crafted frames."""
     found: list[bytes] = []
     for path in kit.captures:
         if path.stat().st_size > 60_000:
@@ -73,7 +73,7 @@ def talks(kit: type[ProtocolTests]) -> list[bytes]:
 
 
 def run_stream(kit: type[ProtocolTests], data: bytes) -> None:
-    """The decoder of a protocol: batches make no difference, all readers agree."""
+    """Run the decoder of a protocol: batches make no difference, all readers agree."""
     talk = TalkInput.read(data)
     result = properties.same_in_batches(lambda size: kit.dissect(talk.source(kit.port(), size)), 1 + talk.seed % 4)
     properties.failures(result)
@@ -83,7 +83,7 @@ def run_stream(kit: type[ProtocolTests], data: bytes) -> None:
 
 
 def run_any(data: bytes) -> None:
-    """Nothing tells which protocol it is."""
+    """Run a conversation whose protocol is unknown."""
     talk = TalkInput.read(data)
     result = properties.same_in_batches(lambda size: dissect(talk.source(41234, size)), 1 + talk.seed % 4)
     properties.failures(result)
@@ -92,7 +92,7 @@ def run_any(data: bytes) -> None:
 
 
 def run_views(data: bytes) -> None:
-    """Lines, trees and JSON of the frames of any protocol, on the port of one of them."""
+    """Make lines, trees and JSON of frames of any protocol on the port of one protocol."""
     talk = TalkInput.read(data)
     kit = list(KITS.values())[talk.seed % len(KITS)]
     result = dissect(talk.source(kit.port()))
@@ -102,7 +102,7 @@ def run_views(data: bytes) -> None:
 
 
 def run_tables(data: bytes) -> None:
-    """Messages are the same, read one by one or in bulk; frames can be made a table."""
+    """Messages are equal read one by one or in bulk, and frames fit a table."""
     talk = TalkInput.read(data)
     port = list(KITS.values())[talk.seed % len(KITS)].port()
     _, totals = tables.table(talk.source(port), "frames", blocks=False)
@@ -123,7 +123,7 @@ def all_talks() -> Iterator[bytes]:
 
 
 def mutate_any(data: bytes, chance: random.Random) -> bytes:
-    """As the protocol does that the second byte names."""
+    """Mutate as the protocol that the second byte names."""
     kits = list(KITS.values())
     return mutate_talk(kits[data[1] % len(kits)] if len(data) > 1 else kits[0], data, chance)
 
@@ -164,7 +164,7 @@ def captures() -> Iterator[bytes]:
 
 
 def run_capture(data: bytes) -> None:
-    """A file: what of it is read lies within it, however it is read."""
+    """Read a file in several ways: packets lie within it."""
 
     def read(**options: int) -> tuple[list[tuple[int, ...]], list[bytes], str]:
         rows, contents, error = [], [], ""
@@ -202,7 +202,7 @@ def packet_seeds() -> Iterator[bytes]:
 
 
 def run_packets(data: bytes) -> None:
-    """Link, tunnels, IP and TCP: every byte of every stream is somewhere, in batches of any size."""
+    """Link, tunnels, IP and TCP: every byte of every stream is accounted for, in batches of any size."""
     found = PacketsInput.read(data)
     seen = []
     for size in (None, 1 + len(data) % 5):
@@ -214,7 +214,7 @@ def run_packets(data: bytes) -> None:
 
 
 def run_tls(data: bytes) -> None:
-    """TLS records with secrets: the first half of the bytes is a key log, where they are no talk of two."""
+    """TLS records with secrets: the first half of the bytes is a key log, unless they are a conversation of two."""
     from wiredecode.dissect.dissector import Demand, Dissector
     from wiredecode.net import Limits, Network
     from wiredecode.tls import Keyed, KeyLog
@@ -259,11 +259,11 @@ def mutate_tls(data: bytes, chance: random.Random) -> bytes:
     return data[: 2 + size] + talk.write()
 
 
-# Decoders of their own.
+# Separate decoders.
 
 
 def run_amqp(data: bytes) -> None:
-    """Both readers agree, and what is read is built again."""
+    """Both readers agree, and building gives the same bytes."""
     from tests.test_amqp import _both
 
     _both(data)
@@ -290,7 +290,7 @@ def protobuf_seeds() -> list[bytes]:
 
 
 def run_codecs(data: bytes) -> None:
-    """Every codec stops at the limit, and says what became of the rest. The first byte names the codec."""
+    """Every codec stops at the limit and reports the rest. The first byte names the codec."""
     from wiredecode.protocols.shared.compression import CODECS, Status, decompress
 
     names = sorted(CODECS)
@@ -375,7 +375,7 @@ def some_frames() -> list[object]:
 
 
 def run_filter(data: bytes) -> None:
-    """A text is a filter that can be asked, or an error that says where."""
+    """A text is a valid filter, or an error with a position."""
     from wiredecode.filter import FilterError, compile_filter
 
     text = data.decode("utf-8", "surrogateescape")

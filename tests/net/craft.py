@@ -1,4 +1,4 @@
-"""Packets of the kit, and what only tests of net/ need: other link layers, fragments, UDP."""
+"""Packets of the kit, and packets for tests of net/: other link layers, fragments, UDP."""
 
 from __future__ import annotations
 

@@ -1,15 +1,15 @@
-"""One direction of a connection as a line of text, and what became of it as another line.
+"""Scripts: a line of text describes the packets of one direction, another line the events of reassembly.
 
 Tokens of a script, one packet each; offsets count from the first byte of the stream:
 
     S        SYN (d0:10 after it has sequence number ISN + 1)      S:10     SYN with the first 10 bytes
     d20:10   10 bytes at offset 20                                 x20:10   the same place, other bytes
     c20:10/4 10 bytes on the wire, of which 4 were captured        F30      FIN at offset 30
-    F20:10   the last 10 bytes with FIN behind them                R30      RST
+    F20:10   the last 10 bytes and FIN in one segment              R30      RST
     R30:5    RST with 5 bytes                                      a30      pure ACK
-    @1.5     not a packet: the time of what follows, in seconds
+    @1.5     not a packet: the time of the next packets, in seconds
 
-The outcome: ``0-30`` delivered, ``[30-40]`` not captured, ``<40-50>`` cut, ``!code`` a note.
+The outcome: ``0-30`` delivered, ``[30-40]`` not captured, ``<40-50>`` truncated, ``!code`` a note.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ISN = 999
 
 
 def content(start: int, length: int, salt: int = 0) -> bytes:
-    """The bytes of the one true stream at ``start``; wrong ones with a ``salt``."""
+    """The bytes of the stream at ``start``; with a ``salt``, different bytes."""
     return bytes((at * 7 + (at >> 8) * 31 + 13 + salt) % 251 for at in range(start, start + length))
 
 
@@ -56,7 +56,7 @@ def craft(script: str, isn: int = ISN) -> list[tuple[float, bytes, int]]:
 
 @dataclass
 class Outcome:
-    """What a network made of packets."""
+    """The events of a network."""
 
     network: Network
     events: list[Event] = field(default_factory=list)
@@ -119,7 +119,7 @@ class Outcome:
 
 
 def run(parts: Iterable[PacketBatch], limits: Limits | None = None) -> Outcome:
-    """Feed batches, check at each step what must always hold, and finish."""
+    """Feed batches, check the invariants after each, and finish."""
     outcome = Outcome(Network() if limits is None else Network(limits))
     network, mark = outcome.network, 0
     for part in parts:
@@ -143,7 +143,7 @@ def run(parts: Iterable[PacketBatch], limits: Limits | None = None) -> Outcome:
 
 
 def check(events: list[Event], outcome: Outcome, mark: int) -> None:
-    """Nothing is ready before the watermark, and ready never decreases along a stream."""
+    """Assert that nothing is ready before the watermark, and that ``ready`` never decreases along a stream."""
     for e in events:
         if isinstance(e, Chunk | Gap):
             ready = [e.ready] if isinstance(e, Gap) else e.ready.tolist()

@@ -12,7 +12,7 @@ from wiredecode.net.health import ConnectionHealth
 
 
 def facts(health: ConnectionHealth) -> dict[str, Any]:
-    """Everything that is known, histograms too."""
+    """All figures, including histograms."""
     found = {name: getattr(health, name) for name in ConnectionHealth.__slots__ if name != "directions"}  # type: ignore[attr-defined]
     for side, direction in enumerate(health.directions):
         for name in type(direction).__slots__:  # type: ignore[attr-defined]
@@ -24,7 +24,7 @@ def facts(health: ConnectionHealth) -> dict[str, Any]:
 
 
 def talk() -> list[bytes]:
-    """Two connections in several batches; sequence numbers of one wrap around, the other one lacks a segment."""
+    """Two connections in several batches; sequence numbers of one wrap around, the other one has a missing segment."""
     one, other = Talk(), Talk(("10.0.0.1", 40001), isn=(0xFFFFF000, 0xFFFFE000))
     packets = [*one.handshake(), *other.handshake()]
     for turn in range(300):
@@ -32,12 +32,12 @@ def talk() -> list[bytes]:
         if turn % 7 == 0:
             packets += [*other.send(1, b"answer"), other.ack(0)]
         if turn == 200:
-            one.send(0, bytes(0x111))  # nobody sees it
+            one.send(0, bytes(0x111))  # not captured
     return packets
 
 
 @pytest.mark.parametrize("size", [61, 300, 10_000])
-def test_batches_of_any_size_give_the_same(size: int) -> None:
+def test_batch_size_does_not_change_the_analysis(size: int) -> None:
     def analysed(size: int) -> list[Any]:
         network = Network(analyse=True)
         for batch in batches(talk(), size):

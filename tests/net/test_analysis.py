@@ -1,4 +1,4 @@
-"""TCP analysis: who ends connections, what is lost with them, and times; kinds: tests/tables/test_connections.py."""
+"""TCP analysis: ends of connections, lost bytes and times. Kinds of packets: tests/tables/test_connections.py."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ DIFFERENT = {
         *("retransmission", "fast_retransmission", "out_of_order", "ack_lost_segment"),
     },
 }
-"""Packets that a tool moved: an ACK stands before what it acknowledges, and the kinds depend on how often a tool
+"""Packets that a tool reordered: an ACK precedes the acknowledged bytes, and the kinds depend on how often a tool
 forgets; at most one packet in ten differs."""
 
 
@@ -48,9 +48,9 @@ def tsharks(path: Path) -> dict[str, set[int]]:
     """Packets by kind, as tshark says; tests/tables/test_connections.py compares."""
     fields = [word for name in KINDS for word in ("-e", f"tcp.analysis.{name}")]
     command = ["tshark", "-r", path, "-Y", "tcp.analysis.flags", "-T", "fields", "-e", "frame.number", *fields]
-    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     found: dict[str, set[int]] = defaultdict(set)
-    for line in told.splitlines():
+    for line in output.splitlines():
         number, *values = line.split("\t")
         for name, value in zip(KINDS, values, strict=True):
             if value:
@@ -58,8 +58,8 @@ def tsharks(path: Path) -> dict[str, set[int]]:
     return found
 
 
-def test_a_window_that_is_closed_for_long() -> None:
-    """The consumer of the story reads nothing for the rest of its life."""
+def test_a_window_that_stays_closed() -> None:
+    """The consumer of the story stops reading."""
     slow = max(
         analysed(CAPTURES / "stories/slow-consumer.pcap"), key=lambda one: one.health.directions[0].zero_window_ns
     )  # type: ignore[union-attr]
@@ -73,7 +73,7 @@ def test_a_connection_that_is_refused() -> None:
     assert [one.endpoints[1] for one in refused] == ["127.0.0.77:5999"]
 
 
-def test_who_ends_a_connection_and_what_is_lost_with_it() -> None:
+def test_end_of_a_connection_and_its_lost_bytes() -> None:
     talk = Talk()
     packets = [*talk.handshake(), talk.packet(0, b"x" * 0x123)]
     packets.append(talk.packet(1, flags=ACK | 4))
@@ -84,7 +84,7 @@ def test_who_ends_a_connection_and_what_is_lost_with_it() -> None:
     assert (end.how, end.side, end.packet, end.unread) == ("RST", 1, 5, 0x123)
 
 
-def test_a_reused_pair_of_ports_starts_anew() -> None:
+def test_reused_ports_start_a_new_analysis() -> None:
     first, second = Talk(), Talk(isn=(0x01020304, 0x05060708))
     packets = [*first.handshake(), first.packet(0, b"abc"), first.packet(1, flags=ACK | 4)]
     packets += [*second.handshake(), second.packet(0, b"abc")]
@@ -110,7 +110,7 @@ def connections_of(packets: list[bytes]) -> list[Connection]:
     return connections
 
 
-def test_options_that_are_cut() -> None:
+def test_truncated_options() -> None:
     header = bytes(12) + b"\x80" + bytes(7) + bytes([2, 4, 0x05, 0xB4, 1, 3, 3, 7])
     assert options(header) == (7, 0x05B4)
     assert options(header[:26]) == (None, 0x05B4)
@@ -118,7 +118,7 @@ def test_options_that_are_cut() -> None:
 
 
 @pytest.mark.parametrize(("left", "right", "needless"), [(0, 0x20, {2}), (0x20, 0x30, set()), (0x08, 0x20, set())])
-def test_a_segment_that_the_receiver_had_already_was_not_lost(left: int, right: int, needless: set[int]) -> None:
+def test_a_segment_reported_by_dsack_was_not_lost(left: int, right: int, needless: set[int]) -> None:
     """A block of SACK below the ACK says so (D-SACK); one above it, or of another segment, does not."""
     begin, conversation = 0xFFFFFFF0, ConnectionAnalysis(ConnectionHealth())
     for packet, time_ns in ((1, 0), (2, 300_000_000)):
@@ -130,7 +130,7 @@ def test_a_segment_that_the_receiver_had_already_was_not_lost(left: int, right: 
     assert (sent.number_of(RETRANSMISSION), sent.needless) == (1, needless)
 
 
-def test_percentiles_are_near() -> None:
+def test_percentiles_are_accurate() -> None:
     times = Distribution(1024)
     for ns in range(1000, 101_000, 100):
         times.add(ns)
@@ -141,8 +141,8 @@ def test_percentiles_are_near() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 7, None])
-def test_a_connection_that_is_forgotten_at_the_end_of_a_batch_is_analysed_to_its_end(size: int | None) -> None:
-    """Bytes that were not acknowledged were counted only if more packets came."""
+def test_a_connection_forgotten_at_the_end_of_a_batch_is_analysed_to_its_end(size: int | None) -> None:
+    """Unacknowledged bytes were once counted only if more packets came."""
     talk, other = Talk(), Talk(client=("10.0.0.9", 1))
     packets = [*talk.handshake(), *talk.send(1, bytes(14), 14), talk.packet(0, flags=RST)]
     network, found = Network(analyse=True), []

@@ -1,4 +1,4 @@
-"""Buckets of connections: both directions in one, and nothing in two."""
+"""Buckets of connections: both directions are in one bucket, and no connection in two."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_every_connection_is_whole_in_one_bucket(captures: Path) -> None:
     assert max(map(len, found)) < 7
 
 
-def test_connections_that_know_of_each_other_are_in_one_bucket(captures: Path) -> None:
+def test_connections_that_share_state_are_in_one_bucket(captures: Path) -> None:
     path = captures / "rabbitmq-stream" / "c43_basic.pcap"
     sizes = [
         len(connections(path, Network(bucket=Bucket(Buckets(3, {5552: "rabbitmq_stream"}), number))))

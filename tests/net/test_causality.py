@@ -1,4 +1,4 @@
-"""What was acknowledged came first: captures in which packets of the two sides changed places."""
+"""Acknowledged bytes come first: captures in which packets of the two sides are swapped."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_request_that_was_never_captured_is_waited_for_no_longer_than_a_gap(si
 
 
 @SIZES
-def test_what_follows_a_request_that_was_given_up_does_not_wait(size: int | None) -> None:
+def test_bytes_after_a_request_that_was_given_up_do_not_wait(size: int | None) -> None:
     packets = ping_pong(3)
     del packets[5]  # the second request
     quiet = [(2.0 + at / 100, packet) for at, packet in enumerate(filler())]
@@ -70,7 +70,7 @@ def test_what_follows_a_request_that_was_given_up_does_not_wait(size: int | None
     assert readies(outcome, 0) == [(10, 4, 4), (30, third, third)]
 
 
-def test_only_what_waits_is_held_back_and_time_ends_it() -> None:
+def test_only_waiting_bytes_are_held_and_time_ends_the_wait() -> None:
     packets = ping_pong(2)
     del packets[5]
     network, seen = Network(), []
@@ -82,8 +82,8 @@ def test_only_what_waits_is_held_back_and_time_ends_it() -> None:
 
 
 @SIZES
-def test_requests_that_are_lost_again_and_again_are_waited_for_each_time(size: int | None) -> None:
-    """Else packets that change places are taken in the wrong order behind the first losses."""
+def test_repeatedly_lost_requests_are_waited_for_each_time(size: int | None) -> None:
+    """Otherwise swapped packets are taken in the wrong order after the first losses."""
     packets = ping_pong(30)
     kept = packets[:5] + [packet for index, packet in enumerate(packets[5:]) if index % 2]
     timed = [(index * 2.0, packet) for index, packet in enumerate(kept)]
@@ -93,7 +93,7 @@ def test_requests_that_are_lost_again_and_again_are_waited_for_each_time(size: i
 
 
 @SIZES
-def test_one_direction_alone_never_waits(size: int | None) -> None:
+def test_a_single_direction_never_waits(size: int | None) -> None:
     packets = [packet for index, packet in enumerate(ping_pong(30)) if index % 2 == 0][2:]
     network = Network()
     for part in batches(packets, size):
@@ -114,7 +114,7 @@ def test_client_known_from_the_syn_ack_alone_is_not_waited_for(size: int | None)
 
 
 @SIZES
-def test_acked_bytes_behind_a_gap_are_waited_for(size: int | None) -> None:
+def test_acknowledged_bytes_after_a_gap_are_waited_for(size: int | None) -> None:
     talk = Talk()
     start, (first, second) = talk.handshake(), talk.send(0, content(0, 20), 10)
     answer = talk.send(1, content(0, 20))
@@ -159,7 +159,7 @@ def test_the_ack_of_a_fin_is_one_byte_further_and_reached_with_the_fin(size: int
 
 @SIZES
 @pytest.mark.parametrize("flags", [FIN | ACK, RST | ACK], ids=["FIN", "RST"])
-def test_an_end_stays_behind_data_that_waits(flags: int, size: int | None) -> None:
+def test_an_end_comes_after_waiting_data(flags: int, size: int | None) -> None:
     packets = ping_pong(1)
     talk = Talk()
     ping_pong(1, talk)
@@ -184,7 +184,7 @@ def test_a_reset_does_not_wait_for_what_it_acknowledges(size: int | None) -> Non
 
 
 @SIZES
-def test_data_inside_a_reset_is_nothing_that_could_be_acknowledged(size: int | None) -> None:
+def test_data_inside_a_reset_cannot_be_acknowledged(size: int | None) -> None:
     talk = Talk()
     packets = ping_pong(1, talk)
     packets.append(talk.packet(1, content(0, 6), flags=RST))
@@ -199,7 +199,7 @@ def test_data_inside_a_reset_is_nothing_that_could_be_acknowledged(size: int | N
     ("limits", "name"),
     [(Limits(buffered_bytes=50), "buffered_bytes"), (Limits(buffered_segments=2), "buffered_segments")],
 )
-def test_what_waits_for_the_other_side_has_a_budget(limits: Limits, name: str, size: int | None) -> None:
+def test_bytes_that_wait_for_the_other_side_have_a_budget(limits: Limits, name: str, size: int | None) -> None:
     talk = Talk()
     packets = talk.handshake()
     for at in range(3):
@@ -223,7 +223,7 @@ def test_an_absurd_ack_is_not_waited_for() -> None:
 
 
 @pytest.mark.parametrize("seed", seeds(12))
-def test_any_shuffle_of_both_directions_is_put_back_in_causal_order(seed: int) -> None:
+def test_shuffled_directions_are_restored_to_causal_order(seed: int) -> None:
     """After sorting by ready, stable, every piece comes after the bytes that its packet acknowledged."""
     rng = random.Random(seed)
     acks: dict[tuple[int, int], int] = {}
@@ -269,7 +269,7 @@ def test_syn_flags_do_not_wait() -> None:
 
 
 @SIZES
-def test_what_was_acknowledged_before_a_gap_opened_is_not_counted(size: int | None) -> None:
+def test_acks_before_a_gap_opened_do_not_end_it(size: int | None) -> None:
     """A segment that waited for the other side shows a gap when that ends; the ACK just before does not count."""
     talk = Talk()
     start, _ = talk.handshake(), talk.send(0, content(0, 20), 10)

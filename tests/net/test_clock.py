@@ -1,4 +1,4 @@
-"""Capture time goes on, whatever times the packets claim."""
+"""Capture time never goes back, for any times of packets."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_absurd_packet_times_never_overflow(times: tuple[int, ...], count: int) 
 
 
 @pytest.mark.parametrize("step", [0.0, 0.35, 0.9])
-def test_a_clock_of_strangers_ends_no_wait_that_a_packet_fills_in_time(step: float) -> None:
+def test_times_of_other_connections_end_no_wait(step: float) -> None:
     """Merged files: the other connection's packets are ahead of this one's."""
     talk, other = Talk(), Talk(client=("10.0.0.9", 1))
     first, second, third = talk.send(0, content(0, 30), size=10)
@@ -37,8 +37,8 @@ def test_a_clock_of_strangers_ends_no_wait_that_a_packet_fills_in_time(step: flo
 
 
 @pytest.mark.parametrize("size", [1, None])
-def test_time_between_packets_of_others_ends_no_datagram(size: int | None) -> None:
-    """Fragments have a clock of their own: an absurd time of another packet made the second one late."""
+def test_times_of_other_packets_end_no_datagram(size: int | None) -> None:
+    """Fragments have a separate clock: an absurd time of another packet once made the second fragment late."""
     first, second = fragments(Talk().packet(0, content(0, 64)))
     other = Talk(client=("10.0.0.9", 1)).ack(0)
     packets = [(0.0, first), (1e6, other), (0.1, second)]
@@ -57,7 +57,7 @@ def fragments(packet: bytes) -> list[bytes]:
     return made
 
 
-def test_times_from_one_end_of_all_to_the_other_fit_into_64_bits() -> None:
+def test_extreme_times_fit_into_64_bits() -> None:
     spread = Distribution()
     spread.add(1 << 64)
     assert spread.largest == spread.percentile(990) == MOST_NS

@@ -1,4 +1,4 @@
-"""Closed connections are forgotten: when, which packets are still theirs, and that nothing else changes."""
+"""Closed connections are forgotten: at which time, and to which connection later packets belong."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_packet_after_its_time_belongs_to_a_new_connection(size: int | None) -
 
 
 @SIZES
-def test_a_connection_that_goes_on_after_a_reset_is_one_connection(size: int | None) -> None:
+def test_a_connection_that_continues_after_a_reset_is_one_connection(size: int | None) -> None:
     talk = Talk()
     packets = [*at(0.0, talk.handshake()), (0.0, talk.packet(1, flags=RST | ACK))]
     packets += [(float(step), talk.send(0, content(step * 10, 10))[0]) for step in range(60)]
@@ -75,7 +75,7 @@ def test_a_connection_that_goes_on_after_a_reset_is_one_connection(size: int | N
 
 
 @SIZES
-def test_the_tail_behind_a_gap_comes_out_before_it_is_forgotten(size: int | None) -> None:
+def test_bytes_after_a_gap_are_delivered_before_the_connection_is_forgotten(size: int | None) -> None:
     talk = Talk()
     first, _, third = talk.send(0, content(0, 30), 10)
     packets = at(0.0, [first, third, *talk.close(), *[OTHER] * 50])
@@ -89,29 +89,29 @@ def test_the_tail_behind_a_gap_comes_out_before_it_is_forgotten(size: int | None
 
 @SIZES
 @pytest.mark.parametrize("later", [0.5, 4.0, 6.0, 17.0, 60.0])
-def test_a_gap_behind_which_both_sides_closed_is_filled_later(later: float, size: int | None) -> None:
-    """Both closed at once; the last segment before a FIN was lost on the way and is sent again."""
+def test_a_gap_is_filled_after_both_sides_closed(later: float, size: int | None) -> None:
+    """Both sides close simultaneously; the last segment before a FIN was lost and is sent again."""
     talk = Talk()
     opening = talk.handshake()
     first, last = talk.send(0, content(0, 20), 10)
     ends = [talk.packet(0, flags=FIN | ACK)]
     talk.seq[0] -= 10
     ends.append(talk.packet(1, flags=FIN | ACK))
-    told = [*at(0.0, [*opening, first, *ends, *[OTHER] * 45]), *at(later, [last]), *at(later + 6.0, [OTHER] * 2)]
+    before = [*at(0.0, [*opening, first, *ends, *[OTHER] * 45]), *at(later, [last]), *at(later + 6.0, [OTHER] * 2)]
     network, events = Network(), []
-    for part in batches([*told, (later + 6.1, OTHER)], size):
+    for part in batches([*before, (later + 6.1, OTHER)], size):
         events += network.feed(part)
     ended = [(c.number, c.end_packet) for c in network.pop_forgotten()]
     assert [type(e).__name__ for e in events if e.direction.connection.number == 1 and e.direction.side == 0][
         -1
     ] == "End"
     assert not any(type(e).__name__ == "Gap" for e in events)
-    assert ended == [(1, len(told) + 1)]
+    assert ended == [(1, len(before) + 1)]
 
 
 @SIZES
-def test_a_closed_connection_lasts_until_its_last_gap_was_given_up(size: int | None) -> None:
-    """The receiver acknowledged the lost bytes with its own FIN: nobody sends them again."""
+def test_a_closed_connection_is_kept_until_its_last_gap_is_given_up(size: int | None) -> None:
+    """The receiver acknowledged the lost bytes with its FIN, so they are not sent again."""
     talk = Talk()
     opening = talk.handshake()
     first, _ = talk.send(0, content(0, 20), 10)
@@ -123,14 +123,14 @@ def test_a_closed_connection_lasts_until_its_last_gap_was_given_up(size: int | N
 
 
 @pytest.mark.parametrize("size", [None, 1, 63, 64, 65])
-def test_the_oldest_closed_connections_are_too_many(size: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_oldest_closed_connections_are_forgotten_first(size: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wiredecode.net.network.CLOSED_CHECK_PACKETS", 64)
     packets = [packet for port in range(20) for packet in conversation(1000 + port)]
     found = forgotten(at(0.0, packets), size, Limits(closed_connections=3))
     assert found == [(number, 64) for number in range(1, 7)] + [(number, 128) for number in range(7, 16)]
 
 
-def test_time_forgets_in_a_live_capture_without_packets() -> None:
+def test_a_live_capture_without_packets_forgets_by_time() -> None:
     network = Network()
     (part,) = batches(at(0.0, conversation()))
     network.feed(part)
@@ -141,7 +141,7 @@ def test_time_forgets_in_a_live_capture_without_packets() -> None:
     assert [(c.number, c.end_packet) for c in network.pop_forgotten()] == [(1, 8)]
 
 
-def test_finish_gives_all_connections_those_without_payload_too() -> None:
+def test_finish_returns_connections_without_payload_too() -> None:
     outcome = run(batches([OTHER, *conversation(), Talk(client=("10.0.0.5", 5)).packet(0, b"x", flags=ACK)]))
     ended = [(c.number, c.end_packet) for c in outcome.network.pop_forgotten()]
     assert ended == [(1, 9), (2, 9), (3, 9)]

@@ -1,4 +1,4 @@
-"""Which packets make a connection: port reuse, sides, numbers, and how many are remembered."""
+"""Packets to connections: port reuse, sides, numbers, and the limit on remembered connections."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_handshake_in_the_wrong_order_is_one_connection(size: int | None) -> N
 
 
 @SIZES
-def test_connections_are_numbered_by_first_packet_and_bare_ones_count(size: int | None) -> None:
+def test_connections_are_numbered_by_first_packet_also_without_payload(size: int | None) -> None:
     talks = [Talk(client=("10.0.0.1", 1000 + i)) for i in range(5)]
     packets = [talks[3].handshake()[0], talks[1].ack(1), *talks[0].send(0, b"ab", 1)]
     packets.append(talks[4].packet(0, flags=RST))
@@ -95,7 +95,7 @@ def test_connections_are_numbered_by_first_packet_and_bare_ones_count(size: int 
 
 
 @SIZES
-def test_both_sides_of_a_connection_have_their_own_stream(size: int | None) -> None:
+def test_each_side_of_a_connection_has_a_stream(size: int | None) -> None:
     talk = Talk()
     packets = talk.handshake()
     for at in range(0, 300, 10):
@@ -123,7 +123,7 @@ def test_a_socket_that_talks_to_itself_has_one_direction(size: int | None) -> No
 
 
 @SIZES
-def test_the_connection_seen_longest_ago_is_forgotten_first(size: int | None) -> None:
+def test_the_least_recently_seen_connection_is_forgotten_first(size: int | None) -> None:
     talks = [Talk(client=("10.0.0.1", 1000 + i)) for i in range(4)]
     order = [0, 1, 2, 0, 3, 0, 1]  # 3 takes the place of 1, which comes back as a new one in place of 2
     packets = [talks[i].send(0, content(0, 10))[0] for i in order]

@@ -1,4 +1,4 @@
-"""A packet that was seen at several interfaces is a copy, not a retransmission; what TCP sends again is none."""
+"""A packet captured at several interfaces is a copy, not a retransmission."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ Change = Callable[[bytes], bytes]
 
 
 def hop(packet: bytes) -> bytes:
-    """The packet behind one more router."""
+    """The packet after one more router."""
     return packet[:TTL] + bytes([packet[TTL] - 1]) + packet[TTL + 1 :]
 
 
 def renumbered(packet: bytes) -> bytes:
-    """The packet as TCP would send it again, with an identification of its own."""
+    """The packet as TCP would send it again, with a new IP identification."""
     return packet[:IDENTIFICATION] + bytes([packet[IDENTIFICATION] ^ 0x5A]) + packet[IDENTIFICATION + 1 :]
 
 
@@ -34,7 +34,7 @@ def same(packet: bytes) -> bytes:
 
 
 def captured(*changes: Change, later: int = 40_000, interfaces: bool = False) -> PacketBatch:
-    """The capture with every packet once more for each change, ``later`` ns behind the one before."""
+    """The capture with every packet once more for each change, ``later`` ns after the previous one."""
     packets: list[tuple[int, bytes]] = []
     seen: list[int] = []
     for batch in open_capture([str(CAPTURE)]):
@@ -65,19 +65,17 @@ def analysed(batch: PacketBatch, size: int = 1_000_000) -> tuple[Network, list[t
 @pytest.mark.parametrize(
     ("changes", "interfaces"), [((hop,), False), ((same, same), True), ((hop, lambda each: hop(hop(each))), True)]
 )
-def test_health_is_that_of_the_packets_without_their_copies(
-    changes: tuple[Change, ...], interfaces: bool, size: int
-) -> None:
+def test_copies_do_not_change_the_analysis(changes: tuple[Change, ...], interfaces: bool, size: int) -> None:
     plain, expected = analysed(captured())
-    network, told = analysed(captured(*changes, interfaces=interfaces), size)
-    assert told == expected
+    network, found = analysed(captured(*changes, interfaces=interfaces), size)
+    assert found == expected
     assert (plain.copies, network.copies) == (0, len(changes) * plain.tcp_packets)
 
 
 @pytest.mark.parametrize(
     ("change", "later"), [(same, 40_000), (renumbered, 40_000), (hop, 300_000_000)], ids=["exact", "sent again", "late"]
 )
-def test_what_is_sent_again_is_no_copy(change: Change, later: int) -> None:
-    network, told = analysed(captured(change, later=later))
+def test_a_retransmission_is_not_a_copy(change: Change, later: int) -> None:
+    network, found = analysed(captured(change, later=later))
     assert network.copies == 0
-    assert told != analysed(captured())[1]
+    assert found != analysed(captured())[1]

@@ -1,4 +1,4 @@
-"""A gap is not a loss until nobody can fill it: when one is given up, and where what lay behind it has its place."""
+"""A gap is a loss once no packet can fill it: when it is given up, and the order of the bytes after it."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ SIZES = pytest.mark.parametrize("size", [None, 1, 2, 3], ids=["whole", "single",
 
 
 def filler(count: int = 60) -> list[bytes]:
-    """Pure ACKs of another connection: enough for the path of columns."""
+    """Pure ACKs of another connection, enough for the columnar path."""
     return [Talk(client=("10.9.9.9", 9)).ack(0)] * count
 
 
 def four_segments() -> tuple[list[bytes], list[bytes], Talk]:
-    """A handshake, four segments of 10 bytes, and who sent them."""
+    """A handshake, four segments of 10 bytes, and their sender."""
     talk = Talk()
     return talk.handshake(), talk.send(0, content(0, 40), 10), talk
 
 
 def ack(upto: int) -> bytes:
-    """The server acknowledges so many bytes."""
+    """An ACK of the server for ``upto`` bytes."""
     talk = Talk()
     talk.seq[0] += upto
     return talk.ack(1)
@@ -43,7 +43,7 @@ def placed(outcome: Outcome, side: int = 0) -> list[tuple[int, int, int]]:
 
 @SIZES
 @pytest.mark.parametrize("wait", [0.5, 3.0, 60.0])
-def test_segment_2_of_4_is_lost_on_the_way_and_sent_again_later(wait: float, size: int | None) -> None:
+def test_segment_2_of_4_is_lost_and_retransmitted(wait: float, size: int | None) -> None:
     start, (one, two, three, four), _ = four_segments()
     first = [(0.0, each) for each in start]
     again = [(0.01, one), (0.02, ack(10)), (0.03, three), (0.04, ack(10)), (0.05, four), (0.06, ack(10))]
@@ -55,7 +55,7 @@ def test_segment_2_of_4_is_lost_on_the_way_and_sent_again_later(wait: float, siz
 
 
 @SIZES
-def test_a_gap_that_was_acknowledged_is_given_up_a_second_after_the_ack(size: int | None) -> None:
+def test_an_acknowledged_gap_is_given_up_a_second_after_the_ack(size: int | None) -> None:
     start, (one, _, three, four), _ = four_segments()
     packets = [(0.0, each) for each in (*start, one, three)]
     packets += [(5.0, ack(10)), (7.0, ack(30)), (7.9, four), (8.0, ack(40)), (8.001, ack(40)), (9.0, ack(40))]
@@ -66,7 +66,7 @@ def test_a_gap_that_was_acknowledged_is_given_up_a_second_after_the_ack(size: in
 
 
 @SIZES
-def test_an_ack_into_the_gap_or_before_what_lies_behind_gives_nothing_up(size: int | None) -> None:
+def test_an_ack_inside_the_gap_gives_nothing_up(size: int | None) -> None:
     start, (one, two, three, four), _ = four_segments()
     packets = [(0.0, each) for each in (*start, one)]
     packets += [(1.0, four), (1.1, ack(20)), (9.0, ack(20)), (9.1, two), (9.2, ack(20)), (20.0, three)]
@@ -74,14 +74,14 @@ def test_an_ack_into_the_gap_or_before_what_lies_behind_gives_nothing_up(size: i
 
 
 @SIZES
-def test_bytes_that_were_acknowledged_and_come_after_the_second_are_late(size: int | None) -> None:
+def test_acknowledged_bytes_that_come_after_the_second_are_late(size: int | None) -> None:
     start, (one, two, three, _), _ = four_segments()
     packets = [(0.0, each) for each in (*start, one, three, ack(30))]
     assert run(batches([*packets, (1.5, two)], size)).line() == "0-10 [10-20] 20-30 !late-data"
 
 
 @SIZES
-def test_several_gaps_are_given_up_each_by_its_own_ack(size: int | None) -> None:
+def test_each_gap_is_given_up_by_its_own_ack(size: int | None) -> None:
     talk = Talk()
     start, parts = talk.handshake(), talk.send(0, content(0, 80), 10)
     packets = [(0.0, each) for each in (*start, *parts[::2])]
@@ -107,7 +107,7 @@ def test_other_connections_do_not_wait(size: int | None) -> None:
 
 
 @SIZES
-def test_the_ack_that_a_response_carries_counts_and_the_response_follows_what_was_given_up(size: int | None) -> None:
+def test_an_ack_inside_a_response_ends_the_gap_before_the_response(size: int | None) -> None:
     start, (one, _, three, _), talk = four_segments()
     talk.seq[0] = talk.isn[0] + 31
     answer = talk.send(1, content(0, 20))
@@ -120,7 +120,7 @@ def test_the_ack_that_a_response_carries_counts_and_the_response_follows_what_wa
 
 
 @SIZES
-def test_what_the_other_side_sends_with_the_packet_that_ends_a_gap_comes_after_it(size: int | None) -> None:
+def test_data_of_the_packet_that_ends_a_gap_comes_after_the_gap(size: int | None) -> None:
     start, (one, _, three, _), talk = four_segments()
     talk.seq[0] = talk.isn[0] + 31
     packets = [(0.0, each) for each in (*start, one, three, ack(30))]
@@ -132,7 +132,7 @@ def test_what_the_other_side_sends_with_the_packet_that_ends_a_gap_comes_after_i
 
 @SIZES
 @pytest.mark.parametrize("flags", [FIN | ACK, RST | ACK], ids=["FIN", "RST"])
-def test_a_fin_is_no_end_of_a_gap_and_a_reset_is_one_after_a_second(flags: int, size: int | None) -> None:
+def test_a_fin_ends_no_gap_and_a_reset_ends_it_after_a_second(flags: int, size: int | None) -> None:
     start, (one, two, three, _), talk = four_segments()
     end = talk.packet(0, seq=talk.isn[0] + 31, flags=flags)
     packets = [(0.0, each) for each in (*start, one, three, ack(10), end)]
@@ -158,7 +158,7 @@ def test_a_reset_of_the_receiver_ends_a_gap_after_a_second() -> None:
 
 
 @SIZES
-def test_one_way_lines_move_and_memory_is_bounded(size: int | None) -> None:
+def test_one_way_traffic_is_delivered_with_bounded_memory(size: int | None) -> None:
     talk = Talk()
     packets = talk.send(0, content(0, 3000), 10)
     kept = [(index * 0.1, packet) for index, packet in enumerate(packets) if index % 10 != 3]
@@ -175,9 +175,7 @@ def test_one_way_lines_move_and_memory_is_bounded(size: int | None) -> None:
     ("limits", "name"),
     [(Limits(buffered_bytes=25), "buffered_bytes"), (Limits(buffered_segments=2), "buffered_segments")],
 )
-def test_a_gap_that_nobody_acknowledges_ends_with_a_budget_that_says_its_name(
-    limits: Limits, name: str, size: int | None
-) -> None:
+def test_an_unacknowledged_gap_ends_with_the_name_of_its_budget(limits: Limits, name: str, size: int | None) -> None:
     talk = Talk()
     start, parts = talk.handshake(), talk.send(0, content(0, 50), 10)
     packets = [*start, ack(0), parts[0], *parts[2:]]
@@ -188,7 +186,7 @@ def test_a_gap_that_nobody_acknowledges_ends_with_a_budget_that_says_its_name(
     assert [packet_of(e.ready) for e in outcome.events if isinstance(e, Gap)] == [8]
 
 
-def test_live_a_gap_that_nobody_acknowledged_ends_with_the_users_patience() -> None:
+def test_live_an_unacknowledged_gap_ends_after_live_seconds() -> None:
     start, (one, _, three, _), _ = four_segments()
     network = Network(Limits(live_seconds=4.0))
     (part,) = batches([*start, one, three, ack(10)])
@@ -206,7 +204,7 @@ def test_live_a_gap_that_nobody_acknowledged_ends_with_the_users_patience() -> N
 
 
 @SIZES
-def test_bytes_lack_from_where_the_gap_was_seen_until_it_is_filled(size: int | None) -> None:
+def test_bytes_are_missing_until_the_gap_is_filled(size: int | None) -> None:
     start, (one, two, three, four), _ = four_segments()
     packets = [*start, one, three, ack(10), two, four]
     direction = run(batches([*packets, *filler()], size)).directions[0]
@@ -215,7 +213,7 @@ def test_bytes_lack_from_where_the_gap_was_seen_until_it_is_filled(size: int | N
 
 
 @SIZES
-def test_bytes_that_are_lost_lack_for_ever(size: int | None) -> None:
+def test_lost_bytes_stay_missing(size: int | None) -> None:
     start, (one, _, three, _), _ = four_segments()
     outcome = run(batches([(0.0, each) for each in (*start, one, three, ack(30))] + [(9.0, ack(30))], size))
     direction = outcome.directions[0]
@@ -230,7 +228,7 @@ def test_bytes_that_are_lost_lack_for_ever(size: int | None) -> None:
 
 
 @pytest.mark.parametrize("seed", seeds(20))
-def test_one_segment_at_a_time_comes_late_and_nothing_is_missing(seed: int) -> None:
+def test_segments_that_come_late_one_by_one_leave_no_gap(seed: int) -> None:
     """The receiver acknowledges what it has; each lost segment is sent again after 0.5 to 60 s."""
     rng = random.Random(seed)
     talk, packets, now, there = Talk(), [], 1.0, 0

@@ -1,4 +1,4 @@
-"""Link and IP layers: link types, options, extension headers, fragments, padding, what is not decoded."""
+"""Link and IP layers: link types, options, extension headers, fragments, padding, undecoded packets."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ CARRIERS: dict[str, tuple[int, Callable[[bytes], bytes]]] = {
 
 @SIZES
 @in_one_test("carrier", CARRIERS)
-def test_carrier(carrier: str, size: int | None) -> None:
+def test_payload_in_each_link_layer(carrier: str, size: int | None) -> None:
     linktype, wrap = CARRIERS[carrier]
     outcome = run(batches([wrap(segment) for _, segment in SEGMENTS], size, linktype))
     assert outcome.line() == "0-400"
@@ -136,7 +136,7 @@ NOT_DECODED: list[tuple[str, int, bytes]] = [
 
 @pytest.mark.parametrize("count", [1, 40], ids=["single", "many"])
 @in_one_test(("reason", "linktype", "packet"), NOT_DECODED, ids=range(len(NOT_DECODED)))
-def test_not_decoded_is_counted_and_named(reason: str, linktype: int, packet: bytes, count: int) -> None:
+def test_undecoded_packets_are_counted_by_reason(reason: str, linktype: int, packet: bytes, count: int) -> None:
     outcome = run(batches([packet] * count, linktype=linktype))
     assert outcome.network.not_decoded == {reason: count}
     assert outcome.events == []
@@ -144,7 +144,7 @@ def test_not_decoded_is_counted_and_named(reason: str, linktype: int, packet: by
 
 
 @SIZES
-def test_snapshot_length_cuts_segments_at_every_place(size: int | None) -> None:
+def test_segments_truncated_at_every_byte(size: int | None) -> None:
     packets = [ethernet(ipv4(segment)) for _, segment in SEGMENTS]
     for snaplen in (54, 57, 63):
         outcome = run(batches(packets, size, snaplen=snaplen))
@@ -156,7 +156,7 @@ def test_snapshot_length_cuts_segments_at_every_place(size: int | None) -> None:
 
 
 @SIZES
-def test_snapshot_length_cuts_a_packet_of_total_length_0(size: int | None) -> None:
+def test_a_truncated_packet_of_total_length_0(size: int | None) -> None:
     packets = [ethernet(ipv4(segment, total=0)) for _, segment in SEGMENTS]
     (direction,) = run(batches(packets, size, snaplen=60)).directions
     assert (direction.captured, direction.missing) == (40 * 6, 40 * 4)
@@ -186,7 +186,7 @@ def fragments_of_ipv6(payload: bytes, cuts: list[int]) -> list[bytes]:
 @pytest.mark.parametrize("cut", [fragments, fragments_of_ipv6])
 @pytest.mark.parametrize("order", [[0, 1, 2], [2, 1, 0], [1, 0, 2], [0, 0, 1, 2], [0, 2, 2, 1]], ids=str)
 def test_fragments_in_any_order(order: list[int], cut: Callable[..., list[bytes]], size: int | None) -> None:
-    """Bytes know the fragment that carried them, and are ready with the one that completes the datagram."""
+    """Bytes belong to the fragment that carried them, and are ready with the last fragment of the datagram."""
     parts = cut(tcp(content(0, 100), seq=0), [0, 24, 80])
     packets = [parts[i] for i in order]
     outcome = run(batches([*packets, ipv4(tcp(content(100, 5), seq=100))], size, linktype=101))
@@ -201,7 +201,7 @@ def test_fragments_in_any_order(order: list[int], cut: Callable[..., list[bytes]
 
 
 @SIZES
-def test_fragment_without_payload_of_its_own(size: int | None) -> None:
+def test_first_fragments_hold_headers_only(size: int | None) -> None:
     """A TCP header with options in the first fragments, all payload in the last; SYN and FIN are not lost."""
     segment = tcp(content(0, 16), seq=9, flags=0x13, options=bytes(4))
     outcome = run(batches(fragments(segment, [0, 8, 24]), size, linktype=101))
@@ -231,7 +231,7 @@ def test_fragments_of_two_datagrams_mixed(size: int | None) -> None:
 
 
 @SIZES
-def test_a_cut_fragment_is_a_gap_in_the_middle(size: int | None) -> None:
+def test_a_truncated_fragment_is_a_gap_in_the_middle(size: int | None) -> None:
     packets = fragments(tcp(content(0, 100), seq=0), [0, 48, 80])
     part = next(batches(packets, linktype=101))
     part.captured[1] -= 10
@@ -264,7 +264,7 @@ def test_fragments_are_bounded(limits: Limits, name: str) -> None:
     assert outcome.network.limits_hit[name] >= 34
 
 
-def test_columns_and_one_by_one_agree_on_damaged_packets() -> None:
+def test_columnar_and_single_header_paths_agree_on_damaged_packets() -> None:
     """Seeded mutations of all carriers: both header paths give the same counts, bytes and packet numbers."""
     rng = random.Random(7)
     packets = []
@@ -306,6 +306,6 @@ def test_chunks_do_not_share_memory_with_the_batch() -> None:
         assert base.nbytes <= 5 * column.nbytes
 
 
-def test_crafted_headers_are_what_they_say() -> None:
+def test_crafted_headers_have_their_values() -> None:
     assert struct.unpack("!H", ipv4(tcp(b"abc"))[2:4]) == (43,)
     assert ipv6(tcp(), extensions=[(0, b"\0" + bytes(6))])[6] == 0

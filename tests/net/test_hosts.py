@@ -31,7 +31,7 @@ def reply(*found: tuple[int, bytes], name: bytes = QUESTION, flags: int = 0x8180
 V4, V6 = bytes([10, 0, 0, 2]), bytes.fromhex("20010db8000000000000000000000102")
 
 
-def test_addresses_have_the_name_that_was_asked_for() -> None:
+def test_addresses_get_the_name_of_the_dns_question() -> None:
     assert [*answers(reply((1, V4), (28, V6)))] == [
         ("10.0.0.2", "broker-7.example"),
         ("2001:db8::102", "broker-7.example"),
@@ -39,7 +39,7 @@ def test_addresses_have_the_name_that_was_asked_for() -> None:
     assert not [*answers(reply((1, V4), flags=0x0180))]  # a question
     assert not [*answers(reply((1, V4), flags=0x8183))]  # no such name
     whole = reply((1, V4), (28, V6))
-    for size in range(len(whole)):  # cut, or pointing in circles: no harm
+    for size in range(len(whole)):  # truncated, or with circular pointers
         for data in (whole[:size], whole[:size] + b"\xc0\x0c" + whole[size + 2 :]):
             try:
                 assert {address for address, _ in answers(data)} <= {"10.0.0.2", "2001:db8::102"} or size
@@ -48,7 +48,7 @@ def test_addresses_have_the_name_that_was_asked_for() -> None:
 
 
 @pytest.mark.parametrize("size", [None, 1])
-def test_what_is_told_before_a_connection_names_it(size: int | None) -> None:
+def test_dns_answers_before_a_connection_name_it(size: int | None) -> None:
     def dns(data: bytes, six: bool = False) -> bytes:
         datagram = udp(data, source=53, target=0xC123)
         return ethernet(ipv6(datagram, protocol=17), 0x86DD) if six else ethernet(ipv4(datagram, protocol=17))
@@ -68,7 +68,7 @@ def test_what_is_told_before_a_connection_names_it(size: int | None) -> None:
     assert second.named_endpoints == ("10.0.0.1:40001", "broker-7.example:4222")
 
 
-def test_only_names_are_kept_and_not_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kept_names_are_valid_and_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wiredecode.net.hosts.MOST_ADDRESSES", 2)
     hosts = Hosts(Limits())
     for number, name in enumerate(("a b", "a\n", "-", "", "x" * 300, "good.example.", "better", "late")):
@@ -110,7 +110,7 @@ def named(tmp_path: Path, capture: str = "02-auth.pcap") -> Path:
     ],
     ids=lambda words: " ".join(words),
 )
-def test_commands_show_names_where_they_are_asked_for(words: list[str], tmp_path: Path) -> None:
+def test_commands_show_names_on_request(words: list[str], tmp_path: Path) -> None:
     path = named(tmp_path)
     out = ["-o", str(tmp_path / "out.ndjson")] if words[0] == "export" else []
     shown = []
@@ -133,7 +133,7 @@ def test_addresses_stay_in_records_and_filters(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["anonymize {} -o out.pcapng", "spark {} -o out"])
-def test_what_shows_no_names_says_so(command: str, tmp_path: Path) -> None:
+def test_commands_without_names_say_so(command: str, tmp_path: Path) -> None:
     words = command.format(named(tmp_path)).split()
     result = CliRunner().invoke(app, [*words, "--resolve", "capture"])
     assert result.exit_code == 2

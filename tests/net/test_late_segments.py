@@ -1,4 +1,4 @@
-"""A segment of a real conversation is lost on the way and sent again 0.5 to 60 s later: the same frames.
+"""A segment of a real conversation is lost and retransmitted 0.5 to 60 s later: the frames stay the same.
 
 Issue 12, point 1.
 """
@@ -24,9 +24,9 @@ SAMPLE = (
     *("pravega/segment_admin", "tank/tank_03_produce_single", "tank/tank_08_consume_positions"),
 )
 SEGMENTS = 8
-"""Segments of each capture that are lost, each in a run of its own."""
+"""Number of segments of each capture that are lost, each in a separate run."""
 WAITS = (0.5, 1.5, 3.0, 17.0, 60.0)
-"""How long it takes until a segment is sent again, in seconds."""
+"""Seconds until a segment is retransmitted."""
 RELAYED = ("nats", "liftbridge")
 """Their answers come over other connections, whose packets keep their times."""
 FIN, SYN, RST = 1, 2, 4
@@ -49,10 +49,10 @@ class Packet:
 
 
 def late(path: Path, lost: int, wait_ns: int) -> list[tuple[int, bytes]]:
-    """A capture whose packet ``lost`` is sent again ``wait_ns`` later, as TCP would have gone on.
+    """A capture whose packet ``lost`` is retransmitted ``wait_ns`` later, as TCP would continue.
 
-    What its sender had under way follows it in time; the receiver repeats its ACK for all of that. What the receiver
-    says once it has read the segment, and all that follows from it on this connection, waits for it.
+    Segments in flight follow it in time; the receiver repeats its ACK for each. Bytes that the receiver sends after
+    it read the segment, and all later packets of this connection, are delayed.
     """
     every = [Packet(*packet) for packet in packets(path)]
     segment = every[lost]
@@ -73,7 +73,7 @@ def late(path: Path, lost: int, wait_ns: int) -> list[tuple[int, bytes]]:
 
 
 def said(result: Result) -> dict[tuple[Any, ...], dict[str, Any]]:
-    """What each frame says, by its place, and which request of its connection it answers."""
+    """The contents of each frame by its place, and the request of its connection that it answers."""
     places = {frame.number: place(frame) for frame in result.frames}
     found = {}
     for frame in result.frames:
@@ -89,14 +89,14 @@ def place(frame: Frame) -> tuple[Any, ...]:
 
 
 def losses(path: Path) -> list[tuple[int, float]]:
-    """Segments (their indices) and waits, the same at each run."""
+    """Indices of segments and waits, the same in each run."""
     chance = random.Random(path.stem)
     carriers = [index for index, packet in enumerate(packets(path)) if Packet(*packet).size > 1]
     return [(index, chance.choice(WAITS)) for index in sorted(chance.sample(carriers, min(SEGMENTS, len(carriers))))]
 
 
 @pytest.mark.parametrize("name", SAMPLE)
-def test_a_segment_that_is_sent_again_after_seconds_costs_no_frame(name: str) -> None:
+def test_a_late_retransmission_costs_no_frame(name: str) -> None:
     path = CAPTURES / f"{name}.pcap"
     true = said(capture(path))
     codes = {(f.group, f.code) for frame in capture(path).frames for f in frame.findings}

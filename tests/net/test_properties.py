@@ -1,4 +1,4 @@
-"""What holds for any traffic: an oracle that looks at every byte, and random traffic in random batches."""
+"""Properties of any traffic: an oracle for every byte, and random traffic in random batches."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from wiredecode.net.logical_time import logical_time, packet_of
 
 @dataclass
 class Copy:
-    """A segment as it was sent: where and what."""
+    """A sent segment: offset and bytes."""
 
     start: int
     data: bytes
 
 
 def segments(rng: random.Random, stream: bytes) -> list[Copy]:
-    """The stream cut at random, with retransmissions cut elsewhere."""
+    """The stream in random segments, with retransmissions in other segments."""
     copies = []
     at = 0
     longest = rng.choice([3, 40, 300])
@@ -64,7 +64,7 @@ def expected(sent: list[Copy], first_number: int) -> dict[int, tuple[int, int]]:
 
 
 def cut(rng: random.Random, packets: list[bytes], spacing_ns: int) -> Iterator[PacketBatch]:
-    """Batches of random sizes, of the kind that a live capture or a file gives."""
+    """Batches of random sizes, as from a live capture or a file."""
     most = rng.choice([1, 5, 40, 10_000])
     at = 0
     while at < len(packets):
@@ -75,7 +75,7 @@ def cut(rng: random.Random, packets: list[bytes], spacing_ns: int) -> Iterator[P
 
 
 @pytest.mark.parametrize("seed", seeds(30))
-def test_any_order_gives_the_stream_its_gaps_and_the_packet_of_every_byte(seed: int) -> None:
+def test_any_order_gives_the_same_stream_gaps_and_packet_of_every_byte(seed: int) -> None:
     rng = random.Random(seed)
     stream = rng.randbytes(rng.choice([50, 500, 2500]))
     drop, differ = rng.choice([(0, 0), (0.1, 0), (0, 0.1), (0.1, 0.1)])
@@ -95,7 +95,7 @@ def test_any_order_gives_the_stream_its_gaps_and_the_packet_of_every_byte(seed: 
             at += event.length
             assert at in first
             given_up = event.ready
-            assert packet_of(given_up) == len(packets) + 1, "nobody answered, and no second has passed"
+            assert packet_of(given_up) == len(packets) + 1, "no ACK came, and no second has passed"
         elif isinstance(event, Chunk):
             piece = 0
             for position, value in enumerate(event.data, event.offset):
@@ -112,7 +112,7 @@ def test_any_order_gives_the_stream_its_gaps_and_the_packet_of_every_byte(seed: 
 
 
 def summary(outcome: Outcome) -> dict[str, Any]:
-    """All that may not depend on batch size."""
+    """Everything that must not depend on batch size."""
     streams: dict[tuple[int, int], tuple[list[object], list[object], list[object], list[object]]] = {}
     for d in outcome.directions:
         c = d.connection
@@ -220,22 +220,22 @@ def test_batch_size_does_not_matter(seed: int, case: str, monkeypatch: pytest.Mo
 
 
 def stories(outcome: Outcome) -> list[Any]:
-    """Of each connection what does not tell where its packets lie among those of others."""
-    told: dict[int, Any] = {}
+    """The events of each connection without packet numbers, which depend on other connections."""
+    found: dict[int, Any] = {}
     for e in outcome.events:
         c = e.direction.connection
-        lines = told.setdefault(c.number, (c.first, c.endpoints, c.closed, [], []))[3 + e.direction.side]
+        lines = found.setdefault(c.number, (c.first, c.endpoints, c.closed, [], []))[3 + e.direction.side]
         if isinstance(e, Gap):
             lines.append((e.offset, e.length, e.reason, e.ready_ns))
         elif isinstance(e, Chunk):
             columns = (e.ends, e.packet, e.time_ns, e.ready_ns)
             lines += zip(*(column.tolist() for column in columns), strict=True)
             lines.append(e.data)
-    return sorted((first, *rest, _joined(a), _joined(b)) for first, *rest, a, b in told.values())
+    return sorted((first, *rest, _joined(a), _joined(b)) for first, *rest, a, b in found.values())
 
 
 def _joined(lines: list[Any]) -> tuple[list[Any], bytes]:
-    """Without regard to where one chunk ends and the next one begins."""
+    """Joins adjacent chunks."""
     return [line for line in lines if not isinstance(line, bytes)], b"".join(filter(_is_bytes, lines))
 
 
@@ -245,8 +245,8 @@ def _is_bytes(line: Any) -> bool:
 
 @pytest.mark.parametrize("case", ["default", "short", "bytes", "segments", "closed"])
 @pytest.mark.parametrize("seed", seeds(4, quick=2))
-def test_connections_apart_are_as_together(seed: int, case: str) -> None:
-    """On a cluster a connection is alone: gaps and waits end in the same order, and bytes have the same times.
+def test_separate_connections_give_the_same_events(seed: int, case: str) -> None:
+    """On a cluster a connection is decoded separately: gaps and waits end in the same order, bytes have the same times.
 
     Also if the clock is set back between its packets.
     """
@@ -264,7 +264,7 @@ def test_connections_apart_are_as_together(seed: int, case: str) -> None:
 
 
 def test_drop_every_third_segment_in_bulk() -> None:
-    """The path of columns and the slow one take turns."""
+    """The columnar path and the slow path alternate."""
     talk = Talk()
     packets = talk.send(0, bytes(range(250)) * 40, 10)
     kept = [packet for index, packet in enumerate(packets) if index % 30 != 7]

@@ -22,12 +22,12 @@ CASES = {
     "reversed": ("S d40:10 d30:10 d20:10 d10:10 d0:10", "0-50"),
     "swap before bulk": (f"S d10:10 d0:10 {IN_BULK[13:]}", "0-400"),
     "bulk sent twice": (f"S {IN_BULK} {IN_BULK}", "0-400"),
-    "bulk behind a gap that is filled": (f"S {IN_BULK[6:]} d0:10", "0-400"),
-    "bulk behind a gap that is never filled": (f"S {IN_BULK[6:]}", "[0-10] 10-400"),
+    "bulk after a gap that is filled": (f"S {IN_BULK[6:]} d0:10", "0-400"),
+    "bulk after a gap that is never filled": (f"S {IN_BULK[6:]}", "[0-10] 10-400"),
     "retransmission": ("S d0:10 d0:10 d10:10 d0:10", "0-20"),
-    "retransmission of several at once": ("S d0:10 d10:10 d0:30", "0-30"),
+    "retransmission of several segments in one": ("S d0:10 d10:10 d0:30", "0-30"),
     "retransmission that starts inside": ("S d0:10 d5:10 d12:8", "0-20"),
-    "retransmission behind a gap": ("S d10:10 d10:10 d0:10", "0-20"),
+    "retransmission after a gap": ("S d10:10 d10:10 d0:10", "0-20"),
     "overlap over two buffered segments and the gaps between": ("S d5:5 d15:5 d0:30 d30:1", "0-31"),
     "overlap with a buffered segment on the left": ("S d10:10 d15:10 d0:10", "0-25"),
     "overlap with a buffered segment on the right": ("S d15:10 d10:10 d0:10", "0-25"),
@@ -35,7 +35,7 @@ CASES = {
     "differing overlap of delivered bytes": ("S d0:10 x0:10 d10:5", "0-15 !overlap-differs"),
     "differing overlap of a part": ("S d0:10 x5:5 d10:5", "0-15 !overlap-differs"),
     "differing overlap of buffered bytes": ("S d10:10 x10:10 d0:10", "0-20 !overlap-differs"),
-    "two differing bytes that wait behind a gap": ("S d10:10 x12:2 d0:10", "0-20 !overlap-differs"),
+    "two differing bytes that wait after a gap": ("S d10:10 x12:2 d0:10", "0-20 !overlap-differs"),
     "differing overlap after bulk": (f"S {IN_BULK} x395:5", "0-400 !overlap-differs"),
     "gap never filled": ("S d0:10 d20:10", "0-10 [10-20] 20-30"),
     "two gaps never filled": ("S d0:10 d20:10 d40:5", "0-10 [10-20] 20-30 [30-40] 40-45"),
@@ -60,7 +60,7 @@ CASES = {
     "fin with data outstanding that comes": ("S d0:10 F20 d10:10", "0-20"),
     "fin with data outstanding that never comes": ("S d0:10 F20", "0-10 [10-20]"),
     "fin outstanding and given up": ("S d0:10 F20 @3 d10:10", "0-10 [10-20] !late-data"),
-    "fin behind a gap": ("S d0:10 d20:10 F30 d10:10", "0-30"),
+    "fin after a gap": ("S d0:10 d20:10 F30 d10:10", "0-30"),
     "fin retransmitted": ("S d0:10 F10 F10 F0:10", "0-10"),
     "keep-alive after fin": ("S d0:10 F10 x10:1 a10", "0-10"),
     "data after fin": ("S d0:10 F10 d10:5 d15:5", "0-20 !data-after-fin"),
@@ -73,15 +73,15 @@ CASES = {
     "retransmission after reset": ("S d0:10 R10 d0:10", "0-10"),
     "reset with its cause": ("S d0:10 R10:8", "0-10 !reset-cause"),
     "far ahead": ("S d0:10 d1200000000:10 d10:10", "0-20 !out-of-window"),
-    "far behind": ("d1200000000:10 d0:10", "0-10 !out-of-window"),
+    "far before the stream": ("d1200000000:10 d0:10", "0-10 !out-of-window"),
     "syn with data": ("S:10 d10:10", "0-20"),
     "syn with data twice": ("S:10 S:10 d10:10", "0-20"),
     "syn after the first data": ("d0:10 S d10:10", "0-20"),
     "cut": ("S c0:10/4 d10:10", "0-4 <4-10> 10-20"),
     "cut to nothing": ("S c0:10/0 d10:10", "<0-10> 10-20"),
-    "cut behind a gap": ("S c10:10/4 d20:10 d0:10", "0-14 <14-20> 20-30"),
+    "truncated after a gap": ("S c10:10/4 d20:10 d0:10", "0-14 <14-20> 20-30"),
     "cut, then supplied in full": ("S c0:10/4 d0:10 d10:10", "0-4 <4-10> 10-20 !late-data"),
-    "cut behind a gap, then supplied in full": ("S c10:10/4 d10:10 d0:10", "0-14 <14-20>"),
+    "truncated after a gap, then supplied in full": ("S c10:10/4 d10:10 d0:10", "0-14 <14-20>"),
     "full, then cut": ("S d0:10 c0:10/4 d10:10", "0-20"),
     "cut and overlapping": ("S d0:10 c5:10/2 d15:5", "0-10 <10-15> 15-20"),
     "cut to an overlap": ("S d0:10 c5:10/7 d15:5", "0-12 <12-15> 15-20"),
@@ -90,19 +90,19 @@ CASES = {
 
 @pytest.mark.parametrize("size", [None, 1, 3], ids=["whole", "single", "threes"])
 @in_one_test("case", CASES)
-def test_script(case: str, size: int | None) -> None:
+def test_each_script(case: str, size: int | None) -> None:
     script, expected = CASES[case]
     if "mid-stream" in case:
         events = play(script, size).events
         assert b"".join(e.data for e in events if isinstance(e, Chunk)) == content(500, 20)
-    elif case == "far behind":
+    elif case == "far before the stream":
         assert [code for _, _, code in play(script, size).notes()] == ["out-of-window"]
     else:
         assert play(script, size).line() == expected
 
 
 @pytest.mark.parametrize("isn", [2**32 - 1, 2**32 - 2, 2**32 - 6, 2**32 - 15, 2**31 - 6, 0])
-@pytest.mark.parametrize("case", ["in order", "in bulk", "one swap", "bulk sent twice", "fin behind a gap"])
+@pytest.mark.parametrize("case", ["in order", "in bulk", "one swap", "bulk sent twice", "fin after a gap"])
 def test_wraparound(case: str, isn: int) -> None:
     script, expected = CASES[case]
     for size in (None, 1):
@@ -125,14 +125,14 @@ def test_slightly_earlier_data_after_a_start_in_mid_stream_is_late_and_noted_onc
     assert outcome.notes() == [(2, 0, "late-data")]
 
 
-def test_what_is_dropped_is_counted_by_its_kind() -> None:
+def test_dropped_bytes_are_counted_by_kind() -> None:
     outcome = play("S d0:10 d0:10 d30:10 @2 d40:10 d15:10 x49:1")
     (direction,) = outcome.directions
     assert (direction.captured, direction.missing) == (51, 20)
     assert (direction.duplicate, direction.late, direction.ignored) == (11, 10, 0)
 
 
-def test_every_piece_names_the_packet_that_carried_it_and_the_one_that_made_it_ready() -> None:
+def test_every_piece_has_its_packet_and_the_one_that_made_it_ready() -> None:
     outcome = play("S d0:10 d20:10 d30:10 d10:10 d40:10")
     ends_packet_ready = [(end, packet, ready) for end, packet, _, ready, _ in outcome.pieces()]
     assert ends_packet_ready == [(10, 2, 2), (20, 5, 5), (30, 3, 5), (40, 4, 5), (50, 6, 6)]
@@ -140,7 +140,7 @@ def test_every_piece_names_the_packet_that_carried_it_and_the_one_that_made_it_r
         assert ready_ns - time_ns == (ready - packet) * 1_000_000
 
 
-def test_behind_a_gap_that_was_given_up_bytes_have_their_place_there_and_their_own_time() -> None:
+def test_bytes_after_a_gap_that_was_given_up_keep_their_time() -> None:
     outcome = play("S d0:10 d20:10 d30:10 @5 d40:10")
     assert [(end, ready) for end, _, _, ready, _ in outcome.pieces()] == [(10, 2), (30, 5), (40, 5), (50, 5)]
     assert all(time_ns == ready_ns for _, _, time_ns, _, ready_ns in outcome.pieces())
@@ -148,7 +148,7 @@ def test_behind_a_gap_that_was_given_up_bytes_have_their_place_there_and_their_o
     assert (gap.offset, gap.length, packet_of(gap.ready)) == (10, 10, 5)
 
 
-def test_delivered_bytes_are_compared_as_far_back_as_the_limit_says_and_no_further() -> None:
+def test_delivered_bytes_are_compared_up_to_the_limit() -> None:
     limits = Limits(history_bytes=40)
     said = "S " + " ".join(f"d{at}:10 d{at + 20}:10 d{at + 10}:10" for at in range(0, 300, 30))
     for at, differs in ((290, True), (260, True), (240, False)):
@@ -232,8 +232,8 @@ def test_the_budget_of_all_directions_gives_up_the_oldest_gap(size: int | None) 
     assert outcome.network.limits_hit == {"buffered_total": 1}
 
 
-def test_ten_thousand_segments_before_each_other_behind_one_gap() -> None:
-    """Each segment of the reversed stream goes before all others; quadratic work would take minutes."""
+def test_ten_thousand_reversed_segments_after_one_gap() -> None:
+    """Each segment of the reversed stream precedes all others; quadratic work would take minutes."""
     talk = Talk()
     packets = talk.send(0, bytes(10_000), size=1)
     limits = Limits(buffered_segments=10**6)
@@ -258,8 +258,8 @@ def test_other_side_of_a_reset_may_still_send() -> None:
     assert outcome.directions[0].connection.closed == "RST"
 
 
-def test_syn_ack_tells_where_the_client_starts() -> None:
-    """SYN/ACK before SYN, first client segment lost: the gap at the start is seen all the same."""
+def test_syn_ack_gives_the_start_of_the_client() -> None:
+    """SYN/ACK before SYN, first client segment lost: the gap at the start is still found."""
     talk = Talk(isn=(ISN, 5000))
     packets = [talk.packet(1, seq=5000, flags=SYN | ACK), talk.packet(0, content(10, 10), seq=ISN + 11)]
     outcome = run(batches(packets))

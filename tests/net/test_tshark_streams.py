@@ -1,4 +1,4 @@
-"""Hostile TCP: the streams are those that tshark puts together (``-z follow,tcp,raw``), or differ as is told here."""
+"""Hostile TCP: streams equal those of tshark (``-z follow,tcp,raw``), except for the differences tested here."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def wrapped() -> Packets:
 
 
 def overlapping() -> Packets:
-    """The second copy of bytes that were handed on is another one."""
+    """The second copy of delivered bytes differs."""
     talk, packets = opened()
     copies = [(0, 20, 0), (10, 20, 1), (0, 35, 1), (30, 10, 0)]
     return [*packets, *(talk.packet(0, content(at, size, salt), 1000 + at) for at, size, salt in copies)]
@@ -75,7 +75,7 @@ def opened_with_data() -> Packets:
 
 
 def mixed_up(seed: int) -> Packets:
-    """Both directions cut at random, moved, and some of it sent again."""
+    """Both directions in random segments, reordered, and some retransmitted."""
     rng = random.Random(seed)
     isn = rng.choice([2**32 - 40, rng.randrange(2**32)]), rng.randrange(2**32)
     talk, packets = opened(isn)
@@ -114,16 +114,16 @@ def ours(packets: Packets) -> list[list[bytes]]:
 
 def of_tshark(path: Path, stream: int) -> list[bytes]:
     command = ["tshark", "-r", str(path), "-o", "tcp.reassemble_out_of_order:TRUE", "-q"]
-    told = subprocess.run([*command, "-z", f"follow,tcp,raw,{stream}"], capture_output=True, text=True, check=True)
+    done = subprocess.run([*command, "-z", f"follow,tcp,raw,{stream}"], capture_output=True, text=True, check=True)
     sides = [b"", b""]
-    for line in told.stdout.splitlines()[6:-1]:
+    for line in done.stdout.splitlines()[6:-1]:
         sides[line.startswith("\t")] += bytes.fromhex(line)
     return sides
 
 
 @needs_tshark
 @pytest.mark.parametrize("name", sampled(CASES, 2))
-def test_streams_are_those_of_tshark(name: str, tmp_path: Path) -> None:
+def test_streams_equal_those_of_tshark(name: str, tmp_path: Path) -> None:
     packets = CASES[name]()
     path = tmp_path / "hostile.pcap"
     write_pcap(path, [(START_NS + index * 1_000_000, packet) for index, packet in enumerate(packets)])
@@ -131,15 +131,15 @@ def test_streams_are_those_of_tshark(name: str, tmp_path: Path) -> None:
     assert found == [of_tshark(path, stream) for stream in range(len(found))]
 
 
-def test_the_first_copy_that_was_captured_counts_also_behind_a_gap() -> None:
-    """tshark takes the copy that it needs first; here the differing one is told (overlap-differs)."""
+def test_the_first_captured_copy_counts_also_after_a_gap() -> None:
+    """tshark takes the copy that it needs first; wiredecode reports the differing one (overlap-differs)."""
     talk, packets = opened()
     copies = [(20, 20, 0), (10, 30, 1), (0, 10, 0)]
     packets += [talk.packet(0, content(at, size, salt), 1000 + at) for at, size, salt in copies]
     assert ours(packets)[0][0] == content(0, 10) + content(10, 10, 1) + content(20, 20)
 
 
-def test_data_in_a_reset_and_a_probe_behind_fin_are_no_part_of_the_stream() -> None:
+def test_data_in_a_reset_and_a_probe_after_fin_are_no_part_of_the_stream() -> None:
     """tshark shows both (RFC 9293 sections 3.5.3 and 3.8.4)."""
     talk, packets = opened()
     reset = [*packets, *talk.send(0, content(0, 20)), talk.packet(0, b"go away", flags=RST | ACK)]

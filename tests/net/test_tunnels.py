@@ -1,4 +1,4 @@
-"""What is inside of tunnels is decoded as it is outside of them; scapy makes the tunnels, tshark reads them too."""
+"""Packets in tunnels are decoded as without a tunnel; Scapy makes the tunnels, tshark reads them too."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Wrap = Callable[[Any], Any]
 
 
 def tunnels() -> dict[str, Wrap]:
-    """By name: what wraps a frame."""
+    """Functions that wrap a frame, by name."""
     from scapy.contrib.erspan import ERSPAN_II, ERSPAN_III, ERSPAN_PlatformSpecific
     from scapy.contrib.geneve import GENEVE, GeneveOptions
     from scapy.contrib.mpls import MPLS, EoMCW
@@ -161,12 +161,12 @@ def plain() -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_records_are_those_without_the_tunnel_in_one_batch(name: str, plain: list[dict[str, Any]]) -> None:
+def test_tunnels_do_not_change_records_in_one_batch(name: str, plain: list[dict[str, Any]]) -> None:
     check_records(name, None, plain)
 
 
 @pytest.mark.parametrize("name", sampled(NAMES))
-def test_records_are_those_without_the_tunnel_in_small_batches(name: str, plain: list[dict[str, Any]]) -> None:
+def test_tunnels_do_not_change_records_in_small_batches(name: str, plain: list[dict[str, Any]]) -> None:
     check_records(name, 7, plain)
 
 
@@ -183,10 +183,10 @@ def check_records(name: str, size: int | None, plain: list[dict[str, Any]]) -> N
 
 
 def test_tshark_reads_the_same(tmp_path: Path) -> None:
-    """All of them one after another: tshark takes long to start."""
+    """All tunnels in one capture, since tshark starts slowly."""
     if shutil.which("tshark") is None:
         pytest.skip("tshark is not installed")
-    names = [name for name in NAMES if name != "mpls of ethernet"]  # it has to be told that
+    names = [name for name in NAMES if name != "mpls of ethernet"]  # tshark needs an option for it
     with (tmp_path / "tunnel.pcap").open("wb") as file:
         write_pcap(file, [pair for name in names for pair in wrapped(name)])
     options = [
@@ -212,7 +212,7 @@ def test_tshark_reads_the_same(tmp_path: Path) -> None:
         assert inside[at * len(outside) : (at + 1) * len(outside)] == outside, name
 
 
-def test_columns_of_what_is_around() -> None:
+def test_columns_of_the_outer_packet() -> None:
     from wiredecode.tables.packets import PacketTable
     from wiredecode.tables.reader import TableReader
 
@@ -225,8 +225,8 @@ def test_columns_of_what_is_around() -> None:
         ("frames", ("tunnel", "outer_src", "outer_dst")),
     ):
         row = next(iter(TableReader([batch], table))).to_pylist()[0]
-        told = tuple(row[name] for name in names)
-        assert told in {("vxlan 66051", *FOUR), ("vxlan 66051", *FOUR[::-1])}
+        found = tuple(row[name] for name in names)
+        assert found in {("vxlan 66051", *FOUR), ("vxlan 66051", *FOUR[::-1])}
 
 
 def test_6in4() -> None:
@@ -241,8 +241,8 @@ def test_6in4() -> None:
         assert run(batches).line() == "0-400"
 
 
-def test_padding_behind_the_outer_packet_is_no_part_of_the_inner_one() -> None:
-    """The inner length is 0, as segmentation offload writes it: only the outer one tells where it ends."""
+def test_padding_after_the_outer_packet_is_not_payload() -> None:
+    """The inner length is 0, as segmentation offload writes it, so the outer length gives the end."""
     inner = ipv4(tcp(content(0, 10), seq=0), total=0)
     for count in (1, 40):
         outcome = run([PacketBatch.from_packets([(0, ethernet(ipv4(inner, protocol=4)) + bytes(9))] * count)])
@@ -251,7 +251,7 @@ def test_padding_behind_the_outer_packet_is_no_part_of_the_inner_one() -> None:
 
 @pytest.mark.parametrize("count", [1, 50])
 def test_an_outer_datagram_in_fragments(count: int) -> None:
-    """As VXLAN is sent where nobody lowered the MTU inside; the parts of UDP that come first show the port."""
+    """As VXLAN is sent if the inner MTU is not lowered; the first fragments of UDP show the port."""
     sent = []
     for number in range(count):
         frame = ethernet(ipv4(tcp(content(number * 800, 800), seq=number * 800)))
@@ -272,7 +272,7 @@ def test_fragments_of_other_udp_are_not_kept() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 50])
-def test_what_is_deeper_than_the_limit_is_counted(count: int) -> None:
+def test_tunnels_deeper_than_the_limit_are_counted(count: int) -> None:
     data = tcp(b"abc")
     for depth in range(3):
         data = ipv4(data, protocol=4 if depth else 6)
@@ -296,7 +296,7 @@ NOT_TUNNELS = {
 
 @pytest.mark.parametrize("count", [1, 50])
 @pytest.mark.parametrize("name", NOT_TUNNELS)
-def test_what_carries_no_packet_keeps_its_name(name: str, count: int) -> None:
+def test_packets_without_inner_packet_keep_their_reason(name: str, count: int) -> None:
     number = {"UDP": 17, "GRE": 47}[name]
     for data in NOT_TUNNELS[name]:
         packet = ethernet(ipv4(data, protocol=number))
@@ -304,8 +304,8 @@ def test_what_carries_no_packet_keeps_its_name(name: str, count: int) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_cut_at_every_byte_a_tunnel_raises_nothing(name: str) -> None:
-    """Packet by packet, and all of them as columns."""
+def test_a_tunnel_truncated_at_every_byte_raises_nothing(name: str) -> None:
+    """Packet by packet, and all as columns."""
     data = next(data for _, data in wrapped(name)[10:])
     cuts = [data[:size] for size in range(len(data))]
     for chosen in (*([each] for each in cuts), cuts):

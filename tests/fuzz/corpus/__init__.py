@@ -1,6 +1,6 @@
-"""Inputs that reach much of the code: one file per target, one input per line, as base64.
+"""Inputs that cover much of the code: one file per target, one input per line, as base64.
 
-``python -m tests.fuzz.corpus WORK TARGET...`` makes them anew of what ``python -m tests.fuzz --work WORK`` learnt.
+``python -m tests.fuzz.corpus WORK TARGET...`` makes them from the pool of ``python -m tests.fuzz --work WORK``.
 """
 
 from __future__ import annotations

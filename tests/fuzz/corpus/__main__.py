@@ -1,4 +1,4 @@
-"""Choose a small corpus of what runs learnt: short inputs that together reach most of what all of them reach."""
+"""Choose a small corpus from a pool: short inputs that together cover most of the pool's coverage."""
 
 from __future__ import annotations
 
