@@ -16,7 +16,7 @@ from tests.support import RABBITMQ
 from wiredecode.capture import open_capture
 from wiredecode.cli import main
 from wiredecode.export.lake import open_lake
-from wiredecode.export.lake.run import AlreadyThere, Capture, Known, LakeError, TableRun, contents, run_of
+from wiredecode.export.lake.run import AlreadyThere, CaptureId, KnownRun, LakeError, TableRun, contents, run_of
 from wiredecode.export.lake.table import LakeWriter, commit
 from wiredecode.tables.portable import portable_rows, portable_schema
 from wiredecode.tables.reader import TableReader
@@ -219,7 +219,7 @@ def test_two_writers_at_the_same_time(out: str, other: Path, monkeypatch: pytest
     replaces = TableRun.replaces
     calls: list[int] = []
 
-    def between(run: TableRun, known: dict[int, Known], *, overwrite: bool) -> list[int]:
+    def between(run: TableRun, known: dict[int, KnownRun], *, overwrite: bool) -> list[int]:
         calls.append(1)
         found = replaces(run, known, overwrite=overwrite)
         if len(calls) == 1:
@@ -290,22 +290,22 @@ def test_what_cannot_be_is_one_line(out: str, words: str, told: str, capsys: pyt
     assert err.count("\n") == 1
 
 
-def capture(letter: str) -> Capture:
-    return Capture(letter, 1, letter, letter)
+def capture(letter: str) -> CaptureId:
+    return CaptureId(letter, 1, letter, letter)
 
 
 @pytest.mark.parametrize(
     ("mine", "known", "replaced"),
     [
         ("abc", {}, []),
-        ("abc", {7: Known(2, 1, 2)}, [7]),
-        ("abc", {7: Known(1, 1, 1), 5: Known(2, 1, 2)}, [5, 7]),
-        ("abc", {7: Known(3, 1, 3)}, AlreadyThere),
-        ("abc", {7: Known(4, 1, 3)}, AlreadyThere),
-        ("abc", {7: Known(2, 1, 1)}, LakeError),
+        ("abc", {7: KnownRun(2, 1, 2)}, [7]),
+        ("abc", {7: KnownRun(1, 1, 1), 5: KnownRun(2, 1, 2)}, [5, 7]),
+        ("abc", {7: KnownRun(3, 1, 3)}, AlreadyThere),
+        ("abc", {7: KnownRun(4, 1, 3)}, AlreadyThere),
+        ("abc", {7: KnownRun(2, 1, 1)}, LakeError),
     ],
 )
-def test_what_a_run_replaces(mine: str, known: dict[int, Known], replaced: Any) -> None:
+def test_what_a_run_replaces(mine: str, known: dict[int, KnownRun], replaced: Any) -> None:
     run = TableRun(tuple(map(capture, mine)))
     if isinstance(replaced, list):
         assert run.replaces(known, overwrite=False) == replaced

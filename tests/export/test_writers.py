@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from wiredecode.export import footer, partition
 from wiredecode.export.partition import LocalFiles, PartitionWriter
-from wiredecode.export.target import Unclear
+from wiredecode.export.target import ExportError
 from wiredecode.export.writers import WRITERS, ParquetWriter, Settings
 
 NS = 1_700_000_000_123_456_789
@@ -228,5 +228,5 @@ def test_hours_are_of_utc(tmp_path: Path) -> None:
 
 def test_too_many_partitions_are_a_mistake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(partition, "MAX_PARTITIONS", 10)
-    with pytest.raises(Unclear, match="--partition-by row makes more than 10 folders"):
+    with pytest.raises(ExportError, match="--partition-by row makes more than 10 folders"):
         parted(tmp_path, ["row"], keyed(12))

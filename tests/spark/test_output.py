@@ -26,7 +26,7 @@ from tests.support import packets
 from wiredecode.api import DamagedCapture
 from wiredecode.export import footer
 from wiredecode.export.lake import table as lake_table
-from wiredecode.export.lake.table import Places
+from wiredecode.export.lake.table import TaskStore
 from wiredecode.export.writers import Settings
 from wiredecode.frames.record import totals_record
 from wiredecode.frames.totals import Totals
@@ -131,7 +131,7 @@ def written(place: Path, demand: TableDemand, rows: Iterable[pa.RecordBatch]) ->
     """Reports of the files that a task writes of rows, in row groups of 16 rows."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lake_table, "Settings", lambda **how: Settings(row_group=16, order=how["order"]))
-        sink = replace(Folder(str(place)).sink(demand.levels), places=Places(str(place), {}, "", None))
+        sink = replace(Folder(str(place)).sink(demand.levels), places=TaskStore(str(place), {}, "", None))
         return pa.Table.from_batches(sink((demand.level, part) for part in rows)).to_pylist()
 
 

@@ -12,7 +12,7 @@ from typer import Option
 from wiredecode.cli import interrupt, options
 from wiredecode.cli.interrupt import INTERRUPTED
 from wiredecode.cli.output import Output, complain, reason_of, say, text_bytes
-from wiredecode.export.target import Unclear
+from wiredecode.export.target import ExportError
 from wiredecode.frames.escape import escape
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class ExportOptions(options.Captures):
 
     @cached_property
     def job(self) -> ExportJob:
-        """The export. Raises Unclear."""
+        """The export. Raises ExportError."""
         from wiredecode.export.job import ExportJob
 
         made = ExportJob(
@@ -163,7 +163,7 @@ def run(settings: ExportOptions, export: Export) -> int:
         export.discard()
         complain(export.undone("interrupted"))
         return INTERRUPTED
-    except (OSError, Unclear) as error:
+    except (OSError, ExportError) as error:
         export.discard()
         if isinstance(error, BrokenPipeError) and export.place is None:
             raise

@@ -160,12 +160,12 @@ Verbose = Annotated[bool, Option("-v", "--verbose", help="Print more about the f
 
 def require_folder(file: Path | None) -> Path | None:
     """Raise UsageError if there is no folder to write the file into; return the file."""
-    from wiredecode.export.target import Unclear, check_folder
+    from wiredecode.export.target import ExportError, check_folder
 
     try:
         if file is not None:
             check_folder(file)
-    except Unclear as error:
+    except ExportError as error:
         raise UsageError(str(error)) from None
     return file
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from wiredecode.capture import PacketBatch
     from wiredecode.export.query import Open
-    from wiredecode.export.tables import Timed
+    from wiredecode.export.tables import TimedReader
     from wiredecode.export.writers import Settings
     from wiredecode.filter import Filter
     from wiredecode.tables.reader import TableReader
@@ -79,7 +79,7 @@ def sql(
         return options.display_filter(display_filter, secrets=show_secrets, utc=captures.span.utc)
 
     asked = display()  # a wrong one ends the command before anything is read
-    opened: list[TableReader | Timed] = []
+    opened: list[TableReader | TimedReader] = []
     shows = form is not None and out == STANDARD_OUTPUT and sys.stdout.isatty()
     bar = ReadingBar(wanted=not shows and not quiet)
     opener = _opener(captures, display, opened, bar, show_secrets=show_secrets, two_passes=two_passes)
@@ -105,7 +105,7 @@ def sql(
         return 2
 
 
-def _form(chosen: SqlFormat | None, out: str) -> target.Form | None:
+def _form(chosen: SqlFormat | None, out: str) -> target.OutputFormat | None:
     """The format of the answer; None is one for people."""
     if chosen in SHOWN or (chosen is None and out == STANDARD_OUTPUT and sys.stdout.isatty()):
         if out != STANDARD_OUTPUT:
@@ -115,12 +115,12 @@ def _form(chosen: SqlFormat | None, out: str) -> target.Form | None:
         raise options.UsageError("parquet cannot go to standard output; name a file with -o")
     options.require_folder(Path(out))
     try:
-        return target.form(out, chosen or ("ndjson" if out == STANDARD_OUTPUT else None))
-    except target.Unclear as error:
+        return target.output_format(out, chosen or ("ndjson" if out == STANDARD_OUTPUT else None))
+    except target.ExportError as error:
         raise options.UsageError(str(error)) from None
 
 
-def _say_hints(opened: list[TableReader | Timed], display: Filter | None) -> None:
+def _say_hints(opened: list[TableReader | TimedReader], display: Filter | None) -> None:
     """Names that the filter could not find, of all tables that were read."""
     from wiredecode.view.totals import filter_hints
 
@@ -132,7 +132,7 @@ def _say_hints(opened: list[TableReader | Timed], display: Filter | None) -> Non
 def _opener(
     captures: options.Captures,
     display: Callable[[], Filter | None],
-    opened: list[TableReader | Timed],
+    opened: list[TableReader | TimedReader],
     bar: ReadingBar,
     *,
     show_secrets: bool,
@@ -141,14 +141,14 @@ def _opener(
     """Return a function that opens a table of the rows that were asked for, and adds it to ``opened``."""
     from wiredecode.capture import open_capture
     from wiredecode.dissect.dissector import find_answers
-    from wiredecode.export.tables import TIME, Timed
+    from wiredecode.export.tables import TIME, TimedReader
     from wiredecode.tables.reader import TableReader, prefer_bulk
 
     span, reading = captures.span, {**captures.decoding.arguments, "show_secrets": show_secrets}
     if two_passes:
         reading["answers"] = find_answers(open_capture(captures.files), **captures.decoding.arguments)
 
-    def open_(level: str, columns: list[str] | None) -> TableReader | Timed:
+    def open_(level: str, columns: list[str] | None) -> TableReader | TimedReader:
         capture, chosen = open_capture(captures.files), display()
         if not span.is_whole:
             columns = columns and list(dict.fromkeys([*columns, TIME]))
@@ -158,20 +158,20 @@ def _opener(
             bulk = prefer_bulk(capture)
             return TableReader(watched, level, columns=columns, bulk=bulk, display=chosen, **reading)
 
-        opened.append(reader(capture) if span.is_whole else Timed(capture, reader, span.since))
+        opened.append(reader(capture) if span.is_whole else TimedReader(capture, reader, span.since))
         return opened[-1]
 
     return open_
 
 
 def _write(
-    schema: pa.Schema, batches: Iterable[pa.RecordBatch], form: target.Form, out: str, settings: Settings
+    schema: pa.Schema, batches: Iterable[pa.RecordBatch], form: target.OutputFormat, out: str, settings: Settings
 ) -> None:
     from wiredecode.export.writers import WRITERS
 
     standard = text_bytes() if form.is_text else sys.stdout.buffer
     with nullcontext(standard) if out == STANDARD_OUTPUT else NewFile(Path(out)) as raw:
-        packed = target.packing(raw, form) if form.is_text else raw
+        packed = target.compressing(raw, form) if form.is_text else raw
         writer = WRITERS[form.name](packed, schema, settings)
         for batch in batches:
             writer.write(batch)

@@ -34,8 +34,8 @@ def discard_all() -> None:
 
 
 @contextmanager
-def undisturbed() -> Iterator[None]:
-    """Meanwhile signals wait: steps that belong together are all done, or none."""
+def signals_blocked() -> Iterator[None]:
+    """Delay signals, so that all of some steps are done, or none."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, INTERRUPTS) if os.name == "posix" else set()
     try:
         yield
@@ -45,7 +45,7 @@ def undisturbed() -> Iterator[None]:
 
 
 def _open_already(path: Path) -> int | None:
-    """The descriptor that a path means. It must not be replaced: /dev/stdout is shared."""
+    """The open descriptor that a path such as /dev/stdout names, which must not be replaced."""
     place = path.parent.resolve()
     if place == Path(f"/proc/{os.getpid()}/fd") and path.name.isdecimal():
         return int(path.name)
@@ -55,12 +55,11 @@ def _open_already(path: Path) -> int | None:
 class NewFile:
     """A new file at ``path``, or in its place: write to ``stream``, then :meth:`commit` or :meth:`discard`.
 
-    As a context manager it gives ``stream``, and commits unless something is raised.
+    As a context manager it gives ``stream``, and commits unless an exception is raised.
 
-    Other than regular files (a pipe, a device) and files that are open already (``/dev/stdout``, of any kind) are
-    written to directly. Links are followed, unless ``follow`` is false:
-    then the file takes the place of the link. A file that was there keeps its permissions; a new one has ``mode``,
-    less what the umask takes. Raises OSError that names ``path``.
+    Pipes, devices, and files that are open already (``/dev/stdout``) are written to directly. Links are followed; if
+    ``follow`` is false, the file replaces the link. An existing file keeps its permissions; a new one has ``mode``
+    without the bits of the umask. Raises OSError that names ``path``.
     """
 
     def __init__(self, path: Path, *, follow: bool = True, mode: int = 0o666) -> None:
@@ -111,7 +110,7 @@ class NewFile:
             os.fsync(self.stream.fileno())
         self.stream.close()
         if self._part is not None:
-            with undisturbed():
+            with signals_blocked():
                 self._part.replace(self.path)
                 _parts.discard(self._part)
                 self._part = None
@@ -152,7 +151,7 @@ class NewFolder:
         for folder, _, _ in os.walk(self.part):
             sync_folder(Path(folder))
         old = part_of(self.path)
-        with undisturbed():
+        with signals_blocked():
             if self.path.exists():
                 self.path.rename(old)
             try:

@@ -24,10 +24,10 @@ BUFFER_BYTES = 256 * 1024
 
 
 class UnknownFormError(Exception):
-    """Arrow writes footers in another form than :class:`Footer` can join."""
+    """Arrow writes footers of a form that :class:`Footer` cannot join."""
 
 
-class Unclosed(io.RawIOBase):
+class UnclosableStream(io.RawIOBase):
     """A stream that Arrow may write to and must not close; the first ``skipped`` bytes are not written to it."""
 
     def __init__(self, stream: BinaryIO, skipped: int = 0) -> None:
@@ -36,7 +36,7 @@ class Unclosed(io.RawIOBase):
         """If it is set, it takes all bytes."""
 
     def skip(self, file: pa.NativeFile) -> None:
-        """Have Arrow count the skipped bytes, by writing them to ``file``, which writes to this stream."""
+        """Write the skipped bytes to ``file``, which writes to this stream, so that Arrow counts them."""
         while self._skipped:
             file.write(memoryview(ZEROS)[: self._skipped])
 
@@ -57,19 +57,19 @@ Make = Callable[[Any], "ParquetWriter"]
 """Makes Arrow's writer of a stream."""
 
 
-def opened(stream: BinaryIO, make: Make, *, wide: bool) -> "PlainFile | WideFile":
+def open_parquet(stream: BinaryIO, make: Make, *, wide: bool) -> "PlainFile | WideFile":
     """A Parquet file to write; ``wide``: it has very many columns."""
     if wide:
         with suppress(UnknownFormError):  # of a newer Arrow: more memory is needed
             return WideFile(stream, make)
-    return PlainFile(Unclosed(stream), make)
+    return PlainFile(UnclosableStream(stream), make)
 
 
 class PlainFile:
     """A file as Arrow writes it; a table is a row group."""
 
-    def __init__(self, stream: Unclosed, make: Make) -> None:
-        # Arrow writes each column for itself; while other Python runs, every call of Python takes up to 5 ms.
+    def __init__(self, stream: UnclosableStream, make: Make) -> None:
+        # Arrow writes each column separately; while another thread runs Python, every call may take 5 ms.
         self.raw = pa.PythonFile(stream, mode="w")
         self.sink = pa.BufferedOutputStream(self.raw, BUFFER_BYTES)
         self._writer = make(self.sink)
@@ -95,7 +95,7 @@ class WideFile:
 
     def _group(self, *tables: pa.Table) -> bytes:
         """Write a row group, or none; return the footer of a file that holds nothing else."""
-        stream = Unclosed(self._stream, skipped=self._written)
+        stream = UnclosableStream(self._stream, skipped=self._written)
         file = PlainFile(stream, self._make)
         try:
             file.sink.flush()

@@ -16,7 +16,7 @@ from wiredecode.dissect.dissector import find_answers
 from wiredecode.export import target
 from wiredecode.export.atomic import NewFile, NewFolder
 from wiredecode.export.lake import kind_of
-from wiredecode.export.target import Unclear
+from wiredecode.export.target import ExportError
 from wiredecode.frames.escape import counted, escape
 from wiredecode.net.limits import Limits
 
@@ -80,17 +80,17 @@ class ExportJob:
         return self.ids == "stable" or self.is_lake
 
     @cached_property
-    def form(self) -> target.Form:
-        """Format and compression. Raises Unclear."""
+    def form(self) -> target.OutputFormat:
+        """Format and compression. Raises ExportError."""
         if self.is_lake:
-            found = target.form("tables.parquet", self.format, self.compression)
+            found = target.output_format("tables.parquet", self.format, self.compression)
             if found.name != "parquet":
-                raise Unclear(f"{self.out} is a place of tables, whose files are parquet")
+                raise ExportError(f"{self.out} is a place of tables, whose files are parquet")
             return found
         if self.out == STANDARD_OUTPUT and self.format is None:
-            raise Unclear(f"standard output needs a --format ({', '.join(target.STREAMS)})")
+            raise ExportError(f"standard output needs a --format ({', '.join(target.STREAMS)})")
         folder = self.partitions and self.format is None and not Path(self.out).suffix
-        return target.form(self.out, "parquet" if folder else self.format, self.compression)
+        return target.output_format(self.out, "parquet" if folder else self.format, self.compression)
 
     def answers(self) -> Mapping[int, KnownOutcome] | None:
         """Outcomes of requests that are answered late, from a first pass, or None if no such pass is wanted."""
@@ -99,7 +99,7 @@ class ExportJob:
         return find_answers(open_capture(self.files), self.limits, self.decode_as, stable_ids=self.stable_ids)
 
     def check(self) -> None:
-        """Refuse what cannot be done. Raises Unclear."""
+        """Raise ExportError for options that do not fit together, and for an unsuitable output."""
         if self.is_lake:
             self._check_lake()
             return
@@ -107,28 +107,30 @@ class ExportJob:
             self._check_standard_output()
         form = self.form
         if self.ranges and (not self.is_records or self.columns):
-            raise Unclear("--ranges goes with whole frames as ndjson or json")
+            raise ExportError("--ranges goes with whole frames as ndjson or json")
         if self.overwrite and not self.partitions:
-            raise Unclear(
+            raise ExportError(
                 "--overwrite goes with --partition-by; a single file is replaced when the new one is complete"
             )
         if self.partitions and (form.name in RECORDS or (form.is_text and form.compression)):
-            raise Unclear("partitions are parquet, arrow or plain csv")
+            raise ExportError("partitions are parquet, arrow or plain csv")
         if self.two_passes and STANDARD_INPUT in self.files:
-            raise Unclear("--two-passes reads the captures twice, and standard input can be read only once")
+            raise ExportError("--two-passes reads the captures twice, and standard input can be read only once")
         if self.row_group and form.name != "parquet":
-            raise Unclear(f"--row-group goes with parquet, not with {form.name}")
+            raise ExportError(f"--row-group goes with parquet, not with {form.name}")
         if self.guard_formulas and form.name != "csv":
-            raise Unclear(f"--csv-formulas goes with csv, not with {form.name}")
+            raise ExportError(f"--csv-formulas goes with csv, not with {form.name}")
         if self.out != STANDARD_OUTPUT:
             self._check_place()
 
     def _check_lake(self) -> None:
         if STANDARD_INPUT in self.files:
-            raise Unclear(f"{self.out} knows captures by their content, and standard input is read once: save it first")
+            raise ExportError(
+                f"{self.out} knows captures by their content, and standard input is read once: save it first"
+            )
         for option, given in (("--partition-by", self.partitions), ("--ranges", self.ranges), ("--bytes", self.bytes)):
             if given:
-                raise Unclear(f"{option} does not go with {self.out}")
+                raise ExportError(f"{option} does not go with {self.out}")
         if self.display is not None:
             self.display.check_stable()
         _ = self.form
@@ -136,24 +138,24 @@ class ExportJob:
     def _check_standard_output(self) -> None:
         form = self.form
         if self.partitions:
-            raise Unclear("--partition-by makes a folder, and - is standard output")
+            raise ExportError("--partition-by makes a folder, and - is standard output")
         if form.name not in target.STREAMS:
-            raise Unclear(f"{form.name} cannot go to standard output; {', '.join(target.STREAMS)} can")
+            raise ExportError(f"{form.name} cannot go to standard output; {', '.join(target.STREAMS)} can")
         if not form.is_text and sys.stdout.isatty():
-            raise Unclear(f"{form.name} is not for terminals; name a file or a pipe")
+            raise ExportError(f"{form.name} is not for terminals; name a file or a pipe")
 
     def _check_place(self) -> None:
         if not is_local(self.out):
             if self.partitions:
-                raise Unclear("a folder of partitions is local; elsewhere tables are, as with -o delta:URI")
+                raise ExportError("a folder of partitions is local; elsewhere tables are, as with -o delta:URI")
             return
         out = Path(self.out)
         target.check_folder(out)
         if out.is_dir() and not self.partitions:
-            raise Unclear(f"{self.out} is a folder; name a file, or say --partition-by")
+            raise ExportError(f"{self.out} is a folder; name a file, or say --partition-by")
         for file in self.files:
             if Path(file).is_file() and os.path.realpath(file) == os.path.realpath(self.out):
-                raise Unclear(f"{self.out} is one of the captures")
+                raise ExportError(f"{self.out} is one of the captures")
 
 
 class Pass(Protocol):
@@ -172,7 +174,7 @@ class Pass(Protocol):
 
 
 class Export:
-    """An output that is committed or discarded. ``standard``: standard output, as the format needs it."""
+    """An output that is committed or discarded. ``standard``: the stream of standard output."""
 
     unit = "frame"
 
@@ -196,11 +198,11 @@ class Export:
         """Write what ends the format."""
 
     def open(self) -> None:
-        """Open the output; a folder is opened by who fills it."""
+        """Open the output, if it is a file or object: its writer opens a folder."""
         if self.job.out != STANDARD_OUTPUT:
             self.place = NewFile(Path(self.job.out)) if is_local(self.job.out) else NewObject(self.job.out)
             self.raw = self.place.stream
-        self.packed = target.packing(self.raw, self.form) if self.form.is_text else self.raw
+        self.packed = target.compressing(self.raw, self.form) if self.form.is_text else self.raw
 
     def finish(self) -> None:
         """Write the end, and give the output its name."""

@@ -21,10 +21,10 @@ from wiredecode.net.types import Connection
 
 
 class ConnectionPackets:
-    """Feed all batches in packet order; ACKs, handshakes and ends are among the packets, repeated segments too.
+    """Chooses the packets of connections, with ACKs, handshakes, ends and repeated segments; fed in packet order.
 
-    ``connections``: out of a reassembly of the same capture to its end, since a connection lasts until the packet
-    at which it was forgotten.
+    ``connections``: from a complete reassembly of the same capture, as a connection lasts until the packet at which
+    it was forgotten.
     """
 
     def __init__(self, connections: Iterable[Connection], last: int, limits: Limits) -> None:
@@ -60,12 +60,12 @@ class ConnectionPackets:
 
 NAMED_FRAMES = 20
 """Frames that the comment of one packet names."""
-TOLD_FINDINGS, KEPT_FINDINGS = 10, 100_000
-"""Findings in the comment of one packet, and those that are remembered in all: each is a text."""
+SHOWN_FINDINGS, KEPT_FINDINGS = 10, 100_000
+"""Findings in the comment of one packet, and remembered in total, as each is a text."""
 
 
 class ChosenPackets:
-    """The packets of the frames that were shown to it: 24 bytes each; ``whole``: of all their connections' packets."""
+    """The packets of selected frames, 24 bytes each; ``whole``: all packets of their connections."""
 
     def __init__(self, *, whole: bool) -> None:
         self.frames = 0
@@ -85,7 +85,7 @@ class ChosenPackets:
             if frame.findings and len(self._findings) < KEPT_FINDINGS and frame.packets:
                 comments = self._findings.setdefault(max(frame.packets), [])
                 comments += [f"{one.severity}: {escape(one.message)}" for one in frame.findings][
-                    : max(0, TOLD_FINDINGS - len(comments))
+                    : max(0, SHOWN_FINDINGS - len(comments))
                 ]
             for packet in frame.packets:
                 packets.append(packet)

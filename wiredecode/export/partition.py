@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wiredecode.export.atomic import close_quietly
-from wiredecode.export.target import Unclear
+from wiredecode.export.target import ExportError
 from wiredecode.export.writers import Writer
 from wiredecode.tables.portable import take_rows
 from wiredecode.tables.rows import is_bytes, values
@@ -27,7 +27,7 @@ from wiredecode.tables.rows import is_bytes, values
 MAX_OPEN = 64
 """Files that are written at the same time; the one unused for longest is finished, a later row begins another."""
 MAX_WAITING_BYTES = 32 * 1024 * 1024
-"""Held back for row groups, over all open files of a task."""
+"""Bytes that wait for row groups, over all open files of a task."""
 MAX_PARTITIONS = 10_000
 """More folders than that are a mistake, such as partitioning by frame number."""
 NULL = "__HIVE_DEFAULT_PARTITION__"
@@ -42,12 +42,12 @@ SHOWN = {"hour": len("2026-01-31T12"), "date": len("2026-01-31")}
 """Characters of the RFC 3339 time that they show."""
 
 
-class TooManyPartitions(Unclear):
-    """More folders, or longer names, than make sense."""
+class TooManyPartitions(ExportError):
+    """The columns have too many different values for folders."""
 
 
 def check_partition(schema: pa.Schema, name: str) -> None:
-    """Raise ValueError where ``schema`` has no such column, or one that folders cannot be named after."""
+    """Raise ValueError if ``schema`` has no such column, or if folders cannot be named after its values."""
     from wiredecode.tables.schema import field_of, select
 
     kind = field_of(select(schema, [name]), name).type
@@ -97,8 +97,8 @@ class PartitionWriter:
 
     ``by``: names of columns, or ``hour`` and ``date``, which are made of ``time``. ``make`` makes the writer of a
     file for a stream and the schema without the columns of ``by``. A file of ``most_bytes`` is finished, and the next
-    row begins another. Rows of a folder have columns that follow from the folder alone. ``beside``: all writers that
-    share :data:`MAX_WAITING_BYTES`; it adds itself.
+    row begins another. The columns of a file depend on its folder alone. ``beside``: all writers that share
+    :data:`MAX_WAITING_BYTES`; it adds itself.
     """
 
     def __init__(
@@ -156,7 +156,7 @@ class PartitionWriter:
         return opened
 
     def _relieve(self) -> None:
-        """Write row groups early where too much waits for them."""
+        """Write the largest row groups early if too many bytes wait."""
         writers: list[Any] = [opened.writer for each in self._beside for opened in each._open.values()]
         writers = sorted((each for each in writers if hasattr(each, "waiting_bytes")), key=attrgetter("waiting_bytes"))
         total = sum(map(attrgetter("waiting_bytes"), writers))

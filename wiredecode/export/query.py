@@ -15,10 +15,10 @@ from wiredecode.extras import need
 from wiredecode.tables.reader import LEVELS, table_schema
 
 if TYPE_CHECKING:
-    from wiredecode.export.tables import Timed
+    from wiredecode.export.tables import TimedReader
     from wiredecode.tables.reader import TableReader
 
-    Open = Callable[[str, list[str] | None], TableReader | Timed]
+    Open = Callable[[str, list[str] | None], TableReader | TimedReader]
     """Opens the captures anew: takes level and columns."""
 
 
@@ -58,7 +58,7 @@ class Table:
         self.errors: list[CaptureError] = []
         """Read errors of the scans."""
         self.unreadable = False
-        """There was not one packet before what could not be read."""
+        """True if no packet could be read."""
         self.failure: BaseException | None = None
         """A scan ended with this; DuckDB would show its text only."""
         self.schema = pa.schema(_fields(table_schema(level)))
@@ -80,7 +80,7 @@ class Table:
             self.failure = error
             raise
 
-    def _reader(self) -> TableReader | Timed:
+    def _reader(self) -> TableReader | TimedReader:
         if self.needed is None:
             return self._open(self.level, None)
         wanted = {TIME if name == TIME_NS else name for name in self.needed}
@@ -150,7 +150,7 @@ class Database:
 
     @property
     def unreadable(self) -> bool:
-        """Nothing could be read: an answer would be about nothing. Known when the first batch of it is there."""
+        """True if no packet of a capture could be read; known once the first batch of the answer is there."""
         return any(table.unreadable for table in self.tables)
 
     def answer(self, query: str) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
@@ -210,7 +210,7 @@ def _scans(plan: Any) -> Iterator[dict[str, Any]]:
 
 
 def _columns(scans: list[dict[str, Any]]) -> set[str] | None:
-    """The columns that any scan reads; None (all) where the plan says it in a way that is not known here."""
+    """The columns that the scans read; None (all) if the plan has an unknown form."""
     needed = set()
     for scan in scans:
         names = scan.get("Projections")

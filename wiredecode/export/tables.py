@@ -57,10 +57,10 @@ def _below(column: pa.Array, path: list[str]) -> pa.Array:
     return pa.ListArray.from_arrays(ends, values, mask=column.is_null())
 
 
-class Timed:
-    """A table of captures that are read with ``packets``, between two times; ``since`` makes them of the first one.
+class TimedReader:
+    """Reads the rows of ``packets`` between two times, which ``since`` returns for the time of the first packet.
 
-    ``open_`` makes the reader of packets, which has the column :data:`TIME`.
+    ``open_`` makes the reader of packets, whose table has the column :data:`TIME`.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Timed:
 
 
 def within(batch: pa.RecordBatch, start_ns: int | None, end_ns: int | None) -> pa.RecordBatch:
-    """The rows of a time from ``start_ns`` to ``end_ns``, in nanoseconds since the epoch."""
+    """The rows from ``start_ns`` to ``end_ns``, in nanoseconds since the epoch; None: no bound."""
     for bound, holds in ((start_ns, pc.greater_equal), (end_ns, pc.less_equal)):
         if bound is not None:
             batch = batch.filter(holds(batch.column(TIME).cast(pa.int64()), bound))

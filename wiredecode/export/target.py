@@ -32,12 +32,12 @@ COMPRESSIONS: dict[str, tuple[str, ...]] = {
 """Codecs of each format. Default: zstd for Parquet, none for others."""
 
 
-class Unclear(ValueError):
+class ExportError(ValueError):
     """The request cannot be fulfilled; ``str()`` is one line for people."""
 
 
 @dataclass(frozen=True)
-class Form:
+class OutputFormat:
     """A format, and how it is compressed."""
 
     name: str
@@ -54,33 +54,33 @@ class Form:
         return f".{self.name}" + (packed.get(self.compression or "", "") if self.is_text else "")
 
 
-def form(out: str, chosen: str | None = None, compression: str | None = None) -> Form:
-    """The format for a name. ``chosen`` and ``compression`` override what the name ends in. Raises Unclear."""
+def output_format(out: str, chosen: str | None = None, compression: str | None = None) -> OutputFormat:
+    """The format for a name. ``chosen`` and ``compression`` override what the name ends in. Raises ExportError."""
     path = Path(out)
     packed = PACKED.get(path.suffix.lower())
     name = chosen or SUFFIXES.get((path.with_suffix("") if packed else path).suffix.lower())
     known = ", ".join(FORMATS)
     if name is None:
-        raise Unclear(f"what format {out!r} is to have is not clear from its name; say --format ({known})")
+        raise ExportError(f"what format {out!r} is to have is not clear from its name; say --format ({known})")
     if name not in FORMATS:
-        raise Unclear(f"no format is called {name!r}; there is {known}")
+        raise ExportError(f"no format is called {name!r}; there is {known}")
     if packed and name not in TEXT:
-        raise Unclear(f"{name} is compressed inside, so its name cannot end in {path.suffix}; use --compression")
+        raise ExportError(f"{name} is compressed inside, so its name cannot end in {path.suffix}; use --compression")
     compression = compression or packed
     if compression is not None and compression not in (*COMPRESSIONS[name], "none"):
-        raise Unclear(f"{name} cannot be compressed with {compression!r}; there is {', '.join(COMPRESSIONS[name])}")
+        raise ExportError(f"{name} cannot be compressed with {compression!r}; there is {', '.join(COMPRESSIONS[name])}")
     if compression == "none" and name in TEXT:
         compression = None
-    return Form(name, compression)
+    return OutputFormat(name, compression)
 
 
 def check_folder(file: Path) -> None:
-    """Raises Unclear if there is no folder to write the file into."""
+    """Raises ExportError if there is no folder to write the file into."""
     if not file.resolve().parent.is_dir():
-        raise Unclear(f"there is no folder {file.parent} to write {file.name} into")
+        raise ExportError(f"there is no folder {file.parent} to write {file.name} into")
 
 
-def packing(stream: BinaryIO, form: Form) -> BinaryIO:
+def compressing(stream: BinaryIO, form: OutputFormat) -> BinaryIO:
     """A stream that compresses into ``stream``, which closing it leaves open. Raises extras.NotInstalled."""
     if form.compression == "gzip":
         import gzip

@@ -7,7 +7,7 @@ from typing import Any, BinaryIO, Protocol
 
 import pyarrow as pa
 
-from wiredecode.export.footer import Unclosed, opened
+from wiredecode.export.footer import UnclosableStream, open_parquet
 from wiredecode.frames.record import JsonArray
 from wiredecode.tables import trim_memory
 from wiredecode.tables.portable import file_schema
@@ -21,12 +21,12 @@ ROW_GROUP_BYTES = 24 * 1024 * 1024
 WIDE = "layers"
 NOT_PACKED = "none"
 GROWTH = 16
-"""A file with this column has a thousand columns, and its footer describes them for every row group, 260 KB: so after
-this many row groups they may have twice the rows."""
+"""A file with the column :data:`WIDE` has a thousand columns, whose footer takes 260 KB per row group: after this many
+row groups the next ones may have twice the rows."""
 DICTIONARY_BYTES = 128 * 1024
-"""Numbers that are all different need 30 MB for a dictionary of Arrow's default size, in vain."""
+"""With Arrow's default size, a useless dictionary of distinct numbers takes 30 MB."""
 PAGE_ROWS = ROW_GROUP
-"""With Arrow's default of 20,000, columns of nulls take three times the room."""
+"""With Arrow's default of 20,000, columns of nulls are three times as large."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class CsvWriter:
         self._show, self._guarded = settings.show, settings.guard_formulas
         empty = [text_column(pa.array([], field.type), self._show).type for field in schema]
         self._schema = pa.schema(list(zip(schema.names, empty, strict=True)))
-        self._writer = pcsv.CSVWriter(Unclosed(stream), self._schema)
+        self._writer = pcsv.CSVWriter(UnclosableStream(stream), self._schema)
 
     def write(self, batch: pa.RecordBatch) -> None:
         columns = [text_column(column, self._show) for column in batch.columns]
@@ -116,7 +116,7 @@ class ArrowWriter:
         codec = settings.compression or usual
         options = pa.ipc.IpcWriteOptions(compression=None if codec == NOT_PACKED else codec)
         make = pa.ipc.new_file if as_file else pa.ipc.new_stream
-        self._writer: Any = make(Unclosed(stream), schema, options=options)
+        self._writer: Any = make(UnclosableStream(stream), schema, options=options)
 
     def write(self, batch: pa.RecordBatch) -> None:
         self._writer.write_batch(batch)
@@ -143,13 +143,13 @@ class ParquetWriter:
             pq.ParquetWriter,
             schema=schema,
             compression=compression,
-            use_dictionary=texts if of_messages else True,  # of numbers and bodies they would take more room
+            use_dictionary=texts if of_messages else True,  # dictionaries of numbers and bodies would be larger
             write_statistics=[field.name for field in schema if not pa.types.is_binary(field.type)],
             dictionary_pagesize_limit=DICTIONARY_BYTES,
             max_rows_per_page=PAGE_ROWS,
         )
         self._wide = WIDE in schema.names
-        self._file = opened(stream, make, wide=self._wide)
+        self._file = open_parquet(stream, make, wide=self._wide)
         self._waiting: list[pa.RecordBatch] = []
         self._count = self._groups = 0
         self.waiting_bytes = 0

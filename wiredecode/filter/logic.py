@@ -9,7 +9,7 @@ from typing import Any
 from wiredecode.filter.model import Level
 from wiredecode.frames.frame import Frame
 
-Known = Callable[["Frame"], bool | None]
+Decision = Callable[["Frame"], bool | None]
 """True, False, or None: more has to be known of the frame."""
 
 
@@ -88,7 +88,7 @@ def _cost(expression: Expression) -> int:
     return max((Level.HEADER if level > Level.RECORD else level for level in levels), default=0)
 
 
-def decide(expression: Expression, level: Level) -> Known | bool | None:
+def decide(expression: Expression, level: Level) -> Decision | bool | None:
     """Decide with the knowledge of ``level``: a function, or the answer for all frames."""
     if isinstance(expression, bool):
         return expression
@@ -106,7 +106,7 @@ def decide(expression: Expression, level: Level) -> Known | bool | None:
     return _perhaps(known, absorbing, None in parts)
 
 
-def _not(known: Known | bool | None) -> Known | bool | None:
+def _not(known: Decision | bool | None) -> Decision | bool | None:
     if not callable(known):
         return None if known is None else not known
 
@@ -117,7 +117,7 @@ def _not(known: Known | bool | None) -> Known | bool | None:
     return run
 
 
-def _xor(parts: list[Any]) -> Known:
+def _xor(parts: list[Any]) -> Decision:
     def run(frame: Frame) -> bool | None:
         odd = False
         for part in parts:
@@ -130,7 +130,7 @@ def _xor(parts: list[Any]) -> Known:
     return run
 
 
-def _perhaps(parts: list[Known], absorbing: bool, unknown: bool) -> Known:
+def _perhaps(parts: list[Decision], absorbing: bool, unknown: bool) -> Decision:
     """``and`` or ``or`` of parts that may be unknown: a single False decides ``and``, a single True decides ``or``."""
 
     def run(frame: Frame) -> bool | None:

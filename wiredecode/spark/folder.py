@@ -23,7 +23,7 @@ import pyarrow.fs as pafs
 
 from wiredecode.capture.remote import place_of, store_errors
 from wiredecode.export.lake.run import TableRun
-from wiredecode.export.lake.table import Places
+from wiredecode.export.lake.table import TaskStore
 from wiredecode.spark.accounts import PROBLEMS, TOTALS, Accounts, tables
 from wiredecode.spark.writing import FINDINGS, FOUND, PARTITION_COLUMNS, FolderWriter, TaskSink, findings, written
 from wiredecode.tables.portable import portable_schema
@@ -90,7 +90,7 @@ class Folder:
     def sink(self, levels: Iterable[str]) -> TaskSink:
         """Where tasks write the tables of levels."""
         run = TableRun((), (self.id, 0))
-        return TaskSink(Places(self.place(self.attempts), {}, "", None), dict.fromkeys(levels, run), FolderWriter)
+        return TaskSink(TaskStore(self.place(self.attempts), {}, "", None), dict.fromkeys(levels, run), FolderWriter)
 
     def publish(self, tasks: DataFrame, levels: Sequence[str]) -> Accounts:
         """Have the tasks write, and put their files into the tables of the run; ``tasks``: rows of FILES."""

@@ -39,7 +39,7 @@ class LakeRun:
         self.runs = {level: made for level in levels if not self._is_there(made := run(level))}
         if not self.runs:
             raise AlreadyThere
-        self.sink = TaskSink(self.lake.places(), self.runs)
+        self.sink = TaskSink(self.lake.task_store(), self.runs)
 
     def _is_there(self, run: TableRun) -> bool:
         try:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wiredecode.export.lake.run import TableRun
-from wiredecode.export.lake.table import DAY, FILE_BYTES, LakeWriter, Places, TableFiles, Written
+from wiredecode.export.lake.table import DAY, FILE_BYTES, LakeWriter, TableFiles, TaskStore, Written
 from wiredecode.export.partition import PartitionWriter
 from wiredecode.spark.accounts import Accounts
 from wiredecode.spark.decode import Decoded
@@ -80,7 +80,7 @@ class FolderWriter(LakeWriter):
 class TaskSink:
     """Writes decoded rows to files of tables, and returns rows of :data:`FILES`; ``runs``: by level."""
 
-    places: Places
+    places: TaskStore
     runs: Mapping[str, TableRun]
     writer: type[LakeWriter] = LakeWriter
     schema: pa.Schema = FILES

@@ -1,7 +1,7 @@
-"""Delta tables: folders of their own below one path; the library is delta-rs (``deltalake``), which needs no Java.
+"""Delta tables: a folder per table below one path; the library is delta-rs (``deltalake``), which needs no Java.
 
-A run is remembered as Delta's own transaction ids: of each capture the number of the run, of each run how many captures
-and files it has. They stay when the history of the log is cleaned up; two writers that bring the same capture conflict.
+A run is recorded as Delta's own transaction ids: of each capture the number of the run, of each run its number of
+captures and files. They stay when the history of the log is cleaned up; two writers of the same capture conflict.
 """
 
 import json
@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from wiredecode.capture.remote import ALIASES, is_local, place_of
-from wiredecode.export.lake.run import Known, TableRun
-from wiredecode.export.lake.table import PREFIX, Lake, Places, Written, files_of, plainly
+from wiredecode.export.lake.run import KnownRun, TableRun
+from wiredecode.export.lake.table import PREFIX, Lake, TaskStore, Written, files_of, one_line_errors
 from wiredecode.tables.schema import members_of
 
 DAY = "day"
@@ -49,7 +49,7 @@ class DeltaLake(Lake):
     def tables(self) -> list[str]:
         import pyarrow.fs as pafs
 
-        with plainly(self.uri):
+        with one_line_errors(self.uri):
             place = place_of(self.uri)
             found = place.system.get_file_info(pafs.FileSelector(place.path, allow_not_found=True))
             return sorted(each.base_name for each in found if self._is_table(each.base_name))
@@ -65,11 +65,11 @@ class DeltaLake(Lake):
         return DeltaTable(f"{self.uri}/{name}", storage_options=self.options)
 
     def files(self, name: str) -> list[str]:
-        with plainly(name):
+        with one_line_errors(name):
             return list(self._table(name).file_uris())
 
-    def known(self, name: str, run: TableRun) -> dict[int, Known]:
-        with plainly(name):
+    def known(self, name: str, run: TableRun) -> dict[int, KnownRun]:
+        with one_line_errors(name):
             return _known(self._table(name), run) if self._is_table(name) else {}
 
     def make(self, name: str, schema: pa.Schema) -> None:
@@ -78,7 +78,7 @@ class DeltaLake(Lake):
         from deltalake.schema import Schema
 
         by = [DAY] if DAY in schema.names else []
-        with plainly(name, CommitFailedError):
+        with one_line_errors(name, CommitFailedError):
             if not self._is_table(name):
                 uri = f"{self.uri}/{name}"
                 DeltaTable.create(
@@ -90,15 +90,15 @@ class DeltaLake(Lake):
                 table.alter.add_columns(list(Schema.from_arrow(schema).fields))
 
     def create(self, name: str, path: str) -> BinaryIO:
-        with plainly(name):
-            return self.places().create(name, path)
+        with one_line_errors(name):
+            return self.task_store().create(name, path)
 
     def remove(self, name: str, path: str) -> None:
-        with plainly(name):
-            self.places().remove(name, path)
+        with one_line_errors(name):
+            self.task_store().remove(name, path)
 
-    def places(self) -> Places:
-        return Places(self.uri, {}, "", DAY)
+    def task_store(self) -> TaskStore:
+        return TaskStore(self.uri, {}, "", DAY)
 
     def add(self, name: str, run: TableRun, files: Sequence[Written], *, overwrite: bool) -> None:
         from deltalake import CommitProperties
@@ -106,7 +106,7 @@ class DeltaLake(Lake):
         from deltalake.transaction import RemoveAction
 
         now = int(time.time() * 1000)
-        with plainly(name, CommitFailedError):
+        with one_line_errors(name, CommitFailedError):
             table = self._table(name)
             known = _known(table, run)
             if run.stream is not None:
@@ -145,13 +145,13 @@ def _lacks(there: Iterable[pa.Field], wanted: Iterable[pa.Field]) -> bool:
     )
 
 
-def _known(table: Any, run: TableRun) -> dict[int, Known]:
+def _known(table: Any, run: TableRun) -> dict[int, KnownRun]:
     def remembered(*words: str) -> int:
         return table.transaction_version(":".join((PREFIX, *words))) or 0
 
     shared = Counter(number for token in run.tokens if (number := remembered("capture", token)))
     return {
-        number: Known(
+        number: KnownRun(
             captures=remembered("captures", str(number)),
             files=remembered("files", str(number)),
             shared=count,
@@ -178,7 +178,7 @@ def _remembered(run: TableRun, files: int) -> list[Any]:
     ]
 
 
-# Statistics by which engines skip files.
+# Statistics with which engines skip files.
 
 
 def statistics(metadata: Any) -> dict[str, Any]:

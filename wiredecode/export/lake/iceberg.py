@@ -11,8 +11,8 @@ from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
 
-from wiredecode.export.lake.run import Known, LakeError, TableRun
-from wiredecode.export.lake.table import PREFIX, Lake, Places, Written, files_of, plainly
+from wiredecode.export.lake.run import KnownRun, LakeError, TableRun
+from wiredecode.export.lake.table import PREFIX, Lake, TaskStore, Written, files_of, one_line_errors
 
 NAMESPACE = "wiredecode"
 CATALOG = "catalog.db"
@@ -32,7 +32,7 @@ def catalog_of(text: str) -> tuple[Any, str]:
         from pyiceberg.catalog.sql import SqlCatalog
 
         folder = Path(os.path.abspath(text))  # noqa: PTH100 - links stay
-        with plainly(text):
+        with one_line_errors(text):
             folder.mkdir(parents=True, exist_ok=True)
             uri = f"sqlite:///{folder / CATALOG}?timeout={LOCK_SECONDS}"
             return SqlCatalog("wiredecode", uri=uri, warehouse=folder.as_uri()), NAMESPACE
@@ -46,7 +46,7 @@ def catalog_of(text: str) -> tuple[Any, str]:
             f"pyiceberg has no catalog {name!r}: write it into .pyiceberg.yaml, or set PYICEBERG_CATALOG__"
             f"{name.upper()}__URI; for a folder say iceberg:./{name}"
         )
-    with plainly(name):
+    with one_line_errors(name):
         return load_catalog(name, **properties), namespace or NAMESPACE
 
 
@@ -61,7 +61,7 @@ class IcebergLake(Lake):
         self.catalog, self.namespace = catalog_of(text)
 
     def tables(self) -> list[str]:
-        with plainly(self.namespace):
+        with one_line_errors(self.namespace):
             if not self.catalog.namespace_exists(self.namespace):
                 return []
             return sorted(found[-1] for found in self.catalog.list_tables(self.namespace))
@@ -70,11 +70,11 @@ class IcebergLake(Lake):
         return self.catalog.load_table((*self.namespace.split("."), name))
 
     def files(self, name: str) -> list[str]:
-        with plainly(name):
+        with one_line_errors(name):
             return [str(task.file.file_path) for task in self._table(name).scan().plan_files()]
 
-    def known(self, name: str, run: TableRun) -> dict[int, Known]:
-        with plainly(name):
+    def known(self, name: str, run: TableRun) -> dict[int, KnownRun]:
+        with one_line_errors(name):
             identifier = (*self.namespace.split("."), name)
             if not self.catalog.namespace_exists(self.namespace) or not self.catalog.table_exists(identifier):
                 return {}
@@ -84,7 +84,7 @@ class IcebergLake(Lake):
         from pyiceberg.exceptions import CommitFailedException, NamespaceAlreadyExistsError, TableAlreadyExistsError
 
         identifier = (*self.namespace.split("."), name)
-        with plainly(name, CommitFailedException, NamespaceAlreadyExistsError, TableAlreadyExistsError):
+        with one_line_errors(name, CommitFailedException, NamespaceAlreadyExistsError, TableAlreadyExistsError):
             self.catalog.create_namespace_if_not_exists(self.namespace)
             if not self.catalog.table_exists(identifier):
                 self._create(identifier, schema)
@@ -110,17 +110,17 @@ class IcebergLake(Lake):
             found = f"{warehouse.rstrip('/')}/{self.namespace}"
         return found and found.rstrip("/")
 
-    def places(self) -> Places:
-        with plainly(self.namespace):
+    def task_store(self) -> TaskStore:
+        with one_line_errors(self.namespace):
             self.catalog.create_namespace_if_not_exists(self.namespace)
             base = self._base()
             if base is None:
                 raise LakeError(f"the catalog has no location for tables: give namespace {self.namespace} a location")
             known = {name: self._table(name).location().rstrip("/") for name in self.tables()}
-        return Places(base, known, BELOW, None)
+        return TaskStore(base, known, BELOW, None)
 
     def create(self, name: str, path: str) -> BinaryIO:
-        with plainly(name):
+        with one_line_errors(name):
             return cast(BinaryIO, self._output(name, path).create())
 
     def _output(self, name: str, path: str) -> Any:
@@ -128,14 +128,14 @@ class IcebergLake(Lake):
         return table.io.new_output(_place(table, path))
 
     def remove(self, name: str, path: str) -> None:
-        with plainly(name):
+        with one_line_errors(name):
             table = self._table(name)
             table.io.delete(_place(table, path))
 
     def add(self, name: str, run: TableRun, files: Sequence[Written], *, overwrite: bool) -> None:
         from pyiceberg.exceptions import CommitFailedException
 
-        with plainly(name, CommitFailedException):
+        with one_line_errors(name, CommitFailedException):
             table = self._table(name)
             known = _known(table, run)
             if run.stream is not None:
@@ -159,10 +159,10 @@ class IcebergLake(Lake):
                     if number != run.id:
                         transaction.remove_properties(_property(number))
                 tokens = " ".join(sorted(run.tokens))
-                told_once = {_property(run.id): f"{len(files)}:{run.chosen_columns} {tokens}"}
+                properties_set = {_property(run.id): f"{len(files)}:{run.chosen_columns} {tokens}"}
                 if run.stream is not None:
-                    told_once = {_stream(run): str(run.stream[1])}
-                transaction.set_properties(told_once)
+                    properties_set = {_stream(run): str(run.stream[1])}
+                transaction.set_properties(properties_set)
                 if files:
                     places = [_place(table, file.path) for file in files]
                     transaction.add_files(places, snapshot_properties=properties, check_duplicate_files=False)
@@ -180,12 +180,12 @@ def _property(run: int) -> str:
     return f"{PREFIX}.run.{run}"
 
 
-def _known(table: Any, run: TableRun) -> dict[int, Known]:
+def _known(table: Any, run: TableRun) -> dict[int, KnownRun]:
     found, tokens = {}, run.tokens
     for name, value in table.properties.items():
         if name.startswith(_property(0)[:-1]):
             counts, *theirs = value.split(" ")
             files, _, columns = counts.partition(":")
             if shared := tokens.intersection(theirs):
-                found[int(name.rpartition(".")[2])] = Known(len(theirs), int(files), len(shared), int(columns or 0))
+                found[int(name.rpartition(".")[2])] = KnownRun(len(theirs), int(files), len(shared), int(columns or 0))
     return found

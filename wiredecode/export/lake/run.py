@@ -1,6 +1,6 @@
 """Identifies the captures of an export by content, and the earlier exports that it replaces (docs/export.md).
 
-A table remembers its runs in the same commit as their rows, so a run is there as a whole or not at all.
+A table records its runs in the same commit as their rows, so a run is complete or absent.
 """
 
 import os
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from wiredecode.capture.errors import CaptureError
 from wiredecode.capture.remote import open_file
-from wiredecode.export.target import Unclear
+from wiredecode.export.target import ExportError
 
 DIGEST_BYTES = 12
 """Bytes of a token: different captures collide once in 2**48 captures."""
@@ -28,7 +28,7 @@ RUN_BITS = 63
 """Bits of the number of a run, a signed integer in Delta."""
 
 
-class LakeError(Unclear):
+class LakeError(ExportError):
     """The tables cannot be reached or written; ``str()`` is one line."""
 
 
@@ -39,7 +39,7 @@ class AlreadyThere(Exception):
         return str(self.args[0]) if self.args else "has these captures already; --overwrite writes them again"
 
 
-class Capture(NamedTuple):
+class CaptureId(NamedTuple):
     """A capture by its content. ``token``: of the content and what of it is written, so that it is counted once."""
 
     name: str
@@ -48,7 +48,7 @@ class Capture(NamedTuple):
     token: str
 
 
-class Known(NamedTuple):
+class KnownRun(NamedTuple):
     """A table's record of a run: its number of captures and files, and how many captures are in ours too."""
 
     captures: int
@@ -62,7 +62,7 @@ class Known(NamedTuple):
 class TableRun:
     """The captures of one export. ``id`` follows from them: the same export again is the same run."""
 
-    captures: tuple[Capture, ...]
+    captures: tuple[CaptureId, ...]
     stream: tuple[str, int] | None = None
     """Instead of captures: which stream, and the number of its step; a table remembers the last one only."""
     columns: tuple[str, ...] | None = None
@@ -90,16 +90,16 @@ class TableRun:
         return int.from_bytes(blake2b(text.encode(), digest_size=7).digest()) if text else 0
 
     def check_step(self, last: int | None) -> None:
-        """Raise :class:`AlreadyThere` where a table has this step of the stream; ``last``: the last one that it has."""
+        """Raise :class:`AlreadyThere` if a table has this step of the stream; ``last``: its last step."""
         if self.stream is not None and last is not None and last >= self.stream[1]:
             raise AlreadyThere
 
-    def replaces(self, known: Mapping[int, Known], *, overwrite: bool) -> list[int]:
-        """The runs whose rows this one brings again, and more; ``known``: those of a table that share captures.
+    def replaces(self, known: Mapping[int, KnownRun], *, overwrite: bool) -> list[int]:
+        """The runs whose rows this one replaces; ``known``: those of a table that share captures.
 
-        Raises :class:`AlreadyThere` where all captures are there, unless ``overwrite``, and :class:`LakeError` where
-        they are there with fewer columns, or some together with others: connections continue across files, so they
-        cannot be separated.
+        Raises :class:`AlreadyThere` if the table has all captures, unless ``overwrite``; :class:`LakeError` if it has
+        them with other columns, or some together with others: connections continue across files, so their rows cannot
+        be separated.
         """
         there = [each for each in known.values() if each.shared == len(self.tokens)]
         if there and not overwrite:
@@ -143,10 +143,10 @@ def run_of(files: Iterable[tuple[str, int, str]], selection: str, columns: Itera
     return TableRun(captures, columns=None if columns is None else tuple(columns))
 
 
-def capture_of(name: str, size: int, digest: str, selection: str) -> Capture:
+def capture_of(name: str, size: int, digest: str, selection: str) -> CaptureId:
     """A capture whose content is known."""
     token = blake2b(f"{digest}\n{selection}".encode(), digest_size=DIGEST_BYTES).hexdigest()
-    return Capture(name, size, digest, token)
+    return CaptureId(name, size, digest, token)
 
 
 def selection(level: str, display: str | None = None, **others: object) -> str:

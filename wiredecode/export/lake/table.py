@@ -1,4 +1,4 @@
-"""Common parts of Iceberg and Delta: files of rows, added to a table by one commit, which also remembers the run."""
+"""Common parts of Iceberg and Delta: files of rows, added to a table by one commit, which also records the run."""
 
 import os
 import random
@@ -14,7 +14,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from wiredecode.capture.remote import place_of
-from wiredecode.export.lake.run import AlreadyThere, Known, LakeError, TableRun, run_name
+from wiredecode.export.lake.run import AlreadyThere, KnownRun, LakeError, TableRun, run_name
 from wiredecode.export.partition import PartitionWriter
 from wiredecode.export.writers import ParquetWriter, Settings
 from wiredecode.frames.escape import escape
@@ -40,7 +40,7 @@ class Written:
 
 
 class Conflict(Exception):
-    """Somebody else has committed to the table in between."""
+    """Another writer has committed to the table in between."""
 
 
 class Store(ABC):
@@ -51,7 +51,7 @@ class Store(ABC):
 
     @abstractmethod
     def prepare(self, name: str, schema: pa.Schema) -> None:
-        """Make a table, or give it the columns of ``schema`` that it does not have. Others may do so meanwhile."""
+        """Make a table, or add missing columns of ``schema``. Other writers may do so meanwhile."""
 
     @abstractmethod
     def create(self, name: str, path: str) -> BinaryIO:
@@ -63,8 +63,8 @@ class Store(ABC):
 
 
 @dataclass
-class Places(Store):
-    """Where files are written by others than who commits, in a form that goes to them."""
+class TaskStore(Store):
+    """Store for tasks that write files but do not commit; it can be pickled."""
 
     base: str
     """URI of the folder of tables that are not there yet."""
@@ -103,12 +103,12 @@ class Lake(Store):
         """Where the files of a table are now."""
 
     @abstractmethod
-    def known(self, name: str, run: TableRun) -> dict[int, Known]:
-        """The runs of a table that share captures with this one; none where there is no such table."""
+    def known(self, name: str, run: TableRun) -> dict[int, KnownRun]:
+        """The runs of a table that share captures with this one; none if there is no such table."""
 
     @abstractmethod
     def make(self, name: str, schema: pa.Schema) -> None:
-        """As :meth:`prepare`. Raises :class:`Conflict` where others were faster."""
+        """As :meth:`prepare`. Raises :class:`Conflict` if another writer was faster."""
 
     @abstractmethod
     def add(self, name: str, run: TableRun, files: Sequence[Written], *, overwrite: bool) -> None:
@@ -119,14 +119,14 @@ class Lake(Store):
         """
 
     @abstractmethod
-    def places(self) -> Places:
-        """Where others may write files that are committed here."""
+    def task_store(self) -> TaskStore:
+        """Store for files that tasks write and this process commits."""
 
     def prepare(self, name: str, schema: pa.Schema) -> None:
         self._again(name, lambda: self.make(name, schema))
 
     def commit(self, name: str, run: TableRun, files: Sequence[Written], *, overwrite: bool) -> bool:
-        """Make files part of a table, unless it has this run already: false then. Others may commit meanwhile."""
+        """Make files part of a table; false if it has this run already. Other writers may commit meanwhile."""
         try:
             self._again(name, lambda: self.add(name, run, files, overwrite=overwrite))
         except AlreadyThere:
@@ -147,8 +147,8 @@ class Lake(Store):
 
 
 @contextmanager
-def plainly(what: str, *conflicts: type[BaseException]) -> Iterator[None]:
-    """Errors of a library in one line; ``conflicts`` are those that say that others were faster."""
+def one_line_errors(what: str, *conflicts: type[BaseException]) -> Iterator[None]:
+    """Turn errors of a library into a LakeError of one line; ``conflicts`` into :class:`Conflict`."""
     try:
         yield
     except (LakeError, AlreadyThere, Conflict, ImportError):
@@ -160,7 +160,7 @@ def plainly(what: str, *conflicts: type[BaseException]) -> Iterator[None]:
         raise LakeError(f"{what}: {escape(lines[0])}") from error
 
 
-def files_of(paths: Mapping[str, Any], known: Mapping[int, Known], replaced: Sequence[int]) -> list[Any]:
+def files_of(paths: Mapping[str, Any], known: Mapping[int, KnownRun], replaced: Sequence[int]) -> list[Any]:
     """Contents for the paths of the files that runs have written, which are named after them."""
     found = []
     for run in replaced:
@@ -197,7 +197,7 @@ FILE_BYTES = 256 << 20
 
 @dataclass
 class TableFiles:
-    """New files of a table; they are named after the run, and after who writes."""
+    """New files of a table; they are named after the run and the writer."""
 
     store: Store
     table: str
@@ -310,7 +310,7 @@ def commit(
     try:
         if run.captures:
             others = (name for name in lake.tables() if name == level or name.startswith(f"{level}_"))
-            for name in others:  # they hold rows of the captures, and get none now
+            for name in others:  # they have rows of the captures, which are replaced by none
                 if name not in left and lake.known(name, run):
                     lake.commit(name, run, [], overwrite=True)
         for name in names:
