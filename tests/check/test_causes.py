@@ -97,3 +97,18 @@ def test_a_host_that_refuses_connections_resets_those_to_its_other_ports() -> No
     refused.users = reset.users = {("10.0.0.9", "rabbitmq_stream")}
     other.users = {("10.0.0.8", "rabbitmq_stream")}
     assert grouped([reset, other, refused]) == [refused, other]
+
+
+def test_a_server_that_stalls_again_and_again_has_the_time_of_all_its_stalls() -> None:
+    stalls = [problem(CODES["server.stalled"], 1, begin, begin + 2) for begin in (10, 14, 18)]
+    between = problem(CODES["publish.slow-confirm"], 2, 27, 28)
+    for weight, stall in enumerate(stalls):
+        stall.weight = weight
+    assert grouped([*stalls, between]) == [stalls[2], between]
+    assert (stalls[2].first_ns, stalls[2].last_ns, stalls[2].count) == (10 * SECOND, 20 * SECOND, 3)
+
+
+def test_what_lasts_comes_before_what_is_over() -> None:
+    over, lasting = problem(CODES["tcp.refused"], 1, 10, 11), problem(CODES["server.ended"], 2, 30, 40)
+    over.weight, over.is_over, over.servers = 50, True, {"10.0.0.9:5552"}
+    assert grouped([over, lasting]) == [lasting, over]

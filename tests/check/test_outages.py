@@ -204,7 +204,12 @@ TABLE = (
     Outage("nats_unknown_consumer.pcap", "nats.api-refused", ("billing (#8) asks", "ORD, consumer bil in vain")),
     Outage("nats_overlapping_filter.pcap", "nats.api-refused", ("audit (#7)", "filtered consumer not unique")),
     Outage(
-        "nats_no_backend.pcap", "tcp.nothing-said", ("31 connections to 10.78.0.1:14222 ended at once", "load balancer")
+        "nats_no_backend.pcap", "tcp.nothing-said", ("32 connections to 10.78.0.1:14222 ended at once", "load balancer")
+    ),
+    Outage("rabbit_proxy_header.pcap", "tcp.nothing-said", ("4 connections to 127.0.0.1:5552", "a PROXY header")),
+    Outage(
+        "rabbit_reset_by_a_firewall.pcap",
+        *("server.ended", ("ended all its 2 connections", "a firewall or load balancer reset them"), ("tcp.reset",)),
     ),
     Outage("nats_killed_one_direction.pcap", "tcp.no-answer", ("26 connections to 10.78.0.1:4222 failed", "refused")),
     Outage("nats_may_not_acknowledge.pcap", "nats.permissions", ("user billing", "may not acknowledge")),
@@ -256,7 +261,7 @@ def test_the_first_problem_names_the_cause(outage: Outage) -> None:
     [
         *("nats_healthy_kv.pcap", "nats_healthy_pull.pcap", "nats_late_start.pcap", "rabbit_healthy_late_reader.pcap"),
         *("kafka_healthy_admin.pcap", "kafka_healthy_new_topic.pcap", "kafka_healthy_long_transaction.pcap"),
-        *("nats_healthy_resets.pcap", "rabbit_healthy_close.pcap"),
+        *("nats_healthy_resets.pcap", "rabbit_healthy_close.pcap", "kafka_healthy_late_reordered.pcap"),
     ],
 )
 def test_compare_and_set_empty_pulls_a_backlog_and_unread_answers_to_close_are_no_problem(name: str) -> None:
@@ -268,7 +273,9 @@ def test_frames_that_a_gap_held_back_are_no_silence_of_the_server(name: str) -> 
     assert worse(problems(name)) == ["capture.loss"]
 
 
-@pytest.mark.parametrize("name", ["nats_truncated.pcap", "rabbit_late_half.pcap", "cursus_late_half.pcap"])
+@pytest.mark.parametrize(
+    "name", ["nats_truncated.pcap", "rabbit_late_half.pcap", "cursus_late_half.pcap", "kafka_healthy_truncated.pcap"]
+)
 def test_truncated_packets_and_connections_that_began_before_accuse_no_server(name: str) -> None:
     assert {problem.name for problem in problems(name)} <= {"capture.loss"}
 

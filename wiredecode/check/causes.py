@@ -30,6 +30,9 @@ def grouped(problems: Iterable[Problem]) -> list[Problem]:
     for cause in left:
         later = [each for each in left if each.name in cause.code.before and concerns(cause, each, [cause])]
         cause.severity = min([cause.severity, *(each.severity for each in later)], key=SEVERITIES.index)
+        again = [each for each in cause.effects if each.code is cause.code]  # a server that stalls again and again
+        cause.first_ns, cause.last_ns = span([cause, *again])
+        cause.count += sum(each.count for each in again)
     return sorted(left, key=order)
 
 
@@ -120,7 +123,11 @@ def join(parts: list[Problem]) -> Problem:
     for text in first.details:
         if all(text in each.details for each in parts):
             made.detail(text)
-    starts = [each.first_ns for each in parts if each.first_ns is not None]
-    ends = [each.last_ns for each in parts if each.last_ns is not None]
-    made.first_ns, made.last_ns = min(starts, default=None), max(ends, default=None)
+    made.first_ns, made.last_ns = span(parts)
     return made
+
+
+def span(parts: Iterable[Problem]) -> tuple[int | None, int | None]:
+    """From when to when there was one of these problems."""
+    times = [time_ns for each in parts for time_ns in (each.first_ns, each.last_ns) if time_ns is not None]
+    return min(times, default=None), max(times, default=None)

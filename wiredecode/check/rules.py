@@ -38,8 +38,8 @@ MOST_SLOW = 100
 """Per connection."""
 GAP_CODES = frozenset({"hole", "no-frame", "header-cut"})
 """Findings of frames that a gap explains."""
-CAPTURE_ENDS = "frame-cut"
-"""Where nothing is missing before: the capture ends inside a frame, as many do."""
+OF_CAPTURE = frozenset({"frame-cut", "late-data"})
+"""Where nothing is missing before: the capture ends inside a frame, or its packets are out of order."""
 
 
 @dataclass(eq=False)
@@ -170,7 +170,7 @@ class Findings(Rule):
             code = CODES["frame.malformed" if finding.code in GAP_CODES else "frame.other"]
             name = f"{frame.protocol}.{finding.code}"
             ends = connection.closed is None and any(each.code == "header-cut" for each in frame.findings)
-            severity = "note" if ends or finding.code == CAPTURE_ENDS else finding.severity
+            severity = "note" if ends or finding.code in OF_CAPTURE else finding.severity
             self.report.add(code, finding.message, frame=frame, severity=severity, name=name)
 
 

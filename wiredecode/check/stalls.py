@@ -124,7 +124,7 @@ class Silences:
             server, one = self.servers.setdefault(name, Server()), frame.connection
             self._first_ns = self._first_ns or one.first_ns
             begun_ns = self._first_ns if one.initiator is None else 0  # it served before the capture
-            server.heard_ns = max(server.heard_ns, begun_ns - HELD_AFTER_NS)
+            server.heard_ns = max(server.heard_ns, begun_ns)
             known = server, server.connections.setdefault(one.number, Waiting(one, begun_ns))
             self._of[frame.connection.number] = known
         server, waiting = known
@@ -239,7 +239,6 @@ class Stalls(problems.Rule):
             self._add(silence)
 
     def _add(self, silence: Silence, *, to_end: bool = False) -> None:
-        silence = silence._replace(since_ns=max(silence.since_ns, self.report.first_ns))
         stalls = self._stalls.setdefault(silence.server, [])
         if not stalls or silence.since_ns > stalls[-1].until_ns:
             if len(stalls) >= MOST_STALLS:

@@ -179,10 +179,14 @@ class Health(Rule):
         if not all(farewell_captured(connection) for connection, _ in there):
             return
         what = f"{endpoint} ended all its {len(there):,} connections at {self.report.seconds(last)}"
+        ends = {(end.how, end.unread) for one, _ in there if one.health and (end := one.health.end)}
         for connection, time_ns in there:
             end = connection.health.end if connection.health is not None else None
             at = Place(connection, time_ns, end.packet if end is not None else None)
-            self.report.add(CODES["server.ended"], what, endpoint, frame=at).weight = len(there)
+            problem = self.report.add(CODES["server.ended"], what, endpoint, frame=at)
+            problem.weight = len(there)
+            if ends == {("RST", 0)}:
+                problem.likely = "a firewall or load balancer reset them: a process that ends closes them by FIN"
 
     def _never_completed(self, connection: Connection) -> bool:
         """Whether SYN-ACKs were repeated, and the client sent nothing but its SYNs."""
@@ -212,8 +216,11 @@ class Health(Rule):
             return
         waited_ns, server = end.time_ns - connection.first_ns, connection.endpoints[1 - client]
         if end.side != client:
-            if waited_ns < WAITED_NS and all(side.packets and not side.payload for side in health.directions):
+            quiet = all(side.packets for side in health.directions) and not health.directions[1 - client].payload
+            if quiet and waited_ns < WAITED_NS:
                 likely = "a load balancer without a working server, or a limit of connections was reached"
+                if health.directions[client].payload:
+                    likely += "; or it does not understand the first bytes (a PROXY header, TLS, another protocol)"
                 self._repeated("tcp.nothing-said", connection, server, "ended at once, without a byte", likely)
             return
         late = [side.first_ns > end.time_ns for side in connection.directions if side.first_ns is not None]

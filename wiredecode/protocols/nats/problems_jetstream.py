@@ -64,16 +64,10 @@ class Dropped:
     last_ns: int = 0
 
 
-def consumer_of(subject: str, part: str) -> str:
-    """``stream, consumer name`` of the subject of a request about a consumer."""
-    stream, _, consumer = subject.partition(part)[2].partition(".")
-    return printable(f"{stream}, consumer {consumer}")
-
-
 def asked_for(subject: str) -> str:
     """``stream`` or ``stream, consumer name`` of the subject of a request to JetStream."""
     kind, _, rest = subject.partition(".API.")[2].partition(".")
-    _, *names = rest.removeprefix("DURABLE.").split(".")
+    _, *names = rest.removeprefix("DURABLE.").removeprefix("MSG.").split(".")
     return printable(", consumer ".join(names[: 2 if kind == "CONSUMER" else 1]))
 
 
@@ -109,7 +103,7 @@ class Pulls(Rule):
                 until_ns = frame.time_ns + int(expires_ns) + LATE_NS
             except (LookupError, TypeError, ValueError):
                 return
-            self._open.put(reply, Pull(consumer_of(subject, NEXT), ref_of(frame), until_ns))
+            self._open.put(reply, Pull(asked_for(subject), ref_of(frame), until_ns))
 
     def _answer(self, frame: Frame) -> None:
         """The server sent a message of a consumer, or a status to who pulls."""
@@ -198,7 +192,7 @@ class Stored:
         stream = self._streams.get(subject)
         known = (CODES["no-jetstream"].code, frame.connection.number) in self.report.problems
         if subject.startswith(OWN) and NEXT in subject and not known:
-            consumer = consumer_of(subject, NEXT)
+            consumer = asked_for(subject)
             what = f"{who} pulls from {consumer}, which does not exist"
             self.report.add(CODES["consumer-gone"], what, consumer, frame=frame)
         elif subject.startswith(OWN):

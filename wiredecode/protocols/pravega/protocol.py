@@ -99,7 +99,8 @@ class Pravega(BehindProxy):
             chain = MessageChain(data, position)
             more_may_come = not final and len(data) - position < SEARCH_BYTES
             alone = port and position == 0 and chain.fills(data, final)
-            if alone or chain.believed(port and started):
+            framed = position == 4 and int.from_bytes(data[:4]) >= len(data) - 4  # Kafka's size, and its correlation id
+            if alone or (chain.believed(port and started) and not framed):
                 undecided = chain.dialect is None and chain.last.level == SHORT and chain.whole < MESSAGES_TO_DECIDE
                 if undecided and more_may_come and chain.end - position < DECIDE_BYTES:
                     return Undecided(position, sure=True)
