@@ -31,7 +31,7 @@ from wiredecode.fields import (
     ZigZag,
 )
 from wiredecode.fields.layer import Layer
-from wiredecode.fields.lua import LuaPrinter, Script, Writer, joined, quoted
+from wiredecode.fields.lua import LuaPrinter, Script, Writer, common_type, lua_string
 from wiredecode.testing import Part, craft, every
 from wiredecode.wireshark import script
 
@@ -254,13 +254,13 @@ def test_conditions_become_lua() -> None:
 
 
 def test_fields_that_differ_from_message_to_message_have_a_type_for_both() -> None:
-    assert joined("uint8", "uint32") == "uint32"
-    assert joined("uint32", "int16") == "int64"
-    assert joined("bytes", "string") == "string"
+    assert common_type("uint8", "uint32") == "uint32"
+    assert common_type("uint32", "int16") == "int64"
+    assert common_type("bytes", "string") == "string"
 
 
 def test_lua_strings_are_ascii_whatever_they_hold() -> None:
-    assert quoted('a"\\\n\xff') == r'"a\034\092\010\195\191"'
+    assert lua_string('a"\\\n\xff') == r'"a\034\092\010\195\191"'
 
 
 class Pair(Layer):

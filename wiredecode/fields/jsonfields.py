@@ -20,7 +20,7 @@ MAX_DEPTH = 64
 """Nesting of arrays and objects that is followed."""
 MAX_MEMBERS = 1024
 """Members of one declared object."""
-INTEGERS = range(-(1 << 63), 1 << 64)
+JSON_INTEGERS = range(-(1 << 63), 1 << 64)
 """Integers that records can hold as a number; larger ones are shown as text."""
 
 SPACE = re.compile(rb"[ \t\r\n]*")
@@ -91,7 +91,7 @@ def shown(value: Any, secrets: bool) -> Any:
         }
     if isinstance(value, list):
         return [shown(inner, secrets) for inner in value]
-    if isinstance(value, int) and value not in INTEGERS:
+    if isinstance(value, int) and value not in JSON_INTEGERS:
         return str(value)
     return value
 

@@ -26,19 +26,18 @@ MAX_DEPTH = 12
 """Nesting of structures for which Wireshark gets fields."""
 SCALES = {"timestamp[ms, UTC]": 1_000, "timestamp[ns, UTC]": 1_000_000_000, "timestamp[s, UTC]": 1}
 
-Spelled = tuple[str, dict[str, Any]]
-"""The name of the reading function (a member of ``R``) of a kind, and the further members of its table.
-
-Lua code is a :class:`Code`."""
+LuaReader = tuple[str, dict[str, Any]]
+"""The name of the function that reads a kind (a member of ``R``), and further members of its table; Lua code is a
+:class:`Code`."""
 
 
 class Code(str):
-    """Text that is Lua already."""
+    """Text that is Lua code."""
 
     __slots__ = ()
 
 
-Spell = Callable[["Writer", Any], Spelled]
+KindWriter = Callable[["Writer", Any], LuaReader]
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ class Script:
     """Hand-written Lua: which layer a message has, and the meaning of its ids."""
     tables: Callable[[Writer], Mapping[str, Any]] = lambda writer: {}
     """Members of the table ``P`` that the source finds: layers by code, names."""
-    kinds: Mapping[type[fields.Kind], Spell] = field(default_factory=dict)
+    kinds: Mapping[type[fields.Kind], KindWriter] = field(default_factory=dict)
     """Writers of the protocol's own kinds."""
     types: Mapping[type[fields.Kind], str] = field(default_factory=dict)
     """Types in Wireshark of its own kinds, where they differ from those of their bases."""
@@ -58,7 +57,7 @@ class Script:
 
 
 @dataclass(frozen=True)
-class Named:
+class WiresharkField:
     """A field of Wireshark."""
 
     name: str
@@ -69,14 +68,14 @@ class Named:
     """The Lua table of the names of values, or nil."""
 
 
-def quoted(text: str | bytes) -> str:
+def lua_string(text: str | bytes) -> str:
     """A Lua string of one line, in ASCII."""
     raw = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
     shown = "".join(chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\{byte:03d}" for byte in raw)
     return f'"{shown}"'
 
 
-def spelled(value: Any) -> str:
+def lua_literal(value: Any) -> str:
     """A Python value as Lua: mappings, sequences and sets become tables; a set's members are keys."""
     match value:
         case Code():
@@ -88,14 +87,14 @@ def spelled(value: Any) -> str:
         case int() | float():
             return str(value)
         case str() | bytes():
-            return quoted(value)
+            return lua_string(value)
         case Mapping():
             pairs = sorted(value.items(), key=lambda pair: (isinstance(pair[0], str), pair[0]))
-            return "{" + ", ".join(f"[{spelled(key)}]={spelled(inner)}" for key, inner in pairs) + "}"
+            return "{" + ", ".join(f"[{lua_literal(key)}]={lua_literal(inner)}" for key, inner in pairs) + "}"
         case set() | frozenset():
-            return spelled(dict.fromkeys(value, True))
+            return lua_literal(dict.fromkeys(value, True))
         case _:
-            return "{" + ", ".join(map(spelled, value)) + "}"
+            return "{" + ", ".join(map(lua_literal, value)) + "}"
 
 
 def pcre(pattern: bytes) -> bytes:  # whose \Z also matches before a last line end
@@ -105,14 +104,14 @@ def pcre(pattern: bytes) -> bytes:  # whose \Z also matches before a last line e
 class Writer:
     """Collects the tables of one protocol: names of values, regular expressions, layers; each occurs once."""
 
-    def __init__(self, kinds: Mapping[type[fields.Kind], Spell], types: Mapping[type[fields.Kind], str]) -> None:
-        self.kinds: dict[type[fields.Kind], Spell] = {**GENERIC, **kinds}
+    def __init__(self, kinds: Mapping[type[fields.Kind], KindWriter], types: Mapping[type[fields.Kind], str]) -> None:
+        self.kinds: dict[type[fields.Kind], KindWriter] = {**GENERIC, **kinds}
         self.types = {**TYPES, **types}
         self.lines: list[str] = []
         self.names: dict[str, str] = {}
         self.patterns: dict[bytes, str] = {}
         self.layers: dict[type[Layer], str] = {}
-        self.fields: dict[str, Named] = {}
+        self.fields: dict[str, WiresharkField] = {}
 
     # Names of values, patterns.
 
@@ -120,7 +119,7 @@ class Writer:
         """The Lua table of the names of numbers."""
         if not names:
             return Code("nil")
-        text = spelled(names)
+        text = lua_literal(names)
         if text not in self.names:
             self.names[text] = f"N[{len(self.names) + 1}]"
             self.lines.append(f"{self.names[text]} = {text}")
@@ -130,7 +129,7 @@ class Writer:
         """The Lua object of a regular expression for bytes."""
         if pattern not in self.patterns:
             self.patterns[pattern] = f"X[{len(self.patterns) + 1}]"
-            self.lines.append(f"{self.patterns[pattern]} = regex({quoted(pcre(pattern))})")
+            self.lines.append(f"{self.patterns[pattern]} = regex({lua_string(pcre(pattern))})")
         return Code(self.patterns[pattern])
 
     # Layers.
@@ -139,7 +138,7 @@ class Writer:
         """The Lua table of a layer, written when it is first asked for."""
         if layer not in self.layers:
             self.layers[layer] = name = f"L[{len(self.layers) + 1}]"
-            self.lines.append(f"{name} = {{name={quoted(layer.__name__)}}}")
+            self.lines.append(f"{name} = {{name={lua_string(layer.__name__)}}}")
             self._write(name, layer)
         return Code(self.layers[layer])
 
@@ -158,7 +157,7 @@ class Writer:
             more["members"] = {member: self.coded(kind) for member, kind in layer.by_name.items()}
         for key, value in more.items():
             if value is not None:
-                self.lines.append(f"{name}.{key} = {spelled(value)}")
+                self.lines.append(f"{name}.{key} = {lua_literal(value)}")
 
     def coded(self, kind: fields.Kind) -> Code:
         return Code(self.entry(kind))
@@ -166,16 +165,16 @@ class Writer:
     def entry(self, declared: fields.Kind) -> str:
         """The table of one field."""
         kind = fields.plain(declared)
-        read, more = self.spell(kind)
+        read, more = self.reader(kind)
         members = {"secret": kind.secret or None, "hidden": kind.hidden or None, **more}
         if isinstance(kind, fields.Number) and kind.names and not isinstance(kind, fields.Flags):
             members["names"] = self.values(kind.names)
         if isinstance(declared, fields.Optional):
             members["when"] = Code(f"function(c, v, at) return {LuaPrinter(self).truth(declared.when.root)} end")
-        rest = "".join(f", {key}={spelled(value)}" for key, value in members.items() if value is not None)
-        return f"{{{quoted(kind.name)}, {quoted(read)}{rest}}}"
+        rest = "".join(f", {key}={lua_literal(value)}" for key, value in members.items() if value is not None)
+        return f"{{{lua_string(kind.name)}, {lua_string(read)}{rest}}}"
 
-    def spell(self, kind: fields.Kind) -> Spelled:
+    def reader(self, kind: fields.Kind) -> LuaReader:
         for base in type(kind).__mro__:
             if base in self.kinds:
                 return self.kinds[base](self, kind)
@@ -197,23 +196,25 @@ class Writer:
                 self.declare(inner.layer, name, depth - 1)
 
     def name(self, name: str, ftype: str, doc: str = "", names: Mapping[int, str] | None = None) -> None:
-        """Remember a field; of types that differ from message to message, the one that holds both."""
+        """Remember a field; if its types differ between messages, the one for values of both."""
         values = self.values(names)
         known = self.fields.get(name)
         if known is not None:
-            ftype, doc = joined(known.ftype, ftype), known.doc or doc
+            ftype, doc = common_type(known.ftype, ftype), known.doc or doc
             values = Code(known.values if known.values != "nil" else values)
         if values != "nil" and ftype.lstrip("u").startswith("int") is False:
             values = Code("nil")
-        self.fields[name] = Named(name, ftype, name.rpartition(".")[2], doc, values)
+        self.fields[name] = WiresharkField(name, ftype, name.rpartition(".")[2], doc, values)
 
     def ftype(self, kind: fields.Kind) -> str:
         if kind.secret:
             return "string"
-        return next((self.types[base] for base in type(kind).__mro__ if base in self.types), None) or by_column(kind)
+        return next((self.types[base] for base in type(kind).__mro__ if base in self.types), None) or type_by_column(
+            kind
+        )
 
 
-def by_column(kind: fields.Kind) -> str:
+def type_by_column(kind: fields.Kind) -> str:
     column = kind.column.removeprefix("list<").removesuffix(">")
     if isinstance(kind, json.Member) and column == "struct":
         return "string"
@@ -224,7 +225,7 @@ def by_column(kind: fields.Kind) -> str:
     )
 
 
-def joined(one: str, other: str) -> str:
+def common_type(one: str, other: str) -> str:
     """A type for values of both."""
     if one == other:
         return one
@@ -275,7 +276,7 @@ class LuaPrinter:
             case ast.UnaryOp(op=ast.USub(), operand=part):
                 return f'sum(0, "-", {self.value(part)})'
             case ast.Constant(value=constant):
-                return spelled(constant)
+                return lua_literal(constant)
             case ast.Name(id=name):
                 return WORDS.get(name, f"v.{name}")
             case ast.Call(func=ast.Name(id="has"), args=[ast.Name(id=field)]):
@@ -291,11 +292,11 @@ class LuaPrinter:
         return self.truth(node)
 
 
-# Spelling of the kinds of this package.
+# Readers of the kinds of this package.
 
 
 def integer(kind: Any) -> dict[str, Any]:
-    """Form of an integer, for itself or as a length or count."""
+    """Parameters of an integer, by itself or as a length or count."""
     if isinstance(kind, fields.Number):
         return {"w": kind.width, "le": kind.little or None, "signed": kind.signed or None}
     wrap = 1 << 32 if isinstance(kind, fields.Varint32) else None
@@ -307,7 +308,7 @@ def integer(kind: Any) -> dict[str, Any]:
     }
 
 
-def number(writer: Writer, kind: Any) -> Spelled:
+def number(writer: Writer, kind: Any) -> LuaReader:
     more = integer(kind)
     if kind.column in SCALES:
         more["per"] = SCALES[kind.column]
@@ -316,7 +317,7 @@ def number(writer: Writer, kind: Any) -> Spelled:
     return "uint", more
 
 
-def sized(writer: Writer, kind: Any) -> Spelled:
+def sized(writer: Writer, kind: Any) -> LuaReader:
     length = kind.length
     more: dict[str, Any] = {"text": isinstance(kind, fields.Text) or None}
     if isinstance(length, INTEGERS):
@@ -330,7 +331,7 @@ def sized(writer: Writer, kind: Any) -> Spelled:
     return "sized", more
 
 
-def array(writer: Writer, kind: Any) -> Spelled:
+def array(writer: Writer, kind: Any) -> LuaReader:
     more: dict[str, Any] = {"element": writer.coded(kind.element)}
     if isinstance(kind.count, INTEGERS):
         more |= integer(kind.count)
@@ -343,11 +344,11 @@ def array(writer: Writer, kind: Any) -> Spelled:
     return "array", more
 
 
-def bits(writer: Writer, kind: Any) -> Spelled:
+def bits(writer: Writer, kind: Any) -> LuaReader:
     return "bits", {"w": kind.whole.width, "back": kind.back, "shift": kind.shift, "bits": kind.count}
 
 
-def protobuf_scalar(writer: Writer, kind: Any) -> Spelled:
+def protobuf_scalar(writer: Writer, kind: Any) -> LuaReader:
     more: dict[str, Any] = {"zero": kind.default is not None or None, "as": writer.ftype(kind)}
     if kind.column in SCALES:
         more["per"] = SCALES[kind.column]
@@ -355,16 +356,16 @@ def protobuf_scalar(writer: Writer, kind: Any) -> Spelled:
     return "pb_number", more
 
 
-def protobuf_sized(writer: Writer, kind: Any) -> Spelled:
+def protobuf_sized(writer: Writer, kind: Any) -> LuaReader:
     text = isinstance(kind, fields.Text)
     return "pb_sized", {"text": text or None, "zero": kind.default is not None or None}
 
 
-def repeated(writer: Writer, kind: Any) -> Spelled:
+def repeated(writer: Writer, kind: Any) -> LuaReader:
     return "pb_repeated", {"element": writer.coded(kind.element), "packed": kind.packed or None}
 
 
-GENERIC: dict[type[fields.Kind], Spell] = {
+GENERIC: dict[type[fields.Kind], KindWriter] = {
     fields.Number: number,
     fields.Bits: bits,
     fields.Varint: lambda writer, kind: ("varint", integer(kind)),
@@ -404,5 +405,5 @@ TYPES: dict[type[fields.Kind], str] = {
 def fields_of(writer: Writer) -> Iterator[str]:
     """The fields of Wireshark as Lua tables, in the order in which they were declared."""
     for named in writer.fields.values():
-        values = (quoted(named.name), quoted(named.title), quoted(named.ftype), named.values, quoted(named.doc))
-        yield "{" + ", ".join(values) + "}"
+        name, title, ftype, doc = map(lua_string, (named.name, named.title, named.ftype, named.doc))
+        yield f"{{{name}, {title}, {ftype}, {named.values}, {doc}}}"

@@ -56,14 +56,14 @@ class Piece(Kind):
         pattern = self.pattern(blanks)
         found = None if pattern is None else pattern.match(data, position, end)
         if found is None:
-            raise self.misfit(data, position, end, blanks)
+            raise self.mismatch(data, position, end, blanks)
         return *found.span(1), found.end()
 
     def pattern(self, blanks: bytes) -> re.Pattern[bytes] | None:
         """A pattern of the field, with the value as its group; None: :meth:`scan` is overridden."""
         return None
 
-    def misfit(self, data: bytes, position: int, end: int, blanks: bytes) -> Truncated:
+    def mismatch(self, data: bytes, position: int, end: int, blanks: bytes) -> Truncated:
         """Why the pattern does not match."""
         return Malformed(self.name, f"{self.name} is missing", position)
 
@@ -130,7 +130,7 @@ class Word(Piece):
     def pattern(self, blanks: bytes) -> re.Pattern[bytes]:
         return re.compile(rb"(?i:(%s))" % re.escape(self.word))
 
-    def misfit(self, data: bytes, position: int, end: int, blanks: bytes) -> Truncated:
+    def mismatch(self, data: bytes, position: int, end: int, blanks: bytes) -> Truncated:
         if position + len(self.word) > end:
             return Truncated(self.name, len(self.word), end - position, position)
         return Malformed(self.name, f"{self.name} is not {self.word.decode()}", position)
@@ -167,10 +167,10 @@ class Decimal(Token):
     def pattern(self, blanks: bytes) -> re.Pattern[bytes] | None:
         return number_pattern(blanks, self.digits)
 
-    def misfit(self, data: bytes, position: int, end: int, blanks: bytes) -> Truncated:
+    def mismatch(self, data: bytes, position: int, end: int, blanks: bytes) -> Truncated:
         found = token_pattern(blanks, 1).match(data, position, end)
         if found is None:
-            return super().misfit(data, position, end, blanks)
+            return super().mismatch(data, position, end, blanks)
         shown = printable(text(found[1][:SHOWN_CHARACTERS]))
         reason = f"{self.name} is not a number of 1 to {self.digits} digits: {shown!r}"
         return Malformed(self.name, reason, found.start(1))
@@ -298,7 +298,7 @@ class LineEnd(Hidden):
     def pattern(self, blanks: bytes) -> re.Pattern[bytes]:
         return LINE_END
 
-    def misfit(self, data: bytes, position: int, end: int, blanks: bytes) -> Truncated:
+    def mismatch(self, data: bytes, position: int, end: int, blanks: bytes) -> Truncated:
         stop = data.find(b"\n", position, end)
         if stop < 0:
             return Truncated(self.name, end - position + 1, end - position, position)

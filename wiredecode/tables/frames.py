@@ -21,7 +21,7 @@ from wiredecode.frames.escape import valid
 from wiredecode.frames.failure import strip
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.record import BYTES, dumped
-from wiredecode.tables.schema import INTEGERS, OTHER, RAW, is_enumeration, is_json
+from wiredecode.tables.schema import INTEGER_RANGES, OTHER, RAW, is_enumeration, is_json
 
 OnMisfit = Callable[[int, str, Any], None]
 """Takes a value that has no column: its row, its path from there (``.messages[0].key``), and the value."""
@@ -248,7 +248,7 @@ def _integers(kind: pa.DataType, values: list[Any], misfit: OnMisfit) -> pa.Arra
             return pa.array(values, kind)
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
             pass
-    holds = INTEGERS[kind]
+    holds = INTEGER_RANGES[kind]
     whole = _fitting(
         values, misfit, lambda value: isinstance(value, int) and type(value) is not bool and value in holds
     )

@@ -44,7 +44,7 @@ TYPES = {
     "timestamp[ms, UTC]": pa.timestamp("ms", "UTC"),
     "timestamp[ns, UTC]": TIME,
 }
-INTEGERS = {
+INTEGER_RANGES = {
     kind: range(-(1 << bits - 1), 1 << bits - 1) if signed else range(1 << bits)
     for bits in (8, 16, 32, 64)
     for kind, signed in ((TYPES[f"int{bits}"], True), (TYPES[f"uint{bits}"], False))
@@ -303,9 +303,9 @@ def merged(one: pa.Field, two: pa.Field) -> pa.Field:
         return one.with_type(pa.list_(merged(one.type.value_field, two.type.value_field)))
     if one.type == two.type:
         return two if is_enumeration(two) else one
-    if one.type in INTEGERS and two.type in INTEGERS:
-        values = (INTEGERS[one.type], INTEGERS[two.type])
-        for kind, holds in INTEGERS.items():
+    if one.type in INTEGER_RANGES and two.type in INTEGER_RANGES:
+        values = (INTEGER_RANGES[one.type], INTEGER_RANGES[two.type])
+        for kind, holds in INTEGER_RANGES.items():
             if all(each[0] in holds and each[-1] in holds for each in values):
                 return one.with_type(kind)
     return json_field(one.name)

@@ -14,7 +14,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from wiredecode.fields import credentials
-from wiredecode.fields.lua import Code, Script, Writer, fields_of, quoted, spelled
+from wiredecode.fields.lua import Code, Script, Writer, fields_of, lua_literal, lua_string
 from wiredecode.frames.framing import LengthPrefix, Number
 from wiredecode.protocols.base import Protocol
 from wiredecode.protocols.registry import carried_by, protocols
@@ -41,8 +41,8 @@ def script(version: str) -> str:
 
 
 def _parts() -> Iterator[str]:
-    yield f"local SECRET_NAME_PATTERN = {quoted(credentials.NAME.pattern)}"
-    yield f"local SECRET_VALUE_PATTERN = {quoted(credentials.VALUE.pattern)}"
+    yield f"local SECRET_NAME_PATTERN = {lua_string(credentials.NAME.pattern)}"
+    yield f"local SECRET_VALUE_PATTERN = {lua_string(credentials.VALUE.pattern)}"
     yield from ((files(__package__) / name).read_text() for name in RUNTIME)
     for protocol in protocols():
         script = protocol.wireshark()
@@ -70,7 +70,7 @@ def _protocol(protocol: Protocol, script: Script) -> Iterator[str]:
     yield f"-- {protocol.title}"
     yield "local N, X, L, P = {}, {}, {}, {}"
     yield from writer.lines
-    yield from (f"P.{name} = {spelled(value)}" for name, value in members.items())
+    yield from (f"P.{name} = {lua_literal(value)}" for name, value in members.items())
     yield "P.fields = {\n  " + ",\n  ".join(fields_of(writer)) + "\n}"
     yield script.source
 

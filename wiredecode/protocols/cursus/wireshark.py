@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from wiredecode.fields import Kind
-from wiredecode.fields.lua import Code, Script, Spelled, Writer, array, pcre, sized
+from wiredecode.fields.lua import Code, LuaReader, Script, Writer, array, pcre, sized
 from wiredecode.protocols.cursus import layers, names, names_texts
 from wiredecode.protocols.cursus.layers_batch import BATCHES, LABELS
 from wiredecode.protocols.cursus.layers_kinds import CREDENTIAL, DecimalText, PatternText, Sequence, TextList
@@ -60,12 +60,12 @@ def tables(writer: Writer) -> Mapping[str, Any]:
     }
 
 
-def pattern_text(writer: Writer, kind: PatternText) -> Spelled:
+def pattern_text(writer: Writer, kind: PatternText) -> LuaReader:
     pattern = kind.pattern
     return "stretch", {"pattern": writer.pattern(pattern) if isinstance(pattern, bytes) else None}
 
 
-def text_list(writer: Writer, kind: TextList) -> Spelled:
+def text_list(writer: Writer, kind: TextList) -> LuaReader:
     bound = kind.whole_bound
     tag = bound.tag if isinstance(bound, layers.Before) else None
     return "text_list", {"element": array(writer, kind)[1]["element"], "tag": tag}

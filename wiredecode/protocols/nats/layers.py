@@ -66,7 +66,7 @@ class Status(Decimal):
     def pattern(self, blanks: bytes) -> re.Pattern[bytes]:
         return STATUS
 
-    def misfit(self, data: bytes, position: int, end: int, blanks: bytes) -> Truncated:
+    def mismatch(self, data: bytes, position: int, end: int, blanks: bytes) -> Truncated:
         return Malformed(self.name, "no status of three digits", position)
 
     def encode(self, value: Any) -> bytes:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from wiredecode.fields import Binary
-from wiredecode.fields.lua import Script, Spelled, Writer, array, sized
+from wiredecode.fields.lua import LuaReader, Script, Writer, array, sized
 from wiredecode.protocols.nats import names
 from wiredecode.protocols.nats.layers import BLOCK, Headers, Remainder, Status, Unknown, Version
 from wiredecode.protocols.nats.layers_decoders import DEDICATED, GRAMMARS, WITH_ORIGIN
@@ -42,7 +42,7 @@ def carried() -> list[Script]:
     return [script for script in found if script is not None]
 
 
-def binary(writer: Writer, kind: Binary) -> Spelled:
+def binary(writer: Writer, kind: Binary) -> LuaReader:
     return ("payload", {}) if kind.name == "data" and kind.length == "size" else sized(writer, kind)
 
 

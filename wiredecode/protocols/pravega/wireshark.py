@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from wiredecode.fields.lua import Script, Spelled, Writer, sized
+from wiredecode.fields.lua import LuaReader, Script, Writer, sized
 from wiredecode.protocols.pravega import names
 from wiredecode.protocols.pravega.conversation import AMBIGUOUS
 from wiredecode.protocols.pravega.evidence import CURRENT, INSIDE, KNOWN, alternatives
@@ -34,7 +34,7 @@ def tables(writer: Writer) -> Mapping[str, Any]:
     }
 
 
-def java_text(writer: Writer, kind: JavaText) -> Spelled:
+def java_text(writer: Writer, kind: JavaText) -> LuaReader:
     return "java_text", sized(writer, kind)[1]
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from wiredecode.fields import Array, Struct, plain
-from wiredecode.fields.lua import Script, Spelled, Writer, array
+from wiredecode.fields.lua import LuaReader, Script, Writer, array
 from wiredecode.protocols.rabbitmq_stream import names
 from wiredecode.protocols.rabbitmq_stream.evidence import UNMARKED
 from wiredecode.protocols.rabbitmq_stream.layers import LAYERS, Unknown, UnknownSasl
@@ -30,7 +30,7 @@ def tables(writer: Writer) -> Mapping[str, Any]:
     }
 
 
-def entries(writer: Writer, kind: Array) -> Spelled:
+def entries(writer: Writer, kind: Array) -> LuaReader:
     """Entries of chunks get their offsets."""
     read, more = array(writer, kind)
     inner = plain(kind.element)

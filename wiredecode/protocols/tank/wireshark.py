@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from wiredecode.fields import Bounded, Kind
-from wiredecode.fields.lua import Script, Spelled, Writer, array, number
+from wiredecode.fields.lua import LuaReader, Script, Writer, array, number
 from wiredecode.protocols.shared.wireshark import generated_types, source_beside
 from wiredecode.protocols.tank import names
 from wiredecode.protocols.tank.layers import REQUESTS, RESPONSES, ListedTopics, StrayBytes, Unknown
@@ -29,19 +29,19 @@ def tables(writer: Writer) -> Mapping[str, Any]:
     }
 
 
-def in_header(inside: str, more: dict[str, Any]) -> Spelled:
+def in_header(inside: str, more: dict[str, Any]) -> LuaReader:
     return "in_header", {"inside": inside, **more}
 
 
-def messages(writer: Writer, kind: Messages) -> Spelled:
+def messages(writer: Writer, kind: Messages) -> LuaReader:
     return "messages", {"simple": writer.layer(Message), "gapped": writer.layer(GappedMessage)}
 
 
-def element_layer(reader: str, kind: Any, writer: Writer) -> Spelled:
+def element_layer(reader: str, kind: Any, writer: Writer) -> LuaReader:
     return reader, {"layer": writer.layer(kind.element.layer)}
 
 
-def listed(writer: Writer, kind: ListedTopics) -> Spelled:
+def listed(writer: Writer, kind: ListedTopics) -> LuaReader:
     alone, cluster = writer.coded(kind.alone.element), writer.coded(kind.element)
     return "listed_topics", {"of": kind.count, "element": cluster, "alone": alone}
 
