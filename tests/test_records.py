@@ -259,7 +259,7 @@ def test_no_secret_in_any_record(name: str, style: str) -> None:
     assert b"<redacted" in out or name == "data_cut"
 
 
-def test_secrets_are_shown_when_asked_for() -> None:
+def test_secrets_are_shown_on_request() -> None:
     run = play(*SECRETS["plain"], style=Style(BYTES["text"], secrets=True))
     assert record(run.frames[-1])["layers"]["rabbitmq_stream"]["data"] == "\0user\0" + PASSWORD.decode()
 

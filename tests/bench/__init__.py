@@ -1,1 +1,1 @@
-"""Benchmark: wiredecode beside tshark and Scapy, on large captures multiplied from the small real ones."""
+"""Benchmark: wiredecode, tshark and Scapy on large captures multiplied from small real ones."""

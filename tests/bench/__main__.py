@@ -27,8 +27,8 @@ from tests.bench.inputs import NAMES, REAL, Input, generate
 from tests.bench.tools import PYTHON, ROOT, WIREDECODE, measure, tools
 
 REPORT = ROOT / "docs" / "reference" / "measurements.md"
-BEGIN, END = "<!-- measured: python -m tests.bench --write -->", "<!-- end of what was measured -->"
-"""``--write`` replaces what stands between them."""
+BEGIN, END = "<!-- measured: python -m tests.bench --write -->", "<!-- end of measurements -->"
+"""``--write`` replaces the text between them."""
 EXAMPLE = ROOT / "captures" / "rabbitmq-stream" / "c43_basic.pcap"
 FULL = Plan(megabytes=300, rounds=3, limit=50_000, linear=(75, 150, 300), memory=(300, 3000), keep=True)
 QUICK = Plan(megabytes=30, rounds=1, limit=5_000, linear=(10, 20, 40), memory=(30, 300), keep=True)
@@ -40,7 +40,7 @@ PARTS = ("tools", "stages", "linear", "memory", "spark", "startup")
 
 
 def compare(names: Sequence[str], plan: Plan, folder: Path) -> tuple[list[str], bool]:
-    """All tools on all captures; and whether everything ran on captures that are right."""
+    """Run all tools on all captures; return also whether everything ran on valid captures."""
     found, missing = tools()
     measured = []
     right = True
@@ -60,7 +60,7 @@ def compare(names: Sequence[str], plan: Plan, folder: Path) -> tuple[list[str], 
 
 
 def sound(capture: Input) -> bool:
-    """A measurement on a capture that is not decoded whole is worth nothing."""
+    """Whether the capture is decoded whole; otherwise its measurements mean nothing."""
     return capture.frames > 0 and not capture.undecoded and (not capture.doubtful or not capture.messages)
 
 
@@ -86,7 +86,7 @@ def startup(rounds: int) -> list[str]:
 
 
 def run(options: argparse.Namespace, plan: Plan, folder: Path) -> tuple[list[str], bool]:
-    """The chosen parts of the report, and whether they are to be believed."""
+    """Return the chosen parts of the report, and whether they are valid."""
     lines = [*report.machine(), f"Medians of {plan.rounds} round(s), captures of about {plan.megabytes:g} MB.", ""]
     if plan.by_cpu:
         lines += ["Other work ran beside: rates and ratios are those of CPU time (user and system).", ""]
@@ -158,7 +158,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.smoke:
         with tempfile.TemporaryDirectory(prefix="wiredecode-bench-") as scratch:
             return 0 if smoke(Path(scratch)) else 1
-    compileall.compile_dir(ROOT / "wiredecode", quiet=2)  # as installed programs are, whatever the environment says
+    compileall.compile_dir(ROOT / "wiredecode", quiet=2)  # as installed programs are, in any environment
     options.folder.mkdir(parents=True, exist_ok=True)
     lines, right = run(options, planned(options), options.folder)
     text = "\n".join(lines)

@@ -13,7 +13,7 @@ STATES = ("created", "paid", "packed", "shipped", "delivered", "returned")
 
 
 def _parts(rng: random.Random, size: int) -> tuple[bytes, bytes]:
-    """A body of ``size`` bytes around a number of ten digits: what stands before and behind it."""
+    """The text before and after the number of ten digits in a body of ``size`` bytes."""
     fields = (
         f'"state":"{rng.choice(STATES)}","city":"{rng.choice(CITIES)}"',
         f'"amount":{rng.randrange(100_000) / 100:.2f},"items":{rng.randrange(1, 40)}',
@@ -27,13 +27,13 @@ def _parts(rng: random.Random, size: int) -> tuple[bytes, bytes]:
 
 @functools.cache
 def _pool(least: int, most: int) -> tuple[tuple[bytes, bytes], ...]:
-    """Made once: every conversation takes them in an order of its own."""
+    """The cached bodies, which each conversation shuffles."""
     rng = random.Random(least * 1000 + most)
     return tuple(_parts(rng, rng.randint(max(least, 17), most)) for _ in range(POOL))
 
 
 def bodies(rng: random.Random, least: int, most: int) -> Iterator[bytes]:
-    """Bodies of ``least`` to ``most`` bytes (at least 17) for ever, each with a number of its own."""
+    """Endless bodies of ``least`` to ``most`` bytes (at least 17), each with a different number."""
     pool = list(_pool(least, most))
     number = 1_000_000_000
     while True:

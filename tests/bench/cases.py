@@ -1,4 +1,4 @@
-"""The benchmark's captures: which talks each one is made of. Imports nothing large."""
+"""The benchmark's captures and the talks in each. Imports nothing large."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Case:
 
     about: str
     speakers: tuple[tuple[str, str, int], ...]
-    """Module, name in it, and how many of them."""
+    """Module, name in it, and number of speakers."""
     protocols: tuple[str, ...]
     loss: float = 0.0
     """Share of the segments with payload that are lost, repeated or late."""
@@ -95,7 +95,7 @@ CASES |= {
 
 
 def make(name: str, megabytes: float, folder: Path) -> dict[str, int | str]:
-    """The capture's path and counts; made only if the folder does not hold it yet."""
+    """Return the capture's path and counts; make it if the folder does not hold it."""
     path = folder / f"{name}-{megabytes:g}.pcap"
     account = path.with_suffix(".json")
     if account.exists() and path.exists():

@@ -1,7 +1,6 @@
-"""Are the made captures what they claim to be? Each one small, decoded in this process.
+"""Checks small generated captures: decoding them gives the generated frames and messages.
 
-Run by ``python -m tests.bench --smoke``; prints one line of JSON per case. What is measured on broken input is worth
-nothing.
+Run by ``python -m tests.bench --smoke``; prints one line of JSON per case.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ MEGABYTES = 0.3
 
 
 def examine(name: str, folder: Path, megabytes: float = MEGABYTES) -> dict[str, Any]:
-    """What was made, what was found in it, and whether that is the same."""
+    """Return generated and decoded counts, and whether they agree."""
     made = make(name, megabytes, folder)
     messages = Messages()
     for _ in Dissector(Demand(link_responses=False, messages=messages)).frames(open_capture([str(made["path"])])):
@@ -40,10 +39,10 @@ def examine(name: str, folder: Path, megabytes: float = MEGABYTES) -> dict[str, 
     found = {"frames": frames, "messages": messages.count, "connections": totals.connections, "packets": totals.packets}
     right = all(made[key] == value for key, value in found.items()) and totals.closes and totals.connections >= 8
     right = right and not findings and not doubtful and not lost and not totals.missing and not totals.limits
-    if CASES[name].loss:  # decoded around its gaps; nothing may be invented
+    if CASES[name].loss:  # decoded around its gaps; no frame may be invented
         right = totals.closes and totals.missing > 0 and frames <= int(made["frames"]) + doubtful
     right = right and protocols == set(CASES[name].protocols)
-    if CASES[name].midstream:  # what was said before is not known: requests, ids, and where the first frame starts
+    if CASES[name].midstream:  # unknown after a late start: requests, ids, and the start of the first frame
         right = totals.closes and all(made[key] == found[key] for key in ("connections", "packets"))
     return {"case": name, **found, "findings": findings, "doubtful": doubtful, "lost": lost, "right": right}
 

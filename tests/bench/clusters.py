@@ -1,4 +1,4 @@
-"""Spark beside one machine: one core, two, and a cluster of two workers of one core each."""
+"""Spark compared with one machine: one core, two, and a cluster of two workers of one core each."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ONE = Tool("wiredecode export", (*WIREDECODE, "export", "{files}", "--level", LE
 
 
 def spark(plan: Plan, folder: Path) -> list[str]:
-    """Seconds by size and by where Spark runs, and ``wiredecode export`` beside it."""
+    """Seconds by size and Spark master, with ``wiredecode export`` for comparison."""
     if find_spec("pyspark") is None or shutil.which("java") is None:
         return ["pyspark or Java is not there: Spark is left out.", ""]
     sizes = sorted({*plan.linear, plan.memory[-1]} if plan.memory else plan.linear)
@@ -62,8 +62,8 @@ def spark(plan: Plan, folder: Path) -> list[str]:
                 for tool in some:
                     lines.append(row(name, tool, captures, found[tool], start[tool], cores, len(sizes)))
         shutil.rmtree(smallest)
-    told = ", ".join(f"{tool.name} {start[tool]:.1f}" for tool in every)
-    return [*lines, "", f"Start-up, subtracted in the exponent and the rate: {told} s.", ""]
+    log_match = ", ".join(f"{tool.name} {start[tool]:.1f}" for tool in every)
+    return [*lines, "", f"Start-up, subtracted in the exponent and the rate: {log_match} s.", ""]
 
 
 def row(
@@ -88,7 +88,7 @@ def seconds(tool: Tool, files: Path, folder: Path, rounds: int) -> float:
 
 
 def with_files(tool: Tool, files: Path, place: Path) -> Tool:
-    """The same command on all files of a folder."""
+    """The command of a tool for all files of a folder."""
     names = [str(each) for each in sorted(files.iterdir())] if "{files}" in tool.command else []
     words: list[str] = []
     for word in tool.command:
@@ -104,7 +104,7 @@ def on(master: str, name: str = "") -> Tool:
 
 
 def rotated(capture: Input, folder: Path) -> Path:
-    """A folder with the capture cut into files, at records."""
+    """A folder with the capture split into files between records."""
     place = folder / f"{capture.path.stem}-files"
     place.mkdir(exist_ok=True)
     with capture.path.open("rb") as stream:
@@ -115,7 +115,7 @@ def rotated(capture: Input, folder: Path) -> Path:
 
 
 def pieces(read: Callable[[int], bytes], most: int) -> Iterator[bytes]:
-    """Whole records of a little-endian pcap, about so many bytes at a time."""
+    """Whole records of a little-endian pcap in pieces of about ``most`` bytes."""
     rest = b""
     while more := read(most):
         data = rest + more
@@ -154,10 +154,10 @@ def cluster(hosts: Sequence[str] = (HOST, HOST)) -> Iterator[str]:
     kind = "org.apache.spark.deploy"
     try:
         first = begin(f"{kind}.master.Master", "--host", HOST, "--port", "0", "--webui-port", "0")
-        master = told(first, r"Starting Spark master at (spark://\S+)")
+        master = log_match(first, r"Starting Spark master at (spark://\S+)")
         for host in hosts:
             options = ("--host", host, "--cores", "1", "--memory", WORKER_MEMORY, "--webui-port", "0")
-            told(begin(f"{kind}.worker.Worker", *options, master), r"(Successfully registered with master)")
+            log_match(begin(f"{kind}.worker.Worker", *options, master), r"(Successfully registered with master)")
         yield master
     finally:
         for process in started:
@@ -165,8 +165,8 @@ def cluster(hosts: Sequence[str] = (HOST, HOST)) -> Iterator[str]:
             process.wait()
 
 
-def told(process: subprocess.Popen[str], pattern: str) -> str:
-    """What a server says on its log when it is there; the rest is read away by a thread."""
+def log_match(process: subprocess.Popen[str], pattern: str) -> str:
+    """Wait for a log line of a server and return the pattern's group; a thread drains the rest."""
     from threading import Thread
 
     assert process.stderr is not None

@@ -1,4 +1,4 @@
-"""How time and memory grow with the capture, and what a second process brings."""
+"""Growth of time and memory with the size of the capture, and the effect of a second process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MEMORY = ("rabbitmq-publish", "rabbitmq-publish-lossy")
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How thorough a run is."""
+    """Captures, sizes and rounds of a run."""
 
     megabytes: float
     rounds: int
@@ -50,7 +50,7 @@ def ours() -> list[Tool]:
 
 
 def linearity(plan: Plan, folder: Path) -> list[str]:
-    """Seconds at three sizes, and the exponent; start-up, which is no part of it, is timed and subtracted."""
+    """Seconds at three sizes, and the exponent, both without the start-up time."""
     heads = "".join(f" {size:g} MB |" for size in plan.linear)
     lines = ["### Time by size of the capture (s, start-up subtracted)", ""]
     lines += [f"| case | tool |{heads} exponent |", "|---|---|" + "---:|" * (len(plan.linear) + 1)]

@@ -1,4 +1,4 @@
-"""The captures that are measured: made in another process, so that this one stays small, and kept in a folder."""
+"""The measured captures, made in another process so that this one stays small, and kept in a folder."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NAMES = [name for name, case in CASES.items() if not case.loss] + [REAL + name f
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """A capture and what is in it."""
+    """A capture and its counts."""
 
     name: str
     path: Path
@@ -43,7 +43,7 @@ def about(name: str) -> str:
 
 
 def generate(name: str, megabytes: float, folder: Path) -> Input:
-    """Make the capture, unless the folder holds it, and count what is in it; counts differ only if something broke."""
+    """Make the capture unless the folder holds it, and count its frames; counts differ only if something broke."""
     print(f"{name}: making {megabytes:g} MB", file=sys.stderr, flush=True)
     size = str(megabytes)
     if name.startswith(REAL):

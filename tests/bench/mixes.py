@@ -1,4 +1,4 @@
-"""Which real captures are multiplied: what the made ones (``cases``) do not have, in the proportions of real use.
+"""The real captures to multiply, in proportions of real use; they complement the generated ones (``cases``).
 
 Imports nothing large: the measuring process stays small.
 """

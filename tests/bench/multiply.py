@@ -1,8 +1,8 @@
 """Make a large two-way capture out of small real ones.
 
-Every copy of a source capture gets a client address of its own, a broker address, shifted client ports and a
+Every copy of a source capture gets its own client address, a broker address, shifted client ports and a
 shifted start, so that about ``concurrent`` copies (each of several connections) are open at any moment.
-Which side is the server, and on which port, is learnt from the handshakes of the source. Payloads, sequence
+The handshakes of the source determine the server and its port. Payloads, sequence
 numbers and TCP options stay as captured. IPv4 and TCP checksums are made right: the sources come from a
 loopback interface, where the kernel leaves them unfinished. The result depends on nothing but the arguments.
 
@@ -33,7 +33,7 @@ BROKERS = 3
 FIRST_CLIENT = 10 << 24 | 1
 FIRST_BROKER = 192 << 24 | 168 << 16 | 10
 PORTS = range(49152, 57000)
-"""Where client ports are moved to: dynamic ports below 57000, which tshark takes for IRC."""
+"""Range of new client ports: dynamic ports below 57000, since tshark decodes that port as IRC."""
 START_NS = 1_767_225_600_000_000_000
 """2026-01-01T00:00:00Z: when the made capture begins."""
 RECORD = struct.Struct("<IIII")
@@ -98,7 +98,7 @@ class Segment:
     tcp: int
     """Offset of the TCP header."""
     end: int
-    """Offset behind the IP packet: padding of short Ethernet packets follows."""
+    """Offset of the end of the IP packet: padding of short Ethernet packets follows."""
 
     @classmethod
     def of(cls, packet: bytes) -> Segment:
@@ -209,7 +209,7 @@ def instance(source: Source, index: int, start_ns: int, resolution_ns: int) -> b
 
 
 def choose(sources: Sequence[Source], size: int, equal_bytes: bool) -> list[Source]:
-    """Which source each copy is made of, until ``size`` bytes are reached and every source has been used."""
+    """Yield the source of each copy until ``size`` bytes are reached and every source has been used."""
     copies: list[Source] = []
     written = [0] * len(sources)
     while sum(written) < size or len(copies) < len(sources):

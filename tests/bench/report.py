@@ -19,7 +19,7 @@ PAIRS = (
     *((SUMMARY, LINES), (SUMMARY, FIELDS), (JSON, EK), (JSON, FIELDS), (MESSAGES, FIELDS), (MESSAGES, NATIVE)),
     *((FRAMES, FIELDS), (SUMMARY, SCAPY), (SUMMARY, DPKT), (MESSAGES, DPKT)),
 )
-"""What is compared, in packets per second: ours and a peer."""
+"""Tools compared in packets per second: ours and a peer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Measured:
     by_cpu: bool = False
 
     def packets(self, tool: Tool) -> int:
-        """How many the tool read."""
+        """Number of packets that the tool read."""
         return min(self.limit, self.capture.packets) if tool.limited and self.limit else self.capture.packets
 
     def rate(self, name: str) -> float | None:
@@ -84,7 +84,7 @@ def inputs(measured: Iterable[Measured]) -> list[str]:
 
 
 def ratios(measured: list[Measured]) -> list[str]:
-    """How many times a peer's packets per second; below 1 the peer is ahead."""
+    """Table of our packets per second divided by the peer's; below 1 the peer is ahead."""
     pairs = [pair for pair in PAIRS if any(one.ratio(*pair) for one in measured)]
     names = {SUMMARY: "summary", JSON: "json", MESSAGES: "messages", FRAMES: "frames"}
     heads = " | ".join(f"{names[ours]} : {peer}" for ours, peer in pairs)
@@ -96,18 +96,18 @@ def ratios(measured: list[Measured]) -> list[str]:
 
 
 def ahead(measured: list[Measured]) -> list[str]:
-    """Where a peer is faster, or needs less memory; found, not chosen."""
+    """List the cases in which a peer is faster, or needs less memory."""
     lines = []
     for ours, peer in PAIRS:
         slower = [(one.capture.name, value) for one in measured if (value := one.ratio(ours, peer)) and value < 1]
         if slower:
-            told = ", ".join(f"{name} ({1 / value:.1f} times)" for name, value in slower)
-            lines.append(f"* {peer} reads more packets per second than `{ours}`: {told}.")
+            text = ", ".join(f"{name} ({1 / value:.1f} times)" for name, value in slower)
+            lines.append(f"* {peer} reads more packets per second than `{ours}`: {text}.")
     for peer in (LINES, FIELDS, EK, SCAPY, DPKT):
         less = [one.capture.name for one in measured if needs_less(one, peer)]
         if less:
             lines.append(f"* {peer} needs less memory than any command of wiredecode: {', '.join(less)}.")
-    return ["### Where a peer is ahead", "", *(lines or ["Nowhere in what was measured."]), ""]
+    return ["### Where a peer is ahead", "", *(lines or ["In no measurement."]), ""]
 
 
 def needs_less(one: Measured, peer: str) -> bool:
@@ -121,10 +121,10 @@ def needs_less(one: Measured, peer: str) -> bool:
 
 
 def machine() -> list[str]:
-    """What the numbers were measured on and with."""
+    """Hardware and versions of the measurements."""
     info = Path("/proc/cpuinfo")
-    told = info.read_text().splitlines() if info.exists() else []
-    models = [line.split(":", 1)[1].strip() for line in told if line.startswith("model name")]
+    lines = info.read_text().splitlines() if info.exists() else []
+    models = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
     lines = [
         time.strftime("* %Y-%m-%d"),

@@ -1,6 +1,6 @@
-"""What ``wiredecode ui`` costs in a terminal: ``python -m tests.bench.screen CAPTURE [--filter FILTER]``.
+"""Cost of ``wiredecode ui`` in a terminal: ``python -m tests.bench.screen CAPTURE [--filter FILTER]``.
 
-The program runs on a pseudo terminal of 120 columns and 40 lines; what it sends is read and counted. Times are seconds
+The program runs on a pseudo terminal of 120 columns and 40 lines; its output is read and counted. Times are seconds
 by the clock, CPU seconds are those of the process, memory is its peak (VmHWM), which counts the mapped rows, too.
 """
 
@@ -24,7 +24,7 @@ import pyte
 
 COLUMNS, LINES = 120, 40
 CONTROLS = re.compile(rb"\x1b\[[<>=?][0-9;]*[a-zA-Z$]+|\x1bP[^\x1b]*\x1b\\\\")
-"""What pyte does not know: questions to the terminal, and modes of its keyboard."""
+"""Sequences unknown to pyte: queries of the terminal, and keyboard modes."""
 QUIET = 1.0
 """Seconds without output that mean: nothing more comes."""
 KEYS = 20
@@ -46,7 +46,7 @@ class Terminal:
         fcntl.ioctl(self._file, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
 
     def read(self, wait: float) -> bool:
-        """Take what comes; False: nothing came for so long."""
+        """Read available output; return False if none came within ``wait`` seconds."""
         if not select.select([self._file], [], [], wait)[0]:
             return False
         data = os.read(self._file, 1 << 16)
@@ -56,11 +56,11 @@ class Terminal:
 
     @property
     def text(self) -> str:
-        """The screen as it stands."""
+        """The current screen."""
         return "\n".join(self._screen.display)
 
     def until(self, pattern: str, patience: float = 900) -> float:
-        """Seconds until what comes holds a pattern."""
+        """Wait until the screen matches a pattern; return the seconds."""
         began, wanted = time.monotonic(), re.compile(pattern)
         while not wanted.search(self.text):
             self.read(0.05)

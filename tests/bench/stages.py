@@ -1,4 +1,4 @@
-"""Where the time goes: the stages of an export run cumulatively in one process; a stage is what it adds.
+"""Time by stage: the stages of an export run cumulatively in one process; each is the time that it adds.
 
     python -m tests.bench.stages FILE [--rounds 3]
 
@@ -84,7 +84,7 @@ def export(path: str) -> None:
 
 
 def seconds(stage: Callable[[str], None], path: str, rounds: int) -> float:
-    """The fastest of some runs: what disturbs only adds."""
+    """The fastest of some runs, since disturbances only add time."""
     best = float("inf")
     for _ in range(rounds):
         gc.collect()

@@ -1,4 +1,4 @@
-"""The made captures must be sound: a benchmark on broken input measures nothing."""
+"""Multiplied captures must be valid: a benchmark on broken input measures nothing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def records(path: Path) -> list[tuple[int, bytes]]:
 
 
 def flow(packet: bytes) -> tuple[bytes, bytes]:
-    """The connection of a packet: client address and port, whichever way it travels."""
+    """The connection of a packet: client address and port, in both directions."""
     source, destination = packet[26:30] + packet[34:36], packet[30:34] + packet[36:38]
     return (source, destination) if int.from_bytes(destination[4:]) in SERVER_PORTS else (destination, source)
 
@@ -55,7 +55,7 @@ def test_every_connection_is_a_copy_of_a_captured_one(tmp_path: Path, sources: l
     assert sorted(copies.values()) == sorted(expected)
 
 
-def test_copies_overlap_in_time_and_time_never_goes_back(tmp_path: Path, sources: list[made.Source]) -> None:
+def test_copies_overlap_in_time_and_times_never_decrease(tmp_path: Path, sources: list[made.Source]) -> None:
     made.multiply(sources, 300_000, tmp_path / "made.pcap", concurrent=5)
     packets = records(tmp_path / "made.pcap")
     times = [time for time, _ in packets]
@@ -72,7 +72,7 @@ def test_the_same_arguments_give_the_same_file(tmp_path: Path, sources: list[mad
     assert len((tmp_path / "a").read_bytes()) >= 100_000
 
 
-def test_nanosecond_file_has_the_microseconds_too(tmp_path: Path, sources: list[made.Source]) -> None:
+def test_nanosecond_file_has_the_times_of_the_microsecond_file(tmp_path: Path, sources: list[made.Source]) -> None:
     for name, nanoseconds in (("us", False), ("ns", True)):
         made.multiply(sources, 60_000, tmp_path / name, concurrent=7, nanoseconds=nanoseconds)
     micro, nano = ((tmp_path / name).read_bytes() for name in ("us", "ns"))
@@ -84,7 +84,7 @@ def test_nanosecond_file_has_the_microseconds_too(tmp_path: Path, sources: list[
         at += made.RECORD.size + length
 
 
-def test_a_capture_cut_by_the_snapshot_length_is_refused(tmp_path: Path) -> None:
+def test_a_truncated_capture_is_refused(tmp_path: Path) -> None:
     packet = bytes(60)
     header = made.FILE_HEADER.pack(made.MAGIC_US, 2, 4, 0, 0, 60, 1)
     (tmp_path / "cut.pcap").write_bytes(header + made.RECORD.pack(0, 0, 60, 90) + packet)
@@ -102,7 +102,7 @@ def test_a_connection_that_begins_before_the_capture_is_refused(tmp_path: Path) 
         made.load(tmp_path / "late.pcap")
 
 
-def test_connections_that_would_become_one_are_refused() -> None:
+def test_connections_that_would_merge_are_refused() -> None:
     """One client port towards two servers: all copies' servers of one source share an address."""
     packets = [packet for _, packet in made.read_records(made.CAPTURES / "pravega/append_basic.pcap")]
     elsewhere = [packet.replace(b"\x7f\0\0", b"\x7f\0\1") for packet in packets]
@@ -118,7 +118,7 @@ def test_equal_bytes_of_every_source(sources: list[made.Source]) -> None:
     assert max(shares) - min(shares) <= largest
 
 
-def test_every_source_is_used_however_small_the_size(sources: list[made.Source]) -> None:
+def test_every_source_is_used_for_any_size(sources: list[made.Source]) -> None:
     assert made.choose(sources, 1, equal_bytes=True) == made.choose(sources, 1, equal_bytes=False) == sources
 
 

@@ -1,4 +1,4 @@
-"""The made captures must be sound TCP, decoded to the last byte, and the same every time."""
+"""Generated captures must be valid TCP, decoded to the last byte, and reproducible."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_every_byte_is_decoded_as_it_was_said(name: str, tmp_path: Path) -> None:
+def test_every_generated_byte_is_decoded(name: str, tmp_path: Path) -> None:
     found = examine(name, tmp_path, 0.03 if not CASES[name].loss else 0.3)
     assert found["right"], found
 
@@ -42,14 +42,14 @@ def test_every_checksum_is_right(small: Path) -> None:
         assert (multiply.word_sum(packet[26:34]) + 6 + len(segment) + multiply.word_sum(segment)) % 0xFFFF == 0
 
 
-def test_time_goes_on_by_whole_microseconds(small: Path) -> None:
+def test_times_increase_by_whole_microseconds(small: Path) -> None:
     times = [time for time, _ in records(small)]
     assert times == sorted(times)
     assert times[0] >= wire.START_NS
     assert len(set(times)) > len(times) * 0.9
 
 
-def test_sequence_numbers_follow_and_nothing_is_acknowledged_before_it_was_sent(small: Path) -> None:
+def test_sequence_numbers_are_contiguous_and_acks_follow_data(small: Path) -> None:
     following: dict[bytes, int] = {}
     for _, packet in records(small):
         way, back = packet[26:34] + packet[34:38], packet[30:34] + packet[26:30] + packet[36:38] + packet[34:36]
@@ -81,7 +81,7 @@ def test_the_same_arguments_give_the_same_file(tmp_path: Path, small: Path) -> N
     assert Path(str(again["path"])).read_bytes() == small.read_bytes()
 
 
-def test_a_capture_in_the_folder_is_made_once_and_a_cut_one_again(tmp_path: Path) -> None:
+def test_a_kept_capture_is_reused_and_a_truncated_one_made_again(tmp_path: Path) -> None:
     path = Path(str(make("nats", 0.1, tmp_path)["path"]))
     whole, made_at = path.read_bytes(), path.stat().st_mtime_ns
     make("nats", 0.1, tmp_path)
@@ -108,7 +108,7 @@ def test_trouble_drops_repeats_and_delays(tmp_path: Path) -> None:
     assert sequences != sorted(sequences)
 
 
-def test_bodies_are_text_of_the_wanted_sizes_and_all_different() -> None:
+def test_bodies_have_the_wanted_sizes_and_differ() -> None:
     some = list(itertools.islice(bodies(random.Random(1), 16, 200), 20_000))
     assert len(set(some)) == len(some)
     assert {len(body) for body in some} == set(range(17, 201))

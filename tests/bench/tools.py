@@ -1,4 +1,4 @@
-"""The tools that are compared, and one timed run of one of them. Imports nothing large: see :func:`run_once`."""
+"""The compared tools, and one timed run of a tool. Imports nothing large: see :func:`run_once`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Tool:
     limited: tuple[str, ...] = ()
     """Set for slow tools: the option that a number of packets follows, which is all they read."""
     ours: bool = False
-    """Decodes the protocols' messages, so that frames and messages per second can be told."""
+    """Decodes the protocols' messages, so that frames and messages per second can be reported."""
     only: str = ""
     """The only case it makes sense for."""
 
@@ -44,7 +44,7 @@ class Tool:
 
 @dataclass(slots=True)
 class Runs:
-    """What was measured of one tool on one capture."""
+    """Measurements of one tool on one capture."""
 
     seconds: list[float] = field(default_factory=list)
     cpu_seconds: list[float] = field(default_factory=list)
@@ -60,13 +60,13 @@ class Runs:
 
 @functools.cache
 def can_export() -> str:
-    """The help of ``wiredecode export``, or nothing where this version has no such command."""
+    """The help of ``wiredecode export``, or nothing if this version has no such command."""
     done = subprocess.run([*WIREDECODE, "export", "--help"], capture_output=True, text=True, check=False, cwd=ROOT)
     return done.stdout if done.returncode == 0 else ""
 
 
 def tools() -> tuple[list[Tool], list[str]]:
-    """The tools that are installed, and a sentence for each one that is not."""
+    """The installed tools, and a sentence for each missing one."""
     found = [Tool(name, (*WIREDECODE, "pcap", option, "-q", "{file}"), ours=True) for name, option in PCAP.items()]
     missing = []
     if can_export() and importlib.util.find_spec("pyarrow"):

@@ -27,7 +27,7 @@ CONNECT = (
 
 
 def opening(connection: int, number: int, name: str, *subjects: str) -> tuple[list[Send], int]:
-    """INFO, CONNECT, PING, PONG and the subscriptions; and how many operations that is."""
+    """INFO, CONNECT, PING, PONG and the subscriptions, and the number of operations."""
     hello = CONNECT % name.encode() + b"PING\r\n"
     sends = [Send(SERVER, INFO % number, connection), Send(CLIENT, hello, connection)]
     sends.append(Send(SERVER, b"PONG\r\n", connection))
@@ -53,7 +53,7 @@ def subjects(rng: random.Random, group: int) -> list[bytes]:
 
 
 def messages(rng: random.Random, group: int, least: int, most: int, write: int) -> Talk:
-    """A publisher and the subscriber that is delivered what it publishes.
+    """A publisher, and a subscriber that gets its messages.
 
     ``least`` to ``most`` messages per write, ``write`` writes of each side per turn.
     """
@@ -81,7 +81,7 @@ def many(rng: random.Random, group: int) -> Talk:
 
 
 def few(rng: random.Random, group: int) -> Talk:
-    """One to three messages per write, each write a segment of its own."""
+    """One to three messages per write, each write in a separate segment."""
     return messages(rng, group, 1, 3, 12)
 
 
@@ -121,7 +121,7 @@ def liftbridge(rng: random.Random, group: int) -> Talk:
     route = member(5, stream) + member(7, subject) + member(10, inbox)
     address = member(1, stream) + member(2, subject) + member(3, subject)
     for turn in itertools.count(1):
-        told: list[list[bytes]] = [[], [], [], []]
+        writes: list[list[bytes]] = [[], [], [], []]
         count = rng.randint(4, 40)
         for body in itertools.islice(source, count):
             correlation = b"%x-%d" % (rng.getrandbits(48), offset)
@@ -131,20 +131,20 @@ def liftbridge(rng: random.Random, group: int) -> Talk:
             times = b"\x40" + varint(received) + b"\x48" + varint(received + 90_000)
             where = b"\x20" + varint(offset) if offset else b""
             done = envelope(1, address + where + member(5, inbox) + member(6, correlation) + b"\x38\x01" + times)
-            told[0].append(operation(b"PUB", subject, said))
-            told[1].append(operation(b"MSG", subject, said, b"1 "))
-            told[2].append(operation(b"PUB", inbox, done))
-            told[3].append(operation(b"MSG", inbox, done, b"1 "))
+            writes[0].append(operation(b"PUB", subject, said))
+            writes[1].append(operation(b"MSG", subject, said, b"1 "))
+            writes[2].append(operation(b"PUB", inbox, done))
+            writes[3].append(operation(b"MSG", inbox, done, b"1 "))
             offset += 1
         ways = ((CLIENT, 0), (SERVER, 1), (CLIENT, 2), (SERVER, 0))
-        sends = [Send(side, b"".join(part), where) for part, (side, where) in zip(told, ways, strict=True)]
+        sends = [Send(side, b"".join(part), where) for part, (side, where) in zip(writes, ways, strict=True)]
         yield Turn(sends, 4 * count, 4 * count)
         if turn % 400 == 0:
             yield keep_alive((0, 1, 2))
 
 
 def hash_of(body: bytes) -> int:
-    """The same in every run, unlike ``hash``."""
+    """A hash that is the same in every run, unlike ``hash``."""
     return int.from_bytes(body[6:16])
 
 

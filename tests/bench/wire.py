@@ -1,4 +1,4 @@
-"""Two-way TCP captures of made traffic: handshakes, segments, ACKs, right checksums, times in microseconds.
+"""Two-way TCP captures of generated traffic: handshakes, segments, ACKs, valid checksums, times in microseconds.
 
 A *talk* is an endless generator of :class:`Turn`: what its connections say next, one write after another. Talks
 run side by side, each at its share of the link's rate, until the capture is large enough; then every connection
@@ -44,7 +44,7 @@ class Send(NamedTuple):
 
 
 class Turn(NamedTuple):
-    """Writes in order, and what a decoder must find in them."""
+    """Writes in order, and the counts that a decoder must find."""
 
     sends: Sequence[Send]
     frames: int
@@ -66,13 +66,13 @@ class Speaker:
 
 @dataclass(slots=True)
 class Trouble:
-    """How many of the segments with payload are dropped, repeated or late, in parts of all."""
+    """Shares of segments with payload that are dropped, repeated or late."""
 
     share: float = 0.0
     rng: random.Random = field(default_factory=lambda: random.Random(5))
 
     def times(self, time_ns: int) -> tuple[int, ...]:
-        """When the segment is in the capture: usually once, at its time."""
+        """Times of the segment in the capture: usually one, its own."""
         if not self.share or self.rng.random() >= self.share:
             return (time_ns,)
         kind = self.rng.randrange(3)
@@ -88,7 +88,7 @@ class Connection:
     def __init__(self, number: int, port: int, rng: random.Random) -> None:
         client = (10 << 24 | 1 + number).to_bytes(4)
         server = (192 << 24 | 168 << 16 | 10 + number % 3).to_bytes(4)
-        # Below 57000, which tshark takes for IRC.
+        # Below 57000, which tshark decodes as IRC.
         ports = struct.pack(">HH", 49_152 + (7919 * number) % 7_800, port)
         self.addresses = (client + server, server + client)
         self.ports = (ports, ports[2:] + ports[:2])
@@ -131,7 +131,7 @@ def internet_checksum(data: bytes) -> int:
 
 
 class Group:
-    """A talk and its connections on one clock: what is said later is captured later, on whichever connection."""
+    """A talk and its connections on one clock, so that capture order is the order of writes."""
 
     def __init__(self, number: int, speaker: Speaker, first: int, seed: int) -> None:
         self.rng = random.Random(seed * 1_000_003 + number)
@@ -145,7 +145,7 @@ class Group:
 
 
 class Capture:
-    """The file being written, and packets that are still to be sorted into it."""
+    """The file being written, and packets not yet in order."""
 
     def __init__(self, file: BinaryIO, trouble: Trouble) -> None:
         self.file, self.trouble = file, trouble

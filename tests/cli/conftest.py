@@ -12,7 +12,7 @@ from wiredecode.cli import main
 
 @dataclass
 class Result:
-    """What a command left behind."""
+    """The outcome of a command."""
 
     code: int
     raw: bytes
@@ -32,7 +32,7 @@ Run = Callable[..., Result]
 
 @pytest.fixture
 def run(capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """``run("pcap", path, "--summary")``: neither colour nor width come from the terminal that runs the tests."""
+    """``run("pcap", path, "--summary")``: colour and width do not depend on the terminal that runs the tests."""
     for name in ("NO_COLOR", "COLUMNS", "WIREDECODE_DEBUG", "FORCE_COLOR"):
         monkeypatch.delenv(name, raising=False)
 

@@ -1,4 +1,4 @@
-"""What each option of each command shows: a command line without it and with it, and what differs by it."""
+"""A case per option of each command: a command line without it and with it, and the difference."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ FILES = {
     "named": "named.pcapng",
     "keyfolder": "keys",
 }
-"""``late`` (a frame of 2 MiB, one segment of which comes 30 ms late, after an ACK of it), ``named`` (with a name for an
+"""``late`` (a frame of 2 MiB, one segment of which comes 30 ms late, after its ACK), ``named`` (with a name for an
 address) and ``keyfolder`` are made by the test."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a command left behind."""
+    """The outcome of a command."""
 
     code: int
     out: str
@@ -54,7 +54,7 @@ Shows = Callable[[Outcome, Outcome], bool]
 
 
 def has(*patterns: str, gone: Iterable[str] = (), of: str = "out") -> Shows:
-    """Text that fits these is there with the option only, and what fits ``gone`` without it only."""
+    """Text that matches ``patterns`` appears with the option only, and text that matches ``gone`` without it only."""
 
     def shows(plain: Outcome, found: Outcome) -> bool:
         pairs = [(each, found, plain) for each in patterns] + [(each, plain, found) for each in gone]
@@ -67,7 +67,7 @@ def has(*patterns: str, gone: Iterable[str] = (), of: str = "out") -> Shows:
 
 
 def lines(choose: Callable[[list[str]], Sequence[str]], of: str = "out") -> Shows:
-    """The lines are these of the ones without the option, and fewer."""
+    """The lines are a selection of those without the option, and fewer."""
 
     def shows(plain: Outcome, found: Outcome) -> bool:
         before = plain.text(of).splitlines()
@@ -77,7 +77,7 @@ def lines(choose: Callable[[list[str]], Sequence[str]], of: str = "out") -> Show
 
 
 def every(pattern: str, of: str = "out") -> Shows:
-    """All lines fit, and did not without the option."""
+    """All lines match, and did not without the option."""
 
     def shows(plain: Outcome, found: Outcome) -> bool:
         fit = [[bool(re.match(pattern, line)) for line in each.text(of).splitlines()] for each in (plain, found)]
@@ -91,7 +91,7 @@ def both(*shows: Shows) -> Shows:
 
 
 def same(of: str = "out") -> Shows:
-    """The option changes nothing of this."""
+    """The option does not change this output."""
     return lambda plain, found: plain.text(of) == found.text(of)
 
 
@@ -100,7 +100,7 @@ def nothing_left(plain: Outcome, found: Outcome) -> bool:
 
 
 def filtered(column: str, fits: Callable[[Any], bool], of: str = "out") -> Shows:
-    """The rows are those of the ones without the option that fit."""
+    """The rows are the matching ones of those without the option."""
 
     def shows(plain: Outcome, found: Outcome) -> bool:
         before = plain.rows(of)
@@ -125,19 +125,19 @@ def writes(name: str, start: bytes = b"") -> Shows:
 
 @dataclass(frozen=True)
 class Case:
-    """A command line without the option and with it, and what the option shows."""
+    """A command line without the option and with it, and a check of the difference."""
 
     without: str
     option: str
     shows: Shows
     before: str = ""
-    """What is run first, both times."""
+    """Command lines that are run first, both times."""
     code: int = 0
 
 
 @dataclass(frozen=True)
 class See:
-    """The option needs more than files; this test shows it: ``path::name``. It has to name the option."""
+    """The option needs more than files; this test covers it: ``path::name``. It has to name the option."""
 
     test: str
 
@@ -145,7 +145,7 @@ class See:
 VERBOSE = has("^file +.*: pcap", of="err")
 NO_SUCH_MESSAGE = both(nothing_left, has("no message fits", of="err"))
 
-# Options of all commands that read captures: what comes of each with ``{quick}``, the shortest output of the command.
+# Options of all commands that read captures: each with ``{quick}``, the shortest output of the command.
 QUICK = {
     "pcap": "--summary",
     "sniff": "--summary",
@@ -178,7 +178,7 @@ TOTALS: dict[str, Shows] = {
     "--keylog": has(r"^frames +45 rabbitmq_stream, 20 tls$", of="err"),
     "--keylog-dir": has(r"^frames +45 rabbitmq_stream, 20 tls$", of="err"),
 }
-"""What the totals on standard error say."""
+"""The pattern of totals on standard error."""
 NAMED = {
     "follow": "{named} -q",
     "export": "{named} -q -o out.ndjson --level connections",
@@ -190,7 +190,7 @@ NAMED = {
 
 
 CONFINED = both(has(r"^confined: reads .*c43_basic\.pcap", of="err"), same())
-"""What the double of the sandbox prints."""
+"""The output of the sandbox's test double."""
 
 
 def counted(n: int, s: int | None, m: str | None) -> Shows:
@@ -262,7 +262,7 @@ ON_INTERFACE: dict[str, Case | See] = dict.fromkeys(
 
 
 def reading(command: str) -> dict[str, Case | See]:
-    """The cases of the options that all commands have that read captures."""
+    """The cases of the options that all commands reading captures share."""
     made: dict[str, Case | See] = {}
     for name, words in READING_OPTIONS.items():
         if name == "--resolve" and command == "anonymize":
@@ -306,7 +306,7 @@ def totals_written(plain: Outcome, found: Outcome) -> bool:
 
 
 def with_ranges(of: str = "out") -> Shows:
-    """Rows say where each field is; they are the same otherwise."""
+    """Rows have the range of each field and are otherwise equal."""
 
     def shows(plain: Outcome, found: Outcome) -> bool:
         pairs = list(zip(plain.rows(of), found.rows(of), strict=True))
@@ -385,7 +385,7 @@ def of_each_type(plain: Outcome, found: Outcome) -> bool:
 
 
 def replaced(plain: Outcome, found: Outcome) -> bool:
-    """Without the option the folder is left as it was."""
+    """Without the option the folder is unchanged."""
     return plain.code == 2 and "a/type=Open/part-0.csv" in plain.files and "a/type=Open/part-0.csv" not in found.files
 
 
@@ -397,7 +397,7 @@ def stable_ids(plain: Outcome, found: Outcome) -> bool:
 
 
 def addresses(outcome: Outcome) -> list[int]:
-    """Source and destination of the packets that were written: Ethernet, IPv4."""
+    """Source and destination of the written packets: Ethernet, IPv4."""
     with NamedTemporaryFile(suffix=".pcapng") as file:
         file.write(outcome.files["out.pcapng"])
         file.flush()
@@ -411,7 +411,7 @@ def other_addresses(plain: Outcome, found: Outcome) -> bool:
 
 
 def keeps_prefixes(plain: Outcome, found: Outcome) -> bool:
-    """127.0.0.1 and 127.0.0.3 share 30 bits; what is made of them does, too."""
+    """127.0.0.1 and 127.0.0.3 share 30 bits; so do their replacements."""
 
     def shared(outcome: Outcome) -> int:
         one, other = sorted({*addresses(outcome)[:2]})
@@ -421,7 +421,7 @@ def keeps_prefixes(plain: Outcome, found: Outcome) -> bool:
 
 
 def asked(words: str) -> Shows:
-    """The double of what captures was asked for this."""
+    """The test double of the capture was called with these options."""
     return both(has(f"^asked for .*{words}", of="err"), same())
 
 
@@ -470,17 +470,15 @@ CASES: dict[str, dict[str, Case | See]] = {
         "-i": Case("{basic} -c 1", "-i any", asked("interface='any'")),
         "-f": Case("{basic} -c 1", "-f port~5552", asked("'port 5552'")),
         "-p": Case("{basic} -c 1", "-p", asked("promiscuous=False")),
-        "-w": See(
-            "tests/live/test_sniff.py::test_a_dialogue_held_again_gives_its_frames_and_the_saved_file_the_same_ones"
-        ),
+        "-w": See("tests/live/test_sniff.py::test_a_replayed_dialogue_gives_the_same_frames_live_and_saved"),
         "--ring-size": Case(
             "{basic} -c 1 -w new.pcapng", "--ring-size 3", has("^saved new.pcapng .*3145728", of="err")
         ),
-        "--ring-seconds": See("tests/live/test_sniff.py::test_a_ring_of_files_goes_on_though_nothing_comes"),
-        "--ring-files": See("tests/live/test_sniff.py::test_a_ring_of_files_goes_on_though_nothing_comes"),
-        "--duration": See("tests/live/test_sniff.py::test_a_snapshot_length_cuts_packets_and_says_so"),
-        "--via": See("tests/live/test_sniff.py::test_another_program_captures"),
-        "-s": See("tests/live/test_sniff.py::test_a_snapshot_length_cuts_packets_and_says_so"),
+        "--ring-seconds": See("tests/live/test_sniff.py::test_a_ring_of_files_rotates_without_packets"),
+        "--ring-files": See("tests/live/test_sniff.py::test_a_ring_of_files_rotates_without_packets"),
+        "--duration": See("tests/live/test_sniff.py::test_a_snapshot_length_truncates_packets_and_is_reported"),
+        "--via": See("tests/live/test_sniff.py::test_capturing_with_another_program"),
+        "-s": See("tests/live/test_sniff.py::test_a_snapshot_length_truncates_packets_and_is_reported"),
         "-B": Case("{basic} -c 1", "-B 7", asked("buffer_mib=7")),
     },
     "interfaces": {
@@ -719,7 +717,7 @@ CASES: dict[str, dict[str, Case | See]] = {
     "sql": {
         "--csv-formulas": See("tests/cli/test_export.py::test_formulas_in_csv_can_be_guarded"),
         "-2": See(f"{TWO_PASSES}::test_the_command_reads_twice"),
-        "--allow-files": See("tests/cli/test_sql_alone.py::test_files_are_for_those_who_ask"),
+        "--allow-files": See("tests/cli/test_sql_alone.py::test_files_are_readable_with_an_option"),
         **reading("sql"),
         **times("sql", counted(68, 4784, "ok"), counted(15, 791, "ok")),
         "--format": Case("{basic} {quick}", "--format csv", has('^"n","s","m"$', '^142,9692,"ok"$', gone=["^{"])),
@@ -737,16 +735,16 @@ CASES: dict[str, dict[str, Case | See]] = {
         "--color": Case("{basic} {quick} --format table", "--color always", coloured),
         "--utc": utc("{basic} {quick}", counted(142, 9692, "ok")),
         "-Y": Case("{basic} {quick}", "-Y frame.length>100", counted(24, 6394, "ok")),
-        "-q": See("tests/cli/test_sql.py::test_a_long_answer_is_cut_on_terminals_only"),
+        "-q": See("tests/cli/test_sql.py::test_a_long_answer_is_shortened_on_terminals_only"),
         "-v": See("tests/cli/test_every_option.py::test_verbose_shows_the_traceback_of_a_bug"),
     },
     "ui": {
         **reading("ui"),
         "-Y": Case("{basic}", "-Y frame.length>100", has("^select frame.length>100$", of="err")),
-        **dict.fromkeys(LIVE, See("tests/ui/test_command.py::test_options_reach_the_capture_and_what_is_saved")),
-        "--follow-file": See("tests/ui/test_command.py::test_a_file_that_grows_is_looked_at_as_such"),
-        "--web": See("tests/ui/test_web.py::test_a_page_runs_the_screen_and_nothing_is_answered_without_the_token"),
-        "--listen": See("tests/ui/test_web.py::test_what_cannot_be_served_is_an_error"),
+        **dict.fromkeys(LIVE, See("tests/ui/test_command.py::test_options_reach_the_capture_and_the_saved_file")),
+        "--follow-file": See("tests/ui/test_command.py::test_follow_opens_a_growing_file"),
+        "--web": See("tests/ui/test_web.py::test_a_page_runs_the_screen_and_requests_without_token_are_refused"),
+        "--listen": See("tests/ui/test_web.py::test_captures_that_cannot_be_served_are_errors"),
     },
     "config": {"--unset": See("tests/cli/test_settings.py::test_config_shows_sets_and_unsets")},
     "wireshark": {

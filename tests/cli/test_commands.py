@@ -1,4 +1,4 @@
-"""The other commands, and what only a process of its own can show: pipes, signals, import times."""
+"""The other commands, and tests that need a separate process: pipes, signals, imports."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_protocols_are_listed(run: Run) -> None:
 
 
 def test_every_field_of_every_record_is_listed(run: Run, captures: Path) -> None:
-    """What the catalogue says against what records hold: nothing else but generated values."""
+    """Records hold the fields of the catalogue, and otherwise only generated values."""
     names = {json.loads(line)["name"] for line in run("fields", "--json").lines}
     inner = {"messages", "problem", "offset"}
 
@@ -76,7 +76,7 @@ def test_fields_fit_into_a_narrow_terminal(run: Run, monkeypatch: pytest.MonkeyP
     assert lines[1] == "    messages and sub-batches [Publish, PublishV2]"
 
 
-def test_pages_of_the_documentation_are_shown_by_their_names(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pages_of_the_documentation_are_shown_by_name(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert {"tutorial", "troubleshooting", "exit-codes", "nats"} <= set(run("help").lines)
     assert run("help", "glossary").out.startswith("# Glossary\n")
     assert (run("help", "nosuch").code, run("help", "nosuch").out) == (2, "")
@@ -104,7 +104,7 @@ def test_help_imports_nothing_heavy() -> None:
     assert done.stderr.strip() == "[]"
 
 
-def test_check_imports_only_protocols_that_were_spoken(captures: Path) -> None:
+def test_check_imports_only_protocols_in_the_capture(captures: Path) -> None:
     path = str(captures / "nats" / "03-pubsub.pcap")
     code = (
         f"import sys; from wiredecode.cli import main; main(['check', '-q', {path!r}]);"
@@ -114,7 +114,7 @@ def test_check_imports_only_protocols_that_were_spoken(captures: Path) -> None:
     assert {name.split(".")[2] for name in done.stderr.split()} == {"nats", "liftbridge"}
 
 
-def test_a_closed_pipe_is_quiet(captures: Path) -> None:
+def test_a_closed_pipe_gives_no_error(captures: Path) -> None:
     path = captures / "rabbitmq-stream" / "c43_large.pcap"
     with subprocess.Popen(
         [*COMMAND, "pcap", path, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -143,7 +143,7 @@ def test_frames_come_while_the_pipe_is_open_and_an_interrupt_ends_quietly(basic:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_a_full_disk_is_told(basic: Path) -> None:
+def test_a_full_disk_is_reported(basic: Path) -> None:
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(
             [*COMMAND, "pcap", basic, "--json", "-q"], stdout=full, stderr=subprocess.PIPE, check=False

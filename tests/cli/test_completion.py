@@ -1,4 +1,4 @@
-"""Completion for bash, zsh and fish: the scripts that shells read, and the answers that these get."""
+"""Completion for bash, zsh and fish: the scripts for the shells, and their completions."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def test_the_script_is_that_of_the_shell(shell: str, tmp_path: Path) -> None:
         assert subprocess.run([*SYNTAX[shell], str(path)], capture_output=True, check=True).stderr == b""
 
 
-def test_zsh_is_told_words_with_what_they_mean() -> None:
-    told = wiredecode(_WIREDECODE_COMPLETE="complete_zsh", _TYPER_COMPLETE_ARGS="wiredecode pcap --summ")
-    assert told.startswith("_arguments") and '"--summary":"One line per frame."' in told
+def test_zsh_gets_words_with_help() -> None:
+    answer = wiredecode(_WIREDECODE_COMPLETE="complete_zsh", _TYPER_COMPLETE_ARGS="wiredecode pcap --summ")
+    assert answer.startswith("_arguments") and '"--summary":"One line per frame."' in answer
 
 
-def test_fish_is_told_words_with_what_they_mean() -> None:
+def test_fish_gets_words_with_help() -> None:
     variables = {"_TYPER_COMPLETE_FISH_ACTION": "get-args", "_TYPER_COMPLETE_ARGS": "wiredecode wi"}
     assert "wireshark\t" in wiredecode(_WIREDECODE_COMPLETE="complete_fish", **variables)
 

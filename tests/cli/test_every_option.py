@@ -1,4 +1,4 @@
-"""Every option of every command does something: each has a case that runs it and asserts what it shows, or names the
+"""Every option of every command has an effect: each has a case that runs it and asserts the difference, or names the
 test that does."""
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def test_every_option_has_a_case_and_every_case_an_option() -> None:
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the captures that are made, and secrets."""
+    """A folder with crafted captures, and secrets."""
     folder = tmp_path_factory.mktemp("options")
     message = layers.PublishedMessage(publishing_id=1, data=bytes(2 << 20))
     talk = craft.Talk()
@@ -74,7 +74,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(place: Path, monkeypatch: pytest.MonkeyPatch, tokyo: None) -> Path:
-    """Where commands run: what they write is seen; HOME, too."""
+    """The working directory and HOME of commands, so that their files are found."""
     monkeypatch.chdir(place)
     monkeypatch.setenv("HOME", str(place))
     doubles(monkeypatch)
@@ -83,7 +83,7 @@ def folder(place: Path, monkeypatch: pytest.MonkeyPatch, tokyo: None) -> Path:
 
 @pytest.fixture(autouse=True, scope="module")
 def shells() -> Iterator[None]:
-    """The command line is made of what typer then finds of the shell: here nothing."""
+    """Typer finds no shell."""
     _tree.cache_clear()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
@@ -92,7 +92,7 @@ def shells() -> Iterator[None]:
 
 
 class Replayed:
-    """What sniff reads, out of a file."""
+    """A file as the source of sniff."""
 
     def __init__(self, path: str) -> None:
         self._capture = open_capture([path])
@@ -112,7 +112,7 @@ class Replayed:
 
 
 def doubles(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Instead of what changes this process or needs a terminal: it says on standard error what it was given."""
+    """Test doubles of functions that change this process or need a terminal; they print their arguments to stderr."""
 
     def confine(reads: Iterable[Path], writes: Iterable[Path], **_: object) -> None:
         print("confined: reads", *reads, "writes", *writes, file=sys.stderr)
@@ -128,7 +128,7 @@ def doubles(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def outcome(run: Run, command: str, words: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Outcome:
-    """Exit code, both outputs, and the files that were written, which are removed."""
+    """Exit code, both outputs, and the written files, which are removed."""
     found = [word.replace("~", " ") for word in words.format(**FILES, quick=QUICK.get(command, "")).split()]
     if command == "sniff":
         path = found[0]
@@ -162,11 +162,11 @@ def comes_of(case: Case, words: str, command: str, run: Run, folder: Path, patch
 
 
 WITHOUT: dict[tuple[str, ...], Outcome] = {}
-"""What came of command lines without the option: many options share one."""
+"""Cached outcomes of command lines without the option, which many options share."""
 
 
 @of_kind(Case, pytest.mark.parametrize)
-def test_the_option_does_what_it_is_for(
+def test_the_option_has_its_effect(
     command: str, option: str, run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     case = CASES[command][option]
@@ -182,7 +182,7 @@ def test_the_option_does_what_it_is_for(
 
 @cache
 def definitions(path: Path) -> dict[str, ast.stmt]:
-    """What a module defines, by name."""
+    """The definitions of a module, by name."""
     found: dict[str, ast.stmt] = {}
     for node in ast.parse(path.read_text()).body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
@@ -194,7 +194,7 @@ def definitions(path: Path) -> dict[str, ast.stmt]:
 
 
 def texts(name: str, module: dict[str, ast.stmt]) -> Iterator[str]:
-    """The texts in a test, and in all that it names of its module."""
+    """The strings in a test, and in the definitions of its module that it uses."""
     names, seen = [name], set[str]()
     while names:
         each = names.pop()
@@ -208,7 +208,7 @@ def texts(name: str, module: dict[str, ast.stmt]) -> Iterator[str]:
 
 
 @of_kind(See, in_one_test)
-def test_the_test_that_is_named_gives_the_option_and_asserts_something(command: str, option: str) -> None:
+def test_the_named_test_uses_the_option_and_asserts_something(command: str, option: str) -> None:
     case = CASES[command][option]
     assert isinstance(case, See)
     place, _, name = case.test.partition("::")

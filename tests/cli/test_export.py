@@ -1,4 +1,4 @@
-"""``wiredecode export``: files for other programs, whole or not there."""
+"""``wiredecode export``: files for other programs, whole or missing."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def only(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_ndjson_is_what_json_writes(run: Run, basic: Path, tmp_path: Path) -> None:
+def test_ndjson_equals_json_output(run: Run, basic: Path, tmp_path: Path) -> None:
     expected = run("pcap", basic, "--json", "-q").raw
     for name in ("a.ndjson", "b.ndjson.gz", "c.json"):
         result = run("export", basic, "-o", tmp_path / name)
@@ -60,7 +60,7 @@ def test_ndjson_is_what_json_writes(run: Run, basic: Path, tmp_path: Path) -> No
     assert run("export", basic, "-o", "-", "--format", "ndjson", "-q", "--ranges").raw == ranged
 
 
-def test_a_table_of_packets_says_nothing_of_protocols(run: Run, basic: Path, tmp_path: Path) -> None:
+def test_a_table_of_packets_has_no_protocol_columns(run: Run, basic: Path, tmp_path: Path) -> None:
     said = run("export", basic, "-o", tmp_path / "x.csv", "--level", "packets").err
     assert [line.split()[0] for line in said.splitlines()] == ["packets", "written"]
 
@@ -84,7 +84,7 @@ def test_all_formats_hold_the_same_rows(run: Run, basic: Path, tmp_path: Path, l
         assert [row[name] or None for row in rows] == table.column(name).to_pylist()
 
 
-def test_frames_as_a_table_say_what_records_say(run: Run, basic: Path, tmp_path: Path) -> None:
+def test_frames_as_a_table_equal_records(run: Run, basic: Path, tmp_path: Path) -> None:
     records = [json.loads(line) for line in run("pcap", basic, "--json", "-q").lines]
     run("export", basic, "-o", tmp_path / "x.parquet", "-q")
     rows = pq.read_table(tmp_path / "x.parquet").drop_columns(["source", "time", "layers"]).to_pylist()
@@ -97,7 +97,7 @@ def test_frames_as_a_table_say_what_records_say(run: Run, basic: Path, tmp_path:
     assert streams == [record["layers"]["rabbitmq_stream"].get("stream") for record in records]
 
 
-def test_columns_keep_their_order_and_lead_into_structures(run: Run, basic: Path, tmp_path: Path) -> None:
+def test_columns_keep_their_order_and_select_members(run: Run, basic: Path, tmp_path: Path) -> None:
     columns = ("--columns", "type,layers.rabbitmq_stream.stream,frame")
     run("export", basic, "-o", tmp_path / "x.parquet", "-q", *columns)
     table = pq.read_table(tmp_path / "x.parquet")
@@ -138,7 +138,7 @@ def test_rows_are_chosen_by_time_and_count(run: Run, basic: Path, form: str) -> 
 
 
 @pytest.mark.parametrize("name", ["x.ndjson", "x.json", "x.csv", "x.parquet", "x.arrow"])
-def test_damage_costs_nothing_that_was_decoded(run: Run, captures: Path, tmp_path: Path, name: str) -> None:
+def test_damage_loses_no_decoded_row(run: Run, captures: Path, tmp_path: Path, name: str) -> None:
     result = run("export", captures / "rabbitmq-stream" / "d_cutfile.pcap", "-o", tmp_path / name, "-q")
     assert result.code == 2
     first, second = result.err.splitlines()
@@ -168,7 +168,7 @@ def test_input_that_cannot_be_read_leaves_no_output(run: Run, tmp_path: Path) ->
     ],
     ids=["ndjson", "parquet", "partitions"],
 )
-def test_an_interrupt_leaves_nothing_and_says_how_far_it_came(
+def test_an_interrupt_leaves_no_file_and_reports_progress(
     basic: Path, tmp_path: Path, number: int, words: tuple[str, ...]
 ) -> None:
     out, *options = words
@@ -202,7 +202,7 @@ def test_a_full_disk_is_one_line(run: Run, basic: Path, form: str) -> None:
 
 @pytest.mark.slow
 @outputs
-def test_a_disk_that_gets_full_leaves_nothing(basic: Path, tmp_path: Path, words: tuple[str, ...]) -> None:
+def test_a_disk_that_gets_full_leaves_no_file(basic: Path, tmp_path: Path, words: tuple[str, ...]) -> None:
     """Files are written by a thread."""
     code = """
 import resource, sys
@@ -220,7 +220,7 @@ sys.exit(main())
 
 @pytest.mark.slow
 @outputs
-def test_an_interrupt_while_the_thread_writes_leaves_nothing(
+def test_an_interrupt_while_the_thread_writes_leaves_no_file(
     basic: Path, tmp_path: Path, words: tuple[str, ...]
 ) -> None:
     code = """

@@ -1,4 +1,4 @@
-"""Every command where an extra is not installed: it works, or one line says what to install (issue 12, point 11)."""
+"""Every command with a missing extra: it works, or one line says what to install (issue 12, point 11)."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class Missing:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 sys.meta_path.insert(0, Missing())
 from wiredecode.cli import main
-told = {}
+outcomes = {}
 for words in json.loads(sys.argv[2]):
     with contextlib.redirect_stderr(io.StringIO()) as err:
         code = main(words.split(" "))
-    told[words] = code, err.getvalue()
+    outcomes[words] = code, err.getvalue()
 sys.stdout.flush()
-print("\\n" + json.dumps(told))
+print("\\n" + json.dumps(outcomes))
 """
 COMMANDS = [
     f"pcap {CAPTURE} -c 3 -q",
@@ -79,33 +79,33 @@ def test_every_command_works_without_an_extra_or_says_in_one_line_what_to_instal
 
 
 @pytest.mark.slow
-def test_every_command_works_where_nothing_is_installed_that_is_used_if_it_is_there(tmp_path: Path) -> None:
+def test_every_command_works_without_any_optional_package(tmp_path: Path) -> None:
     check_without(",".join(USED_IF_THERE), tmp_path)
 
 
-def test_secrets_of_tls_where_nothing_decrypts_it(tmp_path: Path) -> None:
-    """Those of a file need it; a capture that brings its own is read, and a hint says what is needed."""
+def test_tls_secrets_without_cryptography(tmp_path: Path) -> None:
+    """Secrets of a file need the package; a capture with its own secrets is read, with a hint."""
     ng, secrets = Ng(), KEYLOG.read_bytes()
     brought = ng.block(10, pack("<II", 0x544C534B, len(secrets)) + padded(secrets))
     frames = [packet.data for packet in packets(Capture([BytesIO(TLS.read_bytes())]))[0]]
     content = [ng.section(), ng.interface(), brought, *(ng.enhanced(data, at) for at, data in enumerate(frames))]
     (tmp_path / "inside.pcapng").write_bytes(b"".join(content))
     keyed, inside = f"pcap {TLS} -q --keylog {KEYLOG}", "pcap inside.pcapng --summary"
-    told = told_without("cryptography", [keyed, inside], tmp_path)
-    assert [*told[keyed]] == [
+    outcomes = outcomes_without("cryptography", [keyed, inside], tmp_path)
+    assert [*outcomes[keyed]] == [
         2,
         f"wiredecode: --keylog needs cryptography, which is not installed: {install('tls')}\n",
     ]
-    code, err = told[inside]
+    code, err = outcomes[inside]
     assert code == 0
     assert f"TLS was not decrypted: give its secrets (--keylog; {install('tls')})" in err
 
 
-def test_what_needs_a_package_says_so_where_none_of_them_is_there(tmp_path: Path) -> None:
-    """In one process; each alone: slow tests."""
+def test_commands_that_need_a_missing_package_say_so(tmp_path: Path) -> None:
+    """All packages in one process; each separately is a slow test."""
     words = [each for each in COMMANDS if any(re.match(pattern, each) for pattern in NEEDS.values())]
-    told = told_without(",".join(NEEDS), words, tmp_path)
-    for each, (code, err) in told.items():
+    outcomes = outcomes_without(",".join(NEEDS), words, tmp_path)
+    for each, (code, err) in outcomes.items():
         extras = {EXTRAS[module] for module, pattern in NEEDS.items() if re.match(pattern, each)}
         assert (code, err.count("\n")) == (2, 1), (each, err)
         assert any(f"pip install '.[{extra}]' in a clone" in err for extra in extras) or "sc://" in each, (each, err)
@@ -113,32 +113,32 @@ def test_what_needs_a_package_says_so_where_none_of_them_is_there(tmp_path: Path
 
 def check_without(module: str, tmp_path: Path) -> None:
     words = [each for each in COMMANDS if not each.startswith("spark") or module == "pyspark"]
-    told = told_without(module, words, tmp_path)
-    assert list(told) == words
-    lacking = {each for each in words if re.match(NEEDS.get(module, "(?!)"), each)}
-    for each, (code, err) in told.items():
-        if each in lacking:
+    outcomes = outcomes_without(module, words, tmp_path)
+    assert list(outcomes) == words
+    needing = {each for each in words if re.match(NEEDS.get(module, "(?!)"), each)}
+    for each, (code, err) in outcomes.items():
+        if each in needing:
             assert (code, err.count("\n")) == (2, 1), (each, err)
             assert module == "pyspark" or f"pip install '.[{EXTRAS[module]}]' in a clone" in err, err
         else:
             assert (code, err) == (0, ""), each
     if module == "pyspark":
-        assert "pip install '.[spark]' in a clone" in told[f"spark {CAPTURE} -o lake -q"][1]
+        assert "pip install '.[spark]' in a clone" in outcomes[f"spark {CAPTURE} -o lake -q"][1]
 
 
-def told_without(module: str, words: list[str], tmp_path: Path) -> dict[str, tuple[int, str]]:
-    """Of each command how it ended and what it said, in one process."""
+def outcomes_without(module: str, words: list[str], tmp_path: Path) -> dict[str, tuple[int, str]]:
+    """Exit code and stderr of each command, all in one process."""
     done = subprocess.run(
         [sys.executable, "-c", RUN, module, json.dumps(words)],
         cwd=tmp_path, capture_output=True, text=True, check=False,
         env={"PYTHONPATH": str(Path(__file__).parents[2]), "PATH": "/usr/bin:/bin"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    told: dict[str, tuple[int, str]] = json.loads(done.stdout.splitlines()[-1])
-    return told
+    outcomes: dict[str, tuple[int, str]] = json.loads(done.stdout.splitlines()[-1])
+    return outcomes
 
 
-def test_what_is_missing_is_told_by_its_extra_or_by_its_name() -> None:
+def test_missing_packages_are_named_by_extra_or_name() -> None:
     def line(module: str) -> str | None:
         return missing(ModuleNotFoundError(f"No module named {module!r}", name=module))
 

@@ -1,4 +1,4 @@
-"""Files that are written: links that others planted, who may read them, and what a signal leaves."""
+"""Written files: links that others planted, permissions, and signals."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from wiredecode.capture.live.pcapng_writer import open_private
 CAPTURE = Path(__file__).parents[2] / "captures" / "rabbitmq-stream" / "c43_basic.pcap"
 
 
-def test_totals_take_the_place_of_a_link_and_do_not_follow_it(run: Run, tmp_path: Path) -> None:
+def test_totals_replace_a_link_and_do_not_follow_it(run: Run, tmp_path: Path) -> None:
     victim, planted = tmp_path / "victim", tmp_path / "totals.json"
     victim.write_text("precious")
     planted.symlink_to(victim)
@@ -26,13 +26,13 @@ def test_totals_take_the_place_of_a_link_and_do_not_follow_it(run: Run, tmp_path
     assert '"packets"' in planted.read_text()
 
 
-def test_totals_go_to_standard_output_where_that_is_named() -> None:
+def test_totals_go_to_standard_output_if_named() -> None:
     words = [sys.executable, "-m", "wiredecode", "pcap", str(CAPTURE), "-q", "-c", "1", "--summary-json", "/dev/stdout"]
     assert b'"packets"' in subprocess.run(words, capture_output=True, check=True).stdout
 
 
-def test_a_file_that_standard_output_is_sent_to_stays_and_is_written_behind_what_is_there(tmp_path: Path) -> None:
-    """Not in place of the link: of /dev/stdout there is one for the whole machine."""
+def test_a_file_as_standard_output_is_appended_to(tmp_path: Path) -> None:
+    """The link /dev/stdout is not replaced: the whole machine shares it."""
     out = tmp_path / "out"
     words = [sys.executable, "-m", "wiredecode", "pcap", str(CAPTURE), "-q", "-c", "1", "--summary-json", "/dev/fd/1"]
     with out.open("wb") as file:
@@ -54,7 +54,7 @@ def test_a_ring_file_is_for_its_owner_only(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can plant the link of somebody else")
-def test_a_link_of_somebody_else_is_not_followed(tmp_path: Path) -> None:
+def test_a_link_of_another_user_is_not_followed(tmp_path: Path) -> None:
     victim, planted = tmp_path / "victim", tmp_path / "ring"
     victim.write_text("precious")
     planted.symlink_to(victim)
@@ -68,8 +68,8 @@ def test_a_link_of_somebody_else_is_not_followed(tmp_path: Path) -> None:
     "number",
     [signal.SIGTERM, *(pytest.param(each, marks=pytest.mark.slow) for each in (signal.SIGHUP, signal.SIGINT))],
 )
-def test_a_signal_leaves_no_part(number: signal.Signals, tmp_path: Path) -> None:
-    """The export waits for a capture that never ends, with its output begun."""
+def test_a_signal_leaves_no_partial_file(number: signal.Signals, tmp_path: Path) -> None:
+    """The export has begun its output and waits for more of the capture."""
     out = tmp_path / "out"
     out.mkdir()
     command = [sys.executable, "-m", "wiredecode", "export", "-", "-o", str(out / "a.parquet"), "-q"]
@@ -98,7 +98,7 @@ def test_a_signal_leaves_no_part(number: signal.Signals, tmp_path: Path) -> None
         "sniff -i lo --summary-json",
     ],
 )
-def test_a_folder_that_is_not_there_is_told_before_anything_is_read(run: Run, tmp_path: Path, words: str) -> None:
+def test_a_missing_folder_is_reported_before_reading(run: Run, tmp_path: Path, words: str) -> None:
     result = run(*words.format(CAPTURE).split(), tmp_path / "none" / "out.csv")
     assert (result.code, result.out) == (2, "")
     assert result.err.startswith(

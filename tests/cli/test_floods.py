@@ -1,4 +1,4 @@
-"""Floods: memory is that of the limits, however many packets, connections and notes there are."""
+"""Floods: memory depends on the limits, not on the number of packets, connections and notes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def alive() -> int:
 
 
 @pytest.mark.parametrize("payload", [b"", b"\0\0\0\x10abcdefgh"], ids=["syn_flood", "one_packet_each"])
-def test_connections_of_a_flood_are_forgotten_with_all_that_is_known_of_them(payload: bytes) -> None:
+def test_connections_of_a_flood_are_forgotten_with_their_state(payload: bytes) -> None:
     dissector = Dissector(network=Network(Limits(connections=100)))
     gc.collect()
     before = alive()
@@ -45,12 +45,12 @@ def test_connections_are_collected_while_a_capture_is_read(
     assert seen
 
 
-def test_no_connections_at_all_is_no_limit(run: Run, captures: Path) -> None:
+def test_a_limit_of_0_connections_is_refused(run: Run, captures: Path) -> None:
     found = run("pcap", captures / "stories" / "slow-consumer.pcap", "--limit", "connections=0")
     assert (found.code, found.err.count("\n")) == (2, 1)
 
 
-def test_segments_that_differ_from_what_was_sent_are_noted_a_bounded_number_of_times() -> None:
+def test_differing_retransmissions_give_a_bounded_number_of_notes() -> None:
     talk = Talk()
     again = [
         talk.packet(0, bytes([number & 0xFF, number >> 8]) * 20, seq=talk.seq[0] + 1 + number % 7)

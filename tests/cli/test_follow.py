@@ -1,4 +1,4 @@
-"""``wiredecode follow``: which connection, and what is written of it."""
+"""``wiredecode follow``: choosing a connection, and its output."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def stdin(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
 
 
-def test_several_connections_are_listed_with_how_to_choose(run: Run, basic: Path) -> None:
+def test_several_connections_are_listed_with_options_to_choose(run: Run, basic: Path) -> None:
     found = run("follow", basic)
     assert found.code == 0
     assert found.lines[0].split() == [
@@ -95,13 +95,13 @@ def test_a_single_connection_needs_no_choice(run: Run, captures: Path) -> None:
     ],
     ids=str,
 )
-def test_a_choice_that_nothing_fits_or_makes_no_sense(run: Run, basic: Path, words: list[object], said: str) -> None:
+def test_choices_without_match_and_invalid_choices(run: Run, basic: Path, words: list[object], said: str) -> None:
     found = run("follow", basic, "-q", *words)
     assert (found.code, found.raw) == (1 if "there is no" in said or "fits" in said else 2, b"")
     assert said in found.err
 
 
-def test_records_are_those_of_pcap(run: Run, basic: Path) -> None:
+def test_records_equal_those_of_pcap(run: Run, basic: Path) -> None:
     whole = [line for line in run("pcap", basic, "--json", "-q").lines if json.loads(line)["connection"] == 2]
     assert run("follow", basic, "-n", 2, "--json", "-q").lines == whole
     ranged = run("follow", basic, "-n", 2, "--json", "-q", "--ranges", "-c", 1).lines
@@ -115,14 +115,14 @@ def test_raw_is_the_payload_of_a_side_in_order(run: Run, basic: Path, side: str)
     assert run("follow", basic, "-n", 2, "--raw", "--side", side, "-q").raw == expected
 
 
-def test_raw_has_both_sides_as_they_were_complete(run: Run, captures: Path) -> None:
+def test_raw_has_both_sides_in_order_of_completion(run: Run, captures: Path) -> None:
     path = captures / "rabbitmq-stream" / "d_shuffled_dups.pcap"
     expected = b"".join(frame.data for frame in read(path) if frame.connection.number == 2)
     found = run("follow", path, "-n", 2, "--raw", "-q").raw
     assert len(found) == len(expected)
 
 
-def test_gaps_are_told_and_not_filled(run: Run, captures: Path) -> None:
+def test_gaps_are_reported_and_not_filled(run: Run, captures: Path) -> None:
     path = captures / "rabbitmq-stream" / "d_drop1pct.pcap"
     found = run("follow", path, "-n", 2, "--raw", "-q")
     assert "1,448 bytes of 127.0.0.1:44488 are left out at stream offset 63,985: not captured" in found.err
@@ -138,16 +138,14 @@ def test_messages_are_bodies_and_nothing_else(run: Run, basic: Path) -> None:
     assert "no published or delivered messages" in none.err
 
 
-def test_a_side_alone_says_to_what_it_answers_and_count_counts_it(run: Run, basic: Path) -> None:
+def test_one_side_names_its_requests_and_count_applies_to_it(run: Run, basic: Path) -> None:
     found = run("follow", basic, "-n", 2, "--side", "server", "-c", 3, "-q")
     assert sum("←" in line for line in found.lines[1:]) == 3
     assert not any("→" in line for line in found.lines[1:])
     assert "answers frame 16" in found.lines[1]
 
 
-def test_standard_input_is_read_twice_where_it_has_to_be(
-    run: Run, basic: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_standard_input_is_read_twice_if_needed(run: Run, basic: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = run("follow", basic, "-n", 2, "-q").raw
     for words in (["-n", 2], ["--port", 37496]):
         for data in (basic.read_bytes(), gzip.compress(basic.read_bytes())):
@@ -155,7 +153,7 @@ def test_standard_input_is_read_twice_where_it_has_to_be(
             assert run("follow", "-", *words, "-q").raw == expected
 
 
-def test_what_is_not_decoded_is_named_and_its_bytes_can_be_had(run: Run, tmp_path: Path) -> None:
+def test_undecoded_connections_are_named_and_raw_bytes_available(run: Run, tmp_path: Path) -> None:
     talks = [Talk(client=("10.0.0.1", port), server=("10.0.0.2", 5552)) for port in (40_000, 40_001)]
     request = b"GET /streams HTTP/1.1\r\nHost: broker\r\n\r\n"
     path = write(tmp_path / "x.pcap", [data for talk in talks for data in (*talk.handshake(), *talk.send(0, request))])
@@ -166,7 +164,7 @@ def test_what_is_not_decoded_is_named_and_its_bytes_can_be_had(run: Run, tmp_pat
     assert run("follow", path, "-n", 1, "--raw", "-q").raw == request
 
 
-def test_a_handshake_of_tls_is_followed_and_its_bytes_can_be_had(run: Run, captures: Path) -> None:
+def test_a_tls_handshake_is_followed_and_raw_bytes_available(run: Run, captures: Path) -> None:
     path = captures / "rabbitmq-stream" / "c43_tls.pcap"
     assert run("follow", path, "-q").lines[1].split()[4] == "tls"
     found = run("follow", path, "--port", 36640)

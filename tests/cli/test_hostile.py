@@ -1,4 +1,4 @@
-"""Hostile captures: nothing raw reaches a terminal, bombs stay small, and one bad frame costs one frame."""
+"""Hostile captures: no raw bytes reach a terminal, bombs stay small, and a bad frame costs one frame."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RAW = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\ufeff]"
 
 @pytest.mark.parametrize("form", ["--summary", "--full", "--json", "--hex"])
 @pytest.mark.parametrize("path", [path for path in HOSTILE if "bomb" not in path.name], ids=lambda path: path.stem)
-def test_hostile_captures_end_well_and_give_nothing_raw(run: Run, path: Path, form: str) -> None:
+def test_hostile_captures_end_normally_without_raw_bytes(run: Run, path: Path, form: str) -> None:
     found = run("pcap", path, form)
     assert found.code == 0
     assert "please report" not in found.err
@@ -36,7 +36,7 @@ def test_hostile_captures_end_well_and_give_nothing_raw(run: Run, path: Path, fo
 
 
 @pytest.mark.parametrize("path", [path for path in HOSTILE if "bomb" not in path.name], ids=lambda path: path.stem)
-def test_dialogues_of_hostile_captures_give_nothing_raw(run: Run, path: Path) -> None:
+def test_dialogues_of_hostile_captures_have_no_raw_bytes(run: Run, path: Path) -> None:
     found = run("follow", path, "-n", "1")
     assert (found.code, RAW.search(found.out)) == (0, None)
 
@@ -60,14 +60,14 @@ def test_a_bomb_of_many_sub_batches_is_opened_within_one_budget(monkeypatch: pyt
     assert 0 < sum(opened) <= compression.MAX_FRAME_BYTES
 
 
-def test_controls_are_written_out_in_json_and_read_back_as_they_were() -> None:
+def test_control_characters_survive_json() -> None:
     text = "a\x7f\x9b\u202e\u200b→é"
     line = json_safe(orjson.dumps({"text": text}))
     assert rb"a\u007f\u009b\u202e\u200b" in line
     assert orjson.loads(line)["text"] == text
 
 
-def test_the_last_guard_lets_only_colours_through() -> None:
+def test_the_terminal_guard_passes_only_colours() -> None:
     assert terminal_safe("\x1b[31mred\x1b[0m → é\n") == "\x1b[31mred\x1b[0m → é\n"
     assert terminal_safe("\x1b]0;owned\x07\x9b31m\u202e") == r"\x1b]0;owned\x07\x9b31m\u202e"
     for lead in "\x7f\x80\x9f\u061c\u200b\u202e\u2066\ufeff\ufffa\r":  # each UTF-8 beginning of a harmful one
@@ -77,7 +77,7 @@ def test_the_last_guard_lets_only_colours_through() -> None:
         assert terminal_bytes(harmless, "utf-8") == harmless.encode()
 
 
-def test_csv_on_a_terminal_has_no_controls_even_where_pieces_cut_a_character(tmp_path: Path) -> None:
+def test_csv_on_a_terminal_has_no_controls_even_if_writes_split_a_character(tmp_path: Path) -> None:
     path = tmp_path / "out"
     with path.open("wb") as raw:
         stream = TerminalStream(raw)
@@ -87,7 +87,7 @@ def test_csv_on_a_terminal_has_no_controls_even_where_pieces_cut_a_character(tmp
     assert path.read_text() == "x\\x1b[31m\\u202eé\n"
 
 
-def test_lone_surrogates_are_written_out_in_keys_lists_and_values() -> None:
+def test_lone_surrogates_are_escaped_in_keys_lists_and_values() -> None:
     assert valid({"\udc80": ["\ud800x", 7]}) == {r"\udc80": [r"\ud800x", 7]}
 
 
@@ -96,7 +96,7 @@ def test_lone_surrogates_are_written_out_in_keys_lists_and_values() -> None:
     [(RabbitMQConversation, "decode"), (SummaryLines, "facts")],
     ids=["decoder", "view"],
 )
-def test_a_mistake_of_ours_costs_the_contents_of_one_frame(
+def test_a_bug_in_a_decoder_costs_the_contents_of_one_frame(
     run: Run, place: type, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain, seen = getattr(place, name), []
@@ -119,9 +119,7 @@ def test_a_mistake_of_ours_costs_the_contents_of_one_frame(
 
 
 @pytest.mark.parametrize("name", ["split_inner", "search"])
-def test_a_mistake_of_ours_in_cutting_costs_one_direction_and_the_bytes_add_up(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bug_in_framing_costs_one_direction_and_bytes_add_up(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     plain, calls = getattr(RabbitMQStream, name), []
 
     def failing(self: object, data: bytes, **given: object) -> object:
@@ -139,9 +137,7 @@ def test_a_mistake_of_ours_in_cutting_costs_one_direction_and_the_bytes_add_up(
     assert bool(totals.failures) == (name == "split_inner")
 
 
-def test_a_row_that_no_table_can_hold_keeps_its_frame(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_row_that_fits_no_table_keeps_its_frame(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from wiredecode.tables.frames import Builder
 
     plain = Builder.layers
@@ -161,7 +157,7 @@ def test_a_row_that_no_table_can_hold_keeps_its_frame(
     assert [finding["code"] for row in bad if row["type"] == "Tune" for finding in row["findings"]].count("internal")
 
 
-def test_a_topic_too_long_for_a_folder_and_one_called_like_null_have_folders(run: Run, tmp_path: Path) -> None:
+def test_partition_folders_of_a_long_topic_and_one_named_like_null(run: Run, tmp_path: Path) -> None:
     path = CAPTURES / "hostile" / "13-nats-long-topic-partition.pcap"
     lake = ("-o", tmp_path / "lake", "--format", "parquet", "--level", "messages", "--partition-by", "topic")
     assert run("export", path, *lake).code == 0

@@ -30,7 +30,7 @@ PIPES = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subproce
     "module", ["typer", "wiredecode.cli.options", "numpy", "scapy", "wiredecode.dissect.dissector"]
 )
 def test_an_interrupt_during_an_import(module: str) -> None:
-    """Even where the import makes something else of it, as C extensions do."""
+    """Even if the import replaces the exception, as C extensions do."""
     code = f"""
 import signal, sys
 class Finder:
@@ -51,7 +51,7 @@ sys.exit(main())
     assert done.stderr.count(b"\n") <= 1
 
 
-def test_an_interrupt_that_was_swallowed_comes_again(captures: Path) -> None:
+def test_a_swallowed_interrupt_is_raised_again(captures: Path) -> None:
     code = """
 import signal, sys
 from wiredecode.cli import interrupt
@@ -94,8 +94,8 @@ def test_an_interrupt_soon_after_the_first_line(captures: Path, words: tuple[str
     assert b"Traceback" not in errors
 
 
-def test_a_stop_while_the_reader_sleeps_cuts_nothing_short(run: Run) -> None:
-    """Ctrl-Z and ``fg`` interrupt a write that waits; PYTHONUNBUFFERED takes the loop away."""
+def test_a_stop_while_the_reader_sleeps_truncates_no_output(run: Run) -> None:
+    """Ctrl-Z and ``fg`` interrupt a waiting write; with PYTHONUNBUFFERED Python does not retry it."""
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen([*COMMAND, "fields"], stdout=subprocess.PIPE, env=environment) as process:
         assert process.stdout is not None
@@ -114,7 +114,7 @@ def test_a_stop_while_the_reader_sleeps_cuts_nothing_short(run: Run) -> None:
 def test_the_totals_of_an_interrupted_run_say_so(
     captures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An older file is replaced: it would be taken for the totals of this run."""
+    """An older file is replaced, since readers would take it as the totals of this run."""
     path, basic = tmp_path / "totals.json", str(captures / "rabbitmq-stream/d_basic.pcap.gz")
     command = ["pcap", basic, "--summary", "--summary-json", str(path)]
     assert main(command) == 0

@@ -1,4 +1,4 @@
-"""The lines above the frames of ``wiredecode FILE`` on a terminal; files that are missing."""
+"""The overview above the frames of ``wiredecode FILE`` on a terminal; missing files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def on_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
 
 
-def test_a_file_alone_begins_with_what_is_in_it_and_what_is_wrong(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_without_options_begins_with_contents_and_problems(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     on_terminal(monkeypatch)
     lines = run(str(STORY)).lines
     assert lines[:6] == [
@@ -32,7 +32,7 @@ def test_a_file_alone_begins_with_what_is_in_it_and_what_is_wrong(run: Run, monk
     assert lines[6].startswith("Frame 1 ")
 
 
-def test_what_asks_for_more_begins_with_frames(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_with_options_begin_with_frames(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     on_terminal(monkeypatch)
     for words in (("pcap", str(STORY)), (str(STORY), "-c", "3")):
         assert run(*words).lines[0].startswith("Frame 1 "), words
@@ -40,7 +40,7 @@ def test_what_asks_for_more_begins_with_frames(run: Run, monkeypatch: pytest.Mon
     assert run(str(STORY)).lines[0].startswith("Frame 1 ")
 
 
-def test_a_truncated_file_keeps_its_overview_and_complains_once(
+def test_a_truncated_file_has_an_overview_and_one_error(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     on_terminal(monkeypatch)
@@ -57,7 +57,7 @@ def test_a_pipe_gets_frames_only(run: Run) -> None:
     assert run(str(STORY)).lines[0].startswith("Frame 1 ")
 
 
-def test_a_missing_file_is_one_line_and_no_verdict(run: Run, tmp_path: Path) -> None:
+def test_a_missing_file_is_one_line_without_verdict(run: Run, tmp_path: Path) -> None:
     for command in (["check"], ["check", "--json"], ["trace", "--text", "a"]):
         result = run(command[0], tmp_path / "nosuch.pcap", *command[1:])
         assert (result.code, result.out, result.err.count("\n")) == (2, "", 1), command

@@ -1,4 +1,4 @@
-"""``wiredecode pcap``: what people and scripts rely on."""
+"""``wiredecode pcap``: the behaviour that people and scripts rely on."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_summary_has_a_line_per_frame_and_totals_go_to_standard_error(run: Run, 
     assert "14 Tune" in run("pcap", basic, "--summary", "-v").err
 
 
-def test_totals_tell_how_many_frames_match_and_what_was_shown(run: Run, basic: Path) -> None:
+def test_totals_count_matching_and_shown_frames(run: Run, basic: Path) -> None:
     some = run("pcap", basic, "--summary", "-Y", 'frame.type == "Publish"')
     assert (some.code, len(some.lines)) == (0, 6)
     assert "shown     6 of 142 frames match the filter\n" in some.err
@@ -64,7 +64,7 @@ def test_totals_tell_how_many_frames_match_and_what_was_shown(run: Run, basic: P
     assert "of 142 frames are in the time asked for" in run("pcap", basic, "--summary", "--from", "1").err
 
 
-def test_nothing_said_is_answered_with_the_first_three_things_to_do(run: Run) -> None:
+def test_no_arguments_print_three_examples(run: Run) -> None:
     result = run()
     assert (result.code, result.raw) == (2, b"")
     lines = result.err.splitlines()
@@ -99,7 +99,7 @@ def test_hex_adds_a_dump_to_every_tree(run: Run, basic: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", [("--summary",), ("--json",), ()])
-def test_count_stops_after_so_many_frames(run: Run, basic: Path, mode: tuple[str, ...]) -> None:
+def test_count_stops_after_that_number_of_frames(run: Run, basic: Path, mode: tuple[str, ...]) -> None:
     result = run("pcap", basic, *mode, "-c", 5)
     assert sum(re.match(r"Frame \d|\{|\s+\d+ +\d+\.\d{6}  #", line) is not None for line in result.lines) == 5
     assert "stopped as requested" in result.err
@@ -152,7 +152,7 @@ def test_no_output_holds_a_password(run: Run, login: Path, words: tuple[str, ...
     assert "<redacted 15 bytes>" in said or words == ("--summary",)
 
 
-def test_secrets_are_shown_when_asked_for(run: Run, login: Path) -> None:
+def test_secrets_are_shown_on_request(run: Run, login: Path) -> None:
     assert "hunter22" in run("pcap", login, "--json", "--bytes", "text", "--show-secrets").out
     assert PASSWORD.hex() in run("pcap", login, "--show-secrets").out
 
@@ -167,7 +167,7 @@ def test_names_from_the_wire_cannot_steer_the_terminal(run: Run, login: Path, wo
 # Colour and width.
 
 
-def test_colour_only_when_wanted(run: Run, login: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_colour_only_if_requested(run: Run, login: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for mode in ([], ["--summary"]):
         assert "\x1b" not in run("pcap", login, *mode, "-q").out
     assert "\x1b[" in run("pcap", login, "--color", "always", "-q").out
@@ -176,7 +176,7 @@ def test_colour_only_when_wanted(run: Run, login: Path, monkeypatch: pytest.Monk
     assert "\x1b" not in run("pcap", login, "--color", "never", "-q").out
 
 
-def test_no_color_counts_on_a_terminal_and_always_overrides_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_color_applies_to_a_terminal_and_always_overrides_it(monkeypatch: pytest.MonkeyPatch) -> None:
     from wiredecode.cli.output import wants_color
 
     class Terminal(io.StringIO):
@@ -204,10 +204,10 @@ def test_trees_fit_into_eighty_columns_and_are_not_wrapped_in_files(
     assert max(map(len, run("pcap", path, "--hex", "-q", "-c", 40).lines)) <= 80
 
 
-# What goes wrong.
+# Errors.
 
 
-def test_a_cut_file_shows_everything_before_the_damage(run: Run, captures: Path) -> None:
+def test_a_truncated_file_shows_everything_before_the_damage(run: Run, captures: Path) -> None:
     result = run("pcap", captures / "rabbitmq-stream" / "d_cutfile.pcap", "--summary")
     assert result.code == 2
     assert len(result.lines) > 50
@@ -217,7 +217,7 @@ def test_a_cut_file_shows_everything_before_the_damage(run: Run, captures: Path)
     assert "is cut in the middle of a packet record" in last
 
 
-def test_inputs_that_cannot_be_read_cost_one_line(run: Run, tmp_path: Path) -> None:
+def test_unreadable_inputs_give_one_line(run: Run, tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
     (tmp_path / "text").write_text("no capture at all")
     for name, said in (
@@ -235,7 +235,7 @@ def test_inputs_that_cannot_be_read_cost_one_line(run: Run, tmp_path: Path) -> N
         assert said in line
 
 
-def test_folders_and_quoted_patterns_are_the_captures_in_them(run: Run, captures: Path, tmp_path: Path) -> None:
+def test_folders_and_quoted_patterns_expand_to_captures(run: Run, captures: Path, tmp_path: Path) -> None:
     names = ("02-auth.pcap", "03-pubsub.pcap")
     for name in (*names, "notes.txt", "[0].pcap"):
         shutil.copy(captures / "nats" / (name if name in names else names[0]), tmp_path / name)
@@ -247,7 +247,7 @@ def test_folders_and_quoted_patterns_are_the_captures_in_them(run: Run, captures
     assert run("pcap", tmp_path, "--json", "-q").raw == both
 
 
-def test_a_file_that_is_missing_does_not_hide_the_others(run: Run, basic: Path, tmp_path: Path) -> None:
+def test_a_missing_file_does_not_hide_the_others(run: Run, basic: Path, tmp_path: Path) -> None:
     result = run("pcap", tmp_path / "no", basic, "--json", "-q")
     assert result.code == 2
     assert len(result.lines) == 142
@@ -274,7 +274,7 @@ def test_a_file_that_is_missing_does_not_hide_the_others(run: Run, basic: Path, 
         (["--summary-json", "/"], "--summary-json"),
     ],
 )
-def test_a_wrong_command_line_costs_one_line(run: Run, basic: Path, words: list[str], said: str) -> None:
+def test_a_wrong_command_line_is_one_line(run: Run, basic: Path, words: list[str], said: str) -> None:
     result = run("pcap", basic, *words)
     assert result.code == 2
     assert result.raw == b""
@@ -283,9 +283,7 @@ def test_a_wrong_command_line_costs_one_line(run: Run, basic: Path, words: list[
     assert said in line
 
 
-def test_a_bug_is_one_line_and_a_traceback_only_when_asked_for(
-    run: Run, basic: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bug_is_one_line_and_a_traceback_on_request(run: Run, basic: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise RuntimeError("\x1bboom")
 
@@ -297,10 +295,10 @@ def test_a_bug_is_one_line_and_a_traceback_only_when_asked_for(
     assert "Traceback" in run("pcap", basic, "--json", "-q", "-v").err
 
 
-# What is seen where nothing is known.
+# Captures without a known protocol.
 
 
-def test_a_capture_without_a_known_protocol_says_what_it_saw(run: Run, captures: Path) -> None:
+def test_a_capture_without_a_known_protocol_lists_its_ports(run: Run, captures: Path) -> None:
     result = run("pcap", captures / "rabbitmq-stream" / "c43_tls.pcap", "--summary")
     assert result.code == 0
     assert [line.split()[7] for line in result.lines] == ["ClientHello", "ServerHello"] * 2
@@ -354,7 +352,7 @@ def test_a_wrong_limit_is_one_line(run: Run, captures: Path, wrong: str) -> None
     [("--gap-timeout", "1e300"), ("--gap-timeout", "inf"), ("--limit", "gap_seconds=inf"), ("--from", "-1e300")],
     ids=" ".join,
 )
-def test_a_time_beyond_every_clock_is_refused(run: Run, basic: Path, words: tuple[str, ...]) -> None:
+def test_an_impossible_time_is_refused(run: Run, basic: Path, words: tuple[str, ...]) -> None:
     result = run("pcap", basic, "--summary", *words)
     assert result.code == 2
     assert words[0] in result.err

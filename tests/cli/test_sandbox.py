@@ -1,4 +1,4 @@
-"""``--sandbox``: commands do the same, and whoever took them over could do next to nothing."""
+"""``--sandbox``: commands behave the same, and injected code can do almost nothing."""
 
 from __future__ import annotations
 
@@ -80,8 +80,8 @@ def test_saved_filters_and_settings_count_in_the_sandbox(
 
 
 @needs_landlock
-def test_what_was_not_named_cannot_be_read_written_started_or_called(tmp_path: Path) -> None:
-    """Under a user without any rights, and with what a decoder that was taken over would try."""
+def test_files_and_programs_that_were_not_named_are_inaccessible(tmp_path: Path) -> None:
+    """As a user without privileges, trying what injected code would try."""
     tmp_path.chmod(0o755)
     allowed, other, outputs = tmp_path / "in.pcap", tmp_path / "other", tmp_path / "outputs"
     for path in (allowed, other):
@@ -110,9 +110,9 @@ def test_what_was_not_named_cannot_be_read_written_started_or_called(tmp_path: P
             lambda: (outputs / "link").symlink_to("/etc"),
             lambda: os.execv("/bin/true", ["true"]),
         ):
-            with pytest.raises((PermissionError, OSError)) as told:
+            with pytest.raises((PermissionError, OSError)) as error:
                 refused()
-            assert told.value.errno in (1, 13, 18)
+            assert error.value.errno in (1, 13, 18)
         if sandbox.version() >= 4:
             with pytest.raises(PermissionError), socket.socket() as client:  # the socket, with pyseccomp
                 client.connect(server.getsockname())
@@ -124,7 +124,7 @@ def test_what_was_not_named_cannot_be_read_written_started_or_called(tmp_path: P
 
 
 def escapes(path: Path) -> dict[str, Callable[[], object]]:
-    """What a decoder that was taken over by root's capture would try, on a file of its own."""
+    """Actions that code injected into root's capture would try on root's files."""
 
     def run_memory() -> None:
         program = os.memfd_create("program")
@@ -147,7 +147,7 @@ def escapes(path: Path) -> dict[str, Callable[[], object]]:
 @needs_landlock
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 @pytest.mark.parametrize("seccomp", [True, False], ids=["seccomp", "without seccomp"])
-def test_root_in_the_sandbox_has_no_rights_of_root(
+def test_root_in_the_sandbox_has_no_root_privileges(
     tmp_path: Path, seccomp: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if seccomp:
@@ -169,7 +169,7 @@ def test_root_in_the_sandbox_has_no_rights_of_root(
     in_a_child(work)
 
 
-def test_a_kernel_without_landlock_is_told_in_one_line(
+def test_a_kernel_without_landlock_is_reported_in_one_line(
     run: Run, captures: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sandbox, "version", lambda: 0)
@@ -178,7 +178,7 @@ def test_a_kernel_without_landlock_is_told_in_one_line(
     assert "--sandbox needs landlock, which this kernel does not have" in found.err
 
 
-def test_programs_that_would_be_started_are_refused(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options_that_start_programs_are_refused(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     found = run("sniff", "-i", "lo", "--via", "tcpdump", "--sandbox")
     assert (found.code, found.err.count("\n")) == (2, 1)
     assert "leave out --via" in found.err

@@ -1,4 +1,4 @@
-"""The file of settings: saved filters, values that are wrong, changes that leave the rest alone."""
+"""The settings file: saved filters, invalid values, and changes that keep the rest."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "wiredecode" / "config.toml"
 
 
-def test_changes_leave_comments_and_all_else_as_they_are() -> None:
+def test_changes_keep_comments_and_other_settings() -> None:
     made = changed(WRITTEN, "filters.slow", "latency > 7ms")
     assert made == WRITTEN.replace("5ms", "7ms")
     made = changed(WRITTEN, "filters.fast", 'x == "\\"'[:0] + "latency < 1ms")
@@ -49,14 +49,14 @@ def test_changes_leave_comments_and_all_else_as_they_are() -> None:
         changed("filters = 3\n", "filters.a", "y")
 
 
-def test_saved_filters_stand_in_others_but_not_in_texts() -> None:
+def test_saved_filters_expand_in_filters_but_not_in_strings() -> None:
     made = Settings(filters={"slow": "latency > 5ms", "odd": "@slow || frame.number == 1", "loop": "@loop"})
     assert made.expanded(" @slow ") == "latency > 5ms"
     assert made.expanded('@odd && nats.subject == "a@slow"') == (
         '((latency > 5ms) || frame.number == 1) && nats.subject == "a@slow"'
     )
-    for text, told in (("@lost", "there is @slow, @odd"), ("@loop", "names itself")):
-        with pytest.raises(SettingsError, match=told):
+    for text, error in (("@lost", "there is @slow, @odd"), ("@loop", "names itself")):
+        with pytest.raises(SettingsError, match=error):
             made.expanded(text)
 
 
@@ -76,7 +76,7 @@ def test_config_shows_sets_and_unsets(run: Run, home: Path) -> None:
     assert wrong.code == 2 and "no filter is saved as @big" in wrong.err
 
 
-def test_times_are_shown_as_settled_unless_an_option_or_a_record_says_otherwise(run: Run) -> None:
+def test_the_time_setting_applies_unless_an_option_or_record_overrides_it(run: Run) -> None:
     usual = run("pcap", BASIC, "-q", "--summary", "-c", "1").out
     records = run("pcap", BASIC, "-q", "--json", "-c", "1").out
     run("config", "time", "epoch")
@@ -85,7 +85,7 @@ def test_times_are_shown_as_settled_unless_an_option_or_a_record_says_otherwise(
     assert run("pcap", BASIC, "-q", "--json", "-c", "1").out == records
 
 
-def test_colour_rules_paint_lines_and_headings_of_trees_and_nothing_that_has_no_colours(run: Run, home: Path) -> None:
+def test_colour_rules_apply_to_lines_and_tree_headings_only(run: Run, home: Path) -> None:
     plain = run("pcap", BASIC, "-q", "--summary", "-c", "40").out
     rules = {
         "answered": 'bold yellow: frame.type == "Open" && frame.outcome == "ok"',  # known when its response is
@@ -108,7 +108,7 @@ def test_colour_rules_paint_lines_and_headings_of_trees_and_nothing_that_has_no_
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "error"),
     [
         ("time = 5", "time has to be a text"),
         ('time = "now"', "time is one of"),
@@ -119,18 +119,18 @@ def test_colour_rules_paint_lines_and_headings_of_trees_and_nothing_that_has_no_
         ("a = [", "config.toml: "),
     ],
 )
-def test_what_is_wrong_with_the_file_is_one_line(run: Run, home: Path, text: str, told: str) -> None:
+def test_an_invalid_file_is_one_line(run: Run, home: Path, text: str, error: str) -> None:
     home.parent.mkdir()
     home.write_text(text)
     for words in (["config"], ["pcap", BASIC, "--summary"], ["pcap", BASIC, "-Y", "@x"]):
         found = run(*words)
-        assert found.code == 2 and told in found.err and "Traceback" not in found.err
+        assert found.code == 2 and error in found.err and "Traceback" not in found.err
 
 
 @pytest.mark.parametrize(
     ("name", "value"),
     [("filters.x", "frame.typ == 1"), ("filters.a b", "nats"), ("colors.x", "red"), ("ui.ascii", "yes"), ("x", "y")],
 )
-def test_values_that_cannot_be_are_refused(run: Run, home: Path, name: str, value: str) -> None:
+def test_invalid_values_are_refused(run: Run, home: Path, name: str, value: str) -> None:
     found = run("config", name, value)
     assert found.code == 2 and not home.exists()

@@ -1,4 +1,4 @@
-"""``wiredecode spark`` without Spark: what is asked for, and what is said where something is missing."""
+"""``wiredecode spark`` without Spark: requested jobs, and errors for missing parts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COMMAND = ("spark", "a.pcap", "-o", "out")
 
 @pytest.fixture
 def jobs(monkeypatch: pytest.MonkeyPatch) -> list[SparkOptions]:
-    """The jobs that were started; none is done."""
+    """The started jobs; none is run."""
     found: list[SparkOptions] = []
     monkeypatch.setattr(spark_job, "run", lambda options: found.append(options) or 0)
     return found
@@ -89,16 +89,16 @@ STATS: list[tuple[str, dict[str, Any]]] = [
 def test_every_option_of_spark_stats_reaches_the_run(
     run: Run, monkeypatch: pytest.MonkeyPatch, words: str, said: dict[str, Any]
 ) -> None:
-    told: list[dict[str, Any]] = []
+    started: list[dict[str, Any]] = []
 
     def ran(folders: list[str], form: Any, cluster: Any, *, verbose: bool) -> int:
-        told.append({**vars(form), "master": cluster.master, "settings": cluster.settings, "verbose": verbose})
+        started.append({**vars(form), "master": cluster.master, "settings": cluster.settings, "verbose": verbose})
         return 0
 
     monkeypatch.setattr("wiredecode.cli.spark_stats.run", ran)
     for more in ((), words.split()):
         assert run("spark", "stats", "lake", *more).code == 0
-    plain, chosen = told
+    plain, chosen = started
     assert {name: chosen[name] for name in said} == said
     assert [name for name in said if plain[name] == said[name]] == []
 
@@ -138,7 +138,7 @@ def test_decoding_options_reach_the_plan(run: Run, jobs: list[SparkOptions]) -> 
         ("--master sc://host", "Spark Connect (sc://...) cannot be used"),
     ],
 )
-def test_what_is_wrong_is_said_before_anything_starts(
+def test_errors_are_reported_before_spark_starts(
     run: Run, monkeypatch: pytest.MonkeyPatch, words: str, said: str
 ) -> None:
     monkeypatch.setattr(session, "_check_java", lambda: None)
@@ -203,7 +203,7 @@ def test_messages_of_spark_are_shown_if_asked_for(
     assert [log is not None for log in logs] == [hidden]
 
 
-def test_captures_that_tables_have_are_no_reason_to_start_spark(
+def test_captures_already_in_the_tables_do_not_start_spark(
     run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     pytest.importorskip("deltalake")
@@ -248,7 +248,7 @@ def java(folder: Path, says: str, code: int = 0) -> Path:
         ("The operation couldn't be completed. Unable to locate a Java Runtime.", "does not print its version; "),
     ],
 )
-def test_a_java_that_is_too_old_is_named_and_how_to_get_another(
+def test_an_old_java_is_named_with_instructions(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str, said: str
 ) -> None:
     for name in ("JAVA_HOME", "PATH"):
@@ -276,7 +276,7 @@ def test_without_java_one_line_says_how_to_get_it(run: Run, tmp_path: Path, monk
 
 
 @pytest.mark.parametrize(
-    ("told", "version"),
+    ("output", "version"),
     [
         ('openjdk version "17.0.15" 2025-04-15', 17),
         ('java version "1.8.0_302"', 8),
@@ -285,8 +285,8 @@ def test_without_java_one_line_says_how_to_get_it(run: Run, tmp_path: Path, monk
         ("sh: java: not found", None),
     ],
 )
-def test_versions_of_java(told: str, version: int | None) -> None:
-    assert session.java_version(told) == version
+def test_versions_of_java(output: str, version: int | None) -> None:
+    assert session.java_version(output) == version
 
 
 PYTHON = """An exception was thrown from the Python worker:
@@ -315,11 +315,11 @@ def test_pages_of_a_failed_job_become_one_line(text: str, line: str) -> None:
 
 def test_help_imports_nothing_of_spark() -> None:
     code = "import sys; from wiredecode.cli.app import run; run(['spark', '--help']); print(sorted(sys.modules))"
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert "--partitions" in told
-    assert "'wiredecode.cli.spark'" in told
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert "--partitions" in output
+    assert "'wiredecode.cli.spark'" in output
     for name in ("pyspark", "pyarrow", "numpy", "scapy", "wiredecode.spark"):
-        assert f"'{name}'" not in told
+        assert f"'{name}'" not in output
 
 
 def test_stats_is_the_second_word_of_a_command_and_not_a_file(

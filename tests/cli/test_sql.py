@@ -1,4 +1,4 @@
-"""``wiredecode sql``: answers, what they cost, and mistakes."""
+"""``wiredecode sql``: answers, decoded columns, and errors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytest.importorskip("pyarrow")
 
 @pytest.fixture(autouse=True)
 def thawed() -> Iterator[None]:
-    """Other commands freeze the garbage; DuckDB's bindings then complain at the end of the process."""
+    """Other commands freeze the garbage collector; DuckDB's bindings then fail at the end of the process."""
     yield
     gc.unfreeze()
 
@@ -59,7 +59,7 @@ def test_the_answer_agrees_with_the_records(run: Run, basic: Path) -> None:
         ("from frames select layers.rabbitmq_stream.stream", {"layers"}),
     ],
 )
-def test_only_what_a_query_reads_is_decoded(captures: Path, query: str, columns: set[str]) -> None:
+def test_only_columns_that_a_query_reads_are_decoded(captures: Path, query: str, columns: set[str]) -> None:
     from wiredecode.capture import open_capture
     from wiredecode.export.query import Database
     from wiredecode.tables.reader import TableReader
@@ -109,7 +109,7 @@ def test_a_table_fits_and_is_escaped(run: Run, tmp_path: Path, monkeypatch: pyte
     assert max(map(len, result.lines)) <= 80
 
 
-def test_a_long_answer_is_cut_on_terminals_only(run: Run, basic: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_answer_is_shortened_on_terminals_only(run: Run, basic: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wiredecode.cli.sql.MAX_ROWS", 10)
     result = run("sql", basic, "select frame from frames", "--format", "table")
     assert len(result.lines) == 12
@@ -127,10 +127,10 @@ def test_tables_have_the_rows_that_export_writes(
         chosen = ["-Y", "tcp.srcport == 37492"]
     out = tmp_path / "rows.ndjson"
     assert run("export", "-q", basic, "--level", level, *chosen, "-o", out).code == 0
-    told = json.loads(run("sql", basic, f"select count(*) as n from {level}", *chosen).out)
+    answer = json.loads(run("sql", basic, f"select count(*) as n from {level}", *chosen).out)
     every = json.loads(run("sql", basic, f"select count(*) as n from {level}").out)
-    assert told["n"] == len(out.read_text().splitlines())
-    assert told["n"] < every["n"] or level == "messages"
+    assert answer["n"] == len(out.read_text().splitlines())
+    assert answer["n"] < every["n"] or level == "messages"
 
 
 def test_a_filter_that_does_not_fit_a_table_is_one_line(run: Run, basic: Path) -> None:
@@ -162,7 +162,7 @@ def test_a_wrong_query_is_one_line(run: Run, basic: Path, query: str, said: str)
     assert said in line
 
 
-def test_damage_is_told_and_what_came_before_counts(run: Run, captures: Path) -> None:
+def test_damage_is_reported_and_earlier_rows_count(run: Run, captures: Path) -> None:
     result = run("sql", captures / "rabbitmq-stream" / "d_cutfile.pcap", "select count(*) as n from frames, packets")
     assert (result.code, json.loads(result.out)) == (2, {"n": 95 * 155})
     assert result.err.count("is cut in the middle") == result.err.count("\n") == 1
@@ -170,7 +170,7 @@ def test_damage_is_told_and_what_came_before_counts(run: Run, captures: Path) ->
 
 @pytest.mark.parametrize("query", ["select count(*) from frames", "select * from messages", "select 1 from packets"])
 @pytest.mark.parametrize("out", [["--format", "table"], ["--format", "csv"], ["-o", "answer.csv"]])
-def test_of_what_cannot_be_read_there_is_no_answer(
+def test_unreadable_captures_give_no_answer(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, query: str, out: list[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -205,6 +205,6 @@ def test_without_duckdb_it_says_what_to_install(run: Run, basic: Path, monkeypat
     assert "pip install '.[sql]'" in result.err
 
 
-def test_markdown_has_no_cell_that_ends_another(run: Run, basic: Path) -> None:
+def test_markdown_cells_escape_bars(run: Run, basic: Path) -> None:
     result = run("sql", basic, "select 'a|b' as x, unhex('00ff') as y, 'c'::blob as z", "--format", "markdown")
     assert result.lines == ["| x | y | z |", "| --- | --- | --- |", "| a\\|b | 0x00ff | c |"]

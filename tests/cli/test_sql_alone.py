@@ -1,4 +1,4 @@
-"""A query sees the tables of the capture and nothing else, unless it may."""
+"""A query reads only the tables of the capture, unless an option allows more."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_query_reaches_nothing_but_the_tables(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_files_are_for_those_who_ask(run: Run, tmp_path: Path) -> None:
+def test_files_are_readable_with_an_option(run: Run, tmp_path: Path) -> None:
     (tmp_path / "names.csv").write_text("type,meaning\nTune,limits\n")
     query = f"select meaning from frames join '{tmp_path}/names.csv' using (type) limit 1"
     refused = run("sql", CAPTURE, query)

@@ -1,4 +1,4 @@
-"""On a terminal: what is printed fits, and keeps what identifies."""
+"""On a terminal: output fits the width and keeps identifying columns."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ COLOR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def on_terminal(width: int, *words: object, no_color: bool = False) -> str:
-    """What the command prints on a terminal of ``width``, standard error included; it runs in this process."""
+    """Run a command in this process; return its output on a terminal of ``width``, including standard error."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, width, 0, 0))
     parts: list[bytes] = []
@@ -83,7 +83,7 @@ def shown(*messages: object, width: int, color: bool = False) -> list[str]:
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_a_frame_is_one_line_that_is_not_wider_than_the_terminal(width: int) -> None:
+def test_a_frame_is_one_line_within_the_terminal_width(width: int) -> None:
     header, *lines = on_terminal(width, "pcap", GROUP, "--summary", "-q", no_color=True).splitlines()
     assert header.split()[-1] == "details"
     assert [int(line.split()[0]) for line in lines] == list(range(1, len(lines) + 1))
@@ -100,7 +100,7 @@ def test_a_frame_is_one_line_that_is_not_wider_than_the_terminal(width: int) -> 
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_streams_and_partitions_stand_before_the_subjects_that_carry_them(width: int) -> None:
+def test_streams_and_partitions_come_before_their_subjects(width: int) -> None:
     lines = on_terminal(width, "pcap", LIFTBRIDGE, "--summary", "-q", no_color=True).splitlines()
     assert max(map(cell_len, lines)) <= width
     asked = [line for line in lines if " ReplicationRequest " in line]
@@ -119,7 +119,7 @@ def test_in_a_pipe_lines_are_whole_and_without_header(run: Run) -> None:
     )
 
 
-def test_colour_tells_sides_and_findings_and_no_color_takes_it_away() -> None:
+def test_colour_marks_sides_and_findings_and_no_color_removes_it() -> None:
     colored = on_terminal(80, "pcap", GROUP, "--summary", "-q")
     plain = on_terminal(80, "pcap", GROUP, "--summary", "-q", no_color=True)
     assert COLOR.sub("", colored) == plain
@@ -131,20 +131,20 @@ def test_colour_tells_sides_and_findings_and_no_color_takes_it_away() -> None:
 
 
 @pytest.mark.parametrize("width", [1, 20, 33, 40, 79])
-def test_wide_characters_count_twice_on_however_narrow_a_terminal(width: int) -> None:
+def test_wide_characters_count_twice_on_any_width(width: int) -> None:
     create = layers.Create(correlation_id=2, stream="東京" * 40)
     (line,) = shown((CLIENT, create), width=width)
     assert cell_len(line.rstrip("\n")) <= width
 
 
-def test_names_that_differ_at_their_ends_stay_apart() -> None:
+def test_names_that_differ_at_their_ends_stay_distinct() -> None:
     streams = ["orders.europe.frankfurt.production.1", "orders.europe.frankfurt.production.2"]
     one, two = shown(*[(CLIENT, layers.Create(correlation_id=2, stream=name)) for name in streams], width=60)
     assert one.endswith("n.1\n")
     assert two.endswith("n.2\n")
 
 
-def test_what_is_wrong_is_told_before_what_is_nice_to_know() -> None:
+def test_findings_come_before_other_facts() -> None:
     refused = layers.LAYERS[0x8001, 1](correlation_id=2, response_code=2)
     declare = layers.DeclarePublisher(correlation_id=2, publisher_id=7, publisher_reference="r" * 60, stream="orders")
     _, line = shown((CLIENT, declare), (SERVER, refused), width=80)
@@ -164,11 +164,11 @@ def test_what_is_wrong_is_told_before_what_is_nice_to_know() -> None:
         ("東京大阪", 4, "東…", "東…"),
     ],
 )
-def test_cut(text: str, width: int, end: str, middle: str) -> None:
+def test_shortened_texts(text: str, width: int, end: str, middle: str) -> None:
     assert (cut(text, width), cut_middle(text, width)) == (end, middle)
 
 
-def test_rows_that_do_not_fit_are_shown_one_below_the_other_and_text_as_text() -> None:
+def test_wide_rows_are_shown_field_by_field() -> None:
     nats = CAPTURES / "nats" / "03-pubsub.pcap"
     lines = on_terminal(80, "sql", nats, "from messages limit 1", no_color=True).splitlines()
     assert lines[0] == "── row 1 ──"
@@ -179,7 +179,7 @@ def test_rows_that_do_not_fit_are_shown_one_below_the_other_and_text_as_text() -
     assert few[3].split() == ["orders.new.eu", "deep"]
 
 
-def test_what_identifies_and_explains_stays_in_statistics() -> None:
+def test_identifying_columns_stay_in_statistics() -> None:
     damaged = CAPTURES / "cursus" / "produce.drop1pct.pcap"
     text = on_terminal(80, "stats", damaged, "-q", "--table", "findings", "--table", "connections", no_color=True)
     lines = text.splitlines()
@@ -192,9 +192,9 @@ def test_what_identifies_and_explains_stays_in_statistics() -> None:
     assert "74,706" in on_terminal(200, "stats", damaged, "-q", "--table", "connections", no_color=True)
 
 
-def test_lines_tell_operations_of_liftbridge_and_what_they_are_done_to(run: Run) -> None:
+def test_lines_show_liftbridge_operations_and_their_objects(run: Run) -> None:
     capture = CAPTURES / "liftbridge/31-lb-all-types.pcap"
-    told = run(
+    output = run(
         "pcap",
         "-q",
         "--summary",
@@ -210,11 +210,11 @@ def test_lines_tell_operations_of_liftbridge_and_what_they_are_done_to(run: Run)
         "op=JOIN_CONSUMER_GROUP group_id=",
         "exists=true is_leader=true stream=foo-stream partition=1",
     ):
-        assert words in told, words
+        assert words in output, words
 
 
 @pytest.mark.parametrize("width", [80, 120, 200])
-def test_connections_fit_the_terminal_and_say_once_what_all_have(width: int) -> None:
+def test_connections_fit_the_terminal_and_share_common_values(width: int) -> None:
     lines = on_terminal(
         width, "follow", CAPTURES / "rabbitmq-stream" / "c43_basic.pcap", "-q", no_color=True
     ).splitlines()
@@ -224,7 +224,7 @@ def test_connections_fit_the_terminal_and_say_once_what_all_have(width: int) -> 
     assert "locator-wd-co" in lines[6]
 
 
-def test_lines_name_the_protocol_from_the_second_one_on() -> None:
+def test_lines_name_the_protocol_if_there_are_several() -> None:
     one = on_terminal(120, "pcap", CAPTURES / "rabbitmq-stream" / "c43_basic.pcap", "--summary", "-q", no_color=True)
     assert "rabbitmq" not in one
     assert "(1.640 ms)" in one.splitlines()[2]

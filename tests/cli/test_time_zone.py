@@ -46,7 +46,7 @@ def test_times_without_a_zone_are_local_and_with_utc_they_are_not(run: Run, choi
     assert run("pcap", CAPTURE, "--json", "-q", *choice(UTC)).lines != late
 
 
-def test_what_absolute_times_show_can_be_given_back(run: Run) -> None:
+def test_absolute_times_are_accepted_as_options(run: Run) -> None:
     for words in ([], ["--utc"]):
         shown = run("pcap", CAPTURE, "--summary", "-q", "--time", "absolute", *words).lines
         first = next(line for line in shown if line.split()[0] == "60")

@@ -1,4 +1,4 @@
-"""What hands that know tshark type works, or one line names the way here."""
+"""Options of tshark work, or one line names the equivalent."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ WORKS = {
     "-D": "NAME",
     "-v": "wiredecode ",
 }
-"""Each of them, and what is in its output; ``{{f}}`` is a capture."""
+"""Options, and text of their output; ``{{f}}`` is a capture."""
 FIRST_TEN = (
     "-r {f}",
     "-r {f} -Y tcp.port==5552 -T text",
@@ -99,7 +99,7 @@ def words(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("typed", WORKS)
-def test_what_works(typed: str, run: Run) -> None:
+def test_options_that_work(typed: str, run: Run) -> None:
     result = run(*words(typed))
     assert result.code == 0, result.err
     if typed == "-r {f} -V -c 1":
@@ -108,19 +108,19 @@ def test_what_works(typed: str, run: Run) -> None:
         assert WORKS[typed] in result.out
 
 
-def test_the_first_ten_work() -> None:
+def test_the_ten_most_common_command_lines_work() -> None:
     assert len(set(FIRST_TEN)) == 10
     assert set(FIRST_TEN) <= set(WORKS)
 
 
 @pytest.mark.parametrize("typed", WAYS)
-def test_what_has_another_way(typed: str, run: Run) -> None:
+def test_options_with_another_equivalent(typed: str, run: Run) -> None:
     result = run(*words(typed))
     assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
     assert WAYS[typed] in result.err
 
 
-def test_a_file_alone_is_what_pcap_shows(run: Run) -> None:
+def test_a_file_without_options_shows_pcap_output(run: Run) -> None:
     assert run(BASIC, "-q").raw == run("pcap", BASIC, "-q").raw
     assert run("pcap", "-r", BASIC, "-q", "--json").raw == run("-r", BASIC, "-qT", "ek").raw
     assert run("export", "-r", BASIC, "-o", "-", "--format", "ndjson").code == 0
@@ -131,8 +131,8 @@ def test_an_array_of_records_is_json_with_and_without_frames(run: Run) -> None:
     assert json.loads(run("-r", BASIC, "-T", "json", "-Y", "frame.length > 999999").raw) == []
 
 
-def test_fields_are_those_of_the_records(run: Run) -> None:
-    """Numbers, names, times, arrays, what other frames tell, what is absent."""
+def test_fields_equal_those_of_records(run: Run) -> None:
+    """Numbers, names, times, arrays, values from other frames, missing values."""
     names = ["frame.number", "frame.time", "frame.type", "frame.response", "rabbitmq_stream.messages.publishing_id"]
     typed = [word for name in names for word in ("-e", name)]
     lines = run("-r", BASIC, "-q", "-T", "fields", *typed).lines
@@ -146,7 +146,7 @@ def test_fields_are_those_of_the_records(run: Run) -> None:
             assert found[4] == ids
 
 
-def test_a_field_with_what_a_terminal_obeys_is_escaped_and_quotes_are_doubled(run: Run) -> None:
+def test_control_characters_in_fields_are_escaped_and_quotes_doubled(run: Run) -> None:
     from wiredecode.view.fieldlines import quoted
     from wiredecode.view.times import seconds_text
 
@@ -169,8 +169,8 @@ def tshark() -> str:
 def asked(tshark: str, path: Path, *fields: str) -> list[list[str]]:
     typed = [word for name in fields for word in ("-e", name)]
     command = [tshark, "-r", str(path), "-T", "fields", *typed]
-    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    return [line.split("\t") for line in told.splitlines()]
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return [line.split("\t") for line in output.splitlines()]
 
 
 SHAPE = "frame.time_epoch", "frame.len", "tcp.stream", "tcp.seq_raw", "tcp.payload"
@@ -184,9 +184,7 @@ SHAPE = "frame.time_epoch", "frame.len", "tcp.stream", "tcp.seq_raw", "tcp.paylo
         "nats/08-pipelined-small.drop1pct.pcap",
     ],
 )
-def test_exactly_the_packets_of_the_matching_frames_are_written(
-    name: str, run: Run, tmp_path: Path, tshark: str
-) -> None:
+def test_exactly_the_packets_of_matching_frames_are_written(name: str, run: Run, tmp_path: Path, tshark: str) -> None:
     path, out, text = CAPTURES / name, tmp_path / "out.pcapng", "frame.length > 60"
     records = [json.loads(line) for line in run("pcap", path, "-q", "--json", "-Y", text).lines]
     frames: dict[int, list[int]] = {}
@@ -203,7 +201,7 @@ def test_exactly_the_packets_of_the_matching_frames_are_written(
     assert all(f" {frame} (" in text for text, n in zip(comments, numbers, strict=True) for frame in frames[n][:20])
 
 
-def test_comments_tell_what_was_found(run: Run, tmp_path: Path, tshark: str) -> None:
+def test_comments_hold_findings(run: Run, tmp_path: Path, tshark: str) -> None:
     out = tmp_path / "out.pcapng"
     assert run("-r", CAPTURES / "rabbitmq-stream/c43_errors.pcap", "-Y", "finding", "-w", out, "-q").code == 0
     found = [row[0] for row in asked(tshark, out, "frame.comment")]
@@ -237,7 +235,7 @@ def test_whole_connections_reassemble_to_the_same_frames(name: str, run: Run, tm
     assert flags == [row[0] for row in before], "all its packets, handshake and end included"
 
 
-def test_all_packets_are_written_where_nothing_is_chosen(run: Run, tmp_path: Path) -> None:
+def test_all_packets_are_written_without_a_filter(run: Run, tmp_path: Path) -> None:
     out = tmp_path / "out.pcapng"
     result = run("-r", BASIC, "-w", out)
     assert (result.code, result.out) == (0, "")
@@ -247,11 +245,11 @@ def test_all_packets_are_written_where_nothing_is_chosen(run: Run, tmp_path: Pat
     ]
 
 
-def test_what_cannot_be_written_is_said_in_one_line(run: Run, tmp_path: Path) -> None:
+def test_unwritable_output_is_one_line(run: Run, tmp_path: Path) -> None:
     copy = tmp_path / "a.pcap"
     copy.write_bytes(BASIC.read_bytes())
     before = copy.read_bytes()
-    for typed, told in (
+    for typed, answer in (
         ((copy, "-w", copy), "is an input"),
         (("-", "-w", tmp_path / "b", "-Y", "tcp"), "standard input can be read once"),
         ((copy, "-w", tmp_path / "none" / "b"), "there is no folder"),
@@ -259,12 +257,12 @@ def test_what_cannot_be_written_is_said_in_one_line(run: Run, tmp_path: Path) ->
     ):
         result = run(*typed)
         assert (result.code, result.err.count("\n")) == (2, 1), result.err
-        assert told in result.err
+        assert answer in result.err
     assert copy.read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == ["a.pcap"]
 
 
-def test_of_a_damaged_capture_the_packets_before_the_damage_are_written(run: Run, tmp_path: Path) -> None:
+def test_packets_before_the_damage_are_written(run: Run, tmp_path: Path) -> None:
     cut, out = tmp_path / "cut.pcap", tmp_path / "out.pcapng"
     cut.write_bytes(BASIC.read_bytes()[:-7])
     assert run("-r", cut, "-Y", "tcp", "-w", out, "-q").code == 2
@@ -296,18 +294,18 @@ def test_a_file_that_grows_is_followed_until_ctrl_c(capture: Path, empty: bool, 
             more.write(data[9001:])
         lines += [running.stdout.readline() for _ in whole[1:]]
         running.send_signal(signal.SIGINT)
-        rest, told = running.communicate(timeout=60)
+        rest, errors = running.communicate(timeout=60)
     assert [line.split()[:8] for line in lines] == [line.split()[:8] for line in whole]
-    assert (rest, running.returncode) == ("", 130), told
+    assert (rest, running.returncode) == ("", 130), errors
 
 
-def test_only_one_file_that_is_there_can_be_followed(run: Run) -> None:
+def test_only_one_existing_file_can_be_followed(run: Run) -> None:
     for files in (["-"], [BASIC, BASIC], ["nowhere.pcap"]):
         result = run("pcap", *files, "--follow-file")
         assert (result.code, result.err.count("\n")) == (2, 1)
 
 
-def test_sniff_stops_as_tshark_does() -> None:
+def test_sniff_stops_like_tshark() -> None:
     words = ["sniff", "-i", "lo", "-a", "duration:2.5", "-a", "packets:7", "-s", "96", "-B", "3"]
     assert translate(words, {}) == [*words[:3], "--duration", "2.5", "-c", "7", *words[-4:]]
     with pytest.raises(UsageError, match="--duration SECONDS"):

@@ -1,4 +1,4 @@
-"""What docs/add-a-protocol.md tells other packages to import is there, and its kinds and rules work."""
+"""Names that docs/add-a-protocol.md imports exist, and its kinds and rules work."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ PUBLIC = {
 }
 
 
-def test_everything_that_the_page_imports_is_there() -> None:
+def test_every_import_of_the_page_works() -> None:
     found = [line for block in BLOCKS for line in re.findall(r"^from wiredecode.*$", block, re.MULTILINE)]
     assert len(found) >= 5
     for line in found:
         exec(line, {})
 
 
-def test_what_other_packages_import_keeps_its_place() -> None:
+def test_imports_of_other_packages_keep_their_place() -> None:
     for place, names in PUBLIC.items():
         module = import_module(place)
         for name in names.split():

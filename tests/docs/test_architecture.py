@@ -1,4 +1,4 @@
-"""What docs/architecture.md names is there, and the pages that comments name."""
+"""Modules that docs/architecture.md names exist, and pages that comments name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PAGE = (DOCS / "architecture.md").read_text()
 PACKAGE = DOCS.parent / "wiredecode"
 
 
-def test_the_modules_that_the_page_names_exist() -> None:
+def test_modules_on_the_page_exist() -> None:
     named = re.findall(r"`((?:[a-z_]+/)+[a-z_]*(?:\.py|\.toml)?|[a-z_]+\.py)`", PAGE)
     assert len(named) >= 50
     files = {path.name for path in PACKAGE.rglob("*.py")}
@@ -27,7 +27,7 @@ def test_every_package_is_on_the_page() -> None:
     assert {name for name in packages if f"`{name}/`" not in PAGE} == set()
 
 
-def test_pages_and_sections_that_comments_name_exist() -> None:
+def test_pages_and_sections_in_comments_exist() -> None:
     found = 0
     for path in [*PACKAGE.rglob("*.py"), *PACKAGE.rglob("*.toml"), *DOCS.glob("docker/*/*")]:
         for page, section in re.findall(r'docs/([a-z_/-]+\.md)(?:,\s*"([^"]+)")?', path.read_text()):

@@ -1,4 +1,4 @@
-"""The man page and the page of commands are those of the commands as they are."""
+"""The man page and the page of commands are current."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_the_page_is_current(name: str) -> None:
     assert found == getattr(MAN, name)(), "run: python docs/make_man.py"
 
 
-def test_every_command_and_option_is_in_it_with_what_man_pages_need() -> None:
+def test_man_page_has_every_command_option_and_section() -> None:
     page, commands = MAN.page().replace("\\-", "-"), MAN.reference()
     for title in ("NAME", "SYNOPSIS", "OPTIONS", "COMMANDS", "EXIT STATUS", "ENVIRONMENT", "FILES", "EXAMPLES"):
         assert f".SH {title}\n" in page

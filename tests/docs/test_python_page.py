@@ -1,4 +1,4 @@
-"""The code of docs/python.md runs, and prints what the page says."""
+"""The code of docs/python.md runs and prints the output on the page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OPTIONAL = ("polars", "duckdb")
 
 
 def steps() -> list[tuple[str, str]]:
-    """Each block of code with the output that stands below it."""
+    """Each block of code with the output below it."""
     found: list[tuple[str, str]] = []
     for language, text in BLOCK.findall((ROOT / "docs" / "python.md").read_text()):
         if language:
@@ -26,7 +26,7 @@ def steps() -> list[tuple[str, str]]:
     return found
 
 
-def test_the_page_shows_what_its_code_prints(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_output_on_the_page_is_that_of_its_code(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     page = steps()
     assert len(page) >= 10

@@ -42,7 +42,7 @@ def test_every_protocol_has_pages_and_the_reference_is_current() -> None:
         assert path.read_text() == text, "run: python docs/make_reference.py"
 
 
-def test_the_page_of_metrics_has_every_one_that_is_registered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_of_metrics_lists_all_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
     declared = {"wiredecode.request.duration", "messaging.client.operation.duration"}  # of readers
     for kind in ("counter", "gauge"):
         create = getattr(Meter, f"create_observable_{kind}")
@@ -58,13 +58,13 @@ def test_the_page_of_metrics_has_every_one_that_is_registered(monkeypatch: pytes
     assert page.count("\n| `") == len(declared)
 
 
-def test_the_reference_has_no_page_that_nothing_makes() -> None:
+def test_the_reference_has_no_stale_page() -> None:
     made = {path.name for path in pages()} | {"commands.md", "keys.md", "measurements.md"}
     assert {path.name for path in (DOCS / "reference").glob("*.md")} == made
 
 
 @pytest.mark.parametrize("package", BUILT_IN, ids=lambda package: package.NAME)
-def test_a_protocol_has_the_name_and_the_ports_of_its_package(package: ModuleType) -> None:
+def test_name_and_ports_of_a_protocol_match_its_package(package: ModuleType) -> None:
     protocol = registry.by_name(package.NAME)
     assert protocol is not None
     assert package.__name__ == f"wiredecode.protocols.{package.NAME}"

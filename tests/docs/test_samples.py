@@ -1,4 +1,4 @@
-"""Commands on the pages that people write: they exist, and print what the page shows."""
+"""Commands on hand-written pages: they exist and print the output on the page."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ANSWERS = {
     "Why is a consumer late?": "report-export (#5) consumes orders",
     "Why do publishes time out?": "lb-c, leader of 3 partitions, went away",
 }
-"""What the answers of docs/ask.md have to say, as the truth files beside the captures have it."""
+"""Text that the answers of docs/ask.md must contain, from the truth files of the captures."""
 INLINE = re.compile(r"`(wiredecode (?:\\`|[^`])+)`")
 TYPED = re.compile(r"^(?:\$ |    )?(wiredecode .+(?:\\\n.+)*)$", re.MULTILINE)
 FENCED = re.compile(r"^```(?:console|sh)?\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -41,7 +41,7 @@ PLACEHOLDERS = re.compile(r"\bFILTER\b|\.\.\.|@")
 
 
 def commands(page: Path) -> list[str]:
-    """Whatever the page says can be typed."""
+    """All commands on the page."""
     text = page.read_text()
     return [
         *INLINE.findall(FENCED.sub("", text)),
@@ -59,7 +59,7 @@ def test_there_are_samples_and_commands() -> None:
 
 
 @pytest.mark.parametrize(("command", "shown"), CASES)
-def test_a_command_prints_what_the_page_shows(
+def test_commands_print_the_output_on_the_page(
     command: str, shown: str, run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "captures").symlink_to(ROOT / "captures")
@@ -71,7 +71,7 @@ def test_a_command_prints_what_the_page_shows(
 
 
 @pytest.mark.parametrize(("question", "answer"), ANSWERS.items())
-def test_an_answer_is_the_truth(question: str, answer: str) -> None:
+def test_answers_agree_with_the_truth(question: str, answer: str) -> None:
     section = (DOCS / "ask.md").read_text().partition(f"\n## {question}\n")[2].partition("\n## ")[0]
     assert answer in section
 
@@ -100,7 +100,9 @@ QUERIES = re.findall(r'sql FILE "([^"]+)"', "".join(page.read_text() for page in
 
 
 @pytest.mark.parametrize(("command", "status"), STATUSES)
-def test_exit_codes_are_those_of_the_page(command: str, status: str, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exit_codes_equal_those_on_the_page(
+    command: str, status: str, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(ROOT)
     assert run(*SAMPLES.words(command)).code == int(status)
 

@@ -67,7 +67,7 @@ def test_a_protocol_page_has_at_most_600_words() -> None:
 
 
 @pytest.mark.parametrize("kind", MOST_STUMBLES)
-def test_readers_stumble_rarely(kind: str) -> None:
+def test_hard_to_read_phrases_are_rare(kind: str) -> None:
     pages = {
         "by hand": SAMPLES.pages(),
         "made": sorted((DOCS / "reference").rglob("*.md")),

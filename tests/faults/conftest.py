@@ -1,3 +1,3 @@
-"""Commands in this process, as tests of the command line have them."""
+"""Fixtures of the command line's tests, which run commands in this process."""
 
 from tests.cli.conftest import run as run

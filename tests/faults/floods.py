@@ -1,4 +1,4 @@
-"""Floods and bombs: ``python -m tests.faults.floods [KIND...]`` makes and reads each, tells time and memory.
+"""Floods and bombs: ``python -m tests.faults.floods [KIND...]`` makes and reads each, prints time and memory.
 
 A flood is ``N`` packets (blocks, comments) as an attacker sends them; a bomb is little that becomes much.
 """
@@ -35,7 +35,7 @@ def packet(number: int, source: int, port: int, seq: int, flags: int, payload: b
 
 
 def syn(count: int) -> Iterator[bytes]:
-    """A SYN of another client each."""
+    """SYNs of different clients."""
     yield PCAP
     for at in range(count):
         yield packet(at, CLIENT + 256 + at % 50_000, 1024 + at // 50_000, at * 77, SYN)
@@ -72,7 +72,7 @@ def comments(count: int) -> Iterator[bytes]:
 
 
 def talk(*said: bytes) -> Iterator[bytes]:
-    """A capture of what one client said."""
+    """A capture of one client's bytes."""
     made = Talk(server=("10.0.0.2", 4222))
     yield PCAP
     for data in [*made.handshake(), *(each for words in said for each in made.send(0, words))]:
@@ -80,7 +80,7 @@ def talk(*said: bytes) -> Iterator[bytes]:
 
 
 def gzip_capture(count: int) -> Iterator[bytes]:
-    """A gigabyte of one packet said again and again, in a capture that is a gzip file."""
+    """A gigabyte of one repeated packet in a gzip file."""
     made = zlib.compressobj(9, wbits=31)
     yield made.compress(PCAP)
     block = packet(0, CLIENT, 4000, 1, PSH_ACK, bytes(1400)) * 100
@@ -132,7 +132,7 @@ def measured(words: list[str]) -> tuple[int, float, int]:
 
 
 def main() -> None:
-    """Make, run, tell."""
+    """Make each flood, read it, print time and memory."""
     parser = argparse.ArgumentParser(prog="python -m tests.faults.floods", description=__doc__)
     parser.add_argument("kinds", nargs="*", default=list(FLOODS), metavar="KIND", help=f"of {', '.join(FLOODS)}")
     parser.add_argument("--count", type=int, help="in place of each kind's own")

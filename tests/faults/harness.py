@@ -1,4 +1,4 @@
-"""Commands in a child of this process, in which something goes wrong at a chosen moment."""
+"""Runs commands in a child process with a fault at a chosen moment."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OUTPUTS: dict[str, tuple[str, str]] = {
     "anonymized": ("anonymize FILE -o OUT.pcapng --key FILE", "out.pcapng"),
     "totals": ("pcap FILE --summary --summary-json OUT.json", "out.json"),
 }
-"""What is run, and what it makes."""
+"""Command lines and their outputs."""
 
 
 @dataclass
@@ -71,7 +71,7 @@ def words_of(name: str, file: Path, folder: Path) -> list[str]:
 
 
 def signal_at(number: int, place: int) -> Callable[[], None]:
-    """What prepares a signal at the so manieth call or return in the code that gives outputs their names."""
+    """Return a preparation: send the signal at call or return number ``place`` of the code that renames outputs."""
 
     def prepare() -> None:
         met = 0
@@ -88,7 +88,7 @@ def signal_at(number: int, place: int) -> Callable[[], None]:
 
 
 def signal_after(number: int, seconds: float) -> Callable[[], None]:
-    """What prepares a signal after so much CPU time, wherever that is."""
+    """Return a preparation: send the signal after ``seconds`` of CPU time."""
 
     def prepare() -> None:
         signal.signal(signal.SIGPROF, lambda *_: os.kill(os.getpid(), number))
@@ -98,7 +98,7 @@ def signal_after(number: int, seconds: float) -> Callable[[], None]:
 
 
 def places_in(words: list[str]) -> int:
-    """How many calls and returns a command has in the code that gives outputs their names."""
+    """Number of calls and returns of a command in the code that renames outputs."""
     found = os.pipe()
     assert in_a_child(words, lambda: watch(lambda: os.write(found[1], b"."))).code == 0
     os.close(found[1])
@@ -109,7 +109,7 @@ def places_in(words: list[str]) -> int:
 def watch(look: Callable[[], object]) -> None:
     """Have ``look`` called at each call and return in ``export/atomic.py``.
 
-    Python is asked to tell them only while what others call of that module runs: it makes everything slow.
+    The profile function is set only while functions of that module run, since it slows everything down.
     """
 
     def tell(frame: FrameType, event: str, argument: Any) -> None:

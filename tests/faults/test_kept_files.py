@@ -1,4 +1,4 @@
-"""Files that wiredecode keeps for itself, damaged: they are as if absent, or one line is told; never another answer."""
+"""Damaged files that wiredecode keeps: treated as missing, or reported in one line; results never change."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from wiredecode.ui.packets import Position
 
 BASIC = Path(__file__).parents[2] / "captures/rabbitmq-stream/c43_basic.pcap"
 Kept = tuple[Path, Callable[[], Any]]
-"""A file, and what is read of it."""
+"""A file, and a function that reads it."""
 
 
 def config(folder: Path) -> Kept:
@@ -53,7 +53,7 @@ KEPT: dict[str, tuple[Callable[[Path], Kept], tuple[type[Exception], ...]]] = {
     "state": (state, (OtherState, OSError)),
     "full screen": (full_screen, ()),
 }
-"""How each is made, and the errors whose text is the one line; none: it is made anew."""
+"""A maker of each file, and the errors that are reported in one line; none: the file is made again."""
 
 
 def noise(data: bytes) -> bytes:
@@ -61,7 +61,7 @@ def noise(data: bytes) -> bytes:
 
 
 def flipped(data: bytes) -> bytes:
-    """Another bit in the middle."""
+    """Flip a bit in the middle."""
     at = len(data) // 2
     return data[:at] + bytes([data[at] ^ 0x10]) + data[at + 1 :]
 
@@ -110,7 +110,7 @@ DAMAGED = [(name, how) for name in KEPT for how in (*BYTES, *PLACES) if (name, h
 
 
 @pytest.mark.parametrize(("name", "how"), DAMAGED)
-def test_a_kept_file_that_is_damaged(name: str, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_damaged_kept_file(name: str, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     make, errors = KEPT[name]
     path, read = make(tmp_path)

@@ -1,4 +1,4 @@
-"""Signals, full disks and broken input at any moment: every output is whole, or not there, and nothing else is left."""
+"""Signals, full disks and broken input at any moment: every output is whole or missing, and nothing else is left."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ALL = [pytest.param(name, marks=() if name == "csv" else pytest.mark.slow) for name in OUTPUTS]
 BEFORE = b"what was there before"
 MOST_PLACES = 12
-"""So many places, at equal distances, are tried of an output that has more."""
+"""Number of places tried per output, at equal distances."""
 
 
 @pytest.fixture
 def file(captures: Path, run: Run, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
-    """A capture; what the command imports is imported here once, not in every child."""
+    """A capture; the command's imports happen here once, not in every child."""
     path = captures / "nats" / "04-request-reply.pcap"
     run(*words_of(request.node.callspec.params["name"], path, tmp_path_factory.mktemp("first")))
     return path
@@ -57,7 +57,7 @@ def test_a_signal_at_any_moment_of_opening_and_naming(name: str, file: Path, tmp
 @pytest.mark.slow
 @pytest.mark.parametrize("name", OUTPUTS)
 def test_a_signal_at_random_moments(name: str, file: Path, tmp_path: Path) -> None:
-    """``WIREDECODE_MOMENTS`` says how many. SIGPIPE alone ends nothing: what is written to a file goes on."""
+    """``WIREDECODE_MOMENTS`` sets their number. SIGPIPE ends nothing: writing to a file continues."""
     chance, whole = random.Random(os.environ.get("WIREDECODE_SEED", name)), tmp_path / "whole"
     whole.mkdir()
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -74,7 +74,7 @@ def test_a_signal_at_random_moments(name: str, file: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("name", [name for name in OUTPUTS if name not in ("folder", "totals")])
-def test_an_older_output_is_left_as_it_was(name: str, file: Path, tmp_path: Path) -> None:
+def test_an_older_output_is_kept(name: str, file: Path, tmp_path: Path) -> None:
     made = tmp_path / OUTPUTS[name][1]
     made.write_bytes(BEFORE)
     found = in_a_child(words_of(name, file, tmp_path), signal_at(signal.SIGTERM, 8))
@@ -111,8 +111,8 @@ def test_no_memory(name: str, place: str, file: Path, tmp_path: Path, monkeypatc
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_two_writers_of_one_output_leave_one_whole(name: str, file: Path, tmp_path: Path) -> None:
-    """The second one runs from begin to end while the first one is about to give its output its name."""
+def test_two_writers_of_one_output_leave_one_whole_output(name: str, file: Path, tmp_path: Path) -> None:
+    """The second one runs from begin to end while the first one is about to rename its output."""
     whole, folder = tmp_path / "whole", tmp_path / "both"
     whole.mkdir()
     folder.mkdir()
@@ -160,7 +160,7 @@ def test_clocks_that_go_backwards_lose_nothing(captures: Path, tmp_path: Path) -
 
 
 class Broken:
-    """A file that ends otherwise than it began."""
+    """A file that fails or ends while it is read."""
 
     def __init__(self, data: bytes, error: OSError | None, step: int = 4000) -> None:
         self._parts = [data[at : at + step] for at in range(0, len(data), step)]

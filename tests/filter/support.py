@@ -1,4 +1,4 @@
-"""Filters over the repository's captures, and the records to hold them against."""
+"""Filters over the repository's captures, and the records to compare with."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BASIC = "rabbitmq-stream/c43_basic.pcap"
 
 
 def frames(name: str, style: Style | None, select: Filter | None = None, *, link: bool = True) -> list[Frame]:
-    """The frames of a capture; those before its damage, where it is damaged."""
+    """The frames of a capture, up to its damage if there is any."""
     found: list[Frame] = []
     try:
         dissector = Dissector(Demand(style=style, select=select, link_responses=link))
@@ -31,7 +31,7 @@ def frames(name: str, style: Style | None, select: Filter | None = None, *, link
 
 @cache
 def known(name: str, style: Style | None) -> list[Frame]:
-    """The same without a filter, dissected once."""
+    """All frames of a capture, dissected once."""
     return frames(name, style)
 
 
@@ -42,7 +42,7 @@ def records(name: str) -> list[dict[str, Any]]:
 
 
 def numbers(text: str, name: str = BASIC) -> list[int]:
-    """The frames that fit, each decoded."""
+    """Numbers of the matching frames when each frame is decoded."""
     chosen = compile_filter(text)
     found = known(name, chosen.style(None))
     chosen.clock.first_ns = first_ns(name)

@@ -1,4 +1,4 @@
-"""What is said of filters that mean nothing, and where the carets stand."""
+"""Error messages of invalid filters, and the position of carets."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ ERRORS = [
 
 
 @in_one_test(("text", "message", "start", "stop"), ERRORS, ids=[case[0][:40] for case in ERRORS])
-def test_what_is_wrong_and_where(text: str, message: str, start: int, stop: int) -> None:
+def test_error_text_and_position(text: str, message: str, start: int, stop: int) -> None:
     with pytest.raises(FilterError) as caught:
         compile_filter(text)
     assert (caught.value.message, caught.value.start, caught.value.stop) == (message, start, stop)
@@ -80,7 +80,7 @@ def test_carets_below_the_place(run: Run) -> None:
     ]
 
 
-def test_carets_in_a_long_filter_and_behind_escapes() -> None:
+def test_carets_in_a_long_filter_and_after_escapes() -> None:
     with pytest.raises(FilterError) as caught:
         compile_filter("frame\t" + "&& frame " * 30 + "&& nothing.like.it " + "&& frame " * 30)
     _, shown, carets = caught.value.explained().splitlines()
@@ -126,15 +126,15 @@ def accept(text: str) -> None:
         assert error.explained().count("\n") == 2
 
 
-def test_no_other_exception_for_any_text_of_pieces() -> None:
+def test_only_filter_errors_for_random_pieces() -> None:
     chance = random.Random(5)
     for _ in range(250):
         separator = chance.choice([" ", " ", ""])
         accept(separator.join(chance.choices(PIECES, k=chance.randint(1, 12))))
 
 
-def test_no_other_exception_for_any_text() -> None:
-    """Surrogates among it, as a shell gives them for bytes that are not UTF-8."""
+def test_only_filter_errors_for_any_text() -> None:
+    """Including surrogates, as a shell passes bytes that are not UTF-8."""
     chance = random.Random(6)
     for _ in range(250):
         count = chance.randrange(40)
@@ -143,5 +143,5 @@ def test_no_other_exception_for_any_text() -> None:
 
 
 @pytest.mark.parametrize("text", ["(" * 5000, "frame and " * 1500 + "frame", "1+" * 3000 + "1 == 1", "x" * 70000])
-def test_no_other_exception_for_long_filters(text: str) -> None:
+def test_only_filter_errors_for_long_filters(text: str) -> None:
     accept(text)

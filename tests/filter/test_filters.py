@@ -1,4 +1,4 @@
-"""Filters over captures, each held against plain Python over the JSON records."""
+"""Filters over captures, each compared with plain Python over the JSON records."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Row = dict[str, Any]
 
 
 def at(row: Row, path: str) -> list[Any]:
-    """What stands at a path below ``layers``, elements one by one."""
+    """The values at a path below ``layers``, elements one by one."""
     found: list[Any] = [row["layers"]]
     for step in path.split("."):
         found = [each[step] for each in flat(found) if isinstance(each, dict) and step in each]
@@ -166,8 +166,8 @@ def test_filter_and_plain_python_choose_the_same_frames(name: str, text: str, ex
     assert numbers(text, name) == [row["frame"] for row in records(name) if expected(row)]
 
 
-def test_most_cases_choose_some_frames_and_not_all() -> None:
-    """Else the table above would prove little."""
+def test_most_filters_match_some_frames_and_not_all() -> None:
+    """Otherwise the table above proves little."""
     telling = [0 < len(numbers(text, name)) < len(records(name)) for name, text, _ in CASES]
     assert sum(telling) > 0.7 * len(CASES), [case[1] for case, tells in zip(CASES, telling, strict=True) if not tells]
 
@@ -220,7 +220,7 @@ def test_backslashes_in_raw_strings_stay() -> None:
     assert numbers(r'frame.type matches r"^Op\w+$"') == numbers(r'frame.type matches "^Op\\w+$"') != []
 
 
-def test_regular_expression_looks_at_a_bounded_part(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_regular_expression_reads_a_bounded_part(monkeypatch: pytest.MonkeyPatch) -> None:
     from wiredecode.filter import compare
 
     monkeypatch.setattr(compare, "MATCHED", 3)

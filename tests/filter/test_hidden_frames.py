@@ -35,7 +35,7 @@ def by_rows(name: str, text: str) -> tuple[list[str], Totals]:
 
 @pytest.mark.parametrize("text", FILTERS)
 @pytest.mark.parametrize("name", [BASIC, NATS, "rabbitmq-stream/d_snap96.pcap"])
-def test_lines_and_totals(name: str, text: str) -> None:
+def test_lines_and_totals_of_skipped_frames(name: str, text: str) -> None:
     select, lines = compile_filter(text), SummaryLines()
     dissector = Dissector(Demand(link_responses=False, select=select))
     frames = dissector.frames(select.watch(open_capture([CAPTURES / name])))

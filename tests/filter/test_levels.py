@@ -1,4 +1,4 @@
-"""The order of evaluation changes nothing: three-valued logic, records made late, frames passed over."""
+"""The order of evaluation changes nothing: three-valued logic, late records, skipped frames."""
 
 from __future__ import annotations
 
@@ -69,13 +69,13 @@ def spell(tree: Tree) -> str:
 
 @cache
 def chosen(atom: str, name: str) -> frozenset[int]:
-    """The frames that one comparison alone chooses, with records of all."""
+    """The frames that match one comparison, with records of all frames."""
     alone = compile_filter(atom)
     return frozenset(frame.number for frame in known(name, RAW) if alone.matches(frame))
 
 
 def plainly(tree: Tree, name: str, number: int) -> bool:
-    """What the tree says of a frame, in two values, everything evaluated."""
+    """Whether a frame matches the tree, in two-valued logic with everything evaluated."""
     if isinstance(tree, str):
         return number in chosen(tree, name)
     operator, *parts = tree
@@ -101,7 +101,7 @@ def test_three_values_agree_with_full_evaluation() -> None:
 
 
 @pytest.mark.parametrize("form", [None, Style()], ids=["none", "records"])
-def test_dissecting_for_a_filter_gives_the_frames_that_dissecting_all_gives(form: Style | None) -> None:
+def test_dissecting_for_a_filter_gives_the_same_frames(form: Style | None) -> None:
     chance = random.Random(7)
     for name in SOME:
         for _ in range(3):
@@ -112,7 +112,7 @@ def test_dissecting_for_a_filter_gives_the_frames_that_dissecting_all_gives(form
             assert [frame.number for frame in selected] == expected, (name, made.text)
 
 
-def test_records_made_late_are_the_records() -> None:
+def test_late_records_equal_early_records() -> None:
     for name in (BASIC, "rabbitmq-stream/c43_subentry.pcap", "rabbitmq-stream/d_snap96.pcap"):
         select = compile_filter("rabbitmq_stream.key in {2, 8} or frame.code > 0x8000 or finding")
         late = [record(frame) for frame in frames(name, Style(), select) if select.matches(frame)]
@@ -143,7 +143,7 @@ def test_lines_do_not_change_under_a_filter(run: Run, name: str) -> None:
         assert set(part) <= set(whole)
 
 
-def test_count_counts_what_fits(run: Run) -> None:
+def test_count_counts_matching_frames(run: Run) -> None:
     result = run("pcap", CAPTURES / BASIC, "--summary", "-q", "-c", 2, "-Y", "rabbitmq_stream.key == Publish")
     assert [line.split()[0] for line in result.lines] == ["31", "33"]
 
@@ -161,7 +161,7 @@ def test_connection_is_asked_once_per_direction() -> None:
     assert len(asked) == len({(frame.connection.number, frame.side) for frame in found})
 
 
-def test_dear_parts_are_not_looked_at_where_cheap_ones_decide() -> None:
+def test_costly_parts_are_skipped_if_cheap_ones_decide() -> None:
     def never(frame: Frame) -> bool:
         raise AssertionError("looked at")
 
@@ -171,8 +171,8 @@ def test_dear_parts_are_not_looked_at_where_cheap_ones_decide() -> None:
 
 
 @pytest.mark.parametrize("name", SOME)
-def test_every_field_reads_as_its_record_says(name: str) -> None:
-    """With and without records the same values, and of the type that filters take them for."""
+def test_every_field_equals_its_record(name: str) -> None:
+    """With and without records, values are equal and have the type that filters expect."""
     names = Names()
     fields = [names.find(field) for prefix in prefixes() for field in entries_by_name(prefix) if field != prefix]
     plain = [each for each in fields if each is not None and not each.complete]

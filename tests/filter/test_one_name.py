@@ -1,4 +1,4 @@
-"""One name for one thing: filters know the names of records, columns those of filters (issue 12, point 13)."""
+"""One name per field: filters accept names of records, columns those of filters (issue 12, point 13)."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ BOTH = [
 
 
 @pytest.mark.parametrize(("record", "filtered"), BOTH)
-def test_filters_take_the_names_of_records(record: str, filtered: str) -> None:
+def test_filters_accept_names_of_records(record: str, filtered: str) -> None:
     assert numbers(record) == numbers(filtered) != []
 
 
-def test_findings_have_the_name_of_records_as_well() -> None:
+def test_findings_have_the_name_of_records() -> None:
     damaged = "rabbitmq-stream/d_drop1pct.pcap"
     assert numbers("findings.severity == warning", damaged) == numbers("finding.severity == warning", damaged) != []
     assert numbers("findings", damaged) == numbers("finding", damaged)
 
 
-def test_every_key_of_a_record_is_a_name_that_filters_know() -> None:
+def test_every_key_of_a_record_is_a_filter_name() -> None:
     for key in set().union(*records(BASIC)) - {"layers"}:
         compile_filter(f"{key} || frame")
 
@@ -65,13 +65,13 @@ def test_every_key_of_a_record_is_a_name_that_filters_know() -> None:
         ("nats.options.unknown_option", "nats/12-grammar-variants.pcap"),
     ],
 )
-def test_what_is_only_in_records_is_a_name(name: str, capture: str) -> None:
+def test_keys_that_only_records_have_are_filter_names(name: str, capture: str) -> None:
     """Issue 27, point 14: parameters of Cursus, and members of JSON that no layer declares."""
     there = [row["frame"] for row in records(capture) if name in keys_of(row["layers"] or {})]
     assert numbers(name, capture) == there != []
 
 
-def test_a_parameter_is_compared() -> None:
+def test_parameters_are_compared() -> None:
     assert numbers('cursus.group == "workers"', "cursus/group.pcap")
     assert numbers("cursus.type == JOIN_GROUP", "cursus/group.pcap") == numbers(
         "type == JOIN_GROUP", "cursus/group.pcap"
@@ -79,12 +79,12 @@ def test_a_parameter_is_compared() -> None:
     assert numbers("cursus.generation >= 1", "cursus/group.pcap") == numbers("cursus.generation", "cursus/group.pcap")
 
 
-def test_a_near_miss_of_a_member_of_json_is_an_error() -> None:
+def test_a_misspelt_json_member_is_an_error() -> None:
     with pytest.raises(FilterError, match=r"did you mean 'nats\.options\.server_id'"):
         compile_filter("nats.options.sever_id")
 
 
-def test_a_value_beside_a_field_is_a_value_even_where_records_have_a_key_of_that_name() -> None:
+def test_a_bare_word_after_a_field_is_a_value_even_if_a_key_has_that_name() -> None:
     assert numbers("rabbitmq_stream.offset_type == offset") == numbers('rabbitmq_stream.offset_type == "offset"')
     assert numbers("rabbitmq_stream.offset_type in {offset, first}") != []
 
@@ -105,7 +105,7 @@ def test_a_value_beside_a_field_is_a_value_even_where_records_have_a_key_of_that
         ("rabbitmq_stream.stram", "rabbitmq_stream.stream"),
     ],
 )
-def test_the_nearest_name_is_one_that_makes_sense(asked: str, near: str) -> None:
+def test_the_suggested_name_is_plausible(asked: str, near: str) -> None:
     with pytest.raises(FilterError) as caught:
         compile_filter(asked)
     assert caught.value.message == f"no field is called {asked!r}; did you mean {near!r}?"
@@ -120,7 +120,7 @@ def test_the_nearest_name_is_one_that_makes_sense(asked: str, near: str) -> None
         ("zzz", ""),
     ],
 )
-def test_a_name_that_several_protocols_have_is_told_of_all_and_one_far_from_all_of_none(asked: str, hint: str) -> None:
+def test_suggestions_for_a_name_of_several_protocols_and_of_none(asked: str, hint: str) -> None:
     with pytest.raises(FilterError) as caught:
         compile_filter(asked)
     assert caught.value.message == f"no field is called {asked!r}{hint}"
@@ -131,7 +131,7 @@ NAMED = ["frame", "time", "connection", "type", "latency_ns", "layers.rabbitmq_s
 
 
 @pytest.mark.parametrize("ending", ["parquet", "csv", "ndjson"])
-def test_columns_take_the_names_of_filters_and_keep_their_own(run: Run, tmp_path: Path, ending: str) -> None:
+def test_columns_accept_filter_names_and_keep_their_own(run: Run, tmp_path: Path, ending: str) -> None:
     outs = [tmp_path / f"{number}.{ending}" for number in range(2)]
     for out, names in zip(outs, (ASKED, ",".join(NAMED)), strict=True):
         result = run("export", CAPTURES / BASIC, "-o", out, "--columns", names, "-q")
@@ -143,7 +143,7 @@ def test_columns_take_the_names_of_filters_and_keep_their_own(run: Run, tmp_path
         assert list(json.loads(outs[0].read_bytes().splitlines()[30])) == [*NAMED[:5], "layers"]
 
 
-def test_python_takes_them_too() -> None:
+def test_python_accepts_filter_names() -> None:
     path = CAPTURES / BASIC
     assert wiredecode.read(path, columns=["frame.number", "tcp.stream", "nats.subject"]).schema.names == [
         "frame", "connection", "layers.nats.subject"
@@ -152,5 +152,5 @@ def test_python_takes_them_too() -> None:
     assert wiredecode.read(path, level="messages", columns=["frame.type", "type"]).table().column_names == ["type"]
 
 
-def test_names_of_records_lead_to_names_that_there_are() -> None:
+def test_aliases_lead_to_existing_names() -> None:
     assert set(RECORD_NAMES.values()) <= {entry.name for entry in FRAME_ENTRIES}

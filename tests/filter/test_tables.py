@@ -1,4 +1,4 @@
-"""Filters on tables choose the rows of the unfiltered tables that they choose frame by frame; both ways of reading."""
+"""Filters on tables: the same rows as filtering frame by frame, for both ways of reading."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ LAYERS = {"rabbitmq-stream": "rabbitmq_stream", "liftbridge": "liftbridge", "tan
 
 @pytest.mark.parametrize("level", ["frames", "messages"])
 @pytest.mark.parametrize(("name", "text"), IN_COLUMNS + FRAME_BY_FRAME)
-def test_rows_are_those_of_the_whole_table(name: str, text: str, level: str) -> None:
+def test_filtered_rows_are_rows_of_the_whole_table(name: str, text: str, level: str) -> None:
     whole, chosen = everything(name, level), {*numbers(text, name)}
     kept = whole.filter(pa.array([frame in chosen for frame in whole["frame"].to_pylist()]))
     assert len(kept) or level == "messages"
@@ -93,7 +93,7 @@ def test_rows_are_those_of_the_whole_table(name: str, text: str, level: str) -> 
 
 
 @pytest.mark.parametrize(("name", "text"), IN_COLUMNS)
-def test_columns_decide_where_they_can(name: str, text: str) -> None:
+def test_columns_decide_if_possible(name: str, text: str) -> None:
     from wiredecode.tables.reader import where
 
     assert where(compile_filter(text), "messages", bulk=True) is not None
@@ -101,7 +101,7 @@ def test_columns_decide_where_they_can(name: str, text: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "text"), FRAME_BY_FRAME)
-def test_what_columns_do_not_tell_is_asked_of_frames(name: str, text: str) -> None:
+def test_frames_decide_if_columns_cannot(name: str, text: str) -> None:
     from wiredecode.tables.reader import where
 
     assert where(compile_filter(text), "messages", bulk=True) is None
@@ -116,7 +116,7 @@ PACKETS = [
 
 
 @pytest.mark.parametrize(("text", "holds"), PACKETS, ids=[text for text, _ in PACKETS])
-def test_packets(text: str, holds: Any) -> None:
+def test_filters_on_packets(text: str, holds: Any) -> None:
     expected = [row["packet"] for row in everything(BASIC, "packets").to_pylist() if holds(row)]
     assert table(BASIC, "packets", text)["packet"].to_pylist() == expected != []
 
@@ -136,7 +136,7 @@ def test_ports_of_packets_without_tcp_are_not_tcp_ports() -> None:
     assert kept("ip.addr == fe80::1") == [2]
 
 
-def test_packets_know_no_fields(run: Run, tmp_path: Path) -> None:
+def test_packets_have_no_protocol_fields(run: Run, tmp_path: Path) -> None:
     result = run("export", CAPTURES / BASIC, "-o", tmp_path / "p.csv", "--level", "packets", "-Y", "nats.subject == a")
     assert result.code == 2
     assert "packets have no nats.subject: at this level filters are about" in result.err
@@ -144,7 +144,7 @@ def test_packets_know_no_fields(run: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("options", [("--level", "messages"), ("--columns", "frame,type"), ()])
-def test_export(run: Run, tmp_path: Path, options: tuple[str, ...]) -> None:
+def test_filters_of_export(run: Run, tmp_path: Path, options: tuple[str, ...]) -> None:
     whole, part = tmp_path / "whole.ndjson", tmp_path / "part.ndjson"
     run("export", CAPTURES / BASIC, "-o", whole, *options)
     result = run("export", CAPTURES / BASIC, "-o", part, *options, "-Y", 'rabbitmq_stream.stream == "c43_basic-stream"')
@@ -162,7 +162,9 @@ def _frame(line: bytes) -> int:
 
 @pytest.mark.parametrize("choice", ["hex", "length"])
 @pytest.mark.parametrize("command", ["pcap", "export"])
-def test_bytes_of_chosen_records_are_shown_as_asked(run: Run, tmp_path: Path, command: str, choice: str) -> None:
+def test_bytes_of_matching_records_are_in_the_requested_style(
+    run: Run, tmp_path: Path, command: str, choice: str
+) -> None:
     name, out = "liftbridge/30-lb-publish-ack.pcap", tmp_path / "out.ndjson"
     where = ("--json",) if command == "pcap" else ("-o", out)
 
@@ -176,7 +178,7 @@ def test_bytes_of_chosen_records_are_shown_as_asked(run: Run, tmp_path: Path, co
     assert set(part) <= set(whole)
 
 
-def test_python() -> None:
+def test_filters_of_python() -> None:
     import wiredecode
 
     path, text = CAPTURES / BASIC, "rabbitmq_stream.messages.publishing_id == 1"

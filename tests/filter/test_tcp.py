@@ -1,4 +1,4 @@
-"""What TCP analysis found, as filters: the frames whose packets tshark finds to be of the kind."""
+"""TCP analysis in filters: matching frames are those whose packets tshark classifies alike."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LOSSY = [
 
 @cache
 def analysed(name: str) -> list[Frame]:
-    """Read once: whichever flag a filter asks for, all of them are found."""
+    """Read once: all flags are set for any filter."""
     return frames(name, None, compile_filter("tcp.analysis.flags || frame.number > 0"))
 
 
@@ -42,7 +42,7 @@ def matching(name: str, text: str) -> set[int]:
 
 
 @pytest.mark.parametrize("name", LOSSY)
-def test_frames_match_whose_packets_are_of_the_kind_that_tshark_says(name: str) -> None:
+def test_frames_match_as_tshark_classifies_their_packets(name: str) -> None:
     if shutil.which("tshark") is None and not os.environ.get("CI"):
         pytest.skip("tshark is not installed")
     theirs = tsharks(CAPTURES / name)
@@ -55,13 +55,13 @@ def test_frames_match_whose_packets_are_of_the_kind_that_tshark_says(name: str) 
     assert some
 
 
-def test_short_names_say_the_same() -> None:
+def test_short_names_are_equivalent() -> None:
     name = "nats/08-pipelined-small.drop1pct.pcap"
     assert matching(name, "tcp.lost_segment") == matching(name, "tcp.analysis.lost_segment") != set()
     assert all(compile_filter(alias).text == alias for alias in ALIASES)
 
 
-def test_a_flag_is_there_for_every_packet_and_set_on_few() -> None:
+def test_every_packet_has_each_flag_and_few_have_it_set() -> None:
     name = "stories/slow-consumer.pcap"
     last = matching(name, "tcp.flags.fin == 1")
     assert last
@@ -70,7 +70,7 @@ def test_a_flag_is_there_for_every_packet_and_set_on_few() -> None:
     assert not last & matching(name, "all tcp.flags.fin == 0")
 
 
-def test_connections_are_analysed_only_for_filters_that_ask() -> None:
+def test_connections_are_analysed_only_if_a_filter_needs_it() -> None:
     name = "cursus/stream.pcap"
     assert frames(name, None, compile_filter("tcp.port > 1"))[0].connection.health is None
     assert frames(name, None, compile_filter("!tcp.analysis.flags"))[0].connection.health is not None
@@ -89,7 +89,7 @@ REPEATED = [42, 116, 117, 118, 119, 120, 121, 122, 123, 124]
 """The retransmissions of that capture, as tshark numbers them; no frame has them."""
 
 
-def test_retransmissions_that_belong_to_no_frame_are_lines(run: Run) -> None:
+def test_retransmissions_without_a_frame_are_lines(run: Run) -> None:
     shown = run("pcap", BLACK_HOLE, "--summary", "-Y", "tcp.retransmission")
     assert [int(line.split()[0]) for line in shown.lines] == REPEATED
     assert "[retransmission, spurious_retransmission]" in shown.lines[0]
@@ -127,7 +127,7 @@ def test_retransmissions_before_the_end_of_a_truncated_file_are_written(run: Run
     assert wiredecode.read(out, level="packets").table().num_rows == 9
 
 
-def test_a_filter_that_names_frames_chooses_frames(run: Run, tmp_path: Path) -> None:
+def test_a_filter_on_frames_selects_frames(run: Run, tmp_path: Path) -> None:
     for text, packets in (
         ("tcp.retransmission && ip.addr == 10.77.0.1 && tcp.stream == 1", True),
         ("!tcp.flags.reset || tcp.port == 5552", True),
@@ -150,7 +150,7 @@ WHOLE = [str(path.relative_to(CAPTURES)) for path in sorted(CAPTURES.rglob("*.pc
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WHOLE)
-def test_packets_chosen_in_all_captures_are_those_of_tshark(name: str) -> None:
+def test_matching_packets_equal_those_of_tshark_in_all_captures(name: str) -> None:
     if shutil.which("tshark") is None and not os.environ.get("CI"):
         pytest.skip("tshark is not installed")
     theirs = tsharks(CAPTURES / name)
@@ -159,7 +159,7 @@ def test_packets_chosen_in_all_captures_are_those_of_tshark(name: str) -> None:
         assert set(chosen["packet"].to_pylist()) == theirs[kind], kind
 
 
-def test_flags_of_packets_without_tcp_are_not_known() -> None:
+def test_flags_of_packets_without_tcp_are_unknown() -> None:
     kinds = pa.array([["retransmission", "fast_retransmission"], None, None], pa.list_(pa.string()))
     rows = {"tcp_analysis": kinds, "flags_code": [0x14, 0x10, None], "connection": [1, 2, None], "packet": [1, 2, 3]}
     batch = pa.RecordBatch.from_pydict(rows)
@@ -173,9 +173,9 @@ def test_flags_of_packets_without_tcp_are_not_known() -> None:
     assert kept("tcp.flags.reset == 0") == kept("tcp.stream != 1") == [2]
 
 
-def test_stable_ids_do_not_go_with_what_needs_packet_numbers(run: Run) -> None:
-    """Told in the words of the user."""
-    for text, told in (
+def test_stable_ids_exclude_filters_on_packet_numbers(run: Run) -> None:
+    """The error uses the words of the filter."""
+    for text, name in (
         ("tcp.retransmission", "tcp.retransmission (tcp.analysis.retransmission)"),
         ("frame.length > 3 && frame.number > 3", "frame.number"),
         ("!(connection == 1)", "connection (tcp.stream)"),
@@ -184,4 +184,4 @@ def test_stable_ids_do_not_go_with_what_needs_packet_numbers(run: Run) -> None:
             *("export", CAPTURES / "cursus/stream.pcap", "-o", "-", "--format", "ndjson", "--ids", "stable", "-Y", text)
         )
         assert (result.code, result.err.count("\n")) == (2, 1)
-        assert f"{told} depends on the rest of the capture" in result.err
+        assert f"{name} depends on the rest of the capture" in result.err

@@ -1,4 +1,4 @@
-"""What a filter compares with what: severities by order, names that exist, elements of lists (issue 12, point 12)."""
+"""Comparisons of filters: severities by order, existing names, elements of lists (issue 12, point 12)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def frame(severities: set[str]) -> Frame:
         ("in {warning..error}", {"warning", "error"}),
     ],
 )
-def test_severities_are_compared_by_their_order_and_not_by_the_alphabet(asked: str, fits: set[str]) -> None:
+def test_severities_are_compared_by_order(asked: str, fits: set[str]) -> None:
     chosen = compile_filter(f"finding.severity {asked}")
     assert [each for each in TOLD if chosen.matches(frame(each))] == [each for each in TOLD if each & fits]
 
@@ -63,7 +63,7 @@ def test_a_name_that_does_not_exist_is_an_error_with_the_nearest_one(text: str, 
     assert caught.value.message == message
 
 
-def test_parts_of_names_may_be_anything() -> None:
+def test_parts_of_names_may_be_any_text() -> None:
     assert numbers('frame.type matches "^publ"') == numbers("frame.type in {Publish, PublishConfirm}") != []
     assert numbers('frame.type contains "zq"') == []
 

@@ -1,4 +1,4 @@
-"""Live captures of real traffic on this machine; what cannot be had here is skipped, with the reason."""
+"""Live captures of real traffic on this machine; tests that it cannot run are skipped, with the reason."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def needs(*programs: str) -> None:
 
 
 def until(what: Callable[[], object]) -> None:
-    """Wait until something is so."""
+    """Wait until a condition is true."""
     end = time.monotonic() + SECONDS
     while not what():
         assert time.monotonic() < end, "waited in vain"
@@ -44,7 +44,7 @@ def until(what: Callable[[], object]) -> None:
 
 
 def family(process: int) -> Iterator[int]:
-    """A process and all that it started."""
+    """A process and its descendants."""
     yield process
     for children in Path(f"/proc/{process}/task").glob("*/children"):
         with suppress(OSError):  # it may have ended
@@ -58,7 +58,7 @@ def listening() -> int:
     running = {f"socket:[{row[8]}]" for row in rows if row[5] == "1"}
     held: set[str] = set()
     for process in family(os.getpid()):
-        with suppress(OSError):  # it may have ended, or be somebody else's by now
+        with suppress(OSError):  # it may have ended, or belong to another user
             for descriptor in Path(f"/proc/{process}/fd").iterdir():
                 with suppress(OSError):
                     held.add(str(descriptor.readlink()))
@@ -137,7 +137,7 @@ def _answers(port: int) -> bool:
 
 @pytest.fixture
 def namespace() -> Iterator[str]:
-    """A network namespace with a veth pair, ``left`` and ``right``, that nothing else uses."""
+    """A separate network namespace with a veth pair, ``left`` and ``right``."""
     needs("ip")
     name = f"wiredecode-{time.monotonic_ns()}"
     made = subprocess.run(["ip", "netns", "add", name], capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""``wiredecode ui -i``: a real server on loopback, watched."""
+"""``wiredecode ui -i`` with a real server on loopback."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def delivered(ui: Driver) -> list[str]:
     return [each[1] for each in found if each is not None]
 
 
-def test_a_real_server_is_held_and_filtered_and_no_message_is_lost(nats: int, tmp_path: Path) -> None:
+def test_pausing_and_filtering_a_live_capture_loses_no_message(nats: int, tmp_path: Path) -> None:
     sniffer = Sniffer(RingSource(LiveOptions("lo", f"tcp port {nats}")))
     sniffer.save(tmp_path / "live.pcapng", Rotation(RING_BYTES))
     live = Live(sniffer)

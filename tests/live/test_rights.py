@@ -1,4 +1,4 @@
-"""Who may capture, what is said to those who may not, and options that make no sense."""
+"""Permission to capture, messages if it is missing, and invalid options."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_the_shell_completes_interfaces() -> None:
     assert "any" in capturing.complete_interface("")
 
 
-def test_without_the_right_it_says_what_is_missing_and_how_to_get_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_permission_the_error_says_how_to_get_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise PermissionError(1, "Operation not permitted")
 
@@ -91,7 +91,7 @@ def test_without_the_right_it_says_what_is_missing_and_how_to_get_it(run: Run, m
     assert "--cap-add=NET_RAW" in run("sniff", "-i", "lo").err
 
 
-def test_the_program_that_is_to_capture_is_missing(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_capture_program_is_missing(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     result = run("sniff", "-i", "lo", "--via", "dumpcap")
     assert result.code == 2
@@ -99,7 +99,7 @@ def test_the_program_that_is_to_capture_is_missing(run: Run, monkeypatch: pytest
 
 
 def in_a_child(work: Callable[[], None]) -> None:
-    """Run ``work`` in a process of its own, which may give its rights away."""
+    """Run ``work`` in a child process, which may drop its privileges."""
     if os.geteuid() != 0:
         pytest.skip("this needs root, to give rights away")
     reader, writer = os.pipe()
@@ -156,7 +156,7 @@ def status(name: str) -> str:
     return next(line.split()[1] for line in lines if line.startswith(f"{name}:"))
 
 
-def test_root_without_sudo_becomes_nobody_and_nothing_that_is_started_gets_more(
+def test_root_without_sudo_becomes_nobody_and_children_gain_no_privileges(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.delenv("SUDO_UID", raising=False)
@@ -173,9 +173,7 @@ def test_root_without_sudo_becomes_nobody_and_nothing_that_is_started_gets_more(
     in_a_child(work)
 
 
-def test_root_that_saves_stays_owner_of_its_files_without_any_capability(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_root_that_saves_keeps_its_user_but_no_capability(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("SUDO_UID", raising=False)
     monkeypatch.setattr(privileges, "_readable", lambda: True)
 
@@ -188,7 +186,7 @@ def test_root_that_saves_stays_owner_of_its_files_without_any_capability(
     in_a_child(work)
 
 
-def test_what_captures_as_root_can_still_be_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_capture_as_root_can_be_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SUDO_UID", raising=False)
     for name in ("_can_read", "_readable"):
         monkeypatch.setattr(privileges, name, lambda *_: True)
@@ -206,8 +204,8 @@ def test_what_captures_as_root_can_still_be_ended(monkeypatch: pytest.MonkeyPatc
     in_a_child(work)
 
 
-def test_file_capabilities_are_given_up_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As of a Python with cap_net_raw+ep: a user who has the one capability."""
+def test_file_capabilities_are_dropped_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with a Python with cap_net_raw+ep: a user with this one capability."""
     monkeypatch.setattr(privileges, "_readable", lambda: True)
 
     def work() -> None:
@@ -224,7 +222,7 @@ def test_file_capabilities_are_given_up_too(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.usefixtures("rights")
-def test_somebody_without_rights_is_refused() -> None:
+def test_a_user_without_permission_is_refused() -> None:
     def work() -> None:
         os.setresuid(NOBODY, NOBODY, NOBODY)
         with pytest.raises(LiveError, match="cannot capture on lo: CAP_NET_RAW is missing") as refused:
@@ -234,7 +232,7 @@ def test_somebody_without_rights_is_refused() -> None:
     in_a_child(work)
 
 
-def test_it_stays_root_where_the_caller_could_not_import_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_it_stays_root_if_the_caller_cannot_import_modules(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SUDO_UID", str(NOBODY))
     monkeypatch.setenv("SUDO_GID", str(NOBODY))
     monkeypatch.setenv("SUDO_USER", "ann")
@@ -249,7 +247,7 @@ def test_it_stays_root_where_the_caller_could_not_import_on(monkeypatch: pytest.
     in_a_child(work)
 
 
-def test_interfaces_tells_addresses_and_whether_capturing_is_allowed(run: Run) -> None:
+def test_interfaces_shows_addresses_and_permission_to_capture(run: Run) -> None:
     result = run("interfaces", "--json")
     found = {row["name"]: row for row in map(json.loads, result.lines)}
     assert result.code == 0
@@ -263,7 +261,7 @@ def test_interfaces_tells_addresses_and_whether_capturing_is_allowed(run: Run) -
     assert len(table) == len(found) + 1
 
 
-def test_interfaces_are_listed_where_their_addresses_cannot_be_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interfaces_are_listed_if_addresses_are_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
     from wiredecode.capture.live.interfaces import devices
 
     def fenced_off() -> None:
@@ -289,7 +287,7 @@ def test_an_interface_that_is_down_cannot_be_captured_on(namespace: str) -> None
 
 
 @pytest.mark.parametrize("ethernet", [True, False])
-def test_a_filter_is_compiled_for_its_kind_of_link(ethernet: bool) -> None:
+def test_a_capture_filter_is_compiled_for_the_link_type(ethernet: bool) -> None:
     try:
         program = bpf.compile_filter("tcp port 5552", ethernet=ethernet, snaplen=96)
     except LiveError as error:
@@ -310,7 +308,7 @@ os.kill(os.getpid(), 9)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs prctl(2)")
-def test_the_program_that_captures_ends_with_a_killed_wiredecode_though_no_packet_comes(tmp_path: Path) -> None:
+def test_the_capture_program_ends_with_a_killed_wiredecode_without_packets(tmp_path: Path) -> None:
     program = tmp_path / "tcpdump"
     header = "\\324\\303\\262\\241\\002\\000\\004\\000" + "\\000" * 8 + "\\377\\377\\000\\000\\001\\000\\000\\000"
     program.write_text(f"#!/bin/sh\nprintf '{header}'\nexec sleep 60\n")

@@ -1,4 +1,4 @@
-"""Saving while capturing: pcapng files, rings of them, and what happens when decoding or the disk is too slow."""
+"""Saving while capturing: pcapng files, rings of files, slow decoding and slow disks."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def save(path: Path, rotation: Rotation, *batches: PacketBatch) -> Saving:
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 61])
-def test_packets_of_every_length_are_read_again_as_they_were(tmp_path: Path, size: int) -> None:
+def test_packets_of_every_length_survive_a_round_trip(tmp_path: Path, size: int) -> None:
     made = [(2**61 + i, bytes(range(size + i))) for i in range(5)]
     one = PacketBatch.from_packets(made, original=[2000 + i for i in range(5)])
     path = tmp_path / "a.pcapng"
@@ -81,7 +81,7 @@ def test_a_capture_without_packets_is_a_file_with_an_interface(tmp_path: Path) -
     assert [one.name for one in capture.info.interfaces] == ["lo"]
 
 
-def test_a_ring_by_size_is_named_as_dumpcap_does_and_loses_nothing_on_the_way(tmp_path: Path) -> None:
+def test_a_ring_by_size_has_names_of_dumpcap_and_loses_nothing(tmp_path: Path) -> None:
     """One large batch and small ones: files end after the packet that exceeds their size."""
     batches = [batch(30_000), batch(1, first=30_001), batch(5_000, first=30_002)]
     keeps = save(tmp_path / "x.y.pcapng", Rotation(size=MIB), *batches)
@@ -95,14 +95,14 @@ def test_a_ring_by_size_is_named_as_dumpcap_does_and_loses_nothing_on_the_way(tm
     assert [time_ns - 10**18 for time_ns, _ in saved(*keeps.files)] == list(range(1, 35_002))
 
 
-def test_only_the_last_files_of_a_ring_stay(tmp_path: Path) -> None:
+def test_only_the_last_files_of_a_ring_are_kept(tmp_path: Path) -> None:
     keeps = save(tmp_path / "x.pcapng", Rotation(size=MIB, files=2), *(batch(9_000, first=i) for i in (1, 9001, 18001)))
     assert [path.name[:7] for path in keeps.files] == ["x_00003", "x_00004"]
     assert {path.name for path in tmp_path.iterdir()} == {path.name for path in keeps.files}
     assert saved(*keeps.files)[-1][0] == 10**18 + 27_000
 
 
-def test_a_ring_by_time_goes_on_though_nothing_comes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_ring_by_time_rotates_without_packets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1000.0
     monkeypatch.setattr(saving.time, "monotonic", lambda: now)
     keeps = Saving(tmp_path / "x.pcapng", Rotation(seconds=10), lambda: STATISTICS)
@@ -114,7 +114,7 @@ def test_a_ring_by_time_goes_on_though_nothing_comes(tmp_path: Path, monkeypatch
 
 
 class Steps:
-    """A source whose packets are there at once; not a capture, but what the queue behind one is tested with."""
+    """A source whose packets are available immediately, to test the queue of a capture."""
 
     def __init__(self, *batches: PacketBatch) -> None:
         self.info = FileInfo("steps", interfaces=[LO])
@@ -132,9 +132,7 @@ class Steps:
     def close(self) -> None: ...
 
 
-def test_what_is_saved_but_comes_too_fast_to_be_decoded_is_counted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_packets_saved_but_too_fast_to_decode_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sniffer, "QUEUE_BYTES", 25_000)
     source = Steps(*(batch(100, first=1 + 100 * i) for i in range(10)))
     live = Sniffer(source)
@@ -177,7 +175,7 @@ def test_a_full_disk_ends_the_capture_with_a_clear_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fault", ["disk", "folder", "old file"])
-def test_a_ring_that_cannot_go_on_says_so_and_leaves_whole_files(
+def test_a_ring_that_cannot_continue_is_reported_and_leaves_whole_files(
     fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "ring"

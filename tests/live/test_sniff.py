@@ -31,7 +31,7 @@ from wiredecode.protocols.registry import decoding
 pytestmark = pytest.mark.usefixtures("rights")
 
 ALIKE = ("type", "code", "status", "sender", "offset", "length", "protocol", "dialect", "layers")
-"""What the frames of a dialogue have in common, whenever and wherever it is held."""
+"""Columns of frames that do not depend on time and addresses."""
 
 
 def parts(captures: Path, name: str = "c43_basic.pcap") -> list[Part]:
@@ -53,7 +53,7 @@ def packets(paths: list[Path]) -> list[tuple[int, bytes, int]]:
     return found
 
 
-def test_a_dialogue_held_again_gives_its_frames_and_the_saved_file_the_same_ones(
+def test_a_replayed_dialogue_gives_the_same_frames_live_and_saved(
     run: Run, captures: Path, listener: socket.socket, tmp_path: Path
 ) -> None:
     said = parts(captures)
@@ -83,7 +83,7 @@ def test_a_dialogue_held_again_gives_its_frames_and_the_saved_file_the_same_ones
 NOTHING_LOST = {"dropped": 0, "skipped": 0}
 
 
-def test_count_ends_it_and_summary_shows_lines(run: Run, captures: Path, listener: socket.socket) -> None:
+def test_count_ends_the_capture_and_summary_shows_lines(run: Run, captures: Path, listener: socket.socket) -> None:
     port = listener.getsockname()[1]
     words = ["-f", f"tcp port {port}", "-d", f"{port}=rabbitmq_stream", "--summary"]
     with once_listening(lambda: say_again(parts(captures), listener)):
@@ -95,7 +95,9 @@ def test_count_ends_it_and_summary_shows_lines(run: Run, captures: Path, listene
 
 
 @pytest.mark.parametrize("mode", [(), ("--hex",), ("--full",), ("-q", "-v"), ("--bytes", "sha256")])
-def test_trees_live_as_of_a_file(run: Run, captures: Path, listener: socket.socket, mode: tuple[str, ...]) -> None:
+def test_live_trees_equal_those_of_a_file(
+    run: Run, captures: Path, listener: socket.socket, mode: tuple[str, ...]
+) -> None:
     port = listener.getsockname()[1]
     said = parts(captures)[:8]
     with once_listening(lambda: say_again(said, listener)):
@@ -105,7 +107,7 @@ def test_trees_live_as_of_a_file(run: Run, captures: Path, listener: socket.sock
     assert ("capture" in result.err) == ("-q" not in mode)
 
 
-def test_a_snapshot_length_cuts_packets_and_says_so(
+def test_a_snapshot_length_truncates_packets_and_is_reported(
     run: Run, captures: Path, listener: socket.socket, tmp_path: Path
 ) -> None:
     port = listener.getsockname()[1]
@@ -118,7 +120,7 @@ def test_a_snapshot_length_cuts_packets_and_says_so(
     assert next(iter(open_capture([saved]))).original.max() == max(original for _, original in sizes)
 
 
-def test_a_ring_of_files_goes_on_though_nothing_comes(run: Run, tmp_path: Path) -> None:
+def test_a_ring_of_files_rotates_without_packets(run: Run, tmp_path: Path) -> None:
     words = ["--ring-seconds", 0.2, "--ring-files", 2, "--duration", 0.7]
     result = run("sniff", "-i", "lo", "-f", "udp port 1", "--summary", "-w", tmp_path / "x.pcapng", *words)
     assert result.code == 0
@@ -128,7 +130,7 @@ def test_a_ring_of_files_goes_on_though_nothing_comes(run: Run, tmp_path: Path) 
     assert "0 saved in 2 files" in result.err
 
 
-def test_a_file_that_cannot_be_made(run: Run, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_created(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "none" / "x.pcapng"
     result = run("sniff", "-i", "lo", "-w", path)
     assert (result.code, result.err) == (2, f"wiredecode: {path}: cannot be written: No such file or directory\n")
@@ -154,7 +156,7 @@ def test_any_is_all_interfaces_and_loopback_once(
 
 
 @pytest.mark.parametrize("program", ["dumpcap", "tcpdump"])
-def test_another_program_captures(
+def test_capturing_with_another_program(
     run: Run, captures: Path, listener: socket.socket, tmp_path: Path, program: str
 ) -> None:
     needs(program)
@@ -171,7 +173,7 @@ def test_another_program_captures(
     assert run("pcap", saved, "--json", "-q", "-c", 6).raw == live.raw
 
 
-def test_what_another_program_says_when_it_cannot_capture(run: Run) -> None:
+def test_errors_of_another_capture_program(run: Run) -> None:
     needs("tcpdump")
     result = run("sniff", "-i", "nope", "--via", "tcpdump", "--summary")
     assert result.code == 2
@@ -191,7 +193,7 @@ with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as out:
 
 
 def replayed(namespace: str, path: Path, saved: Path) -> tuple[int, bytes, str]:
-    """Sniff at one end of the veth pair what is sent at the other; ended by Ctrl-C. (exit code, output, errors)"""
+    """Sniff at one end of the veth pair, send at the other, end with Ctrl-C; return (exit code, output, errors)."""
     inside = ["ip", "netns", "exec", namespace, sys.executable]
     words = [*inside, "-m", "wiredecode", "sniff", "-i", "right", "-w", str(saved), "--json"]
     sniff = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -212,10 +214,10 @@ def saved_packets(path: Path) -> list[tuple[int, bytes, int]]:
     return packets([path])
 
 
-def test_captures_replayed_over_a_veth_pair_come_through_byte_by_byte(
+def test_captures_replayed_over_a_veth_pair_are_saved_unchanged(
     run: Run, captures: Path, namespace: str, tmp_path: Path
 ) -> None:
-    """And Ctrl-C ends it in good order."""
+    """Ctrl-C ends the capture and prints the totals."""
     tagged = [craft.ethernet(packet[14:], vlans=[(0x8100, 5), (0x8100, 7)]) for packet in craft.Talk().handshake()]
     source = tmp_path / "all.pcap"
     sent = [data for _, data, _ in packets([captures / "rabbitmq-stream" / "c43_basic.pcap"])] + tagged
@@ -232,8 +234,8 @@ def test_captures_replayed_over_a_veth_pair_come_through_byte_by_byte(
     assert live.count("MSG") > 0 < live.count("Publish")
 
 
-def test_a_real_nats_server_is_seen_while_it_speaks(nats: int, tmp_path: Path) -> None:
-    """Every line comes with no packet behind it that would push it out."""
+def test_frames_of_a_real_nats_server_appear_immediately(nats: int, tmp_path: Path) -> None:
+    """Every line appears before another packet comes."""
     words = [sys.executable, "-m", "wiredecode", "sniff", "-i", "lo", "-f", f"tcp port {nats}", "--summary"]
     before = listening()
     sniff = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -262,7 +264,7 @@ def test_a_real_nats_server_is_seen_while_it_speaks(nats: int, tmp_path: Path) -
 
 @contextmanager
 def ended_if_silent(process: subprocess.Popen[Any]) -> Iterator[None]:
-    """End a process whose output is waited for in vain: reading goes on then, and fails."""
+    """Kill a process that prints nothing in time, so that reading its output ends and the test fails."""
     guard = threading.Timer(SECONDS, process.kill)
     guard.start()
     try:
@@ -277,7 +279,7 @@ def _lines(process: subprocess.Popen[str]) -> Iterator[str]:
 
 
 def test_a_slow_pipe_shows_frames_as_they_come(captures: Path) -> None:
-    """Also a request that nobody answers, and the last frame, before the pipe is closed."""
+    """Including an unanswered request and the last frame, before the pipe is closed."""
     path = captures / "rabbitmq-stream" / "c43_basic.pcap"
     now = time.time_ns()
     found = [(now + i, data) for i, (_, data, _) in enumerate(packets([path])[:12])]
@@ -307,7 +309,7 @@ def test_a_slow_pipe_shows_frames_as_they_come(captures: Path) -> None:
         process.communicate()
 
 
-def test_the_mode_of_the_interface_is_as_asked() -> None:
+def test_the_interface_mode_is_the_requested_one() -> None:
     needs("ip")
     from wiredecode.capture.live.source import LiveOptions, RingSource
 
@@ -324,7 +326,7 @@ def test_the_mode_of_the_interface_is_as_asked() -> None:
 
 
 def test_drops_of_the_kernel_are_counted() -> None:
-    """Nobody reads while more comes than the ring holds."""
+    """The ring is not read while more packets come than it holds."""
     from wiredecode.capture.live.source import LiveOptions, RingSource
 
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
@@ -342,7 +344,7 @@ def test_drops_of_the_kernel_are_counted() -> None:
     assert read == received - dropped
 
 
-def test_what_came_before_the_filter_is_not_seen() -> None:
+def test_packets_before_the_filter_are_not_captured() -> None:
     """Packets pass all the time while the capture is opened."""
     from wiredecode.capture.live.source import LiveOptions, RingSource
 
@@ -369,8 +371,8 @@ def test_what_came_before_the_filter_is_not_seen() -> None:
             thread.join()
 
 
-def test_a_test_watches_what_passes(captures: Path, listener: socket.socket) -> None:
-    """First a dialogue without errors; then a client sends HTTP to a port that is said to speak RabbitMQ Stream."""
+def test_check_of_a_live_interface(captures: Path, listener: socket.socket) -> None:
+    """First a dialogue without errors; then a client sends HTTP to a port decoded as RabbitMQ Stream."""
     port = listener.getsockname()[1]
     spoken = {port: decoding({port: "rabbitmq_stream"})[port]}
     with wiredecode.watch("lo", ports=[port], decode_as=spoken) as seen:

@@ -1,4 +1,4 @@
-"""Connections that carry credentials, in every spelling that was met or feared; whole, cut and begun too late.
+"""Connections that carry credentials in every spelling; whole, truncated and with a late start.
 
 Every secret is :data:`SECRET`, which repeats a core: a piece of it that is long enough to matter holds the core, and
 so do its hex digits and, at each of three alignments, its base64.
@@ -21,36 +21,36 @@ JWT = "eyJ0eXAiOiJKV1QiLCJhbGciOiJlZDI1NTE5LW5rZXkifQ.eyJq" + SECRET + "." + SEC
 
 
 def late(case: int) -> tuple[int, int]:
-    """Bytes of a connection that captures of a case lack at its start: a few, and so many that it begins in a field."""
+    """Numbers of bytes missing at the start of a case's connection: a few, and enough to begin inside a field."""
     return 1 + case % 8, 9 + 5 * case % 48
 
 
 def snaplens(case: int) -> tuple[int, int]:
-    """So many bytes of packets are kept: as is usual, and any."""
+    """Snapshot lengths of a case: a usual one, and any."""
     return 96, 60 + 7 * case % 64
 
 
 def forms() -> list[str]:
-    """How the core may look in an output: as it is, as hex digits in both cases and spaced, in base64."""
+    """The forms of the core in outputs: plain, hex digits in both cases and spaced, base64."""
     raw = CORE.encode()
     pairs = [f"{byte:02x}" for byte in raw]
     found = [CORE, "".join(pairs), " ".join(pairs), ":".join(pairs), "\\x" + "\\x".join(pairs)]
     for shift in range(3):
         text = base64.b64encode(b"\0" * shift + raw * 3).decode()
-        found.append(text[4 : 4 + 8])  # of the repetition, without what stands before it
+        found.append(text[4 : 4 + 8])  # a part of the repetition that excludes the bytes before it
     return [*found, *(form.upper() for form in found[1:5])]
 
 
 @dataclass(frozen=True)
 class Case:
-    """What the client and then the server say on one connection; ``before`` is harmless."""
+    """Bytes of the client, then of the server, on one connection; ``before`` holds no secret."""
 
     name: str
     port: int
     client: tuple[bytes, ...]
     server: tuple[bytes, ...] = ()
     opening: bytes = b""
-    """What the server says first."""
+    """First bytes of the server."""
 
 
 def _nats(name: str, *client: bytes | str, server: tuple[bytes | str, ...] = (), plain: bool = False) -> Case:
@@ -337,7 +337,7 @@ def packets(cases: Iterable[Case], *, every: bool) -> Iterator[tuple[bytes, int]
 
 
 def _parts(talk: Talk, case: Case, lacking: int) -> Iterator[bytes]:
-    """What is captured: of what holds the secret not the first bytes, and nothing before it."""
+    """The captured parts: the part with the secret without its first bytes, and nothing before it."""
     if case.opening:
         yield from talk.send(1, case.opening)
     said = case.client
@@ -351,7 +351,7 @@ def _parts(talk: Talk, case: Case, lacking: int) -> Iterator[bytes]:
 
 
 def write(path: Path, cases: Iterable[Case], *, every: bool = True) -> None:
-    """A pcap with the variants of the cases, each on a connection of its own."""
+    """Write a pcap with the variants of the cases, each on a separate connection."""
     out = [struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)]
     for index, (packet, snaplen) in enumerate(packets(cases, every=every)):
         kept = packet[:snaplen]

@@ -1,4 +1,4 @@
-"""Running commands, as the tests of the command line do."""
+"""Fixtures of the command line's tests, which run commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Secrets x outputs: what may be a credential is shown in none of them, in no form, unless it is asked for."""
+"""Secrets x outputs: no output shows a possible credential in any form, unless requested."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ EXPORTS = (
 )
 SLOW = pytest.mark.slow
 STEP = 41
-"""Every how manieth connection is followed; each form another one."""
+"""One connection of this many is followed; each form follows another one."""
 FOLLOW = ((), ("--full",), ("--hex",), ("--json", "--bytes", "text"), ("--messages",))
 
 
@@ -74,7 +74,7 @@ def capture(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 @pytest.fixture(scope="module", params=["all", *(pytest.param(name, marks=SLOW) for name in PROTOCOLS)])
 def some(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """For what shows records and lines in another form: fewer variants of all cases; slow: all of one protocol."""
+    """A capture for other forms of records and lines: fewer variants of all cases; slow: all of one protocol."""
     name = request.param
     path = tmp_path_factory.mktemp("some") / f"{name}.pcap"
     cases = PROTOCOLS[name]() if name in PROTOCOLS else chain(*(make() for make in PROTOCOLS.values()))
@@ -83,7 +83,7 @@ def some(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 def leaks(said: str | bytes) -> list[str]:
-    """Where a secret stands, with what is around it."""
+    """The places of secrets in an output, with the text around them."""
     text = said if isinstance(said, str) else said.decode("utf-8", "replace")
     found = []
     for form in forms():
@@ -162,7 +162,7 @@ def test_reports(run: Run, some: Path, tmp_path: Path) -> None:
     assert leaks((tmp_path / "r.html").read_text() + found.err) == []
 
 
-def test_captures_that_are_anonymized(run: Run, some: Path, tmp_path: Path) -> None:
+def test_anonymized_captures(run: Run, some: Path, tmp_path: Path) -> None:
     found = run("anonymize", some, "-o", tmp_path / "a.pcapng")
     assert found.code == 0
     assert leaks((tmp_path / "a.pcapng").read_bytes() + found.err.encode()) == []
@@ -182,8 +182,8 @@ def test_the_full_screen(some: Path, tmp_path: Path) -> None:
     assert leaks((tmp_path / "texts").read_bytes() + (tmp_path / "rows").read_bytes() + "\n".join(text).encode()) == []
 
 
-def test_they_are_shown_to_those_who_ask(run: Run, some: Path) -> None:
-    """Also: the search finds what it looks for."""
+def test_secrets_are_shown_on_request(run: Run, some: Path) -> None:
+    """This also shows that the search finds secrets."""
     for words in (("--full", "--hex", "-c", "99"), ("--json", "--bytes", "base64"), ("--json", "--bytes", "text")):
         found = run("pcap", some, *words, "--show-secrets")
         assert len(leaks(found.out)) > 3

@@ -1,4 +1,4 @@
-"""One Spark session for all tests of this folder: local, small, quiet, and reachable by nobody else."""
+"""One Spark session for all tests of this folder: local, small, quiet, and not reachable from the network."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ UNCLOSED = ("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableException
 
 
 def release() -> tuple[int, ...]:
-    """Of pyspark; the newest where there is none."""
+    """Version of pyspark, or the newest if it is not installed."""
     try:
         return tuple(int(part) for part in version("pyspark").split(".")[:2])
     except PackageNotFoundError:
@@ -60,7 +60,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def missing() -> str | None:
-    """What Spark needs and this machine does not have."""
+    """Requirements of Spark that this machine does not have."""
     if importlib.util.find_spec("pyspark") is None:
         return "pyspark is not installed: pip install '.[spark]'"
     home = os.environ.get("JAVA_HOME")

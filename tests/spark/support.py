@@ -1,4 +1,4 @@
-"""Rows that Spark is to give, and comparing tables whose rows come in any order."""
+"""Expected rows of Spark, and comparison of tables in any row order."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from wiredecode.tables.reader import TableReader
 
 
 def expected(files: Iterable[str | Path], demand: TableDemand, source: str = "") -> pa.Table:
-    """The rows of ``demand`` as one machine reads them from the files of one source, damage left out."""
+    """The rows of ``demand`` as one machine reads them from the files of one source, up to any damage."""
     reader = TableReader(
         open_capture(list(files)),
         demand.level,
@@ -37,7 +37,7 @@ def expected(files: Iterable[str | Path], demand: TableDemand, source: str = "")
 
 
 def same_rows(found: pa.Table, wanted: pa.Table) -> None:
-    """Fail unless both have the same columns and the same rows, as often, in whatever order."""
+    """Assert that both have the same columns and the same rows, with multiplicity, in any order."""
     assert found.schema.names == wanted.schema.names
     assert found.num_rows == wanted.num_rows
     found, wanted = in_order(found.cast(wanted.schema)), in_order(wanted)
@@ -50,7 +50,7 @@ def same_rows(found: pa.Table, wanted: pa.Table) -> None:
 
 
 def in_order(table: pa.Table) -> pa.Table:
-    """Its rows sorted by all columns that are no structures and no lists."""
+    """The table sorted by all columns that are neither structures nor lists."""
     keys = [field.name for field in table.schema if not pa.types.is_nested(field.type)]
     order = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in keys])
     return table.take(order).combine_chunks()
@@ -61,7 +61,7 @@ Packets = list[tuple[int, bytes]]
 
 
 def mixed() -> Packets:
-    """Several captures as if they had been taken at the same time."""
+    """Several captures shifted to the same time."""
     found: Packets = []
     for name in MIXED:
         every = packets(CAPTURES / name)

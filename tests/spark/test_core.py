@@ -1,4 +1,4 @@
-"""Packets dealt out to buckets and decoded there: the same rows as in one place. No Spark is needed for this."""
+"""Packets distributed to buckets and decoded there give the same rows as on one machine. No Spark is needed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ BASIC = ROOT / "rabbitmq-stream" / "c43_basic.pcap"
 DECODED = ("frames", "messages", "connections")
 KEYS = ("source", "connection", "frame", "index")
 NATS_PORTS = dict.fromkeys((14222, 14223, 14224, 14225, 16222, 17222, 17224, 17422, 18080), "nats")
-"""Ports of a capture that are not known for what is spoken on them."""
+"""Ports of a capture that are not usual for its protocols."""
 Packets = list[tuple[int, bytes]]
 
 
@@ -54,7 +54,7 @@ def shuffled(parts: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch]:
 
 
 def decoded(parts: Iterable[pa.RecordBatch], demand: TableDemand) -> tuple[pa.Table, list[dict[str, Any]]]:
-    """The rows in an order of their own, and the reports."""
+    """The rows in a fixed order, and the reports."""
     tables, reports = decoded_levels(parts, demand)
     return tables[demand.level], reports
 
@@ -62,7 +62,7 @@ def decoded(parts: Iterable[pa.RecordBatch], demand: TableDemand) -> tuple[pa.Ta
 def decoded_levels(
     parts: Iterable[pa.RecordBatch], demand: TableDemand
 ) -> tuple[dict[str, pa.Table], list[dict[str, Any]]]:
-    """The rows of each level in an order of their own, and the reports."""
+    """The rows of each level in a fixed order, and the reports."""
     batches: dict[str, list[pa.RecordBatch]] = {level: [] for level in demand.levels}
     reports = []
     for item in decode(shuffled(parts), demand):
@@ -101,7 +101,7 @@ def files_of(every: Packets, edges: list[int]) -> list[Packets]:
 
 
 def rows_of_files(files: list[Packets], demand: TableDemand) -> list[pa.RecordBatch]:
-    """As a capture point that changes its file now and then, in no order."""
+    """The rows of a capture point's files, in any order."""
     parts = []
     for number, file in enumerate(files):
         parts += file_rows(f"{number}.pcap", [PacketBatch.from_packets(file)], file[0][0], demand)
@@ -111,7 +111,7 @@ def rows_of_files(files: list[Packets], demand: TableDemand) -> list[pa.RecordBa
 
 @pytest.mark.parametrize("path", sampled(capture_files(), 40), ids=lambda path: path.name)
 def test_buckets_have_the_rows_of_one_reader(path: Path) -> None:
-    """Whatever their number, each level alone and all decoded together."""
+    """For any number of buckets, each level separately and all levels together."""
     wanted = {level: read(open_capture([path]), TableDemand(level, decode_as=NATS_PORTS)) for level in DECODED}
     for buckets in (1, 2, 7, 64):
         demand = TableDemand(DECODED, buckets=buckets, decode_as=NATS_PORTS)
@@ -158,7 +158,7 @@ def test_copies_of_packets_at_another_interface_are_no_retransmissions() -> None
     assert rows.equals(read([batch], demand))
 
 
-def test_packets_that_stand_in_two_files_count_once() -> None:
+def test_packets_in_two_files_count_once() -> None:
     every, demand = packets(BASIC), TableDemand("frames", buckets=3)
     half = len(every) // 2
     twice = [every[: half + 5], every[half:]]
@@ -207,7 +207,7 @@ def pieces(batch: PacketBatch) -> Iterator[tuple[int, bytes]]:
 
 
 def fragmented(every: Packets, most: int) -> Packets:
-    """IPv4 packets as fragments of at most so many bytes."""
+    """IPv4 packets as fragments of at most ``most`` bytes."""
     found = []
     for time_ns, data in every:
         link, header, body = data[:14], data[14:34], data[34:]
@@ -227,7 +227,7 @@ def test_fragments_reach_their_connection_also_across_files() -> None:
     rows, reports = decoded(rows_of_files(files_of(every, edges), demand), demand)
     assert len(rows) > 100
     assert rows.equals(read([PacketBatch.from_packets(every)], demand))
-    frames = sum(sum(unpacked(told["totals"]).frames.values()) for told in reports)
+    frames = sum(sum(unpacked(report["totals"]).frames.values()) for report in reports)
     assert frames == len(rows), "a fragment that went to all buckets is decoded in one"
 
 
@@ -243,20 +243,20 @@ def test_totals_of_all_reports_are_those_of_one_reader() -> None:
     )
 
 
-def test_connections_that_should_know_of_each_other_are_reported() -> None:
+def test_related_connections_in_different_buckets_are_reported() -> None:
     path = ROOT / "nats" / "50-server-links.pcap"
     cases: list[tuple[dict[int, str], set[int]]] = [({}, set(NATS_PORTS)), (NATS_PORTS, set())]
     for decode_as, apart in cases:
         demand = TableDemand("frames", buckets=3, decode_as=decode_as)
         _, reports = decoded(file_rows("a", open_capture([path]), first_ns(path), demand), demand)
-        found = {port for told in reports for name, port in told.get("apart", ()) if name == "nats"}
+        found = {port for report in reports for name, port in report.get("apart", ()) if name == "nats"}
         assert found == apart
 
 
 def test_a_damaged_file_is_reported_with_name_and_place() -> None:
     demand, path = TableDemand("frames"), ROOT / "rabbitmq-stream" / "d_cutfile.pcap"
     _, reports = decoded(file_rows("cut.pcap", open_capture([path]), first_ns(path), demand), demand)
-    problems = [(told["file"], told["problem"]) for told in reports if "problem" in told]
+    problems = [(report["file"], report["problem"]) for report in reports if "problem" in report]
     assert [name for name, _ in problems] == ["cut.pcap"]
     assert "at byte 18970" in problems[0][1]
 
@@ -278,7 +278,7 @@ def test_a_wrong_plan_is_refused_before_anything_is_read(wrong: dict[str, Any], 
         TableDemand(**{"levels": "frames", **wrong})
 
 
-def test_functions_of_the_package_are_no_modules_of_the_same_name() -> None:
+def test_functions_of_the_package_do_not_shadow_modules() -> None:
     import wiredecode.spark as package
 
     for each in pkgutil.iter_modules(package.__path__):

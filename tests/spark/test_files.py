@@ -1,4 +1,4 @@
-"""Which files are found, in what order, and what becomes of those that cannot be read. No Spark is needed for this."""
+"""Input files: search, order, and unreadable files. No Spark is needed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SECOND = 1_000_000_000
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """``a/x.pcap`` at 3 s, ``a/y.pcap`` at 1 s, ``b/deep/z.pcap.gz`` at 2 s, and what is no input."""
+    """``a/x.pcap`` at 3 s, ``a/y.pcap`` at 1 s, ``b/deep/z.pcap.gz`` at 2 s, and files that are no input."""
     for name, seconds in {"a/x.pcap": 3, "a/y.pcap": 1, "b/deep/z.pcap": 2}.items():
         capture(tmp_path / name, seconds)
     deep = tmp_path / "b" / "deep" / "z.pcap"
@@ -86,7 +86,7 @@ def test_names_of_other_files(name: str) -> None:
     assert not is_capture_name(name)
 
 
-def test_a_name_with_the_signs_of_a_glob_is_a_name(tmp_path: Path) -> None:
+def test_a_name_with_glob_characters_is_a_name(tmp_path: Path) -> None:
     capture(tmp_path / "a[1].pcap", 1)
     capture(tmp_path / "a1.pcap", 2)
     assert names(tmp_path, "a[1].pcap") == ["a[1].pcap"]
@@ -124,13 +124,13 @@ def test_sources(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "told"),
+    ("source", "error"),
     [("(", r"source '\(' is no regular expression"), ("client|broker", "needs a group"), ("folder", "the same name")],
 )
-def test_sources_that_do_not_work(tmp_path: Path, source: str, told: str) -> None:
+def test_sources_that_do_not_work(tmp_path: Path, source: str, error: str) -> None:
     capture(tmp_path / "client" / "day1" / "x.pcap", 1)
     capture(tmp_path / "broker" / "day1" / "x.pcap", 1)
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ValueError, match=error):
         find([str(tmp_path)], source)
 
 
@@ -145,7 +145,7 @@ def test_bad_files_are_problems_and_do_not_stop_the_others(tmp_path: Path) -> No
     (tmp_path / "gzip.pcap.gz").write_bytes(gzip.compress(content)[:15])
     found = find([str(tmp_path), f"{tmp_path}/missing.pcap", f"{tmp_path}/*.none"], r"/(\w+)\.")
     assert [Path(file.name).name for file in found.files] == ["good.pcap", "later.pcap"]
-    told = {problem.file.removeprefix(f"{tmp_path}/"): problem.text for problem in found.problems}
+    texts = {problem.file.removeprefix(f"{tmp_path}/"): problem.text for problem in found.problems}
     for name, text in {
         "*.none": "fits no file",
         "cut.pcap": "is cut in the middle of a packet record (21 of at least 22 bytes are there) at byte 24 (packet 1)",
@@ -154,8 +154,8 @@ def test_bad_files_are_problems_and_do_not_stop_the_others(tmp_path: Path) -> No
         "missing.pcap": "does not exist",
         "text.pcap": "is not a pcap or pcapng file, it looks like text",
     }.items():
-        assert told.pop(name).startswith(f"{tmp_path}/{name}: {text}")
-    assert not told
+        assert texts.pop(name).startswith(f"{tmp_path}/{name}: {text}")
+    assert not texts
     assert {problem.source for problem in found.problems if problem.file.endswith("text.pcap")} == {"text"}
 
 
@@ -193,7 +193,7 @@ def test_other_file_systems(remote: str, folder: Path) -> None:
     assert list(find([f"{remote}a/x.pcap"]).sizes) == [f"{remote}a/x.pcap"]
 
 
-def test_files_that_are_gone_when_they_are_opened(remote: str, tmp_path: Path) -> None:
+def test_files_removed_before_they_are_opened(remote: str, tmp_path: Path) -> None:
     for name in (f"{remote}a/none.pcap", f"{tmp_path}/none.pcap", f"{tmp_path}"):
         with pytest.raises(CaptureError, match=r"cannot be|does not exist|is a directory"):
             first_ns(name)

@@ -1,4 +1,4 @@
-"""The folder of the tables in a store of objects: the same steps as on a disk. No Spark is needed for this."""
+"""The folder of tables in an object store: the same steps as on a disk. No Spark is needed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def out(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 def run(out: str, number: int) -> Folder:
-    """A run as far as before its commit; its tables have one row, which is the number."""
+    """Run up to before the commit; each table has one row with the number."""
     folder = Folder(out)
     folder.begin()
     folder.write(f"{folder.attempts}/part-1.parquet", pa.table({"number": [number]}))
@@ -50,7 +50,7 @@ def numbers(out: str) -> list[int]:
 
 
 class Hdfs(LocalFileSystem):
-    """As WebHDFS renames: into folders that are there, and what cannot be is told to nobody."""
+    """Renames like WebHDFS: only into existing folders, and without an error otherwise."""
 
     protocol = "quiet"
 
@@ -74,7 +74,7 @@ def test_folders_are_made_before_files_are_renamed_into_them(tmp_path: Path, mon
 
 
 @pytest.mark.slow
-def test_runs_replace_each_other_and_those_that_fail_leave_nothing(out: str) -> None:
+def test_runs_replace_each_other_and_failed_runs_leave_nothing(out: str) -> None:
     for number in (0x0102, 0x0304):
         run(out, number).commit({"level": "messages"})
         assert files(out) == [DONE, VIEWS, f"messages/{FILE}"]

@@ -1,4 +1,4 @@
-"""Days that are read one by one: the rows of all of them together, what midnight cuts and what comes late included."""
+"""Days read one by one give the rows of all days, including frames split at midnight and late files."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ DAYS = 4
 
 @cache
 def plan(level: str) -> TableDemand:
-    """Several files at once count their interfaces through; Spark counts those of each file."""
+    """Without ``interface``: one machine numbers the interfaces of all files, Spark those of each file."""
     if level == "frames":
         return TableDemand(level, 2, [*REQUIRED_COLUMNS[level], "offset", "length", "status", "latency_ns"])
     if level == "packets":
@@ -61,7 +61,7 @@ def keys_only() -> TableDemand:
 
 @pytest.fixture(scope="module")
 def days(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A capture, a file a day; each midnight cuts a frame."""
+    """A capture with a file per day; each midnight splits a frame."""
     folder, every = tmp_path_factory.mktemp("days"), mixed()
     whole = tmp_path_factory.mktemp("whole") / "whole.pcap"
     whole.write_bytes(capture(every))
@@ -76,7 +76,7 @@ def days(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     "levels", [("frames",), ("messages",), ("connections",), ("frames", "messages", "connections")]
 )
-def test_what_midnight_cuts_goes_on_from_the_state(days: Path, tmp_path: Path, levels: tuple[str, ...]) -> None:
+def test_frames_split_at_midnight_continue_from_the_state(days: Path, tmp_path: Path, levels: tuple[str, ...]) -> None:
     demand, found = plan(levels[0]) if len(levels) == 1 else TableDemand(levels, 2), list[Decoded]()
     files = sorted(days.iterdir())
     known: dict[tuple[str, int], str] = {}
@@ -95,7 +95,7 @@ def test_what_midnight_cuts_goes_on_from_the_state(days: Path, tmp_path: Path, l
 
 
 class Nights:
-    """Runs of one night after the other."""
+    """Runs of consecutive nights."""
 
     def __init__(self, spark: SparkSession, days: Path, folder: Path, out: str, demand: TableDemand) -> None:
         self.spark, self.days, self.inside, self.demand = spark, sorted(days.iterdir()), folder / "in", demand
@@ -129,14 +129,14 @@ class Nights:
 
 
 @pytest.mark.slow
-def test_a_late_file_takes_its_place_and_nothing_is_read_twice(spark: SparkSession, days: Path, tmp_path: Path) -> None:
+def test_a_late_file_is_inserted_and_no_file_read_twice(spark: SparkSession, days: Path, tmp_path: Path) -> None:
     nights = Nights(spark, days, tmp_path, f"delta:{tmp_path / 'lake'}", plan("frames"))
     nights.put(0)
     assert nights.run() is not None
     nights.put(1, 3)
-    told = nights.run()
+    result = nights.run()
     read = sum(len(packets(nights.days[day])) for day in (1, 3))
-    assert told is not None and told.totals.packets == read, "the first day is not read again"
+    assert result is not None and result.totals.packets == read, "the first day is not read again"
     assert [len(files) for files in nights.files_of_steps()] == [1, 2]
     (nights.inside / "copy.pcap").write_bytes(nights.days[1].read_bytes())
     assert nights.run() is None, "the same content under another name is the same file"
@@ -162,7 +162,7 @@ def test_nights_have_the_rows_of_all_days(spark: SparkSession, days: Path, tmp_p
 
 
 @pytest.mark.slow
-def test_a_run_that_was_killed_behind_its_rows_is_done_again_as_it_was(
+def test_a_run_killed_after_writing_rows_is_repeated_identically(
     spark: SparkSession, days: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nights = Nights(spark, days, tmp_path, f"delta:{tmp_path / 'lake'}", keys_only())
@@ -183,7 +183,7 @@ def test_a_run_that_was_killed_behind_its_rows_is_done_again_as_it_was(
     assert [len(files) for files in nights.files_of_steps()] == [2, 1]
     nights.put(2)
     assert nights.run(finish=True) is not None
-    assert [len(files) for files in nights.files_of_steps()] == [2, 2, 0], "the late file and what it touches"
+    assert [len(files) for files in nights.files_of_steps()] == [2, 2, 0], "the late file and its neighbours"
     same_rows(nights.rows(), nights.wanted(0, 1, 2, 3))
 
 
@@ -194,7 +194,7 @@ def taken(first: int, digest: str) -> StepFile:
     return StepFile("s", first * SECOND_NS, 0x0102, digest)
 
 
-def test_old_steps_become_one_that_remembers_files_which_are_still_there() -> None:
+def test_old_steps_are_merged_and_remember_existing_files() -> None:
     steps = [
         Step(1, {"a": taken(1, "A"), "b": taken(2, "B")}, last={"s": 3}),
         Step(2, {"c": taken(4, "C")}, last={"s": 5}),
@@ -204,7 +204,7 @@ def test_old_steps_become_one_that_remembers_files_which_are_still_there() -> No
     assert merge_steps([one, Step(3, last={"s": 7})], {"c"}).forgotten == 2
 
 
-def test_a_file_that_begins_before_forgotten_ones_is_left_out_and_named(tmp_path: Path) -> None:
+def test_a_file_older_than_forgotten_ones_is_skipped_and_reported(tmp_path: Path) -> None:
     (tmp_path / "late.pcap").write_bytes(capture(mixed()[:3]))
     found = find([str(tmp_path)])
     log = Log("delta:x", "mark", 2, number=2, steps=[Step(2, last={"": 3 * 10**18}, forgotten=7)])
@@ -213,7 +213,7 @@ def test_a_file_that_begins_before_forgotten_ones_is_left_out_and_named(tmp_path
     assert "together with 7 files that are gone; it is left out" in json.loads(reports[0])["problem"]
 
 
-def test_a_file_is_complete_when_a_newer_one_is_there_or_nothing_was_written_for_long(tmp_path: Path) -> None:
+def test_a_file_is_complete_if_a_newer_one_exists_or_writes_stopped(tmp_path: Path) -> None:
     for number in range(3):
         (tmp_path / f"{2 - number}.pcap").write_bytes(capture(mixed()[number * 3 : number * 3 + 3]))
     heads: dict[Any, int] = {}
@@ -270,9 +270,9 @@ def test_a_stream_repeats_increments_until_it_is_interrupted(
     )
     with pytest.raises(KeyboardInterrupt):
         spark_job.SparkRun(options, keys_only(), Found()).follow(spark)
-    told = capfd.readouterr().err
-    assert told.count("broken.pcap") == 1, "a problem is reported once"
-    assert told.count("packets to delta:") == 3
+    result = capfd.readouterr().err
+    assert result.count("broken.pcap") == 1, "a problem is reported once"
+    assert result.count("packets to delta:") == 3
     assert [len(files) for files in nights.files_of_steps()] == [1, 1, 2]
     assert nights.run(finish=True) is not None
     same_rows(nights.rows(), nights.wanted(0, 1, 2, 3))

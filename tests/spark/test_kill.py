@@ -1,4 +1,4 @@
-"""Processes that are killed in the middle: nothing looks complete, and the next run has all rows once."""
+"""Killed processes: no output looks complete, and the next run has all rows once."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 COLUMNS = "time,type,offset,length,packets"
 LAPS = 40
-"""How often the capture is repeated."""
+"""Number of copies of the capture."""
 WAIT_SECONDS = 300.0
 
 
@@ -49,7 +49,7 @@ def capture(tmp_path: Path) -> Path:
 
 
 def start(capture: Path, out: Path, *words: str) -> subprocess.Popen[str]:
-    """The command as somebody types it, in a process group of its own."""
+    """Start the command in a new process group."""
     columns = ["--columns", COLUMNS, "--partitions", "6"]
     python = ["--conf", f"spark.pyspark.python={sys.executable}"]
     command = [sys.executable, "-m", "wiredecode", "spark", str(capture), "-o", str(out), *columns, *python, *words]
@@ -65,19 +65,19 @@ def wait_for(seen: Callable[[], bool], process: subprocess.Popen[str]) -> None:
 
 
 def has_begun(out: Path) -> bool:
-    """Whether the run has its folder: soon rows are written, which may be over before somebody looks."""
+    """Whether the run has its folder; rows are written soon after, which may be too short to observe."""
     return any(out.glob(".run-*"))
 
 
 def is_writing(out: Path) -> bool:
-    """Whether rows are being written somewhere."""
+    """Whether rows are being written."""
     return any(out.glob(".run-*/_temporary/**/*.parquet"))
 
 
 def descendants(process: int) -> Iterator[tuple[int, str]]:
-    """Processes that a process has started, and those that these have, with what they run."""
-    told = subprocess.run(["ps", "-wweo", "pid,ppid,args"], capture_output=True, text=True, check=True).stdout
-    rows = [line.split(None, 2) for line in told.splitlines()[1:]]
+    """Descendants of a process with their command lines."""
+    listing = subprocess.run(["ps", "-wweo", "pid,ppid,args"], capture_output=True, text=True, check=True).stdout
+    rows = [line.split(None, 2) for line in listing.splitlines()[1:]]
     known = {process}
     for _ in range(8):  # deep enough
         known |= {int(row[0]) for row in rows if int(row[1]) in known}
@@ -91,7 +91,7 @@ def check(spark: SparkSession, capture: Path, out: Path) -> None:
     assert not [path for path in out.iterdir() if path.name.startswith((".run", ".old"))]
 
 
-def test_a_driver_that_is_killed_leaves_nothing_and_another_run_has_all_rows(
+def test_a_killed_driver_leaves_nothing_and_the_next_run_has_all_rows(
     spark: SparkSession, capture: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "lake"
@@ -104,19 +104,19 @@ def test_a_driver_that_is_killed_leaves_nothing_and_another_run_has_all_rows(
     until = time.monotonic() + WAIT_SECONDS
     while any(map(alive, others)) and time.monotonic() < until:
         time.sleep(0.05)
-    assert visible(out) == set(), "Java went on without its driver"
+    assert visible(out) == set(), "Java continued without its driver"
     write(spark, job([capture], out, columns=COLUMNS))
     check(spark, capture, out)
 
 
-def test_a_worker_that_is_killed_costs_nothing_but_time(spark: SparkSession, capture: Path, tmp_path: Path) -> None:
+def test_a_killed_worker_costs_only_time(spark: SparkSession, capture: Path, tmp_path: Path) -> None:
     """By default, as on a cluster, a task is tried four times."""
     out = tmp_path / "lake"
     process = start(capture, out, "--summary-json", str(tmp_path / "totals.json"))
     killed: list[int] = []
 
     def kill_one() -> bool:
-        """One that is decoding: it has a parent that is such a process too."""
+        """Kill a decoding worker: its parent is a worker process, too."""
         if has_begun(out):
             workers = [pid for pid, args in descendants(process.pid) if "spark.daemon" in args]
             busy = [pid for pid in workers[1:] if cpu_seconds(pid) > 0.1]
@@ -129,14 +129,14 @@ def test_a_worker_that_is_killed_costs_nothing_but_time(spark: SparkSession, cap
     _, err = process.communicate(timeout=WAIT_SECONDS)
     assert process.returncode == 0, err
     check(spark, capture, out)
-    told = json.loads((tmp_path / "totals.json").read_text())
-    assert told["packets"]["read"] == LAPS * len(packets(BASIC)), "what a task reported twice counts once"
-    assert told["payload"]["captured"] == told["payload"]["in_frames"] + told["payload"]["duplicate"]
+    listing = json.loads((tmp_path / "totals.json").read_text())
+    assert listing["packets"]["read"] == LAPS * len(packets(BASIC)), "what a task reported twice counts once"
+    assert listing["payload"]["captured"] == listing["payload"]["in_frames"] + listing["payload"]["duplicate"]
 
 
 @pytest.mark.nightly
-def test_an_executor_that_is_killed_costs_nothing_but_time(spark: SparkSession, capture: Path, tmp_path: Path) -> None:
-    """Two executors of their own, as on a cluster: what one has shuffled is gone with it."""
+def test_a_killed_executor_costs_only_time(spark: SparkSession, capture: Path, tmp_path: Path) -> None:
+    """Two separate executors, as on a cluster: the shuffle files of a killed one are lost."""
     out, killed = tmp_path / "lake", list[int]()
     process = start(capture, out, "--master", "local-cluster[2,1,1024]", "--conf", "spark.executor.memory=512m", "-q")
 
@@ -154,10 +154,8 @@ def test_an_executor_that_is_killed_costs_nothing_but_time(spark: SparkSession, 
 
 
 @pytest.mark.nightly
-def test_a_task_that_stands_still_is_done_by_another_executor(
-    spark: SparkSession, capture: Path, tmp_path: Path
-) -> None:
-    """Speculation, which wants another host: both attempts write, and the rows of one count."""
+def test_a_stopped_task_is_done_by_another_executor(spark: SparkSession, capture: Path, tmp_path: Path) -> None:
+    """Speculation, which needs another host: both attempts write, and the rows of one count."""
     out, stopped = tmp_path / "lake", list[int]()
     speculation = {"": "true", ".interval": "50ms", ".multiplier": "1.1", ".quantile": "0.1", ".minTaskRuntime": "50ms"}
     words = [word for name, value in speculation.items() for word in ("--conf", f"spark.speculation{name}={value}")]
@@ -181,12 +179,12 @@ def test_a_task_that_stands_still_is_done_by_another_executor(
                     os.kill(pid, signal.SIGKILL)
         assert process.returncode == 0, err
     check(spark, capture, out)
-    told = json.loads((tmp_path / "totals.json").read_text())
-    assert told["packets"]["read"] == LAPS * len(packets(BASIC)), "what two attempts reported counts once"
+    listing = json.loads((tmp_path / "totals.json").read_text())
+    assert listing["packets"]["read"] == LAPS * len(packets(BASIC)), "what two attempts reported counts once"
 
 
 def stat(pid: int) -> list[str]:
-    """What /proc tells behind the name of a process; nothing where there is none."""
+    """The fields of /proc/PID/stat after the name; empty if the process does not exist."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -194,7 +192,7 @@ def stat(pid: int) -> list[str]:
 
 
 def alive(pid: int) -> bool:
-    """Whether a process runs: nobody may be there to bury those that have ended."""
+    """Whether a process runs; zombies without a parent to reap them do not count."""
     found = stat(pid)
     return bool(found) and found[0] != "Z"
 
@@ -218,10 +216,10 @@ def test_ctrl_c_is_one_line_and_leaves_nothing(capture: Path, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("error", "shown"), [(EOFError(), ""), (ConnectionResetError(), ""), (ValueError(), "ValueError")]
 )
-def test_java_that_ends_in_the_midst_of_an_update_leaves_no_traceback(
+def test_java_that_ends_during_an_update_leaves_no_traceback(
     error: Exception, shown: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As Ctrl-C does, which reaches both processes; pyspark's server reports whatever else goes wrong."""
+    """As with Ctrl-C, which reaches both processes; pyspark's server reports any other error."""
 
     class Handler(socketserver.BaseRequestHandler):
         def handle(self) -> None:

@@ -1,4 +1,4 @@
-"""Tables of Delta and Iceberg from Spark: the rows of one machine, once, all at once."""
+"""Tables of Delta and Iceberg from Spark: the rows of one machine, once, in one commit."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def add(spark: SparkSession, out: str, level: str, *files: Path) -> None:
     write(spark, job(files, out, level=level))
 
 
-def test_rows_are_those_of_an_export_and_both_know_the_captures_of_the_other(spark: SparkSession, out: str) -> None:
+def test_rows_equal_those_of_export_and_both_skip_known_captures(spark: SparkSession, out: str) -> None:
     add(spark, out, "messages", A)
     assert plain(table(out, "messages")) == expected(A)
     export(out, A)

@@ -1,4 +1,4 @@
-"""Tables below one folder: whole or not there, the same totals as one machine, and nothing twice after another run."""
+"""Tables below one folder: whole or missing, with the totals of one machine, and without repeated rows."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def job(
 
 
 def write(spark: SparkSession, wanted: SparkOptions) -> Accounts:
-    """What the command does, in this session."""
+    """Run the command in this session."""
     from wiredecode.cli.spark_job import SparkRun
     from wiredecode.spark.files import find
 
@@ -74,14 +74,14 @@ def write(spark: SparkSession, wanted: SparkOptions) -> Accounts:
 
 
 def table(spark: SparkSession, place: Path, demand: TableDemand | None = None) -> pa.Table:
-    """A table that was written; of a demand, its columns, of which files may lack some."""
+    """A written table with the columns of a demand, some of which may be missing in files."""
     reader = spark.read if demand is None else spark.read.schema(from_arrow_schema(demand.schema))
     found = reader.parquet(literal(str(place)))
     return (found if demand is None else found.select(*demand.schema.names)).toArrow()
 
 
 def visible(folder: Path) -> set[str]:
-    """What a reader finds, but for views of it."""
+    """The files that a reader sees, without views."""
     return {path.name for path in folder.iterdir() if not path.name.startswith(".")} - {VIEWS}
 
 
@@ -114,7 +114,7 @@ def test_times_are_microseconds_with_statistics_and_numbers_are_bigint(spark: Sp
     assert {numbers.field(name).type for name in ("offset", "sequence", "chunk")} == {pa.int64()}
 
 
-def test_files_get_their_places_and_what_other_attempts_left_goes(tmp_path: Path) -> None:
+def test_files_are_placed_and_those_of_other_attempts_removed(tmp_path: Path) -> None:
     out = tmp_path / "100% [1]"
     folder = Folder(str(out))
     folder.begin()
@@ -128,7 +128,7 @@ def test_files_get_their_places_and_what_other_attempts_left_goes(tmp_path: Path
 
 
 def written(place: Path, demand: TableDemand, rows: Iterable[pa.RecordBatch]) -> list[dict[str, Any]]:
-    """Reports of the files that a task writes of rows, in row groups of 16 rows."""
+    """Reports of a task's files, written in row groups of 16 rows."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lake_table, "Settings", lambda **how: Settings(row_group=16, order=how["order"]))
         sink = replace(Folder(str(place)).sink(demand.levels), places=TaskStore(str(place), {}, "", None))
@@ -163,7 +163,7 @@ def test_frames_have_the_columns_of_their_protocol(tmp_path: Path) -> None:
 
 
 def test_an_engine_skips_row_groups_by_time(tmp_path: Path) -> None:
-    """As DuckDB reports what it scanned, and as the statistics in the file say; rows came in no order."""
+    """According to DuckDB's scan and the statistics in the file; rows came in any order."""
     demand = TableDemand("frames", columns=[*writing.REQUIRED_COLUMNS["frames"], "length"])
     mixed = [rows.take(list(reversed(range(len(rows))))) for rows in expected([BASIC], demand).to_batches(16)]
     path = tmp_path / "frames" / written(tmp_path, demand, mixed)[0]["path"]
@@ -181,7 +181,7 @@ def test_an_engine_skips_row_groups_by_time(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_another_run_replaces_what_was_there_and_takes_away_what_was_left(spark: SparkSession, tmp_path: Path) -> None:
+def test_another_run_replaces_tables_and_removes_leftovers(spark: SparkSession, tmp_path: Path) -> None:
     out, demand = tmp_path / "lake", TableDemand("messages")
     write(spark, job([BASIC], out, columns="type", display_filter='frame.type == "Publish"'))
     (out / ".run-dead").mkdir()
@@ -194,7 +194,7 @@ def test_another_run_replaces_what_was_there_and_takes_away_what_was_left(spark:
     assert not [path for path in out.iterdir() if path.name.startswith((".run", ".old"))]
 
 
-def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+def test_a_foreign_folder_is_not_changed(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("years of work")
     with pytest.raises(Occupied, match=r"holds thesis.txt"):
         Folder(str(tmp_path)).begin()
@@ -211,7 +211,7 @@ def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
 def test_a_commit_that_is_killed_at_any_step_leaves_nothing_that_looks_complete(
     tmp_path: Path, fails_at: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Steps are deletions and renamings; after each one the marker tells the truth, and the next run begins."""
+    """Steps are deletions and renames; after each one the marker is valid, and the next run works."""
     monkeypatch.setattr(Folder, "views", lambda folder: "")
     steps = 0
 
@@ -248,7 +248,7 @@ def test_a_commit_that_is_killed_at_any_step_leaves_nothing_that_looks_complete(
 
 
 @pytest.mark.slow
-def test_findings_problems_and_totals_by_source_stand_beside(spark: SparkSession, tmp_path: Path) -> None:
+def test_findings_problems_and_totals_by_source_are_written(spark: SparkSession, tmp_path: Path) -> None:
     for source in ("client", "broker"):
         for path in cut(tmp_path / source, packets(FAULTY), 3):
             last = path
@@ -304,12 +304,12 @@ def test_packets_have_their_totals_too(spark: SparkSession, tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_connections_that_were_decoded_apart_are_told(spark: SparkSession, tmp_path: Path) -> None:
+def test_connections_decoded_in_different_buckets_are_reported(spark: SparkSession, tmp_path: Path) -> None:
     accounts = write(spark, job([SERVER_LINKS], tmp_path / "out", columns="type"))
     assert {port for name, port in accounts.apart if name == "nats"} == set(NATS_PORTS)
 
 
-def test_a_report_that_is_told_twice_counts_once() -> None:
+def test_a_repeated_report_counts_once() -> None:
     first, second = (
         Totals(packets=3, tcp_packets=2, first_ns=5, last_ns=9),
         Totals(packets=3, connections=1, captured=7),
@@ -345,7 +345,7 @@ def test_a_filter_that_nothing_matches_gives_an_empty_table_and_the_totals(
 
 
 @pytest.mark.slow
-def test_the_only_input_is_not_there(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_only_input_is_missing(spark: SparkSession, tmp_path: Path) -> None:
     out = tmp_path / "lake"
     accounts = write(spark, job([tmp_path / "missing.pcap"], out))
     assert [problem.rsplit(": ", 1)[1] for _, _, problem in accounts.problems] == ["does not exist"]

@@ -1,4 +1,4 @@
-"""Files to tables on Spark: the rows of one machine, however the capture is cut, in whatever order files are given."""
+"""Files to tables on Spark: the rows of one machine, for any split of the capture and any order of files."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def run(
 
 
 def cut(folder: Path, every: Packets, count: int, *, seam: int = 0) -> list[Path]:
-    """``count`` files; ``seam``: so many packets at the end of each are at the beginning of the next one, too."""
+    """Split into ``count`` files; the last ``seam`` packets of each are also the first ones of the next."""
     edges = [0, *sorted(random.Random(1).sample(range(1, len(every)), count - 1)), len(every)]
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
@@ -57,7 +57,7 @@ def cut(folder: Path, every: Packets, count: int, *, seam: int = 0) -> list[Path
 
 @pytest.mark.parametrize("level", [pytest.param("frames", marks=pytest.mark.slow), "messages", "packets"])
 def test_captures_of_all_protocols_have_the_rows_of_one_machine(spark: SparkSession, level: str) -> None:
-    """Rows as they go through Java; that all captures have them without it is tested elsewhere."""
+    """Rows as they pass through Java; other tests cover all captures without it."""
     demand = TableDemand(level, decode_as=NATS_PORTS)
     folders = [path for path in sorted(CAPTURES.iterdir()) if path.is_dir() and path.name != "stories"]
     sizes = {path: path.stat().st_size for path in CAPTURES.rglob("*.pcap") if path.parent in folders}
@@ -71,7 +71,7 @@ def test_captures_of_all_protocols_have_the_rows_of_one_machine(spark: SparkSess
 
 
 def test_workers_have_no_pandas(spark: SparkSession) -> None:
-    """It took 30 MB of each."""
+    """Importing it took 30 MB per worker."""
 
     def modules(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import sys
@@ -117,7 +117,7 @@ def test_packets_twice_at_the_seams_count_once(spark: SparkSession, tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_two_capture_points_that_saw_the_same_connections_are_kept_apart(spark: SparkSession, tmp_path: Path) -> None:
+def test_two_capture_points_with_the_same_connections_are_separate(spark: SparkSession, tmp_path: Path) -> None:
     every, demand = packets(BASIC), TableDemand("frames")
     later = [(time_ns + 40_000, data) for time_ns, data in every]
     client, broker = cut(tmp_path / "client", every, 3), cut(tmp_path / "broker", later, 4)
@@ -126,9 +126,7 @@ def test_two_capture_points_that_saw_the_same_connections_are_kept_apart(spark: 
     same_rows(found, pa.concat_tables(parts))
 
 
-def test_one_bad_file_among_twenty_is_told_with_its_place_and_stops_no_other(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_one_bad_file_among_twenty_is_reported_and_stops_no_other(spark: SparkSession, tmp_path: Path) -> None:
     demand = TableDemand("frames")
     files = sorted(cut(tmp_path, packets(BASIC), 20))
     bad = files[7]

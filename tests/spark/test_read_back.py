@@ -1,6 +1,6 @@
-"""Spark reads the tables of Delta and Iceberg that we wrote, with the packages of their makers.
+"""Spark reads our tables of Delta and Iceberg with the packages of their makers.
 
-These come from Maven's registry, for one version of Spark each, so it runs where that is asked for::
+These come from Maven's registry, for one version of Spark each, so it runs only on request::
 
     WIREDECODE_MAVEN=1 python -m pytest tests/spark/test_read_back.py -m slow      with pyspark 4.1
 """

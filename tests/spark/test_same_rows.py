@@ -1,4 +1,4 @@
-"""One folder with everything that real folders hold: the rows of ``export``, in every column, for any buckets."""
+"""One folder with all kinds of real files: the rows of ``export``, in every column, for any number of buckets."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ TICKS = 9
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Captures taken at the same time, in files that overlap, are there twice, truncated, empty, junk or packed."""
+    """Simultaneous captures in files that overlap, are duplicated, truncated, empty, junk or compressed."""
     made = tmp_path_factory.mktemp("ring")
     every: Packets = []
     for name in TOGETHER:
@@ -123,10 +123,10 @@ def test_tables_of_a_run_have_the_rows_of_export(
 
 
 @pytest.mark.slow
-def test_packets_of_a_run_are_those_of_export_but_for_the_interface(
+def test_packets_of_a_run_equal_those_of_export_except_the_interface(
     spark: SparkSession, folder: Path, exported: dict[str, pa.Table], tmp_path: Path
 ) -> None:
-    """It counts within each file."""
+    """Interfaces are numbered within each file."""
     write(spark, job([folder], tmp_path / "lake", level="packets"))
     found = table(spark, tmp_path / "lake" / "packets", TableDemand("packets"))
     same_rows(found.drop_columns("interface"), exported["packets"].drop_columns("interface"))

@@ -55,7 +55,7 @@ def test_frames_are_those_of_one_machine(session: SparkSession) -> None:
 
 
 @pytest.mark.parametrize("level", ["frames", "messages", "packets"])
-def test_schema_is_that_of_the_tables(level: str) -> None:
+def test_schema_equals_that_of_the_tables(level: str) -> None:
     schema = Captures({"level": level, "path": "x"}).schema()
     zone = {"timezone": "UTC"} if release() >= (4, 2) else {}
     assert to_arrow_schema(schema, **zone).equals(TableDemand(level).schema)
@@ -100,7 +100,7 @@ def test_options_reach_the_engine(session: SparkSession) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("enabled", ["true", "false"])
-def test_filters_of_a_query_give_the_same_rows_whatever_the_setting(session: SparkSession, enabled: str) -> None:
+def test_pushed_down_filters_give_the_same_rows(session: SparkSession, enabled: str) -> None:
     every = frames_of_both()
     middle = every["time"][every.num_rows // 2]
     session.conf.set(PUSHDOWN, enabled)
@@ -125,7 +125,7 @@ def frames_of_both() -> pa.Table:
     return pa.concat_tables([expected([NATS], demand, "nats"), expected([BASIC], demand, "rabbitmq")])
 
 
-def test_bad_files_are_left_out_and_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_bad_files_are_skipped_and_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     damaged = CAPTURES / "rabbitmq-stream" / "d_cutfile.pcap"
     shutil.copy(damaged, tmp_path)
     (tmp_path / "text.pcap").write_text("this is no capture")
@@ -140,7 +140,7 @@ def test_bad_files_are_left_out_and_told(tmp_path: Path, caplog: pytest.LogCaptu
 
 
 @pytest.mark.slow
-def test_bad_files_are_errors_where_that_is_wanted(session: SparkSession, tmp_path: Path) -> None:
+def test_bad_files_are_errors_if_requested(session: SparkSession, tmp_path: Path) -> None:
     damaged = CAPTURES / "rabbitmq-stream" / "d_cutfile.pcap"
     with pytest.raises(Exception, match=r"Unreadable: .*d_cutfile\.pcap: is cut in the middle of a packet") as told:
         load(session, str(damaged), columns=FEW, failFast=True).toArrow()
@@ -201,7 +201,7 @@ def test_capital_letters_of_options_do_not_matter() -> None:
 
 
 @pytest.mark.slow
-def test_large_files_are_cut(session: SparkSession, tmp_path: Path) -> None:
+def test_large_files_are_split(session: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "large.pcap"
     every = packets(CAPTURES / "rabbitmq-stream" / "c43_large.pcap")
     write_pcap(path, [(time_ns + step * 100_000_000_000, data) for step in range(3) for time_ns, data in every])

@@ -1,4 +1,4 @@
-"""Large files in parts: the packets of the whole file, whatever they carry. No Spark is needed for this."""
+"""Large files in parts: the packets of the whole file, for any payload. No Spark is needed."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def carrying(size: int, inner: bytes, ahead: int) -> bytes:
     return bytes(ahead) + (inner * (room // len(inner) + 1))[-room:]
 
 
-def test_captures_inside_packets_that_lead_to_their_end_do_not_deceive(tmp_path: Path) -> None:
+def test_captures_inside_packets_up_to_the_packet_end_are_not_records(tmp_path: Path) -> None:
     path = tmp_path / "nested.pcap"
     (inner,) = records([b"x" * 84])
     # as many records as fit, the last one ending with the packet: they lead to the true ones
@@ -100,7 +100,7 @@ def test_captures_inside_packets_that_lead_to_their_end_do_not_deceive(tmp_path:
     assert together(found) == whole(path)
 
 
-def test_captures_inside_packets_that_step_over_the_true_records_do_not_deceive(tmp_path: Path) -> None:
+def test_captures_inside_packets_that_skip_true_records_are_not_records(tmp_path: Path) -> None:
     path = tmp_path / "parallel.pcap"
     size = 1000
     inner = record(b"", START)[:8] + pack("<II", size, size)
@@ -125,7 +125,7 @@ def test_a_file_of_few_huge_packets_is_read_whole(tmp_path: Path) -> None:
     assert together(found) == whole(path)
 
 
-def test_damage_costs_the_rest_of_its_part_and_is_told(tmp_path: Path) -> None:
+def test_damage_costs_the_rest_of_its_part_and_is_reported(tmp_path: Path) -> None:
     path, made = tmp_path / "damaged.pcap", records(noise(5000))
     good = pcap(*made)
     at = len(pcap(*made[:2000]))
@@ -140,7 +140,7 @@ def test_damage_costs_the_rest_of_its_part_and_is_told(tmp_path: Path) -> None:
     assert all_seen[-1900:] == base[-1900:]
 
 
-def test_parts_that_do_not_meet_are_told(tmp_path: Path) -> None:
+def test_parts_that_do_not_meet_are_reported(tmp_path: Path) -> None:
     path, made = tmp_path / "crooked.pcap", records([bytes(1000)] * 4000)
     made[500] = made[500][:8] + pack("<II", 900_000, 900_000) + made[500][16:]  # believed, and reaches beyond the edge
     parts = cut(path, pcap(*made))
@@ -155,7 +155,7 @@ def whole_until(made: list[bytes], count: int) -> Seen:
     return [((START * 4000 + number) * 250_000, one[16:]) for number, one in enumerate(made[:count])]
 
 
-def test_parts_are_in_order_of_time_where_packets_are_not_quite(tmp_path: Path) -> None:
+def test_parts_are_ordered_by_time_if_packets_are_almost(tmp_path: Path) -> None:
     path, made = tmp_path / "mixed.pcap", records([bytes(1000)] * 4000)
     parts = cut(path, pcap(*[made[low + step] for low in range(0, 4000, 10) for step in reversed(range(10))]))
     found = [read(part) for part in parts]
@@ -164,7 +164,7 @@ def test_parts_are_in_order_of_time_where_packets_are_not_quite(tmp_path: Path) 
     assert all(max(before)[0] < min(after)[0] for (before, _), (after, _) in pairwise(found))
 
 
-def test_time_that_goes_back_is_told(tmp_path: Path) -> None:
+def test_time_that_goes_back_is_reported(tmp_path: Path) -> None:
     path, made = tmp_path / "back.pcap", records([bytes(1000)] * 4000)
     made[1500:] = [pack("<I", START - 5) + one[4:] for one in made[1500:]]
     found = [read(part) for part in cut(path, pcap(*made))]
@@ -173,7 +173,7 @@ def test_time_that_goes_back_is_told(tmp_path: Path) -> None:
     assert ["time goes back" in str(error) for _, error in found].count(True) == 1
 
 
-def test_what_cannot_be_cut_is_one_part(tmp_path: Path) -> None:
+def test_unsplittable_files_are_one_part(tmp_path: Path) -> None:
     pcapng = Path(__file__).parent.parent.parent / "captures" / "rabbitmq-stream" / "d_basic.pcapng"
     for path in (pcapng, pcapng.with_name("d_basic.pcap.gz"), tmp_path / "missing.pcap"):
         assert [part.high for part in splits(File(str(path), "", 0), 10 * MIB, MIB)] == [None]

@@ -1,4 +1,4 @@
-"""Buckets between micro-batches: the rows do not depend on how packets were cut. No Spark is needed for this."""
+"""Buckets between micro-batches: rows do not depend on the division into batches. No Spark is needed."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def cut(batches: list[PacketBatch], low: int, high: int) -> Iterator[PacketBatch
 
 
 def in_turns(parcels: list[pa.RecordBatch], demand: TableDemand, turns: int) -> tuple[pa.Table, list[str]]:
-    """The rows, and the reports, where each bucket is cut at random and its state is stored in between."""
+    """The rows and reports if each bucket is split at random and its state is stored in between."""
     chance, found = random.Random(7), list[Decoded]()
     for bucket, batches in of_buckets(parcels):
         count = sum(map(len, batches))
@@ -85,7 +85,7 @@ def divided(items: Iterable[Decoded], demand: TableDemand, level: str = "") -> t
         ("cursus/group.ooo-dup.pcap", "frames", None),
     ],
 )
-def test_rows_are_the_same_whatever_is_stored_in_between(name: str, level: str, display: str | None) -> None:
+def test_storing_the_state_in_between_does_not_change_rows(name: str, level: str, display: str | None) -> None:
     demand = TableDemand(level, buckets=2, filter=display)
     packets = rows(ROOT / name, demand)
     found, _ = in_turns(packets, demand, 6)
@@ -106,7 +106,7 @@ def test_the_last_report_has_the_totals_of_all_turns() -> None:
 
 
 def test_a_request_waits_in_the_state_for_its_response() -> None:
-    """Cut between the two: the row of the request comes with the turn of the response, and knows it."""
+    """A split between the two: the row of the request comes with the turn of the response, and is linked to it."""
     demand = TableDemand("frames", columns=["frame", "request", "response"])
     ((bucket, packets),) = of_buckets(rows(BASIC, demand))
     count, at = sum(map(len, packets)), 0
@@ -122,8 +122,8 @@ def test_a_request_waits_in_the_state_for_its_response() -> None:
     assert [row["frame"] for row in after if row["request"] == request.id] == [told["response"]]
 
 
-def test_a_state_is_as_large_after_a_month_as_after_some_days() -> None:
-    """Each day new connections, as a ring of captures brings them; a request is left without its answer."""
+def test_the_state_does_not_grow_over_a_month() -> None:
+    """New connections each day, as in a ring of captures; a request stays unanswered."""
     demand = TableDemand("frames", columns=["frame", "time_ns", "status", "latency_ns"])
     ((bucket, packets),) = of_buckets(rows(BASIC, TableDemand("frames")))
     day = list(cut(packets, 0, sum(map(len, packets)) - 5))
@@ -168,7 +168,7 @@ def test_a_log_of_another_format_is_refused_before_it_is_read(tmp_path: Path) ->
         increment.log()
 
 
-def test_a_state_knows_nothing_of_what_the_plan_tells() -> None:
-    """So that thousands of buckets are small."""
+def test_a_state_excludes_the_plan() -> None:
+    """This keeps thousands of buckets small."""
     demand = TableDemand("frames", filter='nats.subject == "a.subject.that.is.looked.for"')
     assert len(BucketState(demand, "s", 0).dumps()) < 2048

@@ -1,4 +1,4 @@
-"""Statistics on Spark are those of one machine, number by number."""
+"""Statistics on Spark equal those of one machine, number by number."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pytest.importorskip("duckdb")
 
 @pytest.fixture(scope="module")
 def tables(spark: SparkSession) -> dict[str, DataFrame]:
-    """Frames and messages of captures, each a source of its own."""
+    """Frames and messages of captures, each a separate source."""
     return {level: spark.createDataFrame(wide(level)) for level in ("frames", "messages")}
 
 
@@ -90,7 +90,7 @@ LOSSY = "rabbitmq-stream/d_"
 
 
 def comparable(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows by source. Of captures with losses tables and ``stats`` do not wait equally long for a missing answer."""
+    """Rows by source. With losses, tables and ``stats`` wait differently for a missing response."""
     found = []
     for row in sorted(rows, key=lambda row: str(row["source"])):
         if not row["source"].startswith(LOSSY):
@@ -103,7 +103,7 @@ def comparable(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def lake(tables: dict[str, DataFrame], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Both tables as ``wiredecode spark`` leaves them, frames and messages in folders of their own."""
+    """Both tables as ``wiredecode spark`` writes them, frames and messages in separate folders."""
     folder = tmp_path_factory.mktemp("lake")
     for level, by in (("frames", ("protocol", "type")), ("messages", ("protocol", "operation"))):
         tables[level].coalesce(1).write.partitionBy(*by).parquet(str(folder / level / level))
@@ -131,7 +131,7 @@ def test_the_command_prints_the_numbers_of_one_machine(
 
 
 @pytest.mark.slow
-def test_what_a_folder_does_not_have_is_told(
+def test_missing_tables_of_a_folder_are_reported(
     spark: SparkSession, lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from wiredecode.cli.spark_options import Cluster
@@ -154,7 +154,7 @@ def test_what_a_folder_does_not_have_is_told(
         assert err.count("\n") == 1
 
 
-def test_a_table_without_a_column_that_is_needed_is_told(tables: dict[str, DataFrame]) -> None:
+def test_a_table_without_a_needed_column_is_reported(tables: dict[str, DataFrame]) -> None:
     from wiredecode.spark.stats import statistics
 
     frames = tables["frames"].drop("layers")

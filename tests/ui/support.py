@@ -23,14 +23,14 @@ CAPTURES = Path(__file__).parents[2] / "captures"
 PATIENCE = 20.0
 """Seconds until a test gives up waiting."""
 CALM, TURN_SECONDS, MOST_SECONDS = 3, 0.001, 1.0
-"""The screen stands still when nothing is to be done in so many turns; it is not waited for longer than that."""
+"""The screen is idle after CALM turns without work; a wait ends after MOST_SECONDS."""
 
 
 class Driver:
-    """An inspector, and what a test asks of it."""
+    """Drives an inspector in a test."""
 
     holds_jobs = False
-    """Whether the test keeps background jobs from ending: then the screen stands still without their end."""
+    """Whether the test holds background jobs; then the screen counts as idle before they end."""
 
     def __init__(self, app: Inspector, pilot: Pilot[Any]) -> None:
         self.app, self.pilot = app, pilot
@@ -44,9 +44,9 @@ class Driver:
         return self.main.frames.number
 
     async def still(self, least: float = 0, most: float = MOST_SECONDS) -> None:
-        """Wait until all that was sent is worked off, drawn, and nothing is read behind the screen.
+        """Wait until all keys are processed, the screen is drawn, and no background job reads.
 
-        Textual waits until the process needs no processor, 20 ms at least and a second wherever others keep it busy.
+        Textual's own wait is for an idle process: at least 20 ms, and a second on a busy machine.
         """
         began, calm = monotonic(), 0
         while calm < CALM and monotonic() < began + most:
@@ -80,7 +80,7 @@ class Driver:
         await self.press("enter")
 
     async def until(self, true: Callable[[], object]) -> None:
-        """Wait until something is true."""
+        """Wait until a condition is true."""
         left = PATIENCE
         while not true():
             await self.pilot.pause(0.02)
@@ -105,7 +105,7 @@ class Driver:
         await self.pilot.pause()
 
     def lines(self) -> list[str]:
-        """The screen as it stands."""
+        """The current screen."""
         return [strip.text for strip in self.app.screen._compositor.render_strips()]
 
     def text(self) -> str:
@@ -120,7 +120,7 @@ def drive(
     live: Live | None = None,
     settings: Settings | None = None,
 ) -> None:
-    """Run a test on a capture; everything is let go of at the end."""
+    """Run a test on a capture; release everything at the end."""
 
     async def run() -> None:
         made = CaptureModel(path if isinstance(path, Growing) else [str(path)])

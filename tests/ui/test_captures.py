@@ -1,4 +1,4 @@
-"""Captures that are damaged, empty, encrypted or made to harm the terminal."""
+"""Damaged, empty, encrypted and hostile captures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wiredecode.frames.escape import escape
 from wiredecode.ui.screens import Listing
 
 
-def test_a_capture_that_is_cut_shows_what_is_there_and_says_so(tmp_path: Path) -> None:
+def test_a_truncated_capture_shows_its_frames_and_an_error(tmp_path: Path) -> None:
     cut = tmp_path / "cut.pcap"
     cut.write_bytes((CAPTURES / "rabbitmq-stream/c43_basic.pcap").read_bytes()[:-33])
 
@@ -26,7 +26,7 @@ def test_a_capture_that_is_cut_shows_what_is_there_and_says_so(tmp_path: Path) -
     drive(cut, test)
 
 
-def test_a_capture_without_packets_answers_every_key(tmp_path: Path) -> None:
+def test_every_key_works_on_a_capture_without_packets(tmp_path: Path) -> None:
     async def test(ui: Driver) -> None:
         await ui.until(lambda: ui.main.model.finished)
         keys = ("down", "r", "m", "t", "a", "x", "y", "R", "w", "exclamation_mark", "right_square_bracket", "n", "G")

@@ -1,4 +1,4 @@
-"""The command before the screen opens, and its page."""
+"""The command line before the screen opens, and its page."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_options_reach_the_screen(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("terminal")
-def test_a_file_that_grows_is_looked_at_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_follow_opens_a_growing_file(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[Any] = []
     monkeypatch.setattr(app, "run", lambda source, select, **options: said.append(source) or 0)
     assert run(["ui", BASIC, "--follow-file"]) == 0
@@ -58,7 +58,7 @@ def test_a_file_that_grows_is_looked_at_as_such(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.usefixtures("terminal")
-def test_options_reach_the_capture_and_what_is_saved(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options_reach_the_capture_and_the_saved_file(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[Any] = []
     sniffer = SimpleNamespace(close=lambda: said.append("closed"))
     monkeypatch.setattr(ui, "capturing", lambda *words, saves: said.append((*words, saves)) or closing(sniffer))
@@ -91,7 +91,7 @@ def test_options_reach_the_capture_and_what_is_saved(monkeypatch: pytest.MonkeyP
         ([BASIC, BASIC, "--follow-file"], "needs one existing file"),
     ],
 )
-def test_what_cannot_be_shown_is_told_before_the_screen_opens(
+def test_errors_are_reported_before_the_screen_opens(
     words: list[str], told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["ui", *words]) == 2
@@ -106,5 +106,5 @@ def test_without_a_terminal_another_command_is_named(
     assert "needs a terminal" in capsys.readouterr().err
 
 
-def test_the_page_has_the_keys_as_they_are() -> None:
+def test_keys_on_the_page_are_current() -> None:
     assert KEYS.PAGE.read_text() == KEYS.page(), "run: python docs/make_keys.py"

@@ -1,4 +1,4 @@
-"""Every key that help lists does what help says of it: one scenario per key, and no key without one."""
+"""Every key in the help does what the help says: one scenario per key."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PUBLISH = 31
 
 Check = Callable[[Driver], Awaitable[None]]
 CHECKS: dict[str, tuple[int, Check]] = {}
-"""By key, as it is pressed: the frame under the cursor before, and what has to be true afterwards."""
+"""By key: the frame under the cursor before it is pressed, and a check afterwards."""
 
 
 def key(name: str, frame: int = PUBLISH) -> Callable[[Check], Check]:
@@ -200,13 +200,13 @@ async def _(ui: Driver) -> None:
     assert ui.app.return_code == 0
 
 
-def test_no_key_is_without_a_check() -> None:
+def test_every_key_has_a_check() -> None:
     listed = {name for each in keys.KEYS for name in each.keys.split(",")}
     assert listed == set(CHECKS)
 
 
 @pytest.mark.slow
-def test_each_key_does_what_help_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_key_does_what_the_help_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     pressed: list[str] = []
 
@@ -230,7 +230,7 @@ def test_each_key_does_what_help_says(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 async def begin_anew(ui: Driver) -> None:
-    """As it was before any key, on the first frame."""
+    """Restore the initial state on the first frame."""
     while ui.app.screen is not ui.main or ui.main.entry.has_focus:
         await ui.press("escape")
     main = ui.main
@@ -243,7 +243,7 @@ async def begin_anew(ui: Driver) -> None:
     await ui.shown()
 
 
-def test_and_joins_what_is_filtered_by_now() -> None:
+def test_and_key_extends_the_current_filter() -> None:
     async def test(ui: Driver) -> None:
         await ui.loaded()
         ui.main.filter_by(compile_filter("frame.number > 9"))

@@ -1,4 +1,4 @@
-"""Each key does what help says."""
+"""Sequences of keys."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_field_is_marked_in_the_bytes_and_a_byte_finds_its_field() -> None:
     drive(BASIC, test)
 
 
-def test_what_several_packets_carry_is_told_apart_in_the_bytes() -> None:
+def test_bytes_of_several_packets_are_distinguished() -> None:
     path = CAPTURES / "tank/tank_05_keys_timestamps.pcap"
     carried = {
         int(number): bytes(batch.buffer[start : start + size])
@@ -86,7 +86,7 @@ def test_what_several_packets_carry_is_told_apart_in_the_bytes() -> None:
     drive(path, test)
 
 
-def test_space_folds_what_is_below_and_other_frames_stay_folded() -> None:
+def test_space_folds_the_subtree_and_other_frames_stay_folded() -> None:
     async def test(ui: Driver) -> None:
         await ui.loaded()
         await ui.press("tab", "down", "down")
@@ -99,7 +99,7 @@ def test_space_folds_what_is_below_and_other_frames_stay_folded() -> None:
     drive(BASIC, test)
 
 
-def test_jumps_lead_to_answers_along_the_connection_to_findings_and_back() -> None:
+def test_jumps_to_responses_connection_findings_and_back() -> None:
     async def test(ui: Driver) -> None:
         await ui.loaded()
         await ui.press("r")
@@ -150,7 +150,7 @@ def test_marks_and_the_time_since_a_frame() -> None:
     drive(BASIC, test)
 
 
-def test_a_filter_shows_what_fits_and_an_empty_one_shows_all() -> None:
+def test_a_filter_shows_matching_frames_and_an_empty_one_all() -> None:
     async def test(ui: Driver) -> None:
         await ui.loaded()
         await ui.press("slash")
@@ -165,7 +165,7 @@ def test_a_filter_shows_what_fits_and_an_empty_one_shows_all() -> None:
     drive(BASIC, test)
 
 
-def test_a_wrong_filter_is_explained_below_and_names_are_completed() -> None:
+def test_an_invalid_filter_is_explained_and_names_are_completed() -> None:
     async def test(ui: Driver) -> None:
         await ui.loaded()
         await ui.press("slash")
@@ -184,7 +184,7 @@ def test_a_wrong_filter_is_explained_below_and_names_are_completed() -> None:
     drive(BASIC, test)
 
 
-def test_a_field_becomes_a_filter_and_also_its_contrary() -> None:
+def test_a_field_becomes_a_filter_or_its_negation() -> None:
     async def test(ui: Driver) -> None:
         await ui.loaded()
         await ui.press("tab", "home", *["down"] * 5)
@@ -202,7 +202,7 @@ def test_a_field_becomes_a_filter_and_also_its_contrary() -> None:
     drive(BASIC, test)
 
 
-def test_search_goes_on_from_frame_to_frame() -> None:
+def test_search_continues_from_frame_to_frame() -> None:
     async def test(ui: Driver) -> None:
         await ui.loaded()
         await ui.press("s")
@@ -219,7 +219,7 @@ def test_search_goes_on_from_frame_to_frame() -> None:
 
 
 SCREENS = {"c": "client → server", "F": "to do", "S": "Latency", "T": "clients", "w": "connection #"}
-"""What each screen shows somewhere."""
+"""Text on each screen."""
 
 
 def test_screens_show_their_lines_and_lead_to_a_frame() -> None:
@@ -299,7 +299,7 @@ def test_shown_frames_are_saved_as_packets_records_and_a_picture(tmp_path: Path)
     assert (tmp_path / "out.svg").read_text().startswith("<svg")
 
 
-def test_secrets_are_shown_after_a_second_key_only() -> None:
+def test_secrets_are_shown_only_after_a_second_key() -> None:
     async def test(ui: Driver) -> None:
         await ui.loaded()
         await ui.press("colon")
@@ -317,7 +317,7 @@ def test_secrets_are_shown_after_a_second_key_only() -> None:
     drive(BASIC, test, size=(170, 40))
 
 
-def test_other_colours() -> None:
+def test_changing_the_theme() -> None:
     async def test(ui: Driver) -> None:
         await ui.loaded()
         seen = {ui.app.theme}

@@ -1,4 +1,4 @@
-"""What is sent to the terminal: only what has changed."""
+"""Only changed cells are sent to the terminal."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_the_columns_in_which_lines_differ() -> None:
     assert changed(plain, wide) == (0, 15), "columns are not letters there"
 
 
-def test_a_step_draws_two_lines_of_the_list_and_what_differs_in_the_panes() -> None:
+def test_a_step_draws_two_list_lines_and_the_changed_pane_lines() -> None:
     drawn: list[Region] = []
 
     async def test(ui: Driver) -> None:
@@ -45,7 +45,7 @@ def test_a_step_draws_two_lines_of_the_list_and_what_differs_in_the_panes() -> N
     drive(BASIC, test)
 
 
-def test_lines_drawn_before_the_width_was_told_are_drawn_again() -> None:
+def test_lines_drawn_before_the_width_is_known_are_drawn_again() -> None:
     async def test(ui: Driver) -> None:
         await ui.loaded()
         frames, right = ui.main.frames, ui.lines()
@@ -58,7 +58,7 @@ def test_lines_drawn_before_the_width_was_told_are_drawn_again() -> None:
     drive(BASIC, test)
 
 
-def test_the_bar_beside_the_lines_tells_where_they_are_and_leads_there() -> None:
+def test_the_scroll_bar_shows_the_position_and_jumps() -> None:
     async def test(ui: Driver) -> None:
         await ui.loaded()
 

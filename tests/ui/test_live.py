@@ -1,4 +1,4 @@
-"""What comes in while it is looked at: a file that grows, and an interface whose packets are saved to a ring."""
+"""Live views: a growing file, and an interface whose packets are saved to a ring."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_file_that_grows_is_followed_and_a_filter_loses_nothing(tmp_path: Path
     drive(Growing(lambda: [grown], over.is_set), test)
 
 
-class Told(NamedTuple):
+class FakeSource(NamedTuple):
     """A source of packets that a test feeds."""
 
     info: FileInfo
@@ -82,7 +82,7 @@ class Told(NamedTuple):
     def batches(self) -> Iterator[PacketBatch]:
         while self.parts or not self.ended.is_set():
             if not self.parts:
-                self.ended.wait(0.005)  # as sources do where nothing comes
+                self.ended.wait(0.005)  # as sources do without packets
             yield self.parts.pop(0) if self.parts else NOTHING
 
     def stop(self) -> None:
@@ -95,15 +95,15 @@ class Told(NamedTuple):
         self.ended.set()
 
 
-def told() -> Told:
+def fake_source() -> FakeSource:
     capture = open_capture([BASIC])
     parts = [batch.part(at, at + 20) for batch in capture for at in range(0, len(batch), 20)]
     interfaces = [Interface(capture.info.interfaces[0].linktype, tsresol=9, name="lo")]
-    return Told(FileInfo("lo", format="live", interfaces=interfaces), parts, Event())
+    return FakeSource(FileInfo("lo", format="live", interfaces=interfaces), parts, Event())
 
 
-def test_an_interface_is_saved_and_shown_with_what_was_lost(tmp_path: Path) -> None:
-    sniffer = Sniffer(told())
+def test_an_interface_is_saved_and_shown_with_drop_counts(tmp_path: Path) -> None:
+    sniffer = Sniffer(fake_source())
     sniffer.save(tmp_path / "live.pcapng", Rotation(2000))
     live = Live(sniffer)
 
@@ -124,13 +124,13 @@ def test_an_interface_is_saved_and_shown_with_what_was_lost(tmp_path: Path) -> N
     drive(Growing(lambda: live.files, lambda: live.over), test, live=live)
 
 
-def test_what_the_ring_has_dropped_is_told_and_the_rest_goes_on(
+def test_packets_dropped_by_the_ring_are_reported_and_the_rest_is_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(model, "EVERY_SECONDS", 0.0)
     monkeypatch.setattr(model, "COST_SHARE", 0)
     monkeypatch.setattr(model, "PART_PACKETS", 7)
-    sniffer = Sniffer(told())
+    sniffer = Sniffer(fake_source())
     sniffer.save(tmp_path / "live.pcapng", Rotation(2000))
     live = Live(sniffer)
 

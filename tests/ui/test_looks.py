@@ -54,9 +54,7 @@ def test_filters_are_saved_named_and_completed() -> None:
     drive(BASIC, test)
 
 
-def test_the_last_filters_are_offered_next_time_but_not_all_of_a_long_life(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_recent_filters_are_offered_next_time_up_to_a_limit(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     most = 4
     monkeypatch.setattr(entry, "MOST_KEPT", most)
 
@@ -100,7 +98,7 @@ def test_columns_are_chosen_and_kept() -> None:
     drive(BASIC, test)
 
 
-def test_columns_of_fields_and_colour_rules_are_those_of_the_frames() -> None:
+def test_columns_and_colour_rules_use_values_of_the_frames() -> None:
     rules = {"one": "bold yellow: frame.number == 54", "publishes": 'red: frame.type == "Publish"'}
     chosen = Settings(columns=("number", "rabbitmq_stream.publisher_id", "type", "clock", "delta", "src"), colors=rules)
     wanted = {frame.number: frame for frame in read(BASIC)}
@@ -121,7 +119,7 @@ def test_columns_of_fields_and_colour_rules_are_those_of_the_frames() -> None:
     drive(BASIC, test, settings=chosen)
 
 
-def test_what_is_wrong_with_a_rule_or_a_column_is_told_and_left_out() -> None:
+def test_invalid_rules_and_columns_are_reported_and_ignored() -> None:
     async def test(ui: Driver) -> None:
         await ui.loaded()
         ui.main.update()
@@ -131,7 +129,7 @@ def test_what_is_wrong_with_a_rule_or_a_column_is_told_and_left_out() -> None:
     drive(BASIC, test, settings=Settings(columns=("number", "nowhere"), colors={"bad": "blurple: frame"}))
 
 
-def test_times_are_shown_as_settled_and_the_theme_is_kept() -> None:
+def test_time_format_and_theme_are_kept() -> None:
     async def test(ui: Driver) -> None:
         await ui.loaded()
         clock = re.search(r"\d\d:\d\d:\d\d\.\d{6} ", ui.lines()[HEADING + 1])
@@ -146,12 +144,12 @@ def test_times_are_shown_as_settled_and_the_theme_is_kept() -> None:
     drive(BASIC, test, settings=Settings(theme="high-contrast", time="absolute"))
 
 
-def test_what_lies_near_is_read_together() -> None:
+def test_adjacent_frames_are_read_together() -> None:
     assert ranges_of([]) == []
     assert ranges_of([3, 4, 9, 200, 201, 900]) == [(3, 9), (200, 201), (900, 900)]
 
 
-def test_a_terminal_without_other_characters_gets_ascii() -> None:
+def test_a_terminal_without_unicode_gets_ascii() -> None:
     async def test(ui: Driver) -> None:
         await ui.loaded()
         for key in (None, "c", "D", "T", "question_mark", "K"):
@@ -170,7 +168,7 @@ def test_a_terminal_without_other_characters_gets_ascii() -> None:
         drive(BASIC, test, settings=Settings(ascii=True), size=size)
 
 
-def test_without_colours_none_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_colours_no_colour_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
 
     async def test(ui: Driver) -> None:
@@ -194,11 +192,11 @@ EYES = {
     "no red": ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216), (-0.003882, -0.048116, 1.051998)),
     "no green": ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413), (-0.011820, 0.042940, 0.968881)),
 }
-"""What is seen of red, green and blue light (Machado, Oliveira, Fernandes 2009)."""
+"""Perceived shares of red, green and blue light (Machado, Oliveira, Fernandes 2009)."""
 
 
 def lab(color: tuple[int, int, int], eyes: str) -> tuple[float, float, float]:
-    """Oklab of a colour as some eyes see it."""
+    """Oklab of a colour for a kind of colour vision."""
     light = [LINEAR[value] for value in color]
     r, g, b = (max(0.0, sum(share * each for share, each in zip(row, light, strict=True))) for row in EYES[eyes])
     first = (0.4122 * r + 0.5363 * g + 0.0514 * b) ** (1 / 3)
@@ -211,8 +209,8 @@ def lab(color: tuple[int, int, int], eyes: str) -> tuple[float, float, float]:
     )
 
 
-def test_errors_have_no_colour_of_ordinary_traffic_in_any_theme() -> None:
-    """As drawn, for eyes without red or green cones, too; the terminal's own colours are the terminal's."""
+def test_errors_differ_in_colour_from_ordinary_traffic_in_all_themes() -> None:
+    """As drawn, also for red- and green-blind eyes; the terminal's own colours are excluded."""
 
     async def test(ui: Driver) -> None:
         for name in ui.app.available_themes:

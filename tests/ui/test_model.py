@@ -1,4 +1,4 @@
-"""Frames that are read again from a kept state are those of one pass; the rows of the list are in files."""
+"""Frames read again from a saved state equal those of one pass; rows of the list are in files."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def whole(path: Path | str) -> CaptureModel:
 
 @pytest.fixture(autouse=True)
 def many_states(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A state after each few packets, however fast this machine is."""
+    """States after every few packets, on a machine of any speed."""
     monkeypatch.setattr(module, "EVERY_SECONDS", 0.0)
     monkeypatch.setattr(module, "COST_SHARE", 0)
     monkeypatch.setattr(module, "PART_PACKETS", 7)
@@ -42,7 +42,7 @@ def many_states(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_any_frame_is_the_same_when_reading_goes_on_from_a_state(name: str) -> None:
+def test_frames_read_from_a_state_are_the_same(name: str) -> None:
     made = whole(CAPTURES / name)
     assert made.problem is None and len(made.states._states) > 3
     expected = list(read(CAPTURES / name))
@@ -52,7 +52,7 @@ def test_any_frame_is_the_same_when_reading_goes_on_from_a_state(name: str) -> N
         assert found is not None
         again = found.record()
         wanted = frame.record()
-        for each in (again, wanted):  # what comes later is told by the rows
+        for each in (again, wanted):  # later values come from the rows
             each.pop("outcome", None)
             each.pop("response")
         assert again == wanted
@@ -61,7 +61,7 @@ def test_any_frame_is_the_same_when_reading_goes_on_from_a_state(name: str) -> N
     made.close()
 
 
-def test_a_compressed_capture_is_passed_over_up_to_the_state(tmp_path: Path) -> None:
+def test_a_compressed_capture_is_skipped_up_to_the_state(tmp_path: Path) -> None:
     plain = CAPTURES / "rabbitmq-stream/c43_basic.pcap"
     packed = tmp_path / "a.pcap.gz"
     packed.write_bytes(gzip.compress(plain.read_bytes()))
@@ -73,7 +73,7 @@ def test_a_compressed_capture_is_passed_over_up_to_the_state(tmp_path: Path) -> 
     second.close()
 
 
-def test_states_are_bounded_and_the_files_go_away(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_states_are_bounded_and_their_files_are_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_STATES", 4)
     made = whole(CAPTURES / "rabbitmq-stream/c43_basic.pcap")
     folder = Path(made._folder.name)
@@ -107,13 +107,13 @@ def test_rows_cross_pages_and_are_found_in_both_directions(monkeypatch: pytest.M
     made.close()
 
 
-def test_where_tls_is_decrypted_states_stay_in_memory_and_statistics_count_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_states_with_decrypted_tls_stay_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     folder = CAPTURES / "rabbitmq-stream"
     limits = Decoding(keylog=[folder / "c43_tls.keylog"]).limits
     made = CaptureModel([str(folder / "c43_tls.pcap")], limits=limits)
     made.run()
     assert made.problem is None and made.rows.count > 20 and len(made.states._states) > 3
-    assert list(Path(made._folder.name).glob("state-*")) == [], "they hold secrets, and what was decrypted"
+    assert list(Path(made._folder.name).glob("state-*")) == [], "they hold secrets and decrypted bytes"
     loaded = []
     before = made.states.before
     monkeypatch.setattr(made.states, "before", lambda number: loaded.append(before(number)) or loaded[-1])
@@ -132,14 +132,14 @@ def test_where_tls_is_decrypted_states_stay_in_memory_and_statistics_count_it(mo
     made.close()
 
 
-def test_a_pcapng_file_is_read_on_from_where_a_state_was() -> None:
+def test_a_pcapng_file_is_read_from_the_position_of_a_state() -> None:
     made = whole(CAPTURES / "rabbitmq-stream/d_basic.pcapng")
     assert all(state.place.offset is not None for state in made.states._states)
     made.close()
 
 
 @pytest.mark.parametrize("name", ["stories/broker-stopped.pcap", "nats/22-port-reuse-abort.pcap", NAMES[0]])
-def test_the_list_of_connections_says_who_ended_them_as_follow_does(name: str) -> None:
+def test_the_list_of_connections_shows_the_same_end_as_follow(name: str) -> None:
     survey = Survey()
     dissector = Dissector(Demand(link_responses=False, analyse=True), on_end=survey.end)
     for frame in dissector.frames(open_capture([CAPTURES / name])):

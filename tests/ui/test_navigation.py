@@ -1,4 +1,4 @@
-"""Searches, jumps to what is alike, by time and to copies; the sequence diagram and the way of messages."""
+"""Searches, jumps to similar frames, times and copies; the sequence diagram and the path of messages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BASIC = CAPTURES / "rabbitmq-stream/c43_basic.pcap"
 COPIES = CAPTURES / "nats/03-pubsub.pcap"
 
 
-def test_the_same_stream_is_found_on_and_back_and_the_same_field_from_the_tree() -> None:
+def test_the_same_stream_or_field_is_found_forward_and_backward() -> None:
     async def test(ui: Driver) -> None:
         await ui.loaded()
         publishes = [number for number in range(1, 143) if ui.main.model.rows[number].type == "Publish"]
@@ -47,7 +47,7 @@ def test_the_same_stream_is_found_on_and_back_and_the_same_field_from_the_tree()
     drive(BASIC, test)
 
 
-def test_bytes_are_searched_on_and_back_as_digits_and_as_text() -> None:
+def test_bytes_are_searched_forward_and_backward_as_hex_and_text() -> None:
     async def test(ui: Driver) -> None:
         await ui.loaded()
         frames = {frame.number: frame.data for frame in read(BASIC)}
@@ -76,7 +76,7 @@ def test_bytes_are_searched_on_and_back_as_digits_and_as_text() -> None:
     drive(BASIC, test)
 
 
-def test_a_time_leads_to_the_first_frame_from_then_on() -> None:
+def test_jumping_to_a_time_finds_the_first_later_frame() -> None:
     async def test(ui: Driver) -> None:
         await ui.loaded()
         rows, first = ui.main.model.rows, ui.main.model.first_ns
@@ -130,7 +130,7 @@ def test_a_sequence_diagram_has_both_sides_and_leads_back() -> None:
     drive(BASIC, test)
 
 
-def test_what_happened_to_the_messages_of_a_frame() -> None:
+def test_path_of_the_messages_of_a_frame() -> None:
     async def test(ui: Driver) -> None:
         await ui.loaded()
         publishes = [number for number in range(1, 143) if ui.main.model.rows[number].type == "Publish"]
@@ -148,7 +148,7 @@ def test_what_happened_to_the_messages_of_a_frame() -> None:
     drive(BASIC, test)
 
 
-def test_a_jump_keeps_the_filter_and_shows_its_frame_among_those_that_match() -> None:
+def test_a_jump_keeps_the_filter_and_shows_its_frame() -> None:
     async def test(ui: Driver) -> None:
         await ui.loaded()
         frames = ui.main.frames
@@ -167,7 +167,7 @@ def test_a_jump_keeps_the_filter_and_shows_its_frame_among_those_that_match() ->
     drive(BASIC, test)
 
 
-def test_a_filter_used_before_is_offered_and_not_repeated() -> None:
+def test_a_recent_filter_is_offered_once() -> None:
     async def test(ui: Driver) -> None:
         await ui.loaded()
         for text in ('frame.type == "Publish"', "frame.number > 140", ""):
@@ -189,7 +189,7 @@ def test_a_filter_used_before_is_offered_and_not_repeated() -> None:
     drive(BASIC, test)
 
 
-def test_frames_found_later_come_before_one_that_a_jump_led_to() -> None:
+def test_frames_found_later_are_inserted_before_a_jump_target() -> None:
     async def test(ui: Driver) -> None:
         await ui.loaded()
         ui.main.filter_as_typed("frame.number > 3 && frame.number < 9")
@@ -206,7 +206,7 @@ def test_frames_found_later_come_before_one_that_a_jump_led_to() -> None:
     drive(BASIC, test)
 
 
-def test_the_state_is_at_the_top_whatever_changes_what_is_shown() -> None:
+def test_the_top_line_always_shows_the_state() -> None:
     async def test(ui: Driver) -> None:
         await ui.loaded()
         assert ui.lines()[0].startswith(" c43_basic.pcap │ frame 1 of 142 │ time since start ")
@@ -219,7 +219,7 @@ def test_the_state_is_at_the_top_whatever_changes_what_is_shown() -> None:
     drive(BASIC, test)
 
 
-def test_a_click_on_the_last_line_is_the_key() -> None:
+def test_a_click_on_a_key_in_the_last_line_presses_it() -> None:
     async def test(ui: Driver) -> None:
         await ui.loaded()
         await ui.pilot.click(offset=(ui.lines()[-1].index("F findings"), 29))
@@ -234,7 +234,7 @@ def test_a_click_on_the_last_line_is_the_key() -> None:
     drive(BASIC, test)
 
 
-def test_what_is_found_so_far_is_shown_with_a_bar() -> None:
+def test_partial_results_are_shown_with_a_progress_bar() -> None:
     async def test(ui: Driver) -> None:
         await ui.loaded()
         source, go_on = ui.main.model.source, Event()
@@ -253,7 +253,7 @@ def test_what_is_found_so_far_is_shown_with_a_bar() -> None:
             go_on.clear()
             with patch.object(source, "again", slowly), patch.multiple(jobs, PARTIAL_SECONDS=0, PARTIAL_SHARE=0):
                 await ui.press(key)
-                await ui.until(lambda: all(each in ui.text() for each in (found, "─ ", " 50%")))  # noqa: B023 - awaited at once
+                await ui.until(lambda: all(each in ui.text() for each in (found, "─ ", " 50%")))  # noqa: B023 - awaited immediately
                 go_on.set()
                 await ui.until(lambda: " 50%" not in ui.text())
             assert "so far" not in ui.text()
@@ -262,7 +262,7 @@ def test_what_is_found_so_far_is_shown_with_a_bar() -> None:
     drive(BASIC, test)
 
 
-def test_the_bar_is_ascii_on_terminals_without_more() -> None:
+def test_the_progress_bar_is_ascii_on_ascii_terminals() -> None:
     async def test(ui: Driver) -> None:
         await ui.loaded()
         go_on, ui.holds_jobs = Event(), True

@@ -1,4 +1,4 @@
-"""The full screen for a browser: who does not know the token gets nothing."""
+"""The full screen in a browser: requests without the token are refused."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def address(request: pytest.FixtureRequest) -> Iterator[str]:
         assert server.wait(SECONDS) == 0 and not server.stderr.read()
 
 
-def test_a_page_runs_the_screen_and_nothing_is_answered_without_the_token(address: str) -> None:
+def test_a_page_runs_the_screen_and_requests_without_token_are_refused(address: str) -> None:
     assert re.fullmatch(r"http://127\.0\.0\.[12]:\d+/[\w-]{32}/", address)
     root = address.rpartition("/")[0].rpartition("/")[0]
 
@@ -67,7 +67,9 @@ def test_a_page_runs_the_screen_and_nothing_is_answered_without_the_token(addres
         (["--web", "--listen", "192.0.2.1:0"], "ADDR:PORT of this host is needed"),
     ],
 )
-def test_what_cannot_be_served_is_an_error(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_captures_that_cannot_be_served_are_errors(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(["ui", BASIC, *words]) == 2
     assert said in " ".join(capsys.readouterr().err.split())
 
@@ -78,7 +80,7 @@ def test_no_program_is_started_from_the_sandbox() -> None:
     assert found.returncode == 2 and "--sandbox" in found.stderr
 
 
-def test_another_address_says_what_it_exposes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_address_warns_about_its_exposure(monkeypatch: pytest.MonkeyPatch) -> None:
     from wiredecode.ui import web
 
     said: list[str] = []

@@ -61,7 +61,7 @@ def test_the_bytes_of_a_password_are_hidden_and_the_length_is_not() -> None:
     assert "00 00 00 0f **" in text.replace("|", " ")
 
 
-def test_secrets_are_shown_when_asked_for() -> None:
+def test_secrets_are_shown_on_request() -> None:
     assert "**" not in dump(LOGIN, TreeOptions(secrets=True))
     assert PASSWORD[-6:].hex(" ") in dump(LOGIN, TreeOptions(secrets=True))
 
