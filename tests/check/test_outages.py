@@ -206,6 +206,7 @@ TABLE = (
     Outage(
         "nats_no_backend.pcap", "tcp.nothing-said", ("32 connections to 10.78.0.1:14222 ended at once", "load balancer")
     ),
+    Outage("nats_proxy_header.pcap", "nats.server-error", ("Unknown Protocol Operation", "a PROXY header")),
     Outage("rabbit_proxy_header.pcap", "tcp.nothing-said", ("4 connections to 127.0.0.1:5552", "a PROXY header")),
     Outage(
         "rabbit_reset_by_a_firewall.pcap",
@@ -268,8 +269,10 @@ def test_compare_and_set_empty_pulls_a_backlog_and_unread_answers_to_close_are_n
     assert problems(name) == []
 
 
-@pytest.mark.parametrize("name", ["nats_healthy_lost_packets.pcap", "nats_healthy_ring.pcap"])
-def test_frames_that_a_gap_held_back_are_no_silence_of_the_server(name: str) -> None:
+@pytest.mark.parametrize(
+    "name", ["nats_healthy_lost_packets.pcap", "nats_healthy_ring.pcap", "nats_healthy_probes_lost.pcap"]
+)
+def test_frames_that_a_gap_held_back_and_lost_answers_to_probes_accuse_no_server(name: str) -> None:
     assert worse(problems(name)) == ["capture.loss"]
 
 

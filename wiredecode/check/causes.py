@@ -101,7 +101,7 @@ def join(parts: list[Problem]) -> Problem:
     }
     what = first.code.several.format(count=len(parts), **said)
     made = Problem(first.code, first.severity, first.name, what, alike=first.alike, likely=first.likely, parts=parts)
-    made.is_over = first.is_over
+    made.is_over = all(each.is_over for each in parts)
     for each in parts:
         made.detail(each.what)
         made.count += each.count
@@ -111,7 +111,6 @@ def join(parts: list[Problem]) -> Problem:
         made.paths |= each.paths
         made.users |= each.users
         made.to_end |= each.to_end
-        made.is_over = made.is_over and each.is_over
         made.effects += each.effects
         for numbers, more in ((made.frames, each.frames), (made.packets, each.packets)):
             numbers += [number for number in more if number not in numbers][: MOST_EVIDENCE - len(numbers)]

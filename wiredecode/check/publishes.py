@@ -16,6 +16,8 @@ from wiredecode.protocols.shared.problems import MOST_EVIDENCE, FrameRef, Publis
 
 SLOW_P99_NS, SLOW_NS = 500_000_000, 1_000_000_000
 """A p99, and a single confirm, that are worth a warning."""
+BUSY = 10_000
+"""Frames in a second, while a publish waited, that show a queue of the client's own and not a slow broker."""
 REMARKABLE_NS = 200_000_000
 """A confirm that is worth a note."""
 PATIENCE_NS = 1_000_000_000
@@ -178,10 +180,8 @@ class Publishes(Rule):
             for refused in reasons.values():
                 self._report_refused(place, refused)
         for (broker, stream), confirmed in self._confirmed.items():
-            p99, worst = confirmed.times.percentile(990) if confirmed.worst else 0, confirmed.times.largest
-            if worst >= REMARKABLE_NS:
-                slow = p99 >= SLOW_P99_NS or worst >= SLOW_NS
-                self._report_slow(broker, stream, confirmed, None if slow else "note")
+            if confirmed.worst and confirmed.times.largest >= REMARKABLE_NS:
+                self._report_slow(broker, stream, confirmed)
         left: dict[tuple[int, str], list[Exchange]] = {}
         for sent in self._exchanges.open.values():
             if not sent.left or sent.is_confirmed or sent.type in (checks_of(sent.protocol) or NO_CHECKS).answered:
@@ -216,20 +216,19 @@ class Publishes(Rule):
         for finding in frame.findings:
             problem.detail(finding.message)
 
-    def _report_slow(self, broker: str, stream: str, confirmed: Confirmed, severity: str | None) -> None:
-        p99, times = confirmed.times.percentile(990), confirmed.times
+    def _report_slow(self, broker: str, stream: str, confirmed: Confirmed) -> None:
+        times, p99, transfer, problem = confirmed.times, confirmed.times.percentile(990), "", None
         slow = [entry for entry in confirmed.worst if entry.latency_ns >= REMARKABLE_NS]
-        worst = sorted(slow, key=lambda entry: (-entry.latency_ns, entry.confirm))
-        slowest, transfer, problem = worst[0], "", None
-        what = (
-            f"{broker} confirmed publishes to {stream or 'it'} late: p99 {p99 / 1e9:.3f} s, "
-            f"worst {worst[0].latency_ns / 1e9:.3f} s of {times.count:,} messages"
-        )
+        slowest, *_ = worst = sorted(slow, key=lambda entry: (-entry.latency_ns, entry.confirm))
+        busy = slowest.confirm - slowest.published.number >= BUSY * slowest.latency_ns / 1e9
+        late = times.largest >= SLOW_NS or (p99 >= SLOW_P99_NS and not busy)
+        most = f"p99 {p99 / 1e9:.3f} s, worst {slowest.latency_ns / 1e9:.3f} s of {times.count:,} messages"
+        what = f"{broker} confirmed publishes to {stream or 'it'} late: {most}"
         for each in worst:
             code, until_ns = CODES["publish.slow-confirm"], each.published.time_ns + each.latency_ns
-            how: Any = {"until_ns": until_ns, "severity": severity}
+            how: Any = {"until_ns": until_ns, "severity": None if late else "note"}
             problem = self.report.add(code, what, (broker, stream), frame=each.published, **how)
-            problem.count, problem.weight = confirmed.slow, worst[0].latency_ns
+            problem.count, problem.weight = confirmed.slow, slowest.latency_ns
             problem.alike = broker
         if slowest.transfer_ns:
             transfer = f" ({slowest.transfer_ns / 1e6:.3f} ms from its first byte to its last)"

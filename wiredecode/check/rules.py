@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from wiredecode.protocols.shared.problems import FrameRef, Place, Rule, begin_of
 PATIENCE_NS = 1_000_000_000
 """A request is unanswered if this much of the capture, or the end of its connection, follows."""
 SLOW_NS = 200_000_000
-"""Responses that took longer are held against losses and closed windows."""
+"""Responses that took longer are held against losses and closed windows: a note up to :data:`PATIENCE_NS`."""
 MAX_DETAILED = 3
 """Unanswered requests of one type that are listed individually."""
 SETTLED_NS = 1_000_000_000
@@ -78,7 +78,8 @@ class Requests(Rule):
                     seconds = (until_ns - request.time_ns) / 1e9
                     who, end, kind = short(connection), connection.endpoints[side], request.type or ""
                     what = f"{kind} of {who} waited {seconds:.3f} s while {why} of {end}"
-                    self.report.add(CODES["tcp.slow-response"], what, (connection.number, why), frame=request.ref)
+                    how: Any = {"frame": request.ref, "severity": None if seconds >= PATIENCE_NS / 1e9 else "note"}
+                    self.report.add(CODES["tcp.slow-response"], what, (connection.number, why, how["severity"]), **how)
 
     def finish(self) -> None:
         last = self.report.last_ns

@@ -34,9 +34,8 @@ LEAST_ENDED, AT_ONCE_NS, LEAST_LIVED_NS = 2, 250_000_000, 500_000_000
 """A server that is stopped ends this many connections within such a time, and has no others. They are older than that:
 a server that refuses what its clients send ends them sooner."""
 WAITED_NS = 1_000_000_000
-"""A client that closes a connection without data later than that waited for the server's first bytes."""
-SYN_AGAIN_NS = 900_000_000
-"""A SYN is sent again after a second (RFC 6298)."""
+"""A client that closes a connection without data later than that waited for the server's first bytes. TCP repeats a SYN
+after that time (RFC 6298)."""
 OPTIONS = 12
 """Bytes that TCP timestamps take of a segment's largest payload."""
 
@@ -98,7 +97,7 @@ class Health(Rule):
             what = "connections began before the capture"
             self.report.add(CODES["capture.late-start"], what, frame=begin_of(connection))
         self._nothing_said(connection)
-        if health.syns > 1 and health.accepted and (health.handshake_ns or 0) >= SYN_AGAIN_NS:
+        if health.syns > 1 and health.accepted and (health.handshake_ns or 0) >= WAITED_NS:
             likely = "a firewall or load balancer drops SYNs, or too many connections wait to be accepted"
             self._repeated("tcp.loss", connection, connection.endpoints[server], "needed several SYNs", likely)
         self._reset(connection)
@@ -180,13 +179,12 @@ class Health(Rule):
             return
         what = f"{endpoint} ended all its {len(there):,} connections at {self.report.seconds(last)}"
         ends = {(end.how, end.unread) for one, _ in there if one.health and (end := one.health.end)}
+        reset = "a firewall or load balancer reset them: a process that ends closes them by FIN"
         for connection, time_ns in there:
             end = connection.health.end if connection.health is not None else None
             at = Place(connection, time_ns, end.packet if end is not None else None)
             problem = self.report.add(CODES["server.ended"], what, endpoint, frame=at)
-            problem.weight = len(there)
-            if ends == {("RST", 0)}:
-                problem.likely = "a firewall or load balancer reset them: a process that ends closes them by FIN"
+            problem.weight, problem.likely = len(there), reset if ends == {("RST", 0)} else ""
 
     def _never_completed(self, connection: Connection) -> bool:
         """Whether SYN-ACKs were repeated, and the client sent nothing but its SYNs."""
@@ -216,8 +214,8 @@ class Health(Rule):
             return
         waited_ns, server = end.time_ns - connection.first_ns, connection.endpoints[1 - client]
         if end.side != client:
-            quiet = all(side.packets for side in health.directions) and not health.directions[1 - client].payload
-            if quiet and waited_ns < WAITED_NS:
+            said = health.directions[1 - client].payload or connection.directions[1 - client].lossy
+            if waited_ns < WAITED_NS and not said and all(side.packets for side in health.directions):
                 likely = "a load balancer without a working server, or a limit of connections was reached"
                 if health.directions[client].payload:
                     likely += "; or it does not understand the first bytes (a PROXY header, TLS, another protocol)"
@@ -231,9 +229,8 @@ class Health(Rule):
         problem = self.report.add(CODES["tcp.nothing-said"], what, key, frame=begin_of(connection), severity="note")
         problem.detail(f"neither side sent a byte; the client closed it after {waited_ns / 1e9:.3f} s")
         if late:
-            problem.likely = (
-                "the server's limit of connections or open files was reached, or it hangs: it answered later"
-            )
+            likely = "the server's limit of connections or open files was reached, or it hangs: it answered later"
+            problem.likely = likely
         if problem.count > 1:
             problem.what = f"{server} accepted {problem.count:,} connections and sent nothing"
             problem.severity = problem.code.severity

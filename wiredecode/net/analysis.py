@@ -205,8 +205,8 @@ class ConnectionAnalysis:
                 health.syns += 1
                 if self._syn_ns is None:
                     self._syn_ns = segment.time_ns
-        if flags & RST and health.syns and not health.accepted and backward.health.packets == health.syns:
-            health.refused = True
+        if flags & RST and backward.health.packets == health.syns > 0 and not health.accepted:
+            health.refused |= not forward.health.packets
         if flags & (FIN | RST) and health.end is None:
             how = "RST" if flags & RST else "FIN"
             last = segment.ack if flags & ACK else forward.ack

@@ -252,7 +252,8 @@ class Requests(Rule):
     def _report_unanswered(self, subject: str, what: str, several: list[Asked], waiting: int) -> None:
         inboxes = sum(each.inbox for each in several)
         certain = inboxes >= MANY_SILENT or (len(several) > 1 and waiting < self._asked.get(subject, 0))
-        severity = None if certain and all(whole(each.place.connection) for each in several) else "note"
+        known = all(whole(one := each.place.connection) and not self.report.lost(one) for each in several)
+        severity = None if certain and known else "note"
         places = [each.place for each in several]
         problem = self.report.about(CODES["unanswered"], what, subject, places, severity=severity)
         stream = self._stored.stream_of(subject)

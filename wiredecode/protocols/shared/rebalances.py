@@ -43,9 +43,8 @@ class Rebalances:
         if len(known) == STORM and frame.time_ns - first_ns <= STORM_NS:
             what = f"group {group} rebalanced {number - first} times in {(frame.time_ns - first_ns) / 1e9:.1f} s"
             problem = self.report.add(self.code, what, group, frame=frame)
-            problem.detail(
-                f"generation {number} began at {self.report.seconds(frame.time_ns)}: {short(frame.connection)}"
-            )
+            at = self.report.seconds(frame.time_ns)
+            problem.detail(f"generation {number} began at {at}: {short(frame.connection)}")
 
     def began(self, group: str, place: Place, offset: int) -> None:
         """A member asked where to begin; -1: nothing was committed."""
