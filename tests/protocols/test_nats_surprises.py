@@ -377,6 +377,13 @@ def test_an_s2_stream_that_began_before_the_capture() -> None:
     assert inside(run) == [("RMSG", "ok")] + [("PING", "ok")] * 4
 
 
+def test_recognised_bytes_keep_the_dialect_that_the_user_chose() -> None:
+    """Late operations are recognised as NATS of an unknown link: then the user knows more."""
+    packets = craft([Part(1, C, b"PING\r\n" * 4)], every(1460), 6222, handshake=False)
+    run = dissect(batches(packets), known=(Nats(),), decode_as={6222: DecodeAs(Nats(), "gateway")})
+    assert [frame.dialect for frame in run.frames] == ["gateway"] * 4
+
+
 def test_many_small_chunks_are_linear() -> None:
     """Bytes that wait for the end of their frame are neither framed nor copied again with each chunk."""
 
