@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Container
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pytest
@@ -33,6 +34,7 @@ from wiredecode.spark.increments import (
     StateDecoder,
     Step,
     StepFile,
+    mark,
     merge_steps,
     next_step,
 )
@@ -185,6 +187,22 @@ def test_a_run_killed_after_writing_rows_is_repeated_identically(
     assert nights.run(finish=True) is not None
     assert [len(files) for files in nights.files_of_steps()] == [2, 2, 0], "the late file and its neighbours"
     same_rows(nights.rows(), nights.wanted(0, 1, 2, 3))
+
+
+def test_killed_between_log_and_cleanup_does_not_repeat_the_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Old steps are merged in the log: the place of the step in it has changed."""
+    book, demand = ProcessedFiles(str(tmp_path / "states")), keys_only()
+    increment = Increment("delta:x", book, demand, selected=str)
+    step = Step(3, {"c": taken(4, "C")}, before=2)
+    log = Log("delta:x", mark(demand), demand.buckets, number=3, steps=[Step(2, {}, before=1), step])
+    book.write(LOG, asdict(log))
+    book.write(NEXT, asdict(step))
+    monkeypatch.setattr(Increment, "_do", None)
+    assert increment.run(Mock(), Found(), finish=False) is None
+    assert book.read(NEXT) is None
+    assert increment.log() == log
 
 
 SECOND_NS = 1_000_000_000

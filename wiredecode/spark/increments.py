@@ -379,11 +379,12 @@ class Increment:
         done = False
         with lock_folder(self.book.place):
             log = self.log()
-            if self.book.read(LOG) is None:
-                self.book.keep(log)
-            if (pending := self.book.read(NEXT)) is not None:
+            pending = self.book.read(NEXT)
+            if pending is not None and pending["number"] > log.number:
                 reports += self._do(spark, log, Step.of(pending), there, again=True)
                 done = True
+            elif pending is not None or self.book.read(LOG) is None:
+                self.book.keep(log)  # the log has that step: only the end of `keep` was missed
             while True:
                 step, late = next_step(log, found, finish=finish)
                 if step is None:
