@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,8 @@ from tests.cli.conftest import Run
 from tests.net.craft import Talk
 from tests.view.frames import write
 from wiredecode.api import read
+from wiredecode.dissect.ledger import HELD_FRAMES
+from wiredecode.frames.message import Messages
 
 COMMAND = [sys.executable, "-m", "wiredecode", "follow"]
 
@@ -162,6 +165,31 @@ def test_undecoded_connections_are_named_and_raw_bytes_available(run: Run, tmp_p
     assert (found.code, found.raw) == (0, b"")
     assert "looks like HTTP, which is not decoded; --raw writes its bytes" in found.err
     assert run("follow", path, "-n", 1, "--raw", "-q").raw == request
+
+
+@pytest.mark.parametrize(
+    "words", [["-n", 1], ["-n", 1, "--messages"], ["-n", 2, "--side", "server"], ["-n", 2, "--from", "+99"]]
+)
+def test_messages_of_unselected_frames_are_not_kept(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    """Of another connection, the other side, or before ``--from``: 10,000 of them between two that are shown."""
+    quiet, busy = (Talk(client=("10.0.0.1", port), server=("10.0.0.2", 4222)) for port in (40_000, 40_001))
+    packets = [*quiet.handshake(), *busy.handshake(), *quiet.send(0, b"CONNECT {}\r\n")]
+    for _ in range(100):
+        packets += busy.send(0, b"PUB orders 2\r\nhi\r\n" * 100)
+    path = write(tmp_path / "x.pcap", [*packets, *quiet.send(0, b"PING\r\n"), *busy.send(1, b"PONG\r\n")])
+    kept: list[int] = []
+    add = Messages.add
+
+    def counted(messages: Messages, *args: Any, **columns: Any) -> None:
+        add(messages, *args, **columns)
+        kept.append(len(messages.parts))
+
+    monkeypatch.setattr(Messages, "add", counted)
+    run("follow", path, "-q", *words)
+    assert len(kept) == 10_000
+    assert max(kept) <= HELD_FRAMES + 1, "so many frames wait for a response"
 
 
 def test_a_tls_handshake_is_followed_and_raw_bytes_available(run: Run, captures: Path) -> None:

@@ -239,14 +239,13 @@ class Following:
         dialogue.show(frames, lambda: self.session.first_ns)
 
     def _bodies(self, frames: Iterable[Frame]) -> None:
-        from wiredecode.frames.message import FrameMessages
         from wiredecode.view.dialogue import body_line
         from wiredecode.view.theme import SIDE, painted
 
         assert self.messages is not None
         for frame in frames:
-            for part in self.messages.drain():
-                for body in part.bodies if isinstance(part, FrameMessages) and part.frame is frame else ():
+            for part in self.messages.of(frame):
+                for body in part.bodies:
                     line = painted(body_line(body, self.show), SIDE.get(frame.sender or "", ""), color=self.color)
                     self.session.output.text(f"{line}\n")
                     self.pieces += 1

@@ -203,10 +203,12 @@ class Session:
         count, display = self.selection.count, self.selection.display
         shown, matches = 0, None if display is None else display.matches
         self.shown = 0
+        messages = self.dissector.demand.messages if self.dissector is not None else None
         for frame in frames:
-            if self.stopped or shown == count or not self.within(frame.time_ns):
-                continue
-            if matches is not None and not matches(frame):
+            ended = self.stopped or shown == count
+            if ended or not self.within(frame.time_ns) or (matches is not None and not matches(frame)):
+                if messages is not None:
+                    messages.of(frame)  # nobody else takes them
                 continue
             yield frame
             shown += 1

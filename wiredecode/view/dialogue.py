@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -106,7 +106,7 @@ class Dialogue:
         self._output, self._options, self._color, self._messages = output, options, color, messages
         self._console = tree_console(output, color=color, terminal=terminal)
         self._lines = SummaryLines()
-        self._bodies: dict[int, list[FrameMessages]] = {}
+        self._bodies: dict[int, Sequence[FrameMessages]] = {}
         self._left: int | None = None
         self._protocol = ""
 
@@ -114,9 +114,8 @@ class Dialogue:
         """Show the frames; ``first_ns``: when the capture began, known with the first frame."""
         exchanges = Exchanges()
         for frame in frames:
-            for part in self._messages.drain() if self._messages is not None else ():
-                if isinstance(part, FrameMessages):  # not a run: none were asked for
-                    self._bodies.setdefault(part.frame.number, []).append(part)
+            if self._messages is not None and (parts := self._messages.of(frame)):
+                self._bodies[frame.number] = parts
             for exchange in exchanges.add(frame):
                 self._exchange(exchange, first_ns())
         for exchange in exchanges.rest():
