@@ -155,7 +155,8 @@ class Dissection:
         if self._is_stream:
             raise TypeError("a stream can be read once: count while iterating")
         if self._length is None:
-            narrow = replace(self, columns=self.schema.names[:1], strict=False)
+            twice = self.two_passes and self.filter is not None
+            narrow = replace(self, columns=self.schema.names[:1], strict=False, two_passes=twice)
             with warnings.catch_warnings(action="ignore", category=DamagedCapture):
                 self._length = sum(len(batch) for batch in narrow.batches())
         return self._length

@@ -12,6 +12,7 @@ from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from tests.damage import CAPTURES, read
 from tests.pcap import write_pcap
 from wiredecode.capture import PacketBatch
 from wiredecode.cli import main
+from wiredecode.dissect import dissector
 from wiredecode.dissect.dissector import find_answers
 from wiredecode.dissect.ledger import KnownOutcome
 from wiredecode.frames.frame import LATE
@@ -152,3 +154,12 @@ def test_every_command_reads_twice(tmp_path: Path, capsys: pytest.CaptureFixture
 def test_standard_input_is_not_read_twice(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*words, "--two-passes"]) == 2
     assert "standard input can be read only once" in capsys.readouterr().err
+
+
+def test_query_about_packets_has_no_first_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    passes = Mock(wraps=dissector.find_answers)
+    monkeypatch.setattr(dissector, "find_answers", passes)
+    capture, out = str(CAPTURES / "nats" / "06-headers.pcap"), str(tmp_path / "n.csv")
+    for table, count in (("packets", 0), ("connections", 0), ("frames f, messages m", 1)):
+        assert main(["sql", capture, f"select count(*) from {table}", "--two-passes", "-o", out]) == 0
+        assert passes.call_count == count

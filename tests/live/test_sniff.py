@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -25,6 +26,7 @@ from tests.net import craft
 from tests.pcap import write_pcap
 from tests.support import Part, capture, dialogue
 from wiredecode.capture import open_capture
+from wiredecode.check import Checker
 from wiredecode.net.link import LINKTYPE_LINUX_SLL2
 from wiredecode.protocols.registry import decoding
 
@@ -386,3 +388,14 @@ def test_check_of_a_live_interface(captures: Path, listener: socket.socket) -> N
         client.sendall(b"GET / HTTP/1.1\r\nHost: broker\r\n\r\n")
         server.recv(4096)
     assert [each.name for each in seen.problems][:1] == ["protocol.mismatch"]
+
+
+def test_bug_in_a_rule_fails_the_watching_block(
+    captures: Path, listener: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without it a test that watches would pass with no problems."""
+    port = listener.getsockname()[1]
+    monkeypatch.setattr(Checker, "frame", Mock(side_effect=ZeroDivisionError))
+    spoken = {port: decoding({port: "rabbitmq_stream"})[port]}
+    with pytest.raises(ZeroDivisionError), wiredecode.watch("lo", ports=[port], decode_as=spoken):
+        say_again(parts(captures), listener)

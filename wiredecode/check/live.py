@@ -7,7 +7,6 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from wiredecode.capture.errors import CaptureError
 from wiredecode.capture.live.sniffer import Sniffer
 from wiredecode.capture.live.source import LiveOptions, RingSource
 from wiredecode.check import Checker, Problem
@@ -111,14 +110,15 @@ def watch(
         try:
             for batch in sniffer:
                 checker.look(batch)
-                for frame in dissector.feed(batch) if len(batch) else ():
-                    if not checker.report.first_ns:
-                        checker.report.first_ns = frame.time_ns
+                if not len(batch):
+                    continue
+                checker.report.first_ns = checker.report.first_ns or int(batch.time_ns[0])
+                for frame in dissector.feed(batch):
                     checker.frame(frame)
             for frame in dissector.finish():
                 checker.frame(frame)
-        except (CaptureError, OSError) as error:
-            failures.append(error)
+        except Exception as error:
+            failures.append(error)  # raised again at the end of the block
 
     thread = threading.Thread(target=read, name="wiredecode-watch", daemon=True)
     with closing(sniffer):

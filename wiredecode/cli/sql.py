@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
+from functools import cache, partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -142,21 +143,21 @@ def _opener(
     from wiredecode.capture import open_capture
     from wiredecode.dissect.dissector import find_answers
     from wiredecode.export.tables import TIME, TimedReader
-    from wiredecode.tables.reader import TableReader, prefer_bulk
+    from wiredecode.tables.reader import FRAMES, MESSAGES, TableReader, prefer_bulk
 
     span, reading = captures.span, {**captures.decoding.arguments, "show_secrets": show_secrets}
-    if two_passes:
-        reading["answers"] = find_answers(open_capture(captures.files), **captures.decoding.arguments)
+    answers = cache(partial(find_answers, open_capture(captures.files), **captures.decoding.arguments))
 
     def open_(level: str, columns: list[str] | None) -> TableReader | TimedReader:
         capture, chosen = open_capture(captures.files), display()
+        first_pass = {"answers": answers()} if two_passes and level in (FRAMES, MESSAGES) else {}
         if not span.is_whole:
             columns = columns and list(dict.fromkeys([*columns, TIME]))
 
         def reader(packets: Iterable[PacketBatch]) -> TableReader:
             watched = bar.along(packets if chosen is None else chosen.watch(packets), capture)
             bulk = prefer_bulk(capture)
-            return TableReader(watched, level, columns=columns, bulk=bulk, display=chosen, **reading)
+            return TableReader(watched, level, columns=columns, bulk=bulk, display=chosen, **first_pass, **reading)
 
         opened.append(reader(capture) if span.is_whole else TimedReader(capture, reader, span.since))
         return opened[-1]

@@ -22,7 +22,7 @@ from wiredecode.protocols.registry import protocols
 
 VERSION = 2
 """Version of all schemas. A version may add columns; it never removes one or changes its type or meaning."""
-STABLE_IDS = {b"wiredecode.frames.frame": b"stable"}
+STABLE_IDS = {b"wiredecode.ids": b"stable"}
 """Metadata of a table that calls connections and frames by ids, and packets by their times."""
 JSON_TEXT = {b"wiredecode.json": b"1"}
 ENUMERATION = {b"wiredecode.enum": b"1"}
