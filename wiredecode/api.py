@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from wiredecode.net.limits import Limits
     from wiredecode.protocols.registry import DecodeAs
     from wiredecode.tables.connections import ConnectionTable
+    from wiredecode.tls.keylog import KeyLog
 
 Path_ = str | os.PathLike[str] | BinaryIO
 Item = TypeVar("Item")
@@ -98,7 +99,8 @@ def read(
         decode_as=decoding(decode_as or {}),
         bytes=bytes,
         show_secrets=show_secrets,
-        limits=_keyed(limits_of(limits or {}), keylog),
+        limits=limits_of(limits or {}),
+        keys=None if keylog is None else _keys(keylog),
         strict=strict,
         ids=ids,
         utc=utc,
@@ -135,6 +137,7 @@ class Dissection:
     bytes: str
     show_secrets: bool
     limits: Limits
+    keys: KeyLog | None
     strict: bool
     ids: str
     utc: bool = False
@@ -193,7 +196,8 @@ class Dissection:
             raise TypeError("a stream can be read once: leave out two_passes")
         from wiredecode.dissect.dissector import find_answers
 
-        return find_answers(open_capture(self.paths), self.limits, self.decode_as, stable_ids=self.ids == STABLE)
+        stable = self.ids == STABLE
+        return find_answers(open_capture(self.paths), self.limits, self.decode_as, keys=self.keys, stable_ids=stable)
 
     def _frames(self) -> Generator[Frame]:
         from wiredecode.view.notebook import style
@@ -223,7 +227,7 @@ class Dissection:
         from wiredecode.dissect.dissector import Demand, Dissector
         from wiredecode.net import Network
 
-        demand = Demand(stable_ids=self.ids == STABLE, decode_as=self.decode_as, **wanted)
+        demand = Demand(stable_ids=self.ids == STABLE, decode_as=self.decode_as, keys=self.keys, **wanted)
         made = self._reader_in_use = Dissector(demand.for_filters(*filters), Network(self.limits), **how)
         return made
 
@@ -322,6 +326,7 @@ class Dissection:
             display=display,
             decode_as=self.decode_as,
             limits=self.limits,
+            keys=self.keys,
             bytes_choice=self.bytes,
             show_secrets=self.show_secrets,
             stable_ids=self.ids == STABLE,
@@ -382,11 +387,9 @@ class Dissection:
         return head + "".join(shown) + (f"<p>the first {SHOWN} frames</p>" if len(shown) == SHOWN else "")
 
 
-def _keyed(limits: Limits, keylog: str | os.PathLike[str] | None) -> Limits:
-    """``limits`` with the TLS secrets of a file."""
-    if keylog is None:
-        return limits
+def _keys(keylog: str | os.PathLike[str]) -> KeyLog:
+    """The TLS secrets of a file."""
     need("cryptography", "keylog")
-    from wiredecode.tls.keylog import Keyed, KeyLog
+    from wiredecode.tls.keylog import KeyLog
 
-    return Keyed.of(limits, KeyLog([Path(keylog)]))
+    return KeyLog([Path(keylog)])

@@ -13,9 +13,8 @@ import pytest
 
 pytest.importorskip("cryptography")
 
-from wiredecode.net import Limits, Network
 from wiredecode.testing.packets import Talk, batches
-from wiredecode.tls import Keyed, KeyLog
+from wiredecode.tls import KeyLog
 
 SUITES_1_2 = [
     "ECDHE-RSA-AES128-GCM-SHA256",
@@ -146,8 +145,7 @@ def decode(sent: list[bytes], keys: KeyLog | None = None, size: int | None = Non
     from wiredecode.dissect.dissector import Demand, Dissector
     from wiredecode.testing.dissection import STYLE, Result
 
-    limits = Limits() if keys is None else Keyed.of(Limits(), keys)
-    dissector = Dissector(Demand(style=STYLE), Network(limits))
+    dissector = Dissector(Demand(style=STYLE, keys=keys))
     frames = list(dissector.frames(batches(sent, size)))
     return Result(frames, dissector.totals)
 
@@ -281,8 +279,8 @@ def test_a_real_broker() -> None:
     from wiredecode.capture import PacketBatch
     from wiredecode.dissect.dissector import Demand, Dissector
 
-    network = Network(Keyed.of(Limits(), KeyLog([RABBITMQ / "c43_tls.keylog"])))
-    frames = list(Dissector(Demand(), network).frames([PacketBatch.from_packets(of_file(RABBITMQ / "c43_tls.pcap"))]))
+    demand = Demand(keys=KeyLog([RABBITMQ / "c43_tls.keylog"]))
+    frames = list(Dissector(demand).frames([PacketBatch.from_packets(of_file(RABBITMQ / "c43_tls.pcap"))]))
     truth = json.loads((RABBITMQ / "c43_tls.truth.json").read_bytes())
     said = [each for connection in truth["connections"] for each in connection["frames"]]
     assert sorted(frame.code & 0x7FFF for frame in frames if frame.code is not None) == sorted(

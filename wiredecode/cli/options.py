@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from wiredecode.net.limits import Limits
     from wiredecode.protocols.registry import DecodeAs
     from wiredecode.settings import Settings
+    from wiredecode.tls.keylog import KeyLog
     from wiredecode.view.times import Times
 
 
@@ -238,8 +239,11 @@ class DecodingWithoutNames:
         help="Drop all rights except reading FILE and writing the output (landlock, Linux).",
     )
     """Kept by the command itself, before it runs: see :mod:`wiredecode.cli.sandbox`."""
-    resolves = False
-    """True if connections get the names of their addresses."""
+
+    @property
+    def resolves(self) -> bool:
+        """True if connections get the names of their addresses."""
+        return False
 
     @cached_property
     def ports(self) -> dict[int, DecodeAs]:
@@ -260,19 +264,21 @@ class DecodingWithoutNames:
 
     @cached_property
     def limits(self) -> Limits:
-        """The limits of reassembly, with the TLS secrets if some were given; a key log must be readable."""
-        limits = _limits(self.gap_timeout, self.gap_buffer, self.limit)
-        keyed = bool(self.keylog) or self.keylog_dir is not None
-        if not keyed and not self.resolves:
-            return limits
+        """The limits of reassembly."""
+        return _limits(self.gap_timeout, self.gap_buffer, self.limit)
+
+    @cached_property
+    def keys(self) -> KeyLog | None:
+        """The TLS secrets, if some were given; a key log must be readable."""
+        if not self.keylog and self.keylog_dir is None:
+            return None
         from wiredecode.cli.output import say
         from wiredecode.extras import need
-        from wiredecode.tls.keylog import Keyed, KeyLog
+        from wiredecode.tls.keylog import KeyLog
 
-        if keyed:
-            need("cryptography", "--keylog")
+        need("cryptography", "--keylog")
         try:
-            return Keyed.of(limits, KeyLog(self.key_files) if keyed else None, resolve=self.resolves)
+            return KeyLog(self.key_files)
         except OSError as error:
             say(f"wiredecode: --keylog: {error.filename} cannot be read: {error.strerror}")
             raise typer.Exit(2) from None
@@ -286,8 +292,13 @@ class DecodingWithoutNames:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """These options as arguments of ``Dissector`` and ``TableReader``."""
-        return {"decode_as": self.ports, "limits": self.limits}
+        """These options as arguments of ``TableReader``."""
+        return {**self.of_user, "limits": self.limits}
+
+    @property
+    def of_user(self) -> dict[str, Any]:
+        """These options as fields of ``Demand``."""
+        return {"decode_as": self.ports, "keys": self.keys, "resolve": self.resolves}
 
 
 @group
@@ -299,7 +310,7 @@ class Decoding(DecodingWithoutNames):
     )
 
     @property
-    def resolves(self) -> bool:  # type: ignore[override]  # without names it is never true
+    def resolves(self) -> bool:
         return self.resolve == "capture"
 
 

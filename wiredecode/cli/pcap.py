@@ -92,6 +92,7 @@ def _packets(
         way = f"-Y 'frame && ({display.text})'"
         raise options.UsageError(f"this filter chooses packets, shown as lines or --json; for frames use {way}")
     limits = captures.decoding.limits
+    _ = captures.decoding.keys  # a key log must be readable, also if packets need no secrets
     if write is None:
         return session.work(packet_writer(session, frames, chosen_packets(session, limits)), summary_json)
     batches = chosen_packets(session, limits, ["packet", "connection", "time"])

@@ -123,12 +123,13 @@ class Session:
         from wiredecode.dissect.dissector import LEAST, Dissector, find_answers
         from wiredecode.net import Network
 
-        ports, limits = reading.decoding.ports, reading.decoding.limits
-        demand = replace(demand or LEAST, decode_as=ports).for_filters(selection.display, colors)
+        decoding, limits = reading.decoding, reading.decoding.limits
+        demand = replace(demand or LEAST, **decoding.of_user).for_filters(selection.display, colors)
         if two_passes and (not isinstance(source, list) or "-" in source):
             raise UsageError(READ_ONCE)
         if two_passes and demand.link_responses and isinstance(source, list):
-            demand = replace(demand, answers=find_answers(open_capture(source), limits, ports))
+            answers = find_answers(open_capture(source), limits, decoding.ports, keys=decoding.keys)
+            demand = replace(demand, answers=answers)
         dissector = Dissector(demand, Network(limits), on_end=on_end, on_decoded=on_decoded, on_events=on_events)
         return cls(source, dissector, reading.verbosity, selection)
 

@@ -146,7 +146,9 @@ def _opener(
     from wiredecode.tables.reader import FRAMES, MESSAGES, TableReader, prefer_bulk
 
     span, reading = captures.span, {**captures.decoding.arguments, "show_secrets": show_secrets}
-    answers = cache(partial(find_answers, open_capture(captures.files), **captures.decoding.arguments))
+    decoding = captures.decoding
+    first = partial(find_answers, open_capture(captures.files), decoding.limits, decoding.ports, keys=decoding.keys)
+    answers = cache(first)
 
     def open_(level: str, columns: list[str] | None) -> TableReader | TimedReader:
         capture, chosen = open_capture(captures.files), display()

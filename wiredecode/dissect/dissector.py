@@ -34,7 +34,7 @@ from wiredecode.net.logical_time import END, logical_time, packet_of
 from wiredecode.net.types import Chunk, Connection, Event, Note
 from wiredecode.protocols import registry
 from wiredecode.protocols.base import Conversation
-from wiredecode.tls import Decryption, Keyed, KeyLog
+from wiredecode.tls import Decryption, KeyLog
 
 if TYPE_CHECKING:
     from wiredecode.fields.layer import Style
@@ -85,7 +85,11 @@ class Demand:
     decode_as: Mapping[int, DecodeAs] = field(default_factory=dict)
     """Protocols of ports, chosen by the user."""
     decrypt: bool = True
-    """Use the TLS secrets that captures bring."""
+    """Use TLS secrets: those in captures, and ``keys``."""
+    keys: KeyLog | None = None
+    """TLS secrets of the user."""
+    resolve: bool = False
+    """Connections get the names of their addresses found in the capture."""
     protocols: tuple[Protocol, ...] | None = None
     """Protocols to try; None: all that are installed."""
     analyse: bool = False
@@ -138,9 +142,9 @@ class Dissector:
         self.network = network or Network()
         if demand.analyse:
             self.network.analyse()
-        limits = self.network.limits
-        keys = limits.keys if isinstance(limits, Keyed) else None
-        self._tls = Decryption(KeyLog() if keys is None else keys) if demand.decrypt else None
+        if demand.resolve:
+            self.network.resolve_names()
+        self._tls = Decryption(KeyLog() if demand.keys is None else demand.keys) if demand.decrypt else None
         self.accounts = Accounts()
         self._on_end, self._on_decoded, self._on_events = on_end, on_decoded, on_events
         protocols = demand.protocols
@@ -473,14 +477,19 @@ class Dissector:
 
 
 def find_answers(
-    packets: Iterable[PacketBatch], limits: Limits, decode_as: Mapping[int, DecodeAs], *, stable_ids: bool = False
+    packets: Iterable[PacketBatch],
+    limits: Limits,
+    decode_as: Mapping[int, DecodeAs],
+    *,
+    keys: KeyLog | None = None,
+    stable_ids: bool = False,
 ) -> Mapping[int, KnownOutcome]:
     """First pass of two: outcomes of requests that are answered too late for one pass, for :attr:`Demand.answers`.
 
     It ends at an error of the capture.
     """
     found: dict[int, KnownOutcome] = {}
-    demand = Demand(late=found, copies=False, decode_as=decode_as, stable_ids=stable_ids)
+    demand = Demand(late=found, copies=False, decode_as=decode_as, keys=keys, stable_ids=stable_ids)
     with suppress(CaptureError):
         for _ in Dissector(demand, Network(limits)).frames(packets):
             pass

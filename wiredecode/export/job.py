@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from wiredecode.frames.frame import Frame
     from wiredecode.protocols.registry import DecodeAs
     from wiredecode.tables.reader import TableReader
+    from wiredecode.tls.keylog import KeyLog
 
 STANDARD_INPUT = STANDARD_OUTPUT = "-"
 RECORDS = ("ndjson", "json")
@@ -63,6 +64,8 @@ class ExportJob:
     show_secrets: bool = False
     decode_as: Mapping[int, DecodeAs] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
+    keys: KeyLog | None = None
+    resolve: bool = False
 
     @property
     def is_lake(self) -> bool:
@@ -96,7 +99,8 @@ class ExportJob:
         """Outcomes of requests that are answered late, from a first pass, or None if no such pass is wanted."""
         if not self.two_passes or self.level not in ("frames", "messages"):
             return None
-        return find_answers(open_capture(self.files), self.limits, self.decode_as, stable_ids=self.stable_ids)
+        packets, stable = open_capture(self.files), self.stable_ids
+        return find_answers(packets, self.limits, self.decode_as, keys=self.keys, stable_ids=stable)
 
     def check(self) -> None:
         """Raise ExportError for options that do not fit together, and for an unsuitable output."""

@@ -34,6 +34,8 @@ class RecordExport(Export):
             answers=job.answers(),
             select=job.display,
             decode_as=job.decode_as,
+            keys=job.keys,
+            resolve=job.resolve,
             stable_ids=job.stable_ids,
         )
         dissector = Dissector(demand, Network(job.limits))

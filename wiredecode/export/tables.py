@@ -124,6 +124,8 @@ class TableExport(Export):
             columns=self._needed(),
             decode_as=job.decode_as,
             limits=job.limits,
+            keys=job.keys,
+            resolve=job.resolve,
             bytes_choice=job.bytes if job.bytes and not self.form.is_text else "raw",
             show_secrets=job.show_secrets,
             bulk=prefer_bulk(source.capture),

@@ -5,7 +5,6 @@ Reaching one is counted in `Network.limits_hit`, and is a Note where it costs a 
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import ClassVar
 
 KIB = 1 << 10
 MIB = 1 << 20
@@ -16,8 +15,6 @@ GIB = 1 << 30
 class Limits:
     """Bounds of decoding packets into streams; seconds are capture time, never the wall clock."""
 
-    resolve: ClassVar[bool] = False
-    """Whether connections get the names of their addresses found in the capture."""
     gap_seconds: float = 1.0
     """A gap is given up this long after the other side acknowledged its bytes; this long after the first
     segment beyond it if no packet of the other side was captured. Until acknowledged, a retransmission may fill it.

@@ -150,7 +150,7 @@ class Network:
         self._analyser: Analyser | None = None
         self.tunnelled: dict[int, Connection] = {}
         """Connections in tunnels, by number, if packets are tracked; the caller forgets them."""
-        self._hosts = Hosts(limits) if limits.resolve else None
+        self._hosts: Hosts | None = None
         self._copies = Copies()
         self._connections = Connections(limits, self.limits_hit)
         if analyse:
@@ -161,6 +161,10 @@ class Network:
         """Before the first packet: every connection is to get its `Connection.health`."""
         if self._analyser is None:
             self._analyser = self._connections.analyser = Analyser()
+
+    def resolve_names(self) -> None:
+        """Before the first packet: connections are to get the names of their addresses found in the capture."""
+        self._hosts = Hosts(self.limits)
 
     def track_packets(self) -> None:
         """Before the first packet: `tracked_packets` is wanted."""

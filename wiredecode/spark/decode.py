@@ -22,6 +22,7 @@ from wiredecode.spark.parcels import REPORTS, by_bucket, packed, packets, report
 from wiredecode.tables.portable import portable_rows, portable_schema, table_columns
 from wiredecode.tables.reader import CONNECTIONS, LEVELS, PACKETS, LevelsReader, Rows, table_schema
 from wiredecode.tables.schema import named, select
+from wiredecode.tls.keylog import KeyLog
 
 Decoded = Rows | str
 """Rows, or a report."""
@@ -89,13 +90,11 @@ class TableDemand:
         return limits_of(self.limits)
 
     @cached_property
-    def keyed(self) -> Limits:
-        """The limits, with TLS secrets if there are some. Raises OSError."""
+    def keys(self) -> KeyLog | None:
+        """The TLS secrets, if there are some. Raises OSError."""
         if not self.keylog:
-            return self.reassembly
-        from wiredecode.tls.keylog import Keyed, KeyLog
-
-        return Keyed.of(self.reassembly, KeyLog(map(key_file, self.keylog)))
+            return None
+        return KeyLog(map(key_file, self.keylog))
 
     @cached_property
     def sessions(self) -> dict[int, str]:
@@ -138,11 +137,12 @@ class BucketReader(LevelsReader):
             demand.levels,
             columns=table_columns(demand.columns),
             decode_as=demand.decoding,
+            keys=demand.keys,
             show_secrets=demand.show_secrets,
             display=demand.display(),
             bulk=bulk,
             stable_ids=True,
-            network=Network(demand.keyed, Bucket(demand.bucketing, bucket), analyse=CONNECTIONS in demand.levels),
+            network=Network(demand.reassembly, Bucket(demand.bucketing, bucket), analyse=CONNECTIONS in demand.levels),
         )
         self.demand, self.source, self.bucket = demand, source, bucket
 

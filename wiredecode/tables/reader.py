@@ -36,6 +36,7 @@ from wiredecode.tables.schema import (
     protocol_schema,
     select,
 )
+from wiredecode.tls.keylog import KeyLog
 
 LARGE_BYTES = 24 * 1024 * 1024
 """Captures from this size on are read in bulk."""
@@ -79,6 +80,8 @@ class LevelsReader:
         columns: Sequence[str] | None = None,
         decode_as: Mapping[int, DecodeAs] | None = None,
         limits: Limits | None = None,
+        keys: KeyLog | None = None,
+        resolve: bool = False,
         bytes_choice: str = RAW,
         show_secrets: bool = False,
         protocol: str | None = None,
@@ -108,7 +111,7 @@ class LevelsReader:
         """Open connections with a frame that matches the filter."""
         self.late: dict[Connection, str | None] = {}
         """Ended connections without a matching frame."""
-        demand = Demand(stable_ids=stable_ids, answers=answers, decode_as=decode_as or {})
+        demand = Demand(stable_ids=stable_ids, answers=answers, decode_as=decode_as or {}, keys=keys, resolve=resolve)
         demand = self._demand(demand, style_for(bytes_choice, show_secrets=show_secrets), display)
         end = None if self._ended is None else self._connection_ended
         self.dissector = Dissector(demand, network or Network(limits or Limits()), on_decoded=end)
@@ -267,8 +270,8 @@ class TableReader(LevelsReader):
     """Reads ``capture`` (batches of packets, as :func:`wiredecode.capture.open_capture` gives) as a table of a level.
 
     ``columns`` chooses columns, ``layers.nats.subject`` a member of one; ``schema`` has the chosen ones. ``decode_as``,
-    ``limits``: as for :class:`Dissector`. ``bytes_choice``: ``raw`` keeps bytes as bytes, a key of ``BYTES`` makes them
-    text. ``protocol``: the schema of frames omits layers that its frames cannot have.
+    ``keys``, ``resolve``: as for :class:`Demand`. ``bytes_choice``: ``raw`` keeps bytes as bytes, a key of ``BYTES``
+    makes them text. ``protocol``: the schema of frames omits layers that its frames cannot have.
 
     ``bulk``: whether messages are read in bulk, if all are wanted; default: if the capture is large. ``display``:
     only rows of frames that match; columns that it needs may be in ``schema``, too.

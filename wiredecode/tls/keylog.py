@@ -1,10 +1,7 @@
 """Secrets in the NSS key log format (draft-ietf-tls-keylogfile), by client random. They are never shown or written."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
 from pathlib import Path
-
-from wiredecode.net.limits import Limits
 
 MOST_SECRETS = 1 << 20
 """Secrets remembered; the oldest are forgotten first."""
@@ -81,16 +78,3 @@ class KeyLog:
     def secret(self, label: str, random: bytes) -> bytes | None:
         """One secret of a connection."""
         return self._secrets.get((label, random))
-
-
-@dataclass(frozen=True, slots=True)
-class Keyed(Limits):
-    """The limits of reassembly with TLS secrets, and names: what a network was given."""
-
-    keys: KeyLog | None = None
-    resolve: bool = False  # type: ignore[misc]
-
-    @classmethod
-    def of(cls, limits: Limits, keys: KeyLog | None, *, resolve: bool = False) -> "Keyed":
-        """``limits`` with ``keys``, or with names."""
-        return cls(**{each.name: getattr(limits, each.name) for each in fields(Limits)}, keys=keys, resolve=resolve)

@@ -28,6 +28,7 @@ from wiredecode.net import Limits, Network
 from wiredecode.net.health import ConnectionHealth
 from wiredecode.net.types import Connection
 from wiredecode.protocols.registry import DecodeAs
+from wiredecode.tls.keylog import KeyLog
 from wiredecode.ui.jobs import Job, Stopped
 from wiredecode.ui.packets import Files, Growing, Position, Stop
 from wiredecode.ui.store import RowStore
@@ -148,9 +149,13 @@ class CaptureModel:
         files: Sequence[str] | Growing,
         decode_as: Mapping[int, DecodeAs] | None = None,
         limits: Limits | None = None,
+        keys: KeyLog | None = None,
+        resolve: bool = False,
     ) -> None:
         self.source = files if isinstance(files, Growing) else Files(files)
-        self.decode_as, self.limits = dict(decode_as or {}), limits or Limits()
+        self.limits = limits or Limits()
+        self.of_user: dict[str, Any] = {"decode_as": dict(decode_as or {}), "keys": keys, "resolve": resolve}
+        """What the user gave, as fields of :class:`Demand`."""
         self._folder = tempfile.TemporaryDirectory(prefix="wiredecode-ui-")
         folder = Path(self._folder.name)
         self.rows, self.states, self.survey = RowStore(folder), States(folder), Survey()
@@ -236,11 +241,11 @@ class CaptureModel:
     # Passes of others.
 
     def demand(self, **wanted: Any) -> Demand:
-        """Demand on the dissector; ports are decoded by the user's choice."""
-        return Demand(decode_as=self.decode_as, **{"link_responses": False, **wanted})
+        """Demand on the dissector, with what the user gave."""
+        return Demand(**self.of_user, **{"link_responses": False, **wanted})
 
     def dissector(self, demand: Demand, *, on_end: OnEnd | None = None, on_decoded: OnEnd | None = None) -> Dissector:
-        """A dissector with the limits and secrets that the user gave."""
+        """A dissector with the limits that the user gave."""
         over = None if on_decoded is None else Ends(on_decoded).over
         return Dissector(demand, Network(self.limits), on_end=Ends(on_end).over, on_decoded=over)
 
