@@ -151,7 +151,7 @@ class FrameOptions:
         return rules
 
     def demand(self, select: Filter | None) -> Demand:
-        """What this form needs of the frames that ``select`` matches."""
+        """The demand of this form on the frames that ``select`` matches."""
         from wiredecode.dissect.dissector import Demand
 
         lines, style = self.lines, self.style

@@ -155,7 +155,7 @@ class CaptureModel:
         self.source = files if isinstance(files, Growing) else Files(files)
         self.limits = limits or Limits()
         self.of_user: dict[str, Any] = {"decode_as": dict(decode_as or {}), "keys": keys, "resolve": resolve}
-        """What the user gave, as fields of :class:`Demand`."""
+        """Choices of the user, as fields of :class:`Demand`."""
         self._folder = tempfile.TemporaryDirectory(prefix="wiredecode-ui-")
         folder = Path(self._folder.name)
         self.rows, self.states, self.survey = RowStore(folder), States(folder), Survey()
@@ -241,7 +241,7 @@ class CaptureModel:
     # Passes of others.
 
     def demand(self, **wanted: Any) -> Demand:
-        """Demand on the dissector, with what the user gave."""
+        """Demand on the dissector, with the choices of the user."""
         return Demand(**self.of_user, **{"link_responses": False, **wanted})
 
     def dissector(self, demand: Demand, *, on_end: OnEnd | None = None, on_decoded: OnEnd | None = None) -> Dissector:

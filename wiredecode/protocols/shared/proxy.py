@@ -82,7 +82,7 @@ LAYERS: tuple[type[Layer], ...] = (ProxyV1, ProxyV2)
 class BehindProxy(Protocol):
     """A protocol whose frames cannot look like a preface: `recognise` and `split_first` step over one.
 
-    What follows is recognised by `recognise_inner`, and split by `split_inner`: by :attr:`Protocol.framing`.
+    `recognise_inner` and `split_inner` get the bytes after it; the latter splits by :attr:`Protocol.framing`.
     """
 
     @abstractmethod
