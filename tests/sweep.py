@@ -3,7 +3,7 @@
     python -m tests.sweep FOLDER_OR_CAPTURE... [--turns N] [--packets N] [--kind NAME...]
 
 *Damage*: a variant of a capture is compared with the whole capture, frame by frame (``tests.damage``). *Readings*: the
-same packets in batches of other sizes, pickled, one connection at a time, in buckets, as tables (``tests.alone``).
+same packets in batches of other sizes, pickled, one connection at a time, in buckets, as tables (``tests.readings``).
 *Truth*: captures with a truth file (``tests.truth``), where the folder names their protocol.
 
 The table has a row per kind. Frames: those of the whole capture of which every packet was kept. Invented: frames that
@@ -25,7 +25,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tests import alone, damage
+from tests import damage, readings
 from tests.truth import check_of, compare, pairs
 from wiredecode.capture import PacketBatch
 from wiredecode.frames.frame import OK
@@ -121,11 +121,11 @@ def damaged(kind: str, path: Path, packets: PacketBatch, whole: damage.Dissected
 
 
 def batches(packets: PacketBatch) -> Iterator[str]:
-    return (f"{way}: {text}" for way, text in alone.differences(packets, strangers=False))
+    return (f"{way}: {text}" for way, text in readings.differences(packets, strangers=False))
 
 
 def one_connection(packets: PacketBatch) -> Iterator[str]:
-    return (f"{way}: {text}" for way, text in alone.differences(packets, ()))
+    return (f"{way}: {text}" for way, text in readings.differences(packets, ()))
 
 
 def messages(packets: PacketBatch, buckets: int = 1, *, bulk: bool = False) -> list[str]:
@@ -177,7 +177,7 @@ def against_truth(folder: Path, count: Count) -> None:
 
 def sweep(path: Path, options: argparse.Namespace, counts: dict[str, Count]) -> None:
     """All kinds that were chosen, on one capture."""
-    packets = alone.packets_of(path)
+    packets = readings.packets_of(path)
     packets = packets.part(0, min(len(packets), options.packets))
     if len(packets) < 2:
         return

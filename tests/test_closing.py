@@ -16,7 +16,7 @@ from tests.damage import CAPTURES
 from tests.net.craft import ACK, FIN, RST, Talk, batches
 from tests.protocols.rabbitmq_vectors import BY_NAME
 from tests.support import Run, dissect
-from tests.test_cut_packets import leaves
+from tests.test_truncated_packets import leaves
 from wiredecode.frames.frame import Frame
 
 HEARTBEAT = BY_NAME["V53"].raw

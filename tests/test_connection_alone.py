@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.alone import differences, outcome_differences, packets_of
+from tests.readings import differences, outcome_differences, packets_of
 from tests.conftest import CAPTURES
 from wiredecode.capture.batch import PacketBatch
 

@@ -1,4 +1,4 @@
-"""An anonymized capture decodes to the same structure, and holds nothing of what was to be removed."""
+"""An anonymized capture decodes to the same structure, and holds no removed text."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ def frames(path: Path) -> list[Frame]:
 
 
 def structure(frame: Frame) -> tuple[Any, ...]:
-    """All but whether a delivery of JetStream is a copy, and so waits for no answer: bodies tell that."""
+    """The structure of frames, except links of JetStream deliveries, which depend on bodies."""
     findings = tuple((finding.severity, finding.group, finding.code, finding.range) for finding in frame.findings)
     where = frame.connection.number, frame.side, frame.offset, frame.length, frame.packets, frame.time_ns
-    kind = frame.type if frame.protocol != "tls" else "tls"  # of a handshake only the length comes through
+    kind = frame.type if frame.protocol != "tls" else "tls"  # only the length of a handshake is kept
     what = frame.protocol, frame.dialect, kind, frame.code, frame.status, frame.sender
     stored = str(frame.values.get("reply", "")).startswith("$JS.ACK.") and frame.outcome != "ok"
     return (*where, *what, frame.request, frame.response, None if stored else frame.outcome, findings)
@@ -81,7 +81,7 @@ SECRETS = {
 
 
 @pytest.mark.parametrize("name", SECRETS)
-def test_no_secret_comes_through(name: str, key: Path) -> None:
+def test_no_secret_is_kept(name: str, key: Path) -> None:
     before, after = (CAPTURES / name).read_bytes(), anonymized(CAPTURES / name, key).read_bytes()
     for secret in SECRETS[name]:
         assert secret in before
@@ -89,7 +89,7 @@ def test_no_secret_comes_through(name: str, key: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["nats/14-cluster-routes.pcap", "liftbridge/31-lb-all-types.pcap", *SECRETS])
-def test_no_address_comes_through_neither_in_headers_nor_in_texts(name: str, key: Path) -> None:
+def test_no_address_is_kept_in_headers_or_texts(name: str, key: Path) -> None:
     before, after = (CAPTURES / name).read_bytes(), anonymized(CAPTURES / name, key).read_bytes()
     addresses = set(re.findall(rb"(?:\d+\.){3}\d+", before)) & {b"127.0.0.1", b"127.0.0.2", b"127.0.0.3", b"10.0.0.2"}
     for address in addresses:
@@ -99,12 +99,12 @@ def test_no_address_comes_through_neither_in_headers_nor_in_texts(name: str, key
 
 
 OWN = {b"server", b"missing seq"}
-"""What protocols themselves say: ``server_id``, a reason."""
+"""Texts that protocols define: ``server_id``, a reason."""
 PARTS = re.compile(rb"[0-9A-Za-z]{6,}")
 
 
-def told(path: Path, words: frozenset[str]) -> set[bytes]:
-    """Parts of the names of streams, and the keys and bodies of messages, as they are on the wire."""
+def texts_on_wire(path: Path, words: frozenset[str]) -> set[bytes]:
+    """Parts of stream names, and keys and bodies of messages, as bytes on the wire."""
     found: set[bytes] = set()
     try:
         for row in wiredecode.read(path, level="messages", bytes="raw"):
@@ -116,10 +116,10 @@ def told(path: Path, words: frozenset[str]) -> set[bytes]:
 
 
 @pytest.mark.parametrize("name", sampled(PLAIN))
-def test_with_names_and_bodies_neither_comes_through(name: str, key: Path) -> None:
+def test_names_and_bodies_are_removed_on_request(name: str, key: Path) -> None:
     words = frozenset(word for rules in disguises().values() for word in rules.words)
     after = anonymized(CAPTURES / name, key, "--names", "--bodies").read_bytes()
-    for each in told(CAPTURES / name, words) - OWN:
+    for each in texts_on_wire(CAPTURES / name, words) - OWN:
         assert each not in after, each
 
 
@@ -138,7 +138,7 @@ STRANGE_LINES = (
 )
 
 
-def test_texts_in_places_of_the_protocol_are_replaced_unless_they_are_words_of_it(tmp_path: Path, key: Path) -> None:
+def test_texts_in_protocol_fields_are_replaced_unless_the_protocol_defines_them(tmp_path: Path, key: Path) -> None:
     talk = Talk(client=("10.0.0.1", 50_000), server=("10.0.0.2", 4222))
     packets = talk.handshake()
     for line in STRANGE_LINES:
@@ -153,15 +153,17 @@ def test_texts_in_places_of_the_protocol_are_replaced_unless_they_are_words_of_i
 
 @needs_tshark
 @pytest.mark.parametrize("name", ["rabbitmq-stream/c43_basic.pcap", "nats/02-auth.pcap"])
-def test_checksums_of_ip_and_tcp_are_right(name: str, key: Path) -> None:
+def test_checksums_of_ip_and_tcp_are_valid(name: str, key: Path) -> None:
     out = anonymized(CAPTURES / name, key, "--names", "--bodies")
     checks = ("-o", "tcp.check_checksum:TRUE", "-o", "ip.check_checksum:TRUE")
     bad = "tcp.checksum.status != 1 or ip.checksum.status != 1"
-    told = subprocess.run(["tshark", "-r", out, *checks, "-Y", bad], capture_output=True, text=True, check=True)
-    assert told.stdout == ""
+    texts_on_wire = subprocess.run(
+        ["tshark", "-r", out, *checks, "-Y", bad], capture_output=True, text=True, check=True
+    )
+    assert texts_on_wire.stdout == ""
 
 
-def test_the_same_key_gives_the_same_file_and_another_one_does_not(key: Path) -> None:
+def test_the_same_key_gives_the_same_file_and_another_key_does_not(key: Path) -> None:
     source = CAPTURES / "nats/06-headers.pcap"
     first, second = (anonymized(source, key, "--names").read_bytes() for _ in range(2))
     key.write_bytes(KEY[::-1])

@@ -1,4 +1,4 @@
-"""Crypto-PAn: the addresses that its authors' program gives, and prefixes bit by bit."""
+"""Crypto-PAn: the addresses of its authors' program, and prefixes bit by bit."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def packed(text: str) -> bytes:
 
 
 @pytest.mark.parametrize("address", SAMPLE)
-def test_images_are_those_of_the_authors(address: str) -> None:
+def test_images_equal_those_of_the_authors(address: str) -> None:
     assert CryptoPan(SECRET).ipv4(packed(address)) == packed(SAMPLE[address])
 
 
 @pytest.mark.parametrize("size", [4, 16])
-def test_images_share_as_many_bits(size: int) -> None:
+def test_images_share_the_same_prefix_length(size: int) -> None:
     key, chosen = CryptoPan(SECRET), random.Random(18)
     image = key.ipv4 if size == 4 else key.ipv6
     for _ in range(50):
@@ -41,9 +41,9 @@ def test_images_share_as_many_bits(size: int) -> None:
         assert (one ^ other).bit_length() == (images[0] ^ images[1]).bit_length()
 
 
-def test_what_is_an_ipv4_address_in_ipv6_stays_one() -> None:
+def test_ipv4_in_ipv6_stays_ipv4_in_ipv6() -> None:
     key = CryptoPan(SECRET)
     mapped = bytes(10) + b"\xff\xff" + packed("128.11.68.132")
     assert key.ipv6(mapped) == bytes(10) + b"\xff\xff" + packed("135.242.180.132")
-    assert key.addresses(b"at 128.11.68.132:4222") == b"at 000.00.00.000:4222"  # longer: nothing may grow
+    assert key.addresses(b"at 128.11.68.132:4222") == b"at 000.00.00.000:4222"  # longer: no address may grow
     assert key.addresses(b"at 141.223.7.43:4222") == b"at 000.000.0.00:4222"

@@ -1,4 +1,4 @@
-"""Packets of an anonymized capture: copies, late frames, everything that is not TCP; replacements."""
+"""Packets of an anonymized capture: copies, late frames, packets without TCP, replacements."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CREATE = bytes(layers.Create(correlation_id=0x21222324, stream="invoices-of-mari
 
 
 def through(packets: Iterable[bytes], path: Path, size: int | None = None, *, patches: bool = True) -> list[bytes]:
-    """The packets as they come out; ``size``: so many are read at a time."""
+    """The anonymized packets; ``size``: packets per batch."""
     with path.open("w+b") as file:
         maker = Anonymizer(file, Key(KEY), Limits(), names=True, bodies=True, patches=patches)
         demand = Demand(link_responses=False)
@@ -58,7 +58,7 @@ def out(tmp_path: Path) -> Path:
     return tmp_path / "out.pcapng"
 
 
-def test_a_retransmission_gets_the_same_bytes_also_in_other_pieces(out: Path) -> None:
+def test_a_retransmission_in_other_segments_gets_the_same_bytes(out: Path) -> None:
     talk = Talk()
     start = talk.seq[0]
     first = talk.send(0, HANDSHAKE + CREATE)
@@ -78,7 +78,7 @@ def test_a_copy_with_other_bytes_is_blanked(out: Path) -> None:
 
 
 @pytest.mark.parametrize("patches", [True, False])
-def test_a_frame_that_ends_after_its_packets_were_written_still_reaches_them_in_a_file(
+def test_a_late_frame_changes_packets_already_written(
     out: Path, patches: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(anonymize, "WINDOW_BYTES", 0)
@@ -91,7 +91,7 @@ def test_a_frame_that_ends_after_its_packets_were_written_still_reaches_them_in_
     assert all(sums_to_zero(packet[14:34]) for packet in packets)
 
 
-def test_what_is_not_tcp_and_what_is_not_decoded_is_blanked(out: Path) -> None:
+def test_packets_without_tcp_and_undecoded_bytes_are_blanked(out: Path) -> None:
     secret = b"maria was here"
     udp = struct.pack("!HHHH", 53, 0x1234, 8 + len(secret), 0) + secret
     fragment = ipv4(secret + b"xx", offset=64)
@@ -108,7 +108,7 @@ def test_what_is_not_tcp_and_what_is_not_decoded_is_blanked(out: Path) -> None:
     assert packets[0][34:38] == udp[:4]
 
 
-def test_credentials_of_nats_wherever_they_stand_are_blanked(out: Path) -> None:
+def test_nats_credentials_at_any_place_are_blanked(out: Path) -> None:
     talk = Talk(server=("10.0.0.2", 4222))
     info = b'INFO {"server_id":"N","version":"2.10.0","client_id":5,"max_payload":1000,"headers":true}\r\n'
     connect = b'CONNECT {"verbose":false,"lang":"go","extra":{"my_token":"hush1"},"pass":"p\\"hush2"}\r\n'
@@ -137,7 +137,7 @@ def test_credentials_of_nats_wherever_they_stand_are_blanked(out: Path) -> None:
     ],
     ids=["text", "binary"],
 )
-def test_addresses_of_a_proxy_do_not_come_through(preface: bytes, out: Path) -> None:
+def test_addresses_of_a_proxy_preface_are_replaced(preface: bytes, out: Path) -> None:
     talk = Talk()
     packets = through([*talk.handshake(), *talk.send(0, preface + HANDSHAKE + CREATE)], out)
     stream = packets[3][54:]
@@ -148,7 +148,7 @@ def test_addresses_of_a_proxy_do_not_come_through(preface: bytes, out: Path) -> 
     assert stream[len(preface) :].startswith(HANDSHAKE)
 
 
-def test_addresses_keep_the_prefixes_they_share_and_their_digits() -> None:
+def test_addresses_keep_shared_prefixes_and_digits() -> None:
     key = Key(KEY)
     texts = ["10.1.2.3", "10.1.2.9", "10.1.77.3", "10.200.2.3", "192.168.0.10"]
     images = [key.addresses(text.encode()).decode() for text in texts]
@@ -162,7 +162,7 @@ def test_addresses_keep_the_prefixes_they_share_and_their_digits() -> None:
     assert parts[0][0] == parts[3][0] != parts[4][0]
 
 
-def test_no_two_names_become_one_and_words_stay() -> None:
+def test_different_names_stay_different_and_protocol_words_stay() -> None:
     key = Key(KEY)
     letters = [bytes([97 + one, 97 + two]) for one in range(26) for two in range(26)]
     assert len({key.names(each, frozenset({"js"})) for each in letters}) == len(letters)
@@ -200,7 +200,7 @@ def test_no_address_is_its_own_image_under_any_key(address: str) -> None:
         assert (key.ipv4 if len(raw) == 4 else key.ipv6)(raw) != raw
 
 
-def test_short_groups_of_ipv6_have_images_of_their_own() -> None:
+def test_short_groups_of_ipv6_have_distinct_images() -> None:
     key = Key(bytes(range(32)))
     images = {key.ipv6(ip_address(f"fd00::{group:x}").packed) for group in range(1, 256)}
     assert len(images) == 255

@@ -1,4 +1,4 @@
-"""Blocks and rows must tell the same: numbers, totals, messages."""
+"""Blocks and rows give the same numbers, totals and messages."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def by_blocks(path: Path, batch_bytes: int) -> tuple[pa.Table, Totals, Numbered,
 
 
 @pytest.mark.parametrize("path", long_are_slow(CAPTURES), ids=lambda path: path.stem)
-def test_blocks_tell_what_rows_tell(path: Path, every_block: None) -> None:
+def test_blocks_equal_rows(path: Path, every_block: None) -> None:
     expected, totals, numbered = by_rows(path)
     for batch_bytes in (1 << 20, 3000):
         found, found_totals, found_numbered, in_blocks = by_blocks(path, batch_bytes)
@@ -81,7 +81,7 @@ def test_blocks_tell_what_rows_tell(path: Path, every_block: None) -> None:
         assert found.equals(expected)
 
 
-def test_a_block_that_waits_costs_nothing_for_the_frames_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_waiting_block_costs_nothing_for_earlier_frames(monkeypatch: pytest.MonkeyPatch) -> None:
     parts: list[tuple[int, int]] = []
     whole = FrameBlock.part
     monkeypatch.setattr(

@@ -1,4 +1,4 @@
-"""Hand-made captures, and what a Capture makes of them."""
+"""Builds captures by hand, and reads them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Paths = Sequence[str | Path | BinaryIO]
 
 
 class Seen(NamedTuple):
-    """One packet as it came out."""
+    """A packet that was read."""
 
     number: int
     time_ns: int

@@ -19,7 +19,7 @@ SECOND = 10**9
 
 
 def _heads_merge(files: list[list[tuple[int, bytes]]]) -> list[tuple[int, bytes]]:
-    """The oracle: always the earliest of the files' next packets; ties by first packet, then as given."""
+    """The oracle: always the earliest next packet of all files; ties by first packet, then in the given order."""
     ranked = sorted((file for file in files if file), key=lambda file: file[0][0])
     heap: list[tuple[int, int, int]] = []
     for rank, file in enumerate(ranked):
@@ -152,6 +152,6 @@ def test_files_of_both_formats_and_compressed(tmp_path: Path) -> None:
     assert [file.format for file in capture.info.files] == ["pcapng", "pcap"]
 
 
-def test_no_files_at_all_is_a_mistake_of_the_caller() -> None:
+def test_an_empty_list_of_files_raises() -> None:
     with pytest.raises(ValueError, match="at least one file"):
         Capture([])

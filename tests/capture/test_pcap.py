@@ -45,7 +45,7 @@ def test_frame_check_sequence_bits_are_not_part_of_the_link_type() -> None:
     assert seen[0].linktype == 113
 
 
-def test_packet_cut_by_snaplen_keeps_its_original_length() -> None:
+def test_truncated_packet_keeps_its_original_length() -> None:
     cut = record(b"full packet")[:16].replace(b"\x0b\0\0\0\x0b", b"\x04\0\0\0\x0b") + b"full"
     seen, error = read(pcap(cut))
     assert error is None
@@ -53,7 +53,7 @@ def test_packet_cut_by_snaplen_keeps_its_original_length() -> None:
 
 
 @pytest.mark.parametrize("batch_bytes", [1, 50, 1 << 20])
-def test_cut_at_every_byte_gives_all_packets_before_the_cut(batch_bytes: int) -> None:
+def test_truncated_at_every_byte_gives_all_packets_before(batch_bytes: int) -> None:
     records = [record(data, k) for k, data in enumerate([b"first", b"", b"third!"])]
     whole = pcap(*records)
     ends = [24, *(24 + len(b"".join(records[: k + 1])) for k in range(3))]

@@ -38,7 +38,7 @@ def test_enhanced_simple_and_obsolete_packets_of_two_interfaces(order: str) -> N
         (2, 7000, b"two!", 4, 113, 0),
         (3, (1 << 32) + 1, b"three", 5, 101, 1),
         (4, 0, b"four", 4, 113, 0),
-        (5, 0, b"longer", 900, 113, 0),  # cut by the interface's snaplen of 6
+        (5, 0, b"longer", 900, 113, 0),  # truncated by the interface's snaplen of 6
     ]
 
 
@@ -87,7 +87,7 @@ def test_each_section_has_its_own_byte_order_and_interfaces() -> None:
         (0x80 | 34, (1 << 34) - 1, 999_999_999),
         (0x80 | 50, (9 << 50) + (1 << 49), 9_500_000_000),
         (0x80 | 64, 2**63, 500_000_000),
-        (0, 2**64 - 1, 2**63 - 1),  # beyond the range: the largest time there is
+        (0, 2**64 - 1, 2**63 - 1),  # beyond the range: the largest possible time
     ],
 )
 def test_every_time_resolution_is_exact(resolution: int, ticks: int, expected: int) -> None:
@@ -157,20 +157,20 @@ def test_names_secrets_and_comments_are_kept_and_unknown_blocks_skipped() -> Non
         ]
 
 
-def test_what_a_hostile_file_wants_to_be_kept_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_kept_of_a_hostile_file_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wiredecode.capture.info.MAX_KEPT_BYTES", 2 * 256 + 20)
     ng = Ng()
     path = tmp_path / "comments.pcapng"
     path.write_bytes(ng.section() + ng.interface() + ng.enhanced(b"x", 1, (1, b"8 bytes!")) * 5)
     capture = Capture([path])
-    for _ in range(2):  # read again, it starts anew
+    for _ in range(2):  # reading again starts from the beginning
         seen, _ = packets(capture)
         assert len(seen) == 5
         assert len(capture.info.files[0].comments) == 2
         assert capture.info.files[0].dropped == 3
 
 
-def test_packet_longer_than_believed() -> None:
+def test_packet_longer_than_the_limit() -> None:
     ng = Ng()
     content = ng.section() + ng.interface() + ng.enhanced(bytes(100)) + ng.enhanced(bytes(101))
     seen, error = read(content, max_record=100)
@@ -226,7 +226,7 @@ def test_damaged_block_ends_the_file_after_everything_before_it(name: str, batch
     assert (error.offset, error.packet) == (len(before), 3)
 
 
-def test_cut_at_every_byte_gives_all_packets_before_the_cut() -> None:
+def test_truncated_at_every_byte_gives_all_packets_before() -> None:
     ng = Ng(">")
     blocks = [
         ng.section((1, b"c")),

@@ -1,4 +1,4 @@
-"""Captures and outputs in a store of objects: the same bytes in, the same bytes out, and nothing half."""
+"""Captures and outputs in an object store: the same bytes as on disk, and no partial output."""
 
 from __future__ import annotations
 
@@ -36,9 +36,7 @@ def stored(uri: str) -> list[str]:
     return sorted(place.system.handler.fs.find(place.path))
 
 
-def test_captures_are_read_and_written_there_as_here(
-    s3: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_captures_are_read_and_written_as_on_disk(s3: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def printed(*names: str) -> str:
         assert main(["pcap", *names, "--json", "-q"]) == 0
         return capsys.readouterr().out
@@ -63,14 +61,14 @@ def test_captures_are_read_and_written_there_as_here(
         ("ring/x*", "s3://captures/ring/x*: fits no file"),
     ],
 )
-def test_what_is_not_there_is_one_line(s3: str, name: str, told: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_object_is_one_line(s3: str, name: str, told: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["pcap", f"{s3}/{name}", "-q"]) == 2
     err = capsys.readouterr().err
     assert told in err
     assert err.count("\n") == 1
 
 
-def test_an_export_that_fails_leaves_nothing_there(
+def test_a_failed_export_leaves_no_object(
     s3: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from wiredecode.export.writers import ParquetWriter

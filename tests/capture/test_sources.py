@@ -41,7 +41,7 @@ codecs = pytest.mark.parametrize(("name", "compress"), CODECS)
 
 @codecs
 @pytest.mark.parametrize("batch_bytes", [1, 5000, 1 << 20])
-def test_compressed_by_content_whatever_the_name(
+def test_compression_is_recognised_by_content_not_by_name(
     tmp_path: Path, name: str, compress: Callable[[bytes], bytes], batch_bytes: int
 ) -> None:
     path = tmp_path / "plain.pcap"
@@ -66,7 +66,7 @@ def test_several_members_are_one_stream_and_zero_padding_is_ignored(
 
 
 @codecs
-def test_cut_compressed_file_gives_what_was_there(name: str, compress: Callable[[bytes], bytes]) -> None:
+def test_truncated_compressed_file_gives_the_packets_before(name: str, compress: Callable[[bytes], bytes]) -> None:
     content = compress(PCAP)
     for cut in (6, 30, len(content) // 2, len(content) - 1):
         seen, error = read(content[:cut])
@@ -75,14 +75,14 @@ def test_cut_compressed_file_gives_what_was_there(name: str, compress: Callable[
         assert f"the {name} compression is cut" in str(error)
 
 
-def test_cut_gzip_gives_packets_before_the_cut() -> None:
+def test_truncated_gzip_gives_the_packets_before() -> None:
     content = gzip.compress(PCAP)
     seen, _ = read(content[: len(content) // 2])
     assert 80 <= len(seen) <= 120
 
 
-def test_cut_gzip_gives_every_byte_that_zlib_can_give() -> None:
-    # output is asked for 64 KiB at a time: at this boundary zlib has taken all input but holds output back
+def test_truncated_gzip_gives_every_byte_that_zlib_can_give() -> None:
+    # output is requested in pieces of 64 KiB: at this boundary zlib has taken all input but holds output back
     content = gzip.compress(pcap(*(record(bytes(50), k) for k in range(1100))))
     tried = 0
     for cut in range(len(content)):
@@ -159,7 +159,7 @@ def test_slow_stream_shows_each_packet_as_it_comes(compress: Callable[[bytes], b
         assert reads == [1 + -(-(20 + (k + 1) * 1416) // 50) for k in range(len(FRAMES))]
 
 
-def test_pipe_is_not_waited_for_to_fill() -> None:
+def test_reading_a_pipe_does_not_wait_until_it_is_full() -> None:
     read_end, write_end = os.pipe()
     first, second = PCAP[: 24 + 1416], PCAP[24 + 1416 : 24 + 2 * 1416]
     with os.fdopen(read_end, "rb") as stream:
@@ -231,7 +231,7 @@ NO_CAPTURES = [
 
 
 @pytest.mark.parametrize(("content", "message"), NO_CAPTURES, ids=[message[:40] for _, message in NO_CAPTURES])
-def test_no_capture_is_named_in_one_line(tmp_path: Path, content: bytes, message: str) -> None:
+def test_a_file_that_is_no_capture_is_one_line(tmp_path: Path, content: bytes, message: str) -> None:
     path = tmp_path / "input"
     path.write_bytes(content)
     seen, error = packets(Capture([path]))
@@ -260,7 +260,7 @@ def test_file_that_cannot_be_opened(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert ("no permission" in message) == isinstance(error, PermissionError)
 
 
-def test_read_error_in_the_middle_gives_what_was_read() -> None:
+def test_read_error_in_the_middle_keeps_earlier_packets() -> None:
     class Failing(BytesIO):
         def read1(self, size: int | None = -1) -> bytes:
             data = super().read1(1000)

@@ -256,7 +256,7 @@ SHOWN: dict[str, dict[str, Shows]] = {
 METRICS = "tests/metrics/test_metrics.py"
 ON_INTERFACE: dict[str, Case | See] = dict.fromkeys(
     ("-i", "-f", "-p", "--duration", "--via", "-s", "-B"),
-    See(f"{METRICS}::test_an_interface_is_opened_as_asked_for"),
+    See(f"{METRICS}::test_an_interface_is_opened_with_the_requested_options"),
 )
 """Options of commands that read an interface, too."""
 
@@ -431,8 +431,8 @@ def one_message(*patterns: str) -> Shows:
 
 TWO_PASSES = "tests/export/test_two_passes.py"
 EXTCAP = "tests/wireshark/test_extcap.py"
-EXTCAP_CAPTURE = f"{EXTCAP}::test_a_capture_goes_through_the_fifo_until_it_is_ended"
-NO_KEYS = See("tests/tls/test_tls.py::test_what_decrypts_nothing_says_so")
+EXTCAP_CAPTURE = f"{EXTCAP}::test_a_capture_is_written_to_the_fifo_until_it_is_ended"
+NO_KEYS = See("tests/tls/test_tls.py::test_a_key_log_that_decrypts_nothing_is_reported")
 LIVE = (
     *("-i", "-f", "-p", "-s", "-B", "--duration", "--via"),
     *("-w", "--ring-size", "--ring-seconds", "--ring-files"),
@@ -562,7 +562,7 @@ CASES: dict[str, dict[str, Case | See]] = {
         ),
         "--ranges": Case("{basic} -q -o a.ndjson", "--ranges", with_ranges("a.ndjson")),
         "--ids": Case("{basic} -q -o a.ndjson", "--ids stable", stable_ids),
-        "-2": See(f"{TWO_PASSES}::test_the_command_reads_twice"),
+        "-2": See(f"{TWO_PASSES}::test_export_reads_twice"),
         "--show-secrets": Case(
             "{basic} -q -o a.ndjson",
             "--show-secrets",
@@ -634,17 +634,17 @@ CASES: dict[str, dict[str, Case | See]] = {
         "-o": Case("{basic} {quick}", "-o m.txt", writes("m.txt", b"# HELP ")),
         "--step": See(f"{METRICS}::test_every_step_is_whole_openmetrics"),
         "--timeout": See(f"{METRICS}::test_a_request_is_unanswered_after_a_time"),
-        "--max-series": See(f"{METRICS}::test_label_sets_are_bounded_and_told"),
+        "--max-series": See(f"{METRICS}::test_label_sets_are_bounded_and_the_limit_is_reported"),
         "--label-rule": Case(
             "{basic} {quick}", "--label-rule c43_=x_", has('"x_basic-stream"', gone=['"c43_basic-stream"'])
         ),
         "--listen": See(f"{METRICS}::test_an_interface_is_served"),
-        "--otlp": See(f"{METRICS}::test_otlp_gets_the_same"),
+        "--otlp": See(f"{METRICS}::test_otlp_gets_the_same_values"),
         "--save-evidence": See(f"{METRICS}::test_the_packets_of_a_new_error_are_saved"),
         **ON_INTERFACE,
         **dict.fromkeys(
             ("-w", "--ring-size", "--ring-seconds", "--ring-files"),
-            See(f"{METRICS}::test_packets_are_saved_with_w_and_its_ring_size_ring_seconds_and_ring_files"),
+            See(f"{METRICS}::test_packets_are_saved_with_w_and_ring_options"),
         ),
         "-q": Case("{basic} {quick}", "-q", quiet),
         "-v": Case("{basic} {quick}", "-v", VERBOSE),
@@ -658,7 +658,7 @@ CASES: dict[str, dict[str, Case | See]] = {
         ),
         "--utc": utc("{basic} {quick}", has("no-close", of="r.html")),
         "-o": Case("{basic} {quick}", "-o other.html", writes("other.html", b"<!doctype html>")),
-        "-Y": See("tests/report/test_report.py::test_only_what_a_filter_chooses_counts"),
+        "-Y": See("tests/report/test_report.py::test_only_matching_frames_count"),
         "-n": Case("{basic} {quick} -n 2", "-n 3", has("<p>Connection #3: ", gone=["<p>Connection #2: "], of="r.html")),
         "--title": Case("{basic} {quick}", "--title Ticket", has("<h1>Ticket</h1>", gone=["<h1>What"], of="r.html")),
         "-q": Case("{basic} {quick}", "-q", quiet),
@@ -685,7 +685,7 @@ CASES: dict[str, dict[str, Case | See]] = {
         },
         "--from": Case("{basic} {quick}", "--from 0.5", has("^3 messages fit", gone=["^5 messages fit"])),
         "--to": Case("{basic} {quick}", "--to 0.3", has("^2 messages fit", gone=["^5 messages fit"])),
-        "--own-clocks": See("tests/trace/test_clocks.py::test_clocks_are_left_alone_where_that_is_asked_for"),
+        "--own-clocks": See("tests/trace/test_clocks.py::test_clocks_are_not_shifted_on_request"),
         "--utc": utc("{basic} {quick}", has("^5 messages fit")),
         "--frame": Case("{basic} {quick}", "--frame 54", one_message("published: Publish, frame 54")),
         "--message": Case("{basic} --frame 54", "--message 5", one_message("Publish, frame 54, message 5")),
@@ -697,7 +697,7 @@ CASES: dict[str, dict[str, Case | See]] = {
         "--nth": Case("{basic} {quick}", "--nth 3", has("this is number 3", "^> +3 ", gone=["this is number 1"])),
         "--json": Case("{basic} {quick}", "--json", rows_of("matches", 5)),
         "-o": Case("{basic} {quick}", "-o spans.json", writes("spans.json", b'{"resourceSpans": [')),
-        "--otlp": See("tests/metrics/test_spans.py::test_a_receiver_gets_them"),
+        "--otlp": See("tests/metrics/test_spans.py::test_a_receiver_gets_spans"),
         "-q": Case("{basic} --text nowhere", "-q", quiet, code=1),
         "-v": Case("{basic} {quick}", "-v", VERBOSE),
     },
@@ -716,7 +716,7 @@ CASES: dict[str, dict[str, Case | See]] = {
     },
     "sql": {
         "--csv-formulas": See("tests/cli/test_export.py::test_formulas_in_csv_can_be_guarded"),
-        "-2": See(f"{TWO_PASSES}::test_the_command_reads_twice"),
+        "-2": See(f"{TWO_PASSES}::test_export_reads_twice"),
         "--allow-files": See("tests/cli/test_sql_alone.py::test_files_are_readable_with_an_option"),
         **reading("sql"),
         **times("sql", counted(68, 4784, "ok"), counted(15, 791, "ok")),
@@ -750,16 +750,16 @@ CASES: dict[str, dict[str, Case | See]] = {
     "wireshark": {
         **dict.fromkeys(
             ("--install", "--uninstall", "--plugins", "--extcap"),
-            See("tests/wireshark/test_places.py::test_what_was_installed_is_removed_again"),
+            See("tests/wireshark/test_places.py::test_installed_files_are_removed"),
         ),
         **dict.fromkeys(("--print", "-o"), See("tests/wireshark/test_places.py::test_print_and_output_write_the_same")),
     },
     "extcap": {
-        "--extcap-interfaces": See(f"{EXTCAP}::test_interfaces_are_listed_behind_a_version"),
-        "--extcap-version": See(f"{EXTCAP}::test_interfaces_are_listed_behind_a_version"),
+        "--extcap-interfaces": See(f"{EXTCAP}::test_interfaces_are_listed_after_a_version"),
+        "--extcap-version": See(f"{EXTCAP}::test_interfaces_are_listed_after_a_version"),
         "--extcap-interface": See(f"{EXTCAP}::test_an_interface_has_one_link_type"),
         "--extcap-dlts": See(f"{EXTCAP}::test_an_interface_has_one_link_type"),
-        "--extcap-config": See(f"{EXTCAP}::test_every_option_that_is_asked_for_is_taken"),
+        "--extcap-config": See(f"{EXTCAP}::test_every_listed_option_is_accepted"),
         "--extcap-capture-filter": See(EXTCAP_CAPTURE),
         "--capture": See(EXTCAP_CAPTURE),
         "--fifo": See(EXTCAP_CAPTURE),

@@ -1,4 +1,4 @@
-"""Outputs that are there whole or not at all."""
+"""Outputs that are whole or missing."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_a_file_has_its_name_only_when_committed(tmp_path: Path) -> None:
     assert target.stat().st_mode & 0o777 == 0o640
 
 
-def test_what_is_discarded_leaves_nothing(tmp_path: Path) -> None:
+def test_discarded_outputs_leave_nothing(tmp_path: Path) -> None:
     new = NewFile(tmp_path / "out")
     new.stream.write(b"new")
     new.discard()
@@ -44,7 +44,7 @@ def test_a_link_stays_a_link_and_long_names_fit(tmp_path: Path) -> None:
     assert real.read_bytes() == b"1"
 
 
-def test_a_folder_never_mixes_with_what_was_there(tmp_path: Path) -> None:
+def test_a_folder_never_mixes_with_an_older_one(tmp_path: Path) -> None:
     target = tmp_path / "lake"
     target.mkdir()
     (target / "old").touch()

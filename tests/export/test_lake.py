@@ -1,4 +1,4 @@
-"""Exports into tables of Iceberg and Delta: the rows of an export, once, whoever reads them and how often."""
+"""Exports into tables of Iceberg and Delta: the rows of an export, once, for any reader and after repeated exports."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def plain(rows: Any) -> list[dict[str, Any]]:
     return found
 
 
-def test_messages_are_those_of_an_export_whoever_reads_them(out: str) -> None:
+def test_messages_equal_those_of_an_export_for_every_reader(out: str) -> None:
     export(out, A, B)
     assert plain(table(out, "messages")) == expected(A, B)
     lake: Any = open_lake(out)
@@ -110,7 +110,7 @@ def test_frames_have_a_table_per_protocol_with_its_layers_only(out: str, capsys:
         assert plain(rows) == mine
 
 
-def test_tables_and_files_say_what_their_columns_mean(out: str) -> None:
+def test_tables_and_files_document_their_columns(out: str) -> None:
     export(out, A)
     schema = open_lake(out)._table("messages").schema()  # type: ignore[attr-defined]
     wanted = "stream, topic, subject or segment"
@@ -122,7 +122,7 @@ def test_tables_and_files_say_what_their_columns_mean(out: str) -> None:
     assert pq.read_schema(file).field("topic").metadata[b"comment"].decode() == wanted
 
 
-def test_the_same_captures_are_there_once(out: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_the_same_captures_are_added_once(out: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     export(out, A, B)
     before = versions(out, "messages")
     copy = tmp_path / "copy of a.pcap"
@@ -138,7 +138,7 @@ def test_the_same_captures_are_there_once(out: str, capsys: pytest.CaptureFixtur
     assert table(out, "captures").num_rows == 2
 
 
-def test_more_captures_take_the_place_of_fewer_and_parts_of_others_are_refused(
+def test_a_larger_set_replaces_its_subset_and_overlaps_are_refused(
     out: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     export(out, A)
@@ -153,7 +153,7 @@ def test_more_captures_take_the_place_of_fewer_and_parts_of_others_are_refused(
     assert plain(table(out, "messages")) == expected(A, B, third)
 
 
-def test_columns_come_later_and_the_library_says_so_to_all_readers(out: str) -> None:
+def test_columns_can_be_added_later_for_all_readers(out: str) -> None:
     export(out, A, more="--columns topic,size")
     names = [name for name in table(out, "messages").schema.names if name != "day"]
     assert names == ["source", "time", "time_ns", "topic", "size"]
@@ -163,7 +163,7 @@ def test_columns_come_later_and_the_library_says_so_to_all_readers(out: str) -> 
     assert len(rows) == len(expected(A)) + len(expected(B))
 
 
-def test_fields_inside_arrays_come_later_too(out: str) -> None:
+def test_fields_inside_arrays_can_be_added_later(out: str) -> None:
     kafka = CAPTURES / "kafka" / "small.pcap"
     for file, column in ((kafka, "topic"), (kafka.parent / "errors.pcap.gz", "partition_data.index")):
         export(out, file, level="frames", more=f"--columns type,kafka.topic_data.{column}")
@@ -174,7 +174,7 @@ def test_fields_inside_arrays_come_later_too(out: str) -> None:
     assert {part["index"] for each in topics for part in each["partition_data"] or ()} >= {0}
 
 
-def test_all_columns_after_a_few_are_never_nothing_to_do(out: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_columns_after_a_selection_need_overwrite(out: str, capsys: pytest.CaptureFixture[str]) -> None:
     export(out, A, more="--columns topic,size")
     before = versions(out, "messages")
     export(out, A, more="--columns topic,size")
@@ -191,7 +191,7 @@ def expected_names() -> list[str]:
     return [*expected(A)[0]]
 
 
-def test_levels_and_selections_are_runs_of_their_own(out: str) -> None:
+def test_levels_and_selections_are_separate_runs(out: str) -> None:
     export(out, A, level="connections")
     export(out, A, level="packets")
     assert plain(table(out, "connections")) == expected(A, level="connections")
@@ -202,7 +202,7 @@ def test_levels_and_selections_are_runs_of_their_own(out: str) -> None:
 
 
 def writer(out: str, file: Path) -> tuple[LakeWriter, TableRun]:
-    """What an export has done when it is about to commit."""
+    """An export just before its commit."""
     run = run_of(contents([str(file)]), "messages")
     made = LakeWriter(open_lake(out), "messages", run)
     reader = TableReader(open_capture([str(file)]), "messages", stable_ids=True)
@@ -256,7 +256,7 @@ def test_a_commit_that_fails_leaves_the_table_and_no_files(
 
 
 def test_files_are_skipped_by_time(out: str) -> None:
-    """The log or the manifest tells from when to when each file is."""
+    """The log or the manifest has the time range of each file."""
     export(out, A, B)
     lake: Any = open_lake(out)
     found = lake._table("messages")
@@ -283,7 +283,7 @@ def test_files_are_skipped_by_time(out: str) -> None:
         ("-o {} {a} -Y frame.number==1", "depends"),
     ],
 )
-def test_what_cannot_be_is_one_line(out: str, words: str, told: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_targets_are_one_line(out: str, words: str, told: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["export", *words.format(out, a=A).split()]) == 2
     err = capsys.readouterr().err
     assert told in err
@@ -305,7 +305,7 @@ def capture(letter: str) -> CaptureId:
         ("abc", {7: KnownRun(2, 1, 1)}, LakeError),
     ],
 )
-def test_what_a_run_replaces(mine: str, known: dict[int, KnownRun], replaced: Any) -> None:
+def test_rows_that_a_run_replaces(mine: str, known: dict[int, KnownRun], replaced: Any) -> None:
     run = TableRun(tuple(map(capture, mine)))
     if isinstance(replaced, list):
         assert run.replaces(known, overwrite=False) == replaced
@@ -321,7 +321,7 @@ def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 @pytest.mark.slow
-def test_tables_in_a_store_of_objects(
+def test_tables_in_an_object_store(
     s3: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     pytest.importorskip("deltalake")

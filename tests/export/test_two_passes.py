@@ -1,4 +1,4 @@
-"""Requests whose answer comes too late for one pass: a second pass tells them what became of them.
+"""Requests whose response comes too late for one pass: a second pass finds their outcome.
 
 Issue 12, point 7.
 """
@@ -59,7 +59,7 @@ def rows(
     ],
 )
 @pytest.mark.parametrize("stable", [False, True])
-def test_two_passes_know_late_answers_as_one_pass_knows_those_in_time(name: str, stable: bool) -> None:
+def test_two_passes_link_late_responses_as_one_pass_links_timely_ones(name: str, stable: bool) -> None:
     whole = read(next(CAPTURES.rglob(Path(name).name)))
     late = slowly(whole)
     known = find_answers([late], Limits(), {}, stable_ids=stable)
@@ -74,7 +74,7 @@ def test_two_passes_know_late_answers_as_one_pass_knows_those_in_time(name: str,
         assert any(row["outcome"] for row in expected) or level == MESSAGES
 
 
-def test_one_pass_says_late_and_never_unanswered_of_what_is_answered_later() -> None:
+def test_one_pass_reports_late_and_not_unanswered() -> None:
     whole = read(CAPTURES / "rabbitmq-stream" / "c43_puberr.pcap")
     once, known = rows(slowly(whole), FRAMES, LINKED), rows(whole, FRAMES, LINKED)
     differing = [(one, other) for one, other in zip(once, known, strict=True) if one != other]
@@ -82,7 +82,7 @@ def test_one_pass_says_late_and_never_unanswered_of_what_is_answered_later() -> 
     assert {one["outcome"] for one, _ in differing} == {LATE}
 
 
-def test_messages_know_when_a_late_confirm_came() -> None:
+def test_messages_have_the_time_of_a_late_confirm() -> None:
     late = slowly(read(CAPTURES / "rabbitmq-stream" / "c43_dedup.pcap"))
     known = find_answers([late], Limits(), {})
     table = rows(late, MESSAGES, ["frame", *CONFIRM_COLUMNS], known)
@@ -91,7 +91,7 @@ def test_messages_know_when_a_late_confirm_came() -> None:
     assert all(row["latency_ns"] >= APART_NS and row["outcome"] in ("ok", "refused") for row in told)
 
 
-def test_the_command_reads_twice(tmp_path: Path) -> None:
+def test_export_reads_twice(tmp_path: Path) -> None:
     capture, out = tmp_path / "late.pcap", tmp_path / "out.ndjson"
     late = slowly(read(CAPTURES / "rabbitmq-stream" / "c43_puberr.pcap"))
     rows = zip(late.time_ns.tolist(), late.start.tolist(), late.captured.tolist(), strict=True)
@@ -110,7 +110,7 @@ def test_the_command_reads_twice(tmp_path: Path) -> None:
 
 
 def test_every_command_reads_twice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A filter on outcomes counts late ones and says what decides them; check and trace know them anyway."""
+    """A filter on outcomes counts late ones and names the option for two passes; check and trace always find them."""
     capture = tmp_path / "late.pcap"
     late = slowly(read(CAPTURES / "rabbitmq-stream" / "c43_puberr.pcap"))
     rows = zip(late.time_ns.tolist(), late.start.tolist(), late.captured.tolist(), strict=True)

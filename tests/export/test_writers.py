@@ -1,4 +1,4 @@
-"""What writers write, read back by others."""
+"""Files of the writers, read back by other libraries."""
 
 # ruff: noqa: E402 - without pyarrow there is nothing to import
 
@@ -71,7 +71,7 @@ def test_json_holds_every_value_exactly() -> None:
     assert json.loads(written("json", [])) == []
 
 
-def test_csv_tells_null_from_empty_text_and_nests_as_json() -> None:
+def test_csv_distinguishes_null_from_empty_text_and_nests_as_json() -> None:
     data = written("csv", [BATCH]).decode()
     first, second = csv.DictReader(io.StringIO(data))
     assert first == {key: str(value) for key, value in SHOWN[0].items()} | {"nested": '[{"data":"31"}]'}
@@ -80,13 +80,13 @@ def test_csv_tells_null_from_empty_text_and_nests_as_json() -> None:
 
 
 @pytest.mark.parametrize("compression", [None, "lz4", "zstd"])
-def test_arrow_files_and_streams_are_read_back_as_they_were(compression: str | None) -> None:
+def test_arrow_files_and_streams_survive_a_round_trip(compression: str | None) -> None:
     whole = pa.Table.from_batches([BATCH, BATCH])
     assert pa.ipc.open_file(written("arrow", [BATCH, BATCH], compression=compression)).read_all().equals(whole)
     assert pa.ipc.open_stream(written("arrows", [BATCH, BATCH], compression=compression)).read_all().equals(whole)
 
 
-def test_arrow_files_of_frames_are_compressed_as_most_of_their_columns_are_null() -> None:
+def test_arrow_files_of_frames_are_compressed() -> None:
     schema = pa.schema([("number", pa.int64()), ("layers", pa.struct([(f"field_{n}", pa.int64()) for n in range(99)]))])
     batch = pa.RecordBatch.from_pylist([{"number": 0x01020304, "layers": {}}] * 1000, schema=schema)
 
@@ -105,16 +105,14 @@ def test_row_groups_are_filled_across_batches() -> None:
     found = pq.ParquetFile(io.BytesIO(written("parquet", [BATCH] * 5, row_group=4)))
     assert [found.metadata.row_group(index).num_rows for index in range(found.num_row_groups)] == [4, 4, 2]
     plain = pa.Table.from_batches([BATCH] * 5).cast(found.schema_arrow)
-    assert plain.schema.field("code").type == pa.string()  # whatever way it came
+    assert plain.schema.field("code").type == pa.string()  # in any number of batches
     assert found.read().equals(plain)
     assert found.metadata.row_group(0).column(1).compression == "ZSTD"
 
 
 @pytest.mark.parametrize("groups", [0, 1, 14, 15, 300])
-def test_row_groups_of_many_columns_make_the_file_that_arrow_writes(
-    groups: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With 15 of them the head of their list gets longer; offsets get longer, too. If it changes, it writes alone."""
+def test_row_groups_of_many_columns_give_the_same_file_as_arrow(groups: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From 15 row groups, list heads and offsets get longer. If Arrow's layout changes, Arrow writes by itself."""
 
     def file() -> bytes:
         stream = io.BytesIO()
@@ -134,7 +132,9 @@ def test_row_groups_of_many_columns_make_the_file_that_arrow_writes(
 
 
 @pytest.mark.parametrize("wide", [False, True])
-def test_giving_up_is_quiet(wide: bool, recwarn: pytest.WarningsRecorder, capfd: pytest.CaptureFixture[str]) -> None:
+def test_discarding_raises_no_error(
+    wide: bool, recwarn: pytest.WarningsRecorder, capfd: pytest.CaptureFixture[str]
+) -> None:
     class Full(io.BytesIO):
         full = False
 
@@ -197,8 +197,8 @@ def test_partitions_read_back_as_a_dataset_are_the_rows(
     assert found.select(KEYS.names).equals(pa.Table.from_batches(batches))
 
 
-def test_writers_of_a_task_share_what_waits_for_row_groups(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Each had 32 MB: a worker that wrote three tables needed 525 MB."""
+def test_writers_of_a_task_share_the_row_group_buffer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """With 32 MB each, a worker that wrote three tables needed 525 MB."""
     monkeypatch.setattr(partition, "MAX_WAITING_BYTES", 2000)
     beside: list[PartitionWriter] = []
 
@@ -217,7 +217,7 @@ def test_writers_of_a_task_share_what_waits_for_row_groups(monkeypatch: pytest.M
     assert len(beside) == 3 and 1000 < most <= 2000
 
 
-def test_hours_are_of_utc(tmp_path: Path) -> None:
+def test_hours_are_in_utc(tmp_path: Path) -> None:
     parted(tmp_path, ["hour"], keyed(12))
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "hour=2023-11-14T22",
@@ -226,7 +226,7 @@ def test_hours_are_of_utc(tmp_path: Path) -> None:
     ]
 
 
-def test_too_many_partitions_are_a_mistake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_partitions_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(partition, "MAX_PARTITIONS", 10)
     with pytest.raises(ExportError, match="--partition-by row makes more than 10 folders"):
         parted(tmp_path, ["row"], keyed(12))

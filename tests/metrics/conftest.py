@@ -1,4 +1,4 @@
-"""Captures that come as if from an interface."""
+"""Replays captures as if from an interface."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wiredecode.capture import PacketBatch, open_capture
 from wiredecode.capture.live.sniffer import Counts
 
 Replay = Callable[..., list[str]]
-"""What was asked for is in the list."""
+"""The requested options are appended to the list."""
 
 
 class Replayed:

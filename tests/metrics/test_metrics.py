@@ -42,7 +42,7 @@ Found = dict[str, dict[tuple[str, ...], float]]
 
 
 def values(families: Iterable[Metric], *labels: str) -> Found:
-    """By name of the sample: values by these labels, summed."""
+    """Sums of values by sample name and labels."""
     found: Found = defaultdict(lambda: defaultdict(float))
     for family in families:
         for sample in family.samples:
@@ -86,7 +86,7 @@ def test_a_file_has_the_numbers_of_stats(run: Run, capture: Path) -> None:
     assert by_type[f"{REQUEST}_count"] == asked
 
 
-def test_problems_are_those_of_check(run: Run) -> None:
+def test_problems_equal_those_of_check(run: Run) -> None:
     found = at_the_end(run, KILLED, "wiredecode_code", "wiredecode_severity")["wiredecode_problems"]
     *problems, _ = map(json.loads, run("check", KILLED, "--json", "-q", "--severity", "note").lines)
     expected: dict[tuple[str, ...], float] = defaultdict(float)
@@ -113,7 +113,7 @@ def test_every_step_is_whole_openmetrics(run: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("capture", [BASIC, JETSTREAM, KILLED], ids=lambda path: path.stem)
-def test_histograms_are_those_of_sql_over_messages(run: Run, capture: Path) -> None:
+def test_histograms_equal_those_of_sql_over_messages(run: Run, capture: Path) -> None:
     pytest.importorskip("duckdb")
     buckets = at_the_end(run, capture, "le")[f"{DURATION}_bucket"]
     query = (
@@ -126,7 +126,7 @@ def test_histograms_are_those_of_sql_over_messages(run: Run, capture: Path) -> N
         assert count == sum(row["n"] for row in rows if row["latency_ns"] <= float(bound) * 1e9), bound
 
 
-def test_label_sets_are_bounded_and_told(run: Run) -> None:
+def test_label_sets_are_bounded_and_the_limit_is_reported(run: Run) -> None:
     bounded = run("metrics", SLOW, "--step", "24h", "--max-series", "3", "-q")
     found = values(text_string_to_metric_families(bounded.out), "messaging_destination_name")
     whole = at_the_end(run, SLOW, "messaging_destination_name")
@@ -136,7 +136,7 @@ def test_label_sets_are_bounded_and_told(run: Run) -> None:
 
 
 def test_max_series_alone_bounds_label_sets(run: Run, tmp_path: Path) -> None:
-    """NATS messages to 2,500 subjects: the SDK puts those beyond 2,000 together, under a label of its own."""
+    """NATS messages to 2,500 subjects: the SDK combines those beyond 2,000 under an overflow label."""
     talk = Talk(server=("10.0.0.2", 4222))
     packets = [*talk.handshake(), *talk.send(1, b'INFO {"server_id":"x","version":"2.10.0"}\r\n')]
     said = b'CONNECT {"verbose":false}\r\n' + b"".join(b"PUB t%d.a 1\r\nx\r\n" % number for number in range(2500))
@@ -172,7 +172,7 @@ def test_topics_lose_inboxes_and_ids() -> None:
         (["-i", "lo", "--otlp", "grpc://h:4317"], "--otlp"),
     ],
 )
-def test_what_does_not_go_together_is_refused(run: Run, words: list[str], says: str) -> None:
+def test_conflicting_options_are_refused(run: Run, words: list[str], says: str) -> None:
     result = run("metrics", *words)
     assert result.code == 2 and says in result.err and "Traceback" not in result.err
 
@@ -207,7 +207,7 @@ def test_a_port_in_use_is_one_line(run: Run, replay: Replay) -> None:
     assert result.code == 2 and "--listen" in result.err and "Traceback" not in result.err
 
 
-def test_otlp_gets_the_same(run: Run, replay: Replay) -> None:
+def test_otlp_gets_the_same_values(run: Run, replay: Replay) -> None:
     received: list[tuple[str, bytes]] = []
 
     class Receiver(BaseHTTPRequestHandler):
@@ -255,7 +255,7 @@ def test_the_packets_of_a_new_error_are_saved(run: Run, replay: Replay, tmp_path
     assert sum(len(batch) for batch in open_capture([str(saved[0])])) > 0
 
 
-def test_evidence_on_a_full_disk_is_told_and_leaves_no_half_a_file(
+def test_evidence_on_a_full_disk_is_reported_and_leaves_no_partial_file(
     run: Run, replay: Replay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> None:
@@ -269,7 +269,7 @@ def test_evidence_on_a_full_disk_is_told_and_leaves_no_half_a_file(
 
 
 @pytest.mark.parametrize("command", [["metrics", "--listen", "127.0.0.1:0"], ["check"]], ids=lambda words: words[0])
-def test_an_interface_is_opened_as_asked_for(run: Run, replay: Replay, command: list[str]) -> None:
+def test_an_interface_is_opened_with_the_requested_options(run: Run, replay: Replay, command: list[str]) -> None:
     asked = replay(BASIC)
     words = ["-i", "any", "-f", "port 5552", "-p", "--duration", "2.57", "--via", "tcpdump", "-s", "259", "-B", "7"]
     assert run(*command, *words).code in (0, 3)
@@ -279,7 +279,7 @@ def test_an_interface_is_opened_as_asked_for(run: Run, replay: Replay, command: 
     assert (via, duration) == ("tcpdump", "2.57")
 
 
-def test_packets_are_saved_with_w_and_its_ring_size_ring_seconds_and_ring_files(run: Run, replay: Replay) -> None:
+def test_packets_are_saved_with_w_and_ring_options(run: Run, replay: Replay) -> None:
     asked = replay(BASIC)
     words = ["-w", "new.pcapng", "--ring-size", "3", "--ring-seconds", "2.57", "--ring-files", "7"]
     assert run("metrics", "-i", "lo", "--listen", "127.0.0.1:0", *words).code == 0
@@ -287,7 +287,7 @@ def test_packets_are_saved_with_w_and_its_ring_size_ring_seconds_and_ring_files(
 
 
 def test_a_request_is_unanswered_after_a_time(run: Run) -> None:
-    """Three PINGs get no answer: with a short --timeout that shows before the capture ends."""
+    """Three PINGs get no response: with a short --timeout they are counted before the capture ends."""
 
     def unanswered(*words: str) -> list[float]:
         by_time: dict[str, float] = defaultdict(float)

@@ -35,7 +35,7 @@ def spans_of(text: str) -> list[dict[str, Any]]:
     return found
 
 
-def test_hops_join_the_trace_that_the_header_names(run: Run, tmp_path: Path) -> None:
+def test_hops_join_the_trace_in_the_header(run: Run, tmp_path: Path) -> None:
     result = run("trace", NATS, "--text", "4711", "-o", tmp_path / "spans.json")
     assert result.code == 0
     published, delivered = spans_of((tmp_path / "spans.json").read_text())
@@ -50,7 +50,7 @@ def test_hops_join_the_trace_that_the_header_names(run: Run, tmp_path: Path) -> 
     assert latency == json.loads(run("trace", NATS, "--text", "4711", "--json").out)["hops"][2]["since_first_ns"]
 
 
-def test_a_message_without_context_has_a_trace_of_its_own_and_always_the_same(run: Run, tmp_path: Path) -> None:
+def test_a_message_without_context_has_a_reproducible_trace_id(run: Run, tmp_path: Path) -> None:
     first, again = (tmp_path / name for name in ("first.json", "again.json"))
     for out in (first, again):
         run("trace", NATS, "--text", "4712", "-o", out)
@@ -86,7 +86,7 @@ def test_a_context_inside_the_body_is_found(body: bytes) -> None:
 
 
 @pytest.mark.parametrize("context", [b"", b"00-" + b"0" * 32 + b"-" + b"0" * 16 + b"-01", b"00-xyz"])
-def test_a_context_that_is_none_is_left_out(context: bytes) -> None:
+def test_an_invalid_context_is_ignored(context: bytes) -> None:
     from wiredecode.metrics.spans import parent_of
     from wiredecode.trace import Message
 
@@ -96,7 +96,7 @@ def test_a_context_that_is_none_is_left_out(context: bytes) -> None:
     assert parent_of(Message([Passing()])) is None  # type: ignore[list-item]
 
 
-def test_a_receiver_gets_them(run: Run) -> None:
+def test_a_receiver_gets_spans(run: Run) -> None:
     received: list[tuple[str, bytes]] = []
 
     class Receiver(BaseHTTPRequestHandler):
@@ -118,7 +118,7 @@ def test_a_receiver_gets_them(run: Run) -> None:
     assert request.resource_spans[0].scope_spans[0].spans[0].trace_id.hex() == TRACE
 
 
-def test_an_address_that_is_none_is_one_line(run: Run) -> None:
+def test_an_invalid_address_is_one_line(run: Run) -> None:
     result = run("trace", NATS, "--text", "4711", "--otlp", "grpc://h:4317")
     assert result.code == 2 and "--otlp" in result.err and "Traceback" not in result.err
 

@@ -1,4 +1,4 @@
-"""Reports of captures, made and taken apart."""
+"""Makes reports of captures and parses them."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ class Page(HTMLParser):
             self.rows[self._section][-1][-1] += data
 
     def links(self) -> list[str]:
-        """Everything that a browser might load or follow."""
+        """All links and sources that a browser might load or follow."""
         names = ("src", "href", "xlink:href", "action", "data", "poster", "srcset", "background")
         found = [str(given[name]) for _, given in self.tags for name in names if given.get(name)]
         return found + re.findall(r"(?:url\(|@import)\s*['\"]?([^)'\";]*)", self.html)
 
 
 def undrawn(patch: pytest.MonkeyPatch) -> None:
-    """Plots are empty: drawing takes nearly all of the time of a report, and few tests are about it."""
+    """Make plots empty: drawing takes nearly all of a report's time, and few tests need it."""
 
     @contextmanager
     def axes(plots: Plots, label: str) -> Iterator[tuple[Any, list[str]]]:
@@ -79,7 +79,7 @@ def report(out: Path, *words: object) -> Page:
 
 
 def browse(page: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Let headless Chromium show a page; what the page logs stands in ``stderr`` as ``CONSOLE``."""
+    """Show a page in headless Chromium; the page's log lines are in ``stderr`` as ``CONSOLE``."""
     assert CHROMIUM is not None
     command = [CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr"]
     command += [f"--user-data-dir={page.parent / 'chromium'}", *words]
@@ -88,5 +88,5 @@ def browse(page: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def logged(done: subprocess.CompletedProcess[str]) -> list[str]:
-    """What the page wrote to the console."""
+    """Console lines of the page."""
     return [line for line in done.stderr.splitlines() if "CONSOLE" in line]

@@ -1,4 +1,4 @@
-"""Sums by time are those of all values, however far the bins had to double."""
+"""Sums by time include all values, however often the bins double."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def test_doubling_bins_hold_every_value_in_its_time(seconds: float) -> None:
     assert (counts == expected).all()
 
 
-def test_nothing_at_all_is_one_bin_of_zeros() -> None:
+def test_no_values_give_one_bin_of_zeros() -> None:
     counts, _ = Bins(2).counts(50, 0)
     assert counts.tolist() == [[0, 0]]
 
 
-def test_a_time_before_the_first_counts_there() -> None:
+def test_a_time_before_the_first_counts_in_the_first_bin() -> None:
     bins = Bins(1)
     bins.add(BEGIN, 0, 0x0102)
     bins.counts(4, BEGIN)
@@ -57,7 +57,7 @@ def test_a_latency_lies_in_its_bucket(ns: int) -> None:
         assert bucket_ns(bucket) <= ns < bucket_ns(bucket + 1)
 
 
-def test_percentiles_are_right_within_five_percent() -> None:
+def test_percentiles_are_accurate_within_five_percent() -> None:
     random.seed(3)
     values = sorted(int(random.lognormvariate(13, 1.5)) for _ in range(20_000))
     row = np.zeros(LATENCIES, np.int64)
@@ -77,7 +77,7 @@ def test_a_long_series_keeps_its_lowest_value() -> None:
     assert series.changes == 100_000
 
 
-def test_of_a_series_the_newest_value_is_shown_too() -> None:
+def test_a_series_keeps_its_newest_value() -> None:
     series = Series(lowest=False)
     series.add(1, 5)
     assert series.shown == [(1, 5)]

@@ -1,4 +1,4 @@
-"""A report tells what other commands tell, loads nothing, and is safe whatever the capture says."""
+"""A report agrees with other commands, loads nothing, and is safe for any capture."""
 
 from __future__ import annotations
 
@@ -68,11 +68,11 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Page]:
 
 @pytest.fixture
 def plain(starved: tuple[Path, Page], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The reports of this test are not drawn; the fixture is, which others use, too."""
+    """The reports of this test have no plots; the shared fixture has."""
     undrawn(monkeypatch)
 
 
-def test_all_sections_and_plots_are_there(starved: tuple[Path, Page]) -> None:
+def test_all_sections_and_plots_exist(starved: tuple[Path, Page]) -> None:
     _, page = starved
     assert set(SECTIONS) <= set(page.ids)
     assert [each for each in page.ids if each.startswith("plot-")] == [f"plot-{name}" for name in PLOTS]
@@ -81,7 +81,7 @@ def test_all_sections_and_plots_are_there(starved: tuple[Path, Page]) -> None:
     assert "evidence" in page.text["sequence"]
 
 
-def test_numbers_are_those_of_other_commands(starved: tuple[Path, Page]) -> None:
+def test_numbers_equal_those_of_other_commands(starved: tuple[Path, Page]) -> None:
     _, page = starved
     frames = [*wiredecode.read(STARVED)]
     told = {row[1]: int(row[3].replace(",", "")) for row in page.rows["commands"][1:] if row[2] == "client"}
@@ -100,7 +100,7 @@ def test_numbers_are_those_of_other_commands(starved: tuple[Path, Page]) -> None
     assert float(row[9].split()[0]) == pytest.approx(latencies[-1] / 1e6, rel=0.01)
 
 
-def test_messages_that_brokers_copy_from_each_other_are_not_counted(tmp_path: Path, plain: None) -> None:
+def test_replicated_messages_are_not_counted(tmp_path: Path, plain: None) -> None:
     capture = CAPTURES / "kafka/coordinators.pcap.gz"
     operations = [each["operation"] for each in wiredecode.read(capture, level="messages")]
     assert "forward" in operations
@@ -110,7 +110,7 @@ def test_messages_that_brokers_copy_from_each_other_are_not_counted(tmp_path: Pa
         assert shown == operations.count(operation)
 
 
-def test_the_sequence_is_that_of_the_connection_of_the_worst_finding_or_the_one_asked_for(
+def test_the_sequence_shows_the_requested_connection_or_that_of_the_worst_finding(
     starved: tuple[Path, Page], tmp_path: Path, plain: None
 ) -> None:
     _, page = starved
@@ -147,7 +147,7 @@ def test_markup_of_the_wire_is_text(hostile: tuple[Path, Page]) -> None:
 
 @browser
 @pytest.mark.parametrize("which", [pytest.param("starved", marks=pytest.mark.slow), "hostile"])
-def test_a_browser_has_nothing_to_complain_about(which: str, request: pytest.FixtureRequest) -> None:
+def test_a_browser_reports_no_error(which: str, request: pytest.FixtureRequest) -> None:
     out, page = request.getfixturevalue(which)
     done = browse(out, "--dump-dom")
     assert done.returncode == 0, done.stderr
@@ -158,14 +158,14 @@ def test_a_browser_has_nothing_to_complain_about(which: str, request: pytest.Fix
 
 
 @browser
-def test_a_finding_says_what_is_likely_and_what_follows_from_it(tmp_path: Path, plain: None) -> None:
+def test_a_finding_has_likely_causes_and_consequences(tmp_path: Path, plain: None) -> None:
     page = report(tmp_path / "cut.html", CAPTURES.parent / "tests/check/outages/rabbit_cut.pcap.gz")
     assert "Likely: the path between both hosts was cut: neither heard the other" in page.text["findings"]
     assert "tcp.reset (3 times): the client reset billing (#3)" in page.text["findings"]
 
 
-def test_a_browser_would_complain(tmp_path: Path, starved: tuple[Path, Page]) -> None:
-    """What the test above rests on: errors come out, and a script that got in would be refused."""
+def test_a_browser_reports_errors_of_a_broken_page(tmp_path: Path, starved: tuple[Path, Page]) -> None:
+    """Validates the test above: errors are visible, and an injected script is refused."""
     broken = tmp_path / "broken.html"
     broken.write_text("<script>console.error('seen')</script>")
     assert "seen" in logged(browse(broken, "--dump-dom"))[0]
@@ -182,7 +182,7 @@ def test_no_secret_is_on_the_page(tmp_path: Path) -> None:
     assert "\\x00guest" not in page.html
 
 
-def test_only_the_time_asked_for_counts(tmp_path: Path, plain: None) -> None:
+def test_only_the_requested_time_counts(tmp_path: Path, plain: None) -> None:
     page = report(tmp_path / "r.html", STARVED, "--to", "0.3")
     told = {row[1]: row[3] for row in page.rows["commands"][1:]}
     frames = [*wiredecode.read(STARVED)]
@@ -192,7 +192,7 @@ def test_only_the_time_asked_for_counts(tmp_path: Path, plain: None) -> None:
     assert "Unsubscribe" not in told
 
 
-def test_only_what_a_filter_chooses_counts(tmp_path: Path, plain: None) -> None:
+def test_only_matching_frames_count(tmp_path: Path, plain: None) -> None:
     page = report(tmp_path / "r.html", STARVED, "-Y", "tcp.stream == 5")
     expected = [frame for frame in wiredecode.read(STARVED) if frame.connection.number == 5]
     told = {(row[1], row[2]): row[3] for row in page.rows["commands"][1:]}
@@ -206,8 +206,8 @@ def test_only_what_a_filter_chooses_counts(tmp_path: Path, plain: None) -> None:
 
 
 @pytest.mark.slow
-def test_the_timeline_is_that_of_stats_with_the_problems_in_between(tmp_path: Path, run: Run) -> None:
-    path = beginning(CAPTURES / "stories/leader-killed.pcap.gz", 16_000, tmp_path)  # up to who leads then
+def test_the_timeline_equals_that_of_stats_plus_problems(tmp_path: Path, run: Run) -> None:
+    path = beginning(CAPTURES / "stories/leader-killed.pcap.gz", 16_000, tmp_path)  # up to the new leader
     rows = report(tmp_path / "r.html", path).rows["timeline"][1:]
     kinds = {row[1] for row in rows}
     told = {each["kind"] for each in json.loads(run("stats", path, "--timeline", "--json", "-q").out)["events"]}
@@ -231,7 +231,7 @@ def test_standard_input_is_read_once_and_used_twice(
     assert page.text["sequence"] == starved[1].text["sequence"]
 
 
-def test_an_empty_capture_has_a_report_and_damage_shows_what_there_is(run: Run, tmp_path: Path) -> None:
+def test_empty_and_damaged_captures_have_a_report(run: Run, tmp_path: Path) -> None:
     empty = write(tmp_path / "empty.pcap", [])
     page = report(tmp_path / "empty.html", empty)
     assert "Nothing could be judged: the capture has no packets." in (tmp_path / "empty.html").read_text()
@@ -251,7 +251,7 @@ def test_an_empty_capture_has_a_report_and_damage_shows_what_there_is(run: Run, 
         (["{starved}", "-o", "no/such/folder/r.html"], "there is no folder no/such/folder"),
     ],
 )
-def test_what_cannot_be_done_is_one_line_and_leaves_no_file(
+def test_errors_are_one_line_and_leave_no_file(
     words: list[str], said: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -285,8 +285,8 @@ def test_every_capture_has_a_report_below_three_megabytes(name: str, tmp_path: P
         "cursus/group.pcap",
     ],
 )
-def test_a_connection_alone_is_shown_as_among_the_others(name: str) -> None:
-    """Frames of other connections are passed over in the second pass."""
+def test_a_connection_is_shown_alike_with_and_without_other_connections(name: str) -> None:
+    """Frames of other connections are skipped in the second pass."""
 
     def steps(number: int, *, skip_hidden: bool) -> list[str]:
         display, sequence = compile_filter(f"tcp.stream == {number}"), Sequence()

@@ -1,4 +1,4 @@
-"""The statistics once more, from frames and messages one by one, in plain Python."""
+"""Recounts the statistics from single frames and messages in plain Python."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def frames(whole: Sequence[Frame]) -> list[Row]:
 
 
 def latency(whole: Sequence[Frame]) -> list[Row]:
-    """Copies do not count, neither of requests nor of answers that the one who asked was sent, too."""
+    """Copies do not count: neither of requests nor of responses that the requester also got."""
     by_number = {frame.number: frame for frame in whole}
     answers: dict[int | None, list[Frame]] = defaultdict(list)
     for frame in whole:
@@ -112,7 +112,7 @@ def latency(whole: Sequence[Frame]) -> list[Row]:
 
 
 def confirms(whole: Sequence[Frame], messages: Iterable[Row]) -> list[Row]:
-    """Out of the table of messages; those of a sub-batch have one number, and count once."""
+    """From the table of messages; those of a sub-batch have one number, and count once."""
     confirming = {(name, kind): how for name, checks in offers() for kind, how in checks.publishes.items()}
     sub_batches = {name: checks.sub_batches for name, checks in offers()}
     by_id = {frame.id: frame for frame in whole}
@@ -158,7 +158,7 @@ def group(topic: str | None) -> str | None:
 
 
 def request(frame: Frame, answer: Frame | None = None) -> tuple[Any, ...]:
-    """What a request is called, and its topic."""
+    """The name of a request, and its topic."""
     subject = frame.values.get("subject") if frame.protocol == "nats" else None
     if not isinstance(subject, str):
         return frame.protocol, frame.type, None

@@ -1,4 +1,4 @@
-"""``wiredecode stats``: what it prints, where, and what it says when it cannot."""
+"""``wiredecode stats``: output, files and errors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BASIC, CUT = RABBITMQ / "c43_basic.pcap", RABBITMQ / "d_cutfile.pcap"
 
 @pytest.fixture(autouse=True)
 def thawed() -> Iterator[None]:
-    """Other commands freeze the garbage; DuckDB's bindings then complain at the end of the process."""
+    """Other commands freeze the garbage collector; DuckDB's bindings then fail at the end of the process."""
     yield
     gc.unfreeze()
 
@@ -39,7 +39,7 @@ def rows(text: str) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
-def test_the_option_names_the_tables_there_are() -> None:
+def test_the_option_lists_the_tables() -> None:
     assert (*NAMES, "deliveries", "consumers") == TABLES
 
 
@@ -66,9 +66,7 @@ def test_a_pipe_gets_all_columns_aligned_and_unwrapped(run: Run) -> None:
     assert len({len(line.rstrip()) for line in result.lines[heads[0] - 1 : heads[1] - 3]}) == 1
 
 
-def test_a_terminal_of_80_columns_is_not_overrun_and_nothing_reaches_it_raw(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_output_fits_80_columns_and_is_escaped(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     path = write(tmp_path / "evil.pcap", talk([*declare(EVIL), publish(1), confirm(1)]))
@@ -81,7 +79,7 @@ def test_a_terminal_of_80_columns_is_not_overrun_and_nothing_reaches_it_raw(
     assert "more columns: --json" in result.out
 
 
-def test_a_long_table_is_cut_on_terminals_only(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_table_is_shortened_on_terminals_only(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wiredecode.cli.stats_output.MAX_ROWS", 3)
     assert len(run("stats", BASIC, "--table", "frames", "-q").lines) > 20
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
@@ -99,7 +97,7 @@ def test_csv_is_one_table(run: Run) -> None:
 
 @pytest.mark.parametrize("name", ["missing.pcap", "notes.txt"])
 @pytest.mark.parametrize("form", [[], ["--json"], ["--csv", "--table", "frames"]])
-def test_of_what_cannot_be_read_nothing_is_printed(
+def test_nothing_is_printed_of_an_unreadable_capture(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, form: list[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -109,7 +107,7 @@ def test_of_what_cannot_be_read_nothing_is_printed(
     assert name in result.err
 
 
-def test_damage_is_told_once_and_what_came_before_counts(run: Run) -> None:
+def test_damage_is_reported_once_and_earlier_frames_count(run: Run) -> None:
     result = run("stats", CUT, "--json", "-q")
     assert (result.code, result.err.count("\n"), result.err.count("is cut in the middle")) == (2, 1, 1)
     found = rows(result.out)
@@ -156,7 +154,7 @@ def test_intervals_divide_and_keep_the_sum(run: Run) -> None:
     assert sum(count for _, count in seconds) == sum(count for _, count in hours) == 64
 
 
-def test_totals_are_told_once(run: Run) -> None:
+def test_totals_are_printed_once(run: Run) -> None:
     assert run("stats", BASIC).err.count("230 read") == 1
 
 
@@ -171,13 +169,13 @@ def test_totals_are_told_once(run: Run) -> None:
         (["--from", "yesterday"], "'yesterday' is not a time"),
     ],
 )
-def test_a_wrong_option_is_told_before_anything_is_read(run: Run, words: list[str], said: str) -> None:
+def test_a_wrong_option_is_reported_before_reading(run: Run, words: list[str], said: str) -> None:
     result = run("stats", "missing.pcap", *words)
     assert (result.code, result.raw) == (2, b"")
     assert said in result.err
     assert "missing.pcap" not in result.err
 
 
-def test_it_needs_no_duckdb(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stats_needs_no_duckdb(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "duckdb", None)
     assert run("stats", BASIC, "--json", "-q").code == 0

@@ -1,4 +1,4 @@
-"""Publish to delivery: only the first delivery of a message counts, and only from a publish that a client sent."""
+"""Publish to delivery: only the first delivery of a message counts, and only from a client's publish."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def deliveries(path: Path) -> list[Row]:
     return rows
 
 
-def told(path: Path, *said: Said) -> list[tuple[str, str, int, float, float]]:
+def delivery_times(path: Path, *said: Said) -> list[tuple[str, str, int, float, float]]:
     """Topic, broker, number, least and most microseconds of a capture with a packet each millisecond."""
     talks: dict[str, Talk] = {}
     packets: list[bytes] = []
@@ -76,14 +76,14 @@ CASES: dict[str, tuple[list[Said], list[tuple[str, str, int, float, float]]]] = 
 
 
 @pytest.mark.parametrize(("said", "rows"), CASES.values(), ids=list(CASES))
-def test_a_delivery_counts_once_and_from_its_publish(
+def test_a_delivery_counts_once_from_its_publish(
     tmp_path: Path, said: list[Said], rows: list[tuple[str, str, int, float, float]]
 ) -> None:
-    assert told(tmp_path, *said) == rows
+    assert delivery_times(tmp_path, *said) == rows
 
 
-def test_records_of_kafka_come_from_the_produce_with_the_same_bytes() -> None:
-    """Contents and time of a record are unique in its partition, so that they link what checksums link."""
+def test_kafka_records_come_from_the_produce_with_the_same_bytes() -> None:
+    """Contents and time of a record are unique in its partition, so this links the same records as checksums."""
     path = CAPTURES / "kafka/small.pcap"
     sent: dict[tuple[Any, ...], datetime] = {}
     waits: dict[tuple[str, str], list[float]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""Every number of every table, against a recount frame by frame and against the truth of the captures."""
+"""Every number of every table, compared with a recount frame by frame and with the truth of the captures."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def plain(row: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("name", RECOUNTED)
-def test_tables_are_what_a_recount_finds(name: str) -> None:
+def test_tables_equal_a_recount(name: str) -> None:
     found = statistics(CAPTURES / name, interval="1s", strict=False)
     wanted = recounted(CAPTURES / name)
     assert tuple(found) == (*wanted, "deliveries", "consumers")
@@ -55,7 +55,7 @@ def test_tables_are_what_a_recount_finds(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TRUTHS)
-def test_confirms_are_those_of_the_truth(name: str) -> None:
+def test_confirms_equal_those_of_the_truth(name: str) -> None:
     truth = json.loads((CAPTURES / "rabbitmq-stream" / f"{name}.truth.json").read_text())
     sent: Counter[str] = Counter()
     for connection in truth["connections"]:
@@ -71,14 +71,14 @@ def test_confirms_are_those_of_the_truth(name: str) -> None:
     assert found["unknown"] == 0
 
 
-def test_rows_come_in_the_order_that_is_told() -> None:
+def test_rows_come_in_the_documented_order() -> None:
     found = statistics(CAPTURES / "rabbitmq-stream" / "c43_multi.pcap")
     frames = [(row["protocol"], -row["frames"], row["type"]) for row in found["frames"].to_pylist()]
     assert frames == sorted(frames)
     assert [row["connection"] for row in found["connections"].to_pylist()] == [1, 2, 3, 4, 5, 6, 7, 8]
 
 
-def test_columns_are_those_that_are_declared() -> None:
+def test_columns_equal_the_declared_ones() -> None:
     found = statistics(CAPTURES / "nats" / "03-pubsub.pcap")
     for statistic in STATISTICS:
         columns = (*statistic.columns, *statistic.facts)
@@ -97,7 +97,7 @@ def test_a_cluster_is_counted_by_exchanges_and_not_by_hops() -> None:
     assert hops["AppendEntries"]["count"] == 2895
 
 
-def test_requests_that_wait_for_data_stand_apart() -> None:
+def test_requests_that_wait_for_data_are_separate() -> None:
     rows = statistics(CAPTURES / "tank/tank_09_consume_tail.pcap", tables=["latency"])["latency"].to_pylist()
     assert [row["request"] for row in rows if row["long_poll"]] == ["Consume"]
     pulls = statistics(CAPTURES / "nats/13-jetstream.pcap", tables=["latency"])["latency"].to_pylist()
@@ -106,11 +106,11 @@ def test_requests_that_wait_for_data_stand_apart() -> None:
 
 
 @pytest.mark.parametrize(("seconds", "interval"), [(0, 1), (20, 1), (21, 2), (3_600, 300), (10**9, 86_400)])
-def test_an_interval_fits(seconds: int, interval: int) -> None:
+def test_default_interval_of_a_duration(seconds: int, interval: int) -> None:
     assert fitting(seconds * 10**9) == interval
 
 
-def test_connections_without_frames_are_there_unless_frames_are_chosen() -> None:
+def test_connections_without_frames_are_listed_unless_a_filter_is_given() -> None:
     path = CAPTURES / "stories/advertised-refused.pcap"
     rows = statistics(path, tables=["connections"])["connections"].to_pylist()
     assert [(row["name"], row["began"], row["ended_by"], row["ended"]) for row in rows] == [
@@ -123,8 +123,8 @@ def test_connections_without_frames_are_there_unless_frames_are_chosen() -> None
 
 
 @pytest.mark.parametrize("name", ["cursus", "liftbridge", "nats", "pravega", "rabbitmq-stream", "tank"])
-def test_types_that_count_as_requests_are_those_that_wait_for_an_answer(name: str) -> None:
-    """What no type tells may wait or not: it is never counted as unanswered."""
+def test_request_types_are_those_that_expect_a_response(name: str) -> None:
+    """Requests of unknown type are never counted as unanswered."""
     import wiredecode
     from wiredecode.protocols.registry import protocols
 
@@ -142,12 +142,12 @@ def test_types_that_count_as_requests_are_those_that_wait_for_an_answer(name: st
 
 
 @pytest.mark.parametrize("interval", ["", "1", "h", "0s", "-1h", "1h ", "1w", "1.5h", "9999999s", "1h\n", "\u0661h"])
-def test_a_wrong_interval_is_told(interval: str) -> None:
+def test_a_wrong_interval_is_reported(interval: str) -> None:
     with pytest.raises(ValueError, match="is not an interval such as 1h"):
         statistics(CAPTURES / "nats" / "03-pubsub.pcap", interval=interval)
 
 
-def test_a_table_that_is_not_there_is_told() -> None:
+def test_an_unknown_table_is_reported() -> None:
     with pytest.raises(ValueError, match="no statistic is called 'latencies'; there is frames, latency"):
         statistics(CAPTURES / "nats" / "03-pubsub.pcap", tables=["latencies"])
 
@@ -187,13 +187,13 @@ def test_a_table_that_is_not_there_is_told() -> None:
         ),
     ],
 )
-def test_consumers_are_where_they_say(name: str, rows: list[tuple[object, ...]]) -> None:
-    """A number above 2**63, which one stores for none, is no position."""
+def test_positions_of_consumers_equal_their_commits(name: str, rows: list[tuple[object, ...]]) -> None:
+    """A number above 2**63, which some clients store for none, is no position."""
     found = statistics(CAPTURES / name, tables=["consumers"])["consumers"].to_pylist()
     assert [tuple(row.values())[1:] for row in found] == rows
 
 
-def test_a_request_to_a_service_is_no_jetstream_publish_and_large_publishes_have_their_transfer_time() -> None:
+def test_service_requests_are_no_jetstream_publishes() -> None:
     rows = statistics(CAPTURES / "nats/13-jetstream.pcap", tables=["latency"])["latency"].to_pylist()
     kinds = {row["topic"]: row["request"] for row in rows}
     assert (kinds["ord.dup"], kinds["$JS.ACK.*"], kinds["$JS.API.INFO"]) == (

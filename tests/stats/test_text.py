@@ -1,4 +1,4 @@
-"""Names that are no Unicode come through statistics."""
+"""Names that are not UTF-8 in statistics."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wiredecode.cli.app import app
 from wiredecode.protocols.rabbitmq_stream import layers
 
 
-def test_a_stream_that_is_no_utf8(tmp_path: Path) -> None:
+def test_a_stream_name_that_is_not_utf8(tmp_path: Path) -> None:
     asked = layers.Subscribe(correlation_id=5, subscription_id=7, stream="orders\udca1", credit=10, properties=[])
     answer = layers.LAYERS[0x8007, 1](correlation_id=5, response_code=1)
     sent = packets([(CLIENT, asked), (SERVER, answer), (CLIENT, layers.Credit(subscription_id=7, credit=3))])

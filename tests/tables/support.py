@@ -1,4 +1,4 @@
-"""Rows of the frames table back into records, to hold them against those that JSON has."""
+"""Converts rows of the frames table into records, to compare them with JSON records."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SPELL = {"ms": rfc3339_ms, "ns": rfc3339_ns}
 
 
 def rendered(batch: pa.RecordBatch) -> list[dict[str, Any]]:
-    """The record of each row, as JSON output has it; nulls, which are absent fields or null on the wire, left out."""
+    """The record of each row as in JSON output, without nulls (fields that are missing, or null on the wire)."""
     rows = []
     for values in zip(*(_integers(column).to_pylist() for column in batch.columns), strict=True):
         row = {field.name: _rendered(field, value) for field, value in zip(batch.schema, values, strict=True)}
@@ -25,7 +25,7 @@ def rendered(batch: pa.RecordBatch) -> list[dict[str, Any]]:
 
 
 def expected(record: dict[str, Any]) -> dict[str, Any]:
-    """A record as :func:`rendered` gives it: without what the table leaves out, numbers for enumerations as text."""
+    """A record in the form of :func:`rendered`: without fields that tables omit, enumerations as text."""
     found: dict[str, Any] = _without_nulls({key: value for key, value in record.items() if key != "time_ns"})
     return found
 
@@ -64,7 +64,7 @@ def _rendered(field: pa.Field, value: Any) -> Any:
 
 
 def _with_others(row: dict[str, Any]) -> dict[str, Any]:
-    """What stands in OTHER put where its path says."""
+    """Move the values of OTHER to their paths."""
     layers = row.get("layers")
     if layers is not None:
         unknown = layers.pop(OTHER) or {}

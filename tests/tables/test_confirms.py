@@ -1,4 +1,4 @@
-"""What became of published messages: the table of messages against frames, and against what statistics count."""
+"""Outcomes of published messages: the table of messages compared with frames and with statistics."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ WRONG = (
 
 
 @pytest.mark.parametrize("name", PUBLISHING)
-def test_each_answer_names_its_publish_and_its_time(name: str) -> None:
+def test_each_confirm_has_its_publish_and_time(name: str) -> None:
     columns = ["frame", "time", "request", "response", "outcome", "latency_ns"]
     told = {"messages": table(name, "messages"), "frames": table(name, "frames", columns)}
     assert asked(f"select count(*) {BOTH} true", **told)[0][0] > 0
@@ -67,7 +67,7 @@ def test_each_answer_names_its_publish_and_its_time(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PUBLISHING)
-def test_runs_and_batches_do_not_matter(name: str) -> None:
+def test_bulk_reading_does_not_matter(name: str) -> None:
     assert table(name, "messages", bulk=True).equals(table(name, "messages"))
 
 
@@ -75,9 +75,7 @@ ACKED = "liftbridge/30-lb-publish-ack.pcap"
 
 
 @pytest.mark.parametrize("most", [1, 2, 3, 7, 1000])
-def test_messages_of_runs_are_told_their_acks_within_the_same_bounds(
-    most: int, every_block: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_acks_of_blocks_have_the_same_bounds(most: int, every_block: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ledger, "WAIT_FRAMES", most)
     whole = table(ACKED, "messages")
     assert ("ok" if most > 1 else "late") in whole["outcome"].to_pylist()
@@ -87,8 +85,8 @@ def test_messages_of_runs_are_told_their_acks_within_the_same_bounds(
 
 
 @pytest.mark.parametrize("name", PUBLISHING)
-def test_statistics_count_what_the_exported_messages_say(name: str) -> None:
-    """Another engine counts other rows: messages that were exported against frames that were linked."""
+def test_statistics_equal_counts_of_exported_messages(name: str) -> None:
+    """Counts of another engine over exported messages equal the statistics of linked frames."""
     counted = statistics(CAPTURES / name, tables=["confirms"])["confirms"].to_pylist()
     distinct = "frame, case protocol when 'rabbitmq_stream' then sequence else index end"  # a sub-batch has one number
     query = (
@@ -114,7 +112,7 @@ def test_refused_messages_have_the_name_of_their_code() -> None:
     }
 
 
-def test_deliveries_name_their_chunk() -> None:
+def test_deliveries_have_their_chunk() -> None:
     rows = table("rabbitmq-stream/c43_multi.pcap", "messages", ["operation", "offset", "chunk"]).to_pylist()
     assert all(row["chunk"] <= row["offset"] for row in rows if row["operation"] == "deliver")
     assert {row["chunk"] for row in rows if row["operation"] == "publish"} == {None}
@@ -123,7 +121,7 @@ def test_deliveries_name_their_chunk() -> None:
 TRUTH = json.loads((CAPTURES / "tank" / "tank_07_produce_multi_errors.truth.json").read_text())
 
 
-def test_partitions_of_one_produce_are_refused_apart_as_the_client_was_told() -> None:
+def test_partitions_of_one_produce_are_refused_separately() -> None:
     rows = table("tank/tank_07_produce_multi_errors.pcap", "messages").to_pylist()
     frames = sorted({row["frame"] for row in rows if row["operation"] == "publish"})
     produced = [each for each in TRUTH["operations"] if "produce" in each]
@@ -141,8 +139,8 @@ def test_partitions_of_one_produce_are_refused_apart_as_the_client_was_told() ->
     assert refusals == {"UnknownPartition", "UnknownTopic"}
 
 
-def test_publishing_ids_are_confirmed_that_the_server_confirmed_by_its_own_account() -> None:
-    """Each id of the truth's PublishConfirm and PublishError frames, however many publishers used it."""
+def test_publishing_ids_are_confirmed_as_in_the_truth() -> None:
+    """Each id of the truth's PublishConfirm and PublishError frames, for any number of publishers."""
     for name in ("c43_multi", "c43_puberr", "c43_dedup", "c43_subentry", "c43_basic"):
         truth = json.loads((CAPTURES / "rabbitmq-stream" / f"{name}.truth.json").read_text())
         expected = Counter[tuple[int, str]]()
@@ -162,7 +160,7 @@ def test_publishing_ids_are_confirmed_that_the_server_confirmed_by_its_own_accou
 
 
 @pytest.mark.parametrize("name", ["healthy-tail", "broker-killed"])
-def test_as_many_messages_are_confirmed_as_the_client_says(name: str) -> None:
+def test_as_many_messages_are_confirmed_as_the_client_counted(name: str) -> None:
     says = json.loads((CAPTURES / "stories" / f"{name}.truth.json").read_text())["client_says"]
     path = next((CAPTURES / "stories").glob(f"{name}.pcap*")).name
     messages = table(f"stories/{path}", "messages")
@@ -171,8 +169,8 @@ def test_as_many_messages_are_confirmed_as_the_client_says(name: str) -> None:
 
 
 @pytest.mark.slow
-def test_acks_come_within_the_times_that_the_client_measured() -> None:
-    """Each message that the client says was stored: its ack on the wire is inside the time that the client waited."""
+def test_acks_lie_within_the_waits_of_the_client() -> None:
+    """For each stored message of the client's account, the ack on the wire lies within the client's wait."""
     truth = json.loads((CAPTURES / "stories" / "leader-killed.truth.json").read_text())["published"]
     stored = {each["correlation_id"]: each["acked_ns"] - each["sent_ns"] for each in truth if "error" not in each}
     columns = ["frame", "layers.liftbridge.correlation_id"]
@@ -186,15 +184,15 @@ def test_acks_come_within_the_times_that_the_client_measured() -> None:
     assert len(stored) > 200
     for number, waited_ns in stored.items():
         outcome, latency_ns = outcomes[number]
-        if outcome == "late":  # the cluster stood still: 1000 frames went by
+        if outcome == "late":  # the cluster stalled: 1000 frames passed
             assert waited_ns > 1_000_000_000
         else:
             assert outcome == "ok" and latency_ns <= waited_ns
 
 
 @pytest.mark.parametrize("name", ["rabbitmq-stream/c43_multi.pcap", "cursus/produce.pcap"])
-def test_latencies_with_stable_ids_are_those_with_numbers(name: str) -> None:
-    """Stable ids are in no order: which came first follows from times."""
+def test_latencies_are_equal_with_stable_ids_and_numbers(name: str) -> None:
+    """Stable ids have no order: times decide which frame came first."""
     reader = TableReader(open_capture([CAPTURES / name]), "messages", stable_ids=True, bulk=False)
     stable = pa.Table.from_batches([*reader], reader.schema).column("latency_ns").to_pylist()
     numbered = table(name, "messages").column("latency_ns").to_pylist()

@@ -1,4 +1,4 @@
-"""The table of connections, and what TCP analysis says in that of packets."""
+"""The table of connections, and TCP analysis in the table of packets."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def rows(name: str, **reading: object) -> list[dict[str, object]]:
 
 
 @pytest.mark.parametrize("name", sampled(LOSSY, 2))
-def test_kinds_of_packets_and_counts_of_connections_are_those_of_tshark(name: str) -> None:
+def test_kinds_of_packets_and_counts_of_connections_equal_those_of_tshark(name: str) -> None:
     if shutil.which("tshark") is None and not os.environ.get("CI"):
         pytest.skip("tshark is not installed")
     theirs, mine = tsharks(CAPTURES / name), defaultdict(set)
@@ -48,14 +48,14 @@ def test_kinds_of_packets_and_counts_of_connections_are_those_of_tshark(name: st
             assert counted[column] == len(theirs[kind]), column
 
 
-def test_packets_know_their_connection() -> None:
+def test_packets_have_their_connection() -> None:
     table = wiredecode.read(CAPTURES / "nats/22-port-reuse-abort.pcap", level="packets").table()
     connections = rows("nats/22-port-reuse-abort.pcap")
     counts = Counter(table["connection"].to_pylist())
     assert counts == {one["connection"]: one["client_packets"] + one["server_packets"] for one in connections}
 
 
-def test_a_connection_in_which_the_network_lost_nothing_and_the_reader_was_slow() -> None:
+def test_a_connection_with_a_slow_reader_and_no_loss() -> None:
     slow = rows("stories/slow-consumer.pcap")[0]
     assert slow["name"] == "report-export"
     assert (slow["ended_by"], slow["ended"]) == ("server", "FIN")
@@ -65,7 +65,7 @@ def test_a_connection_in_which_the_network_lost_nothing_and_the_reader_was_slow(
     assert slow["server_missing"] == slow["client_missing"] == 0
 
 
-def test_frames_and_bytes_are_those_of_the_table_of_frames() -> None:
+def test_frames_and_bytes_equal_those_of_the_table_of_frames() -> None:
     name = "nats/14-cluster-routes.pcap"
     frames = wiredecode.read(CAPTURES / name, columns=["connection", "src", "length"]).table().to_pylist()
     counts = Counter((row["connection"], row["src"]) for row in frames)
@@ -79,7 +79,7 @@ def test_a_filter_chooses_connections_by_their_frames() -> None:
     assert [one["connection"] for one in found] == [2, 4, 6, 7, 8]
 
 
-def test_stable_ids_call_connections_the_same_in_both_tables() -> None:
+def test_stable_ids_of_connections_are_equal_in_both_tables() -> None:
     name = "rabbitmq-stream/c43_basic.pcap"
     frames = wiredecode.read(CAPTURES / name, columns=["connection"], ids="stable").table()["connection"].unique()
     assert {one["connection"] for one in rows(name, ids="stable")} == set(frames.to_pylist())

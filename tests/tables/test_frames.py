@@ -24,7 +24,7 @@ def frames(path: Path, style: Style) -> list[Frame]:
     return dissect(open_capture([path]), style=style).frames
 
 
-SELECTION = [  # with text that is not UTF-8, values that fit no column, what is cut, compressed or secret
+SELECTION = [  # with text that is not UTF-8, values that fit no column, truncated, compressed and secret values
     ("rabbitmq_stream", "rabbitmq-stream/c43_amqp.pcap"),
     ("rabbitmq_stream", "rabbitmq-stream/c43_amqplain.pcap"),
     ("rabbitmq_stream", "rabbitmq-stream/c43_subentry.pcap"),
@@ -51,7 +51,7 @@ SELECTION = [  # with text that is not UTF-8, values that fit no column, what is
 
 
 @pytest.mark.parametrize(("protocol", "name"), SELECTION)
-def test_rows_are_the_records(protocol: str, name: str) -> None:
+def test_rows_equal_records(protocol: str, name: str) -> None:
     batch = FrameTable(schema.protocol_schema(protocol)).batch(frames(CAPTURES / name, style_for()))
     batch.validate(full=True)
     records = [expected(record(frame)) for frame in frames(CAPTURES / name, Style())]
@@ -59,14 +59,14 @@ def test_rows_are_the_records(protocol: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("bytes_choice", ["hex", "base64", "length"])
-def test_bytes_are_text_where_that_is_asked_for(bytes_choice: str) -> None:
+def test_bytes_are_text_on_request(bytes_choice: str) -> None:
     style = style_for(bytes_choice)
     path = RABBITMQ / "c43_amqp.pcap"
     batch = FrameTable(schema.protocol_schema("rabbitmq_stream", bytes_choice), bytes_choice).batch(frames(path, style))
     assert rendered(batch) == [expected(record(frame)) for frame in frames(path, style)]
 
 
-def test_in_the_wide_table_the_layers_of_other_protocols_are_null() -> None:
+def test_layers_of_other_protocols_are_null_in_the_wide_table() -> None:
     path = CAPTURES / "nats" / "02-auth.pcap"
     batch = FrameTable(schema.frames_schema()).batch(frames(path, style_for()))
     assert batch.schema.equals(schema.frames_schema(), check_metadata=True)
@@ -76,7 +76,7 @@ def test_in_the_wide_table_the_layers_of_other_protocols_are_null() -> None:
     assert rendered(batch) == [expected(record(frame)) for frame in frames(path, Style())]
 
 
-def test_secrets_are_hidden_unless_asked_for() -> None:
+def test_secrets_are_hidden_unless_requested() -> None:
     path, chosen = CAPTURES / "nats" / "02-auth.pcap", ["layers.nats.options"]
     table = FrameTable(schema.select(schema.frames_schema(), chosen))
     for show_secrets in (False, True):
@@ -87,7 +87,7 @@ def test_secrets_are_hidden_unless_asked_for() -> None:
         assert all(word.startswith("<redacted ") for word in passwords) != show_secrets
 
 
-def test_some_columns_are_made_alone_and_the_same() -> None:
+def test_selected_columns_equal_those_of_all() -> None:
     found = frames(RABBITMQ / "c43_basic.pcap", style_for())
     whole = FrameTable(schema.frames_schema()).batch(found)
     some = FrameTable(schema.select(whole.schema, ["layers.rabbitmq_stream.key", "frame"])).batch(found)
@@ -97,7 +97,7 @@ def test_some_columns_are_made_alone_and_the_same() -> None:
     assert some.column("layers").type.num_fields == 1
 
 
-def test_no_frames_make_an_empty_batch() -> None:
+def test_no_frames_give_an_empty_batch() -> None:
     batch = FrameTable(schema.frames_schema()).batch([])
     assert len(batch) == 0
     assert batch.schema == schema.frames_schema()
@@ -107,7 +107,7 @@ def test_no_frames_make_an_empty_batch() -> None:
 
 
 def layers(fields: list[pa.Field], values: list[Any]) -> list[dict[str, Any]]:
-    """Values of the layer ``x`` with these fields, through a table and out of it again."""
+    """Values of the layer ``x`` with these fields after a round trip through a table."""
     layer = pa.field("x", pa.struct([*fields, schema.json_field(schema.OTHER)]))
     field = pa.field("layers", pa.struct([layer, schema.json_field(schema.OTHER)]))
     array = Builder(bytes.hex).layers(field, [{} if value is None else {"x": value} for value in values])
@@ -160,7 +160,7 @@ INNER = pa.struct([("b", pa.uint8()), ("c", pa.list_(pa.struct([("d", pa.uint8()
     ],
     ids=str,
 )
-def test_a_value_is_in_its_column_or_else_in_other(field: pa.Field, value: Any, held: Any, other: Any) -> None:
+def test_a_value_is_in_its_column_or_in_other(field: pa.Field, value: Any, held: Any, other: Any) -> None:
     fitting = {"a": None}
     before, row, after, absent = layers([field], [fitting, {"a": value}, {}, None])
     assert row["a"] == held
@@ -182,7 +182,7 @@ def test_times_keep_their_last_digit() -> None:
     assert found.field("x").field("a").cast(pa.int64()).to_pylist() == [1_795_201_187_790_497_123]
 
 
-def test_a_layer_that_nobody_declares_is_json_text() -> None:
+def test_an_undeclared_layer_is_json_text() -> None:
     field = pa.field("layers", pa.struct([pa.field("x", pa.struct([TEXT])), schema.json_field("other")]))
     found = Builder(bytes.hex).layers(field, [{"new": {"data": b"\1"}}, {}, {"x": {"a": "b"}}]).to_pylist()
     assert found == [

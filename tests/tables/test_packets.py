@@ -23,15 +23,15 @@ def rows(*found: PacketBatch) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("together", [True, False], ids=["one batch", "one by one"])
-def test_every_packet_without_tcp_says_why(together: bool) -> None:
-    """Each reason that the network stage counts is that of its packet; a fragment alone has no reason of its own."""
+def test_every_packet_without_tcp_has_a_reason(together: bool) -> None:
+    """Each reason counted by the network stage is in the row of its packet; a lone fragment has no reason."""
     packets = [(linktype, data) for _, linktype, data in NOT_DECODED]
     made = [of_linktypes(packets)] if together else [of_linktypes([packet]) for packet in packets]
     found = [row["not_decoded"] for row in rows(*made)]
     assert found == [FRAGMENT if reason == "IP fragment incomplete" else reason for reason, _, _ in NOT_DECODED]
 
 
-def test_counts_are_those_of_the_network_stage() -> None:
+def test_counts_equal_those_of_the_network_stage() -> None:
     packets = of_linktypes((linktype, data) for _, linktype, data in NOT_DECODED)
     network, table = Network(), PacketTable()
     network.feed(packets)
@@ -43,7 +43,7 @@ def test_counts_are_those_of_the_network_stage() -> None:
 
 
 @pytest.mark.parametrize("others", [0, 50], ids=["small batch", "columns"])
-def test_tcp_facts(others: int) -> None:
+def test_columns_of_tcp_packets(others: int) -> None:
     talk = Talk(isn=(0xFFFFFFFF, 5000))
     packets = [*talk.handshake(), *talk.send(0, b"x" * 100), *talk.close(), *[talk.ack(0)] * others]
     found = rows(*batches(packets))
@@ -57,8 +57,8 @@ def test_tcp_facts(others: int) -> None:
     assert {(row["transport"], row["ip_version"], row["not_decoded"]) for row in found} == {("TCP", 4, None)}
 
 
-def test_addresses_have_ports_where_there_are_some() -> None:
-    """Of TCP and UDP; IPv6 is in brackets only with a port; without IP there is no address."""
+def test_addresses_have_ports_if_present() -> None:
+    """TCP and UDP have ports; IPv6 is in brackets only with a port; without IP there is no address."""
     packets = [
         ethernet(ipv6(tcp(), "fd00::1", "::"), 0x86DD),
         ethernet(ipv6(udp(bytes(4)), protocol=17), 0x86DD),
@@ -77,7 +77,7 @@ def test_addresses_have_ports_where_there_are_some() -> None:
     ]
 
 
-def test_fragments_tell_what_their_datagram_is_with_the_last_one() -> None:
+def test_the_last_fragment_has_the_columns_of_its_datagram() -> None:
     segment = tcp(b"y" * 44)
     pieces = [ethernet(ipv4(segment[at : at + 32], offset=at, more=at + 32 < len(segment))) for at in range(0, 64, 32)]
     first, last = rows(*batches(pieces))
@@ -85,7 +85,7 @@ def test_fragments_tell_what_their_datagram_is_with_the_last_one() -> None:
     assert (last["not_decoded"], last["transport"], last["payload"], last["flags"]) == (None, "TCP", 44, "ACK")
 
 
-def test_cut_packets_tell_both_lengths() -> None:
+def test_truncated_packets_have_both_lengths() -> None:
     (row,) = rows(*batches([ethernet(ipv4(tcp(b"z" * 100)))], snaplen=64))
     assert (row["captured"], row["length"], row["payload"], row["payload_captured"]) == (64, 154, 100, 10)
 
@@ -98,7 +98,7 @@ def test_batches_number_on_and_times_keep_nanoseconds() -> None:
     assert [row["time"] for row in found] == [1_700_000_000_123_456_789, -1]
 
 
-def test_a_fragment_that_is_too_old_gives_its_reason_to_no_other_packet() -> None:
+def test_the_reason_of_an_expired_fragment_is_not_given_to_another_packet() -> None:
     alone = [ethernet(ipv4(tcp(bytes(20)), more=True, identification=number)) for number in (1, 2)]
     found = rows(*batches([(0.0, alone[0]), (60.0, alone[1])]))
     assert [row["not_decoded"] for row in found] == [FRAGMENT, FRAGMENT]

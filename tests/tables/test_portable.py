@@ -1,4 +1,4 @@
-"""Tables for engines without unsigned integers: no number is lost, the usual ones are as wide as joins like them."""
+"""Tables for engines without unsigned integers: no number is lost, and usual numbers have types suited to joins."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LARGEST = (1 << 63) - 1
 TABLE = pa.schema([("offset", pa.uint64()), ("layers", pa.struct([("id", pa.uint64())]))])
 
 
-def test_numbers_that_do_not_fit_bigint_stand_in_a_column_of_their_own() -> None:
+def test_numbers_beyond_bigint_are_in_a_separate_column() -> None:
     numbers = [0x01020304, None, LARGEST, LARGEST + 1, (1 << 64) - 1]
     batch = pa.RecordBatch.from_pylist([{"offset": number, "layers": {"id": number}} for number in numbers], TABLE)
     made = portable_rows(batch, "client", portable_schema(TABLE))
@@ -30,7 +30,7 @@ def test_numbers_that_do_not_fit_bigint_stand_in_a_column_of_their_own() -> None
     assert usual["offset_large"].null_count == 3
 
 
-def test_the_column_of_large_numbers_can_be_read_alone() -> None:
+def test_the_column_of_large_numbers_can_be_selected_alone() -> None:
     wanted = ["offset_large"]
     assert table_columns(wanted) == ["offset"]
     batch = pa.RecordBatch.from_pylist([{"offset": 1 << 63}], TABLE).select(["offset"])
@@ -40,7 +40,7 @@ def test_the_column_of_large_numbers_can_be_read_alone() -> None:
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_every_column_at_the_top_says_what_it_means_and_files_keep_that(level: str) -> None:
+def test_every_top_level_column_is_documented_in_files(level: str) -> None:
     schema = portable_schema(table_schema(level))
     assert [field.name for field in schema if not (field.metadata or {}).get(b"comment")] == []
     kept = file_schema(schema)
@@ -48,6 +48,6 @@ def test_every_column_at_the_top_says_what_it_means_and_files_keep_that(level: s
     assert [field.type for field in kept] == [field.type for field in schema]
 
 
-def test_fields_of_layers_mean_what_their_declarations_say() -> None:
+def test_fields_of_layers_are_documented_as_declared() -> None:
     subject = portable_schema(table_schema("frames")).field("layers").type.field("nats").type.field("subject")
     assert "subject the message is published on" in subject.metadata[b"comment"].decode()

@@ -22,7 +22,7 @@ def table(*args: Any, **options: Any) -> pa.Table:
 
 
 @pytest.mark.parametrize("level", reader.LEVELS)
-def test_the_schema_is_known_before_anything_is_read(level: str) -> None:
+def test_the_schema_is_known_before_reading(level: str) -> None:
     made = TableReader([], level)
     assert made.schema == reader.table_schema(level)
     assert list(made) == []
@@ -48,7 +48,7 @@ def test_batches_have_the_schema_and_the_totals_are_whole(level: str, bytes_choi
     assert sum(map(len, batches)) == rows.get(level, sum(map(len, batches)))
 
 
-def test_messages_are_those_of_the_frames() -> None:
+def test_messages_equal_those_of_frames() -> None:
     found = table(open_capture([NATS]), "messages").to_pylist()
     bodies = {frame.number: frame.layers for frame in capture(NATS).frames if frame.type in ("PUB", "MSG")}
     assert {row["frame"]: row["body"].hex() for row in found} == {
@@ -60,7 +60,7 @@ def test_messages_are_those_of_the_frames() -> None:
 
 
 @pytest.mark.parametrize("level", reader.LEVELS)
-def test_a_cut_capture_gives_all_it_has_and_then_the_error(level: str) -> None:
+def test_a_truncated_capture_gives_its_rows_then_the_error(level: str) -> None:
     rows = 0
     with pytest.raises(CaptureError, match="is cut in the middle of a packet record"):
         for batch in TableReader(open_capture([RABBITMQ / "d_cutfile.pcap"]), level):
@@ -85,7 +85,7 @@ def test_batches_are_bounded_and_in_order(level: str, monkeypatch: pytest.Monkey
     assert most == (1 if level == "frames" else 7)
 
 
-def test_columns_come_as_asked_and_without_layers_no_record_is_made() -> None:
+def test_selected_columns_keep_their_order_and_need_no_records() -> None:
     made = TableReader(open_capture([NATS]), "frames", columns=["type", "frame"])
     assert made.dissector.demand.style is None
     rows = pa.Table.from_batches(made).to_pylist()
@@ -94,7 +94,7 @@ def test_columns_come_as_asked_and_without_layers_no_record_is_made() -> None:
     assert table(open_capture([NATS]), "messages", columns=["body"]).column_names == ["body"]
 
 
-def test_requests_know_their_responses() -> None:
+def test_requests_have_their_responses() -> None:
     rows = table(open_capture([BASIC]), "frames", columns=["frame", "response"]).to_pylist()
     assert rows == [{"frame": frame.number, "response": frame.response} for frame in capture(BASIC).frames]
     assert any(row["response"] for row in rows)
@@ -115,7 +115,7 @@ def test_one_protocol_has_a_narrow_table() -> None:
         ("messages", {"columns": ["topics"]}, "there is no column topics; did you mean topic?"),
     ],
 )
-def test_what_is_not_there_is_said_at_once(level: str, options: dict[str, Any], message: str) -> None:
+def test_unknown_names_are_reported_immediately(level: str, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message.replace("?", r"\?")):
         TableReader([], level, **options)
 

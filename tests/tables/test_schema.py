@@ -40,16 +40,16 @@ def arrow_type(layer: type[Layer], *, raw: bool = True) -> pa.StructType:
     return pa.struct(schema.merged_fields(schema.layer_fields(layer, raw)))
 
 
-def test_no_frozen_column_is_gone_or_of_another_type() -> None:
+def test_no_frozen_column_is_removed_or_changes_type() -> None:
     assert set(FROZEN.read_text().splitlines()) - set(lines()) == set(), ADVICE
 
 
-def test_new_columns_are_written_down() -> None:
+def test_new_columns_are_in_the_frozen_schema() -> None:
     added = set(lines()) - set(FROZEN.read_text().splitlines())
     assert added == set(), "new columns are welcome; write them down with: python -m tests.tables.freeze"
 
 
-def test_every_column_stands_once_and_may_be_null() -> None:
+def test_every_column_appears_once_and_is_nullable() -> None:
     assert len(lines()) == len({line.rsplit(" ", 1)[0] for line in lines()})
     assert all(field.nullable for field in schema.frames_schema())
 
@@ -138,14 +138,14 @@ def test_two_fields_of_one_name_share_a_column(one: pa.DataType, two: pa.DataTyp
             assert found.type == both
 
 
-def test_json_text_stays_json_text_and_names_of_numbers_stay_names() -> None:
+def test_json_text_and_names_of_numbers_keep_their_types() -> None:
     enumeration = pa.field("x", pa.string(), metadata=schema.ENUMERATION)
     assert schema.is_json(schema.merged(pa.field("x", pa.string()), JSON))
     assert schema.is_json(schema.merged(JSON, pa.field("x", pa.string())))
     assert schema.is_enumeration(schema.merged(pa.field("x", pa.string()), enumeration))
 
 
-def test_a_structure_inside_itself_ends_as_json_text() -> None:
+def test_a_recursive_structure_ends_as_json_text() -> None:
     class Nested(Layer):
         fields_desc: ClassVar[list[Any]] = [UInt8("more")]
 
@@ -179,7 +179,7 @@ def test_a_schema_has_the_fields_of_all_versions_of_a_message() -> None:
     assert {"filter_value", "amqp"} <= {field.name for field in messages}  # of version 2, and carried
 
 
-def test_columns_are_chosen_by_name_members_too_and_come_as_asked() -> None:
+def test_columns_and_members_are_selected_by_name_in_order() -> None:
     chosen = schema.select(schema.frames_schema(), ["type", "layers.nats.subject", "layers.tank", "frame"])
     assert chosen.names == ["type", "layers", "frame"]
     assert members(chosen) == ["tank", "nats"] or members(chosen) == ["nats", "tank"]
@@ -187,7 +187,7 @@ def test_columns_are_chosen_by_name_members_too_and_come_as_asked() -> None:
     assert chosen.metadata == schema.frames_schema().metadata
 
 
-def test_a_column_that_is_not_there_is_named_with_the_nearest_one() -> None:
+def test_an_unknown_column_is_reported_with_the_nearest_name() -> None:
     with pytest.raises(schema.UnknownColumn, match=r"no column layers\.nats\.subjct; did you mean layers\.nats\.subj"):
         schema.select(schema.frames_schema(), ["frame", "layers.nats.subjct"])
 
@@ -213,13 +213,13 @@ def test_a_protocol_of_another_package_has_its_member(monkeypatch: pytest.Monkey
     schema._layers.cache_clear()
 
 
-def test_every_generated_field_of_this_package_has_a_type_of_its_own() -> None:
+def test_every_generated_field_has_a_specific_type() -> None:
     for protocol in registry.protocols():
         for name, field in protocol.generated_fields().items():
             assert field.column != "json" or name in JSON_GENERATED or name.endswith(".amqp"), name
 
 
-def test_a_field_is_generated_or_shown_otherwise_not_both() -> None:
+def test_no_field_is_both_generated_and_retyped() -> None:
     for protocol in registry.protocols():
         assert not set(protocol.generated_fields()) & set(protocol.column_types), protocol.name
 

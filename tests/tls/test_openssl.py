@@ -1,4 +1,4 @@
-"""What Python's ssl cannot be made to do, by openssl's own client and server; a relay between them writes it down."""
+"""TLS features that Python's ssl cannot produce: openssl's client and server with a recording relay between them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PATIENCE = 30
 
 
 class Relay:
-    """Carries bytes between a client and a server, and writes down who said what."""
+    """Forwards bytes between a client and a server, and records them with their sender."""
 
     def __init__(self, port: int) -> None:
         self.wire: Said = []
@@ -51,7 +51,7 @@ class Relay:
                     ends[1 - ends.index(end)].sendall(data)
 
     def until(self, side: int, size: int = 0) -> int:
-        """Wait until a side has sent more than ``size`` bytes; how many it has."""
+        """Wait until a side has sent more than ``size`` bytes; return their number."""
         limit = time.monotonic() + PATIENCE
         while (found := sum(len(data) for each, data in self.wire if each == side)) <= size:
             assert time.monotonic() < limit
@@ -82,7 +82,7 @@ def await_text(process: subprocess.Popen[bytes], text: bytes) -> bytes:
 
 
 class Conversation:
-    """One connection of s_client to s_server. What either says goes through its standard input: CRLF is added."""
+    """One connection of s_client to s_server. Lines are sent through standard input, with CRLF added."""
 
     def __init__(self, folder: Path, client: list[str], server: list[str]) -> None:
         cert, key = certificate(folder)
@@ -113,12 +113,12 @@ class Conversation:
         self.relay.until(side, before)
 
     def between(self, side: int) -> None:
-        """After what one side said."""
+        """Called after one side has sent its line."""
 
 
 class KeyUpdates(Conversation):
     def between(self, side: int) -> None:
-        self.say(side, b"K" if side else b"k")  # the client asks the server for one, too
+        self.say(side, b"K" if side else b"k")  # the client requests one from the server, too
 
 
 class Renegotiations(Conversation):
@@ -156,7 +156,7 @@ def test_ciphers_of_tls_1_3_with_key_updates(suite: str, folder: Path) -> None:
     assert [side for kind, side, _ in told if kind == "KeyUpdate"].count(0) >= 3
 
 
-def test_a_renegotiation_is_followed_and_said(folder: Path) -> None:
+def test_a_renegotiation_is_followed_and_reported(folder: Path) -> None:
     options = ["-tls1_2", "-cipher", "ECDHE-RSA-AES128-GCM-SHA256"]
     talk = Renegotiations(folder, options, [*options, "-client_renegotiation"])
     found = decode(packets(talk.wire), KeyLog([talk.log]))
@@ -191,7 +191,7 @@ def test_early_data(taken: bool, folder: Path, tmp_path: Path) -> None:
                 assert client.stdin is not None
                 client.stdin.write(b"PONG\r\n")
                 relay.until(0, before)
-                client.stdin.close()  # it ends; sessions of connections that are not closed are forgotten
+                client.stdin.close()  # end it, since sessions of unclosed connections are forgotten
                 client.wait(PATIENCE)
     found = decode(packets(relay.wire), KeyLog([logs]))
     kinds = [frame.type for frame in found.frames if frame.protocol != "tls"]

@@ -1,4 +1,4 @@
-"""A conversation in TLS, made by OpenSSL, decodes with its secrets to the frames of the same conversation in clear."""
+"""A TLS conversation made by OpenSSL decodes with its secrets to the frames of the same conversation in clear."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ INFO = b'INFO {"server_id":"ABC","version":"2.10.0","max_payload":1048576}\r\n'
 
 
 class Pair:
-    """A client and a server with memory between them, and what each wrote."""
+    """A client and a server connected through memory, and the bytes that each wrote."""
 
     def __init__(self, folder: Path, suite: str | None, options: int = 0, trusts: bool = True) -> None:
         self.log = folder / f"keys-{suite}.log"
@@ -114,7 +114,7 @@ class Pair:
             self.memory[1 - side][0].write(data)
 
     def random(self) -> str:
-        """Of the client, as in key logs."""
+        """The client's random, as in key logs."""
         return self.wire[0][1][11:43].hex()
 
     def say(self, side: int, data: bytes) -> None:
@@ -132,7 +132,7 @@ def packets(said: Said, size: int = 1000) -> list[bytes]:
 
 
 def meaning(found: Any) -> list[tuple[Any, ...]]:
-    """Of the frames that are no part of a handshake; which they are copies of is counted among these."""
+    """The contents of frames outside handshakes; ``copy_of`` counts these frames only."""
     frames = [f for f in found.frames if f.protocol != "tls"]
     places = {f.number: place for place, f in enumerate(frames)}
     told = [{**f.layers, "copy_of": places.get(f.generated.get("copy_of"))} for f in frames]
@@ -196,7 +196,7 @@ def test_a_resumed_session(folder: Path, version: str) -> None:
 
 
 @pytest.mark.parametrize("suite", [None, "AES128-GCM-SHA256", "ECDHE-RSA-CHACHA20-POLY1305", "AES128-SHA"], ids=str)
-def test_behind_a_gap_it_goes_on_at_the_next_record(suite: str | None, folder: Path) -> None:
+def test_decryption_continues_at_the_next_record_after_a_gap(suite: str | None, folder: Path) -> None:
     pair = Pair(folder, suite)
     handshake = len(pair.wire) + 4  # packets of TCP's handshake, and INFO
     for side, data in nats():
@@ -214,7 +214,7 @@ def test_behind_a_gap_it_goes_on_at_the_next_record(suite: str | None, folder: P
         assert totals.captured == totals.framed + totals.undecoded + totals.ignored
 
 
-def test_other_keys_change_nothing(folder: Path, tmp_path: Path) -> None:
+def test_keys_of_other_connections_change_nothing(folder: Path, tmp_path: Path) -> None:
     pair = Pair(folder, None)
     for side, data in nats():
         pair.say(side, data)
@@ -226,7 +226,7 @@ def test_other_keys_change_nothing(folder: Path, tmp_path: Path) -> None:
     assert "1122" not in repr(KeyLog([log]))
 
 
-def test_commands_take_key_logs_and_captures_bring_them(folder: Path, tmp_path: Path) -> None:
+def test_key_logs_come_from_options_and_captures(folder: Path, tmp_path: Path) -> None:
     from typer.testing import CliRunner
 
     from tests.pcap import write_pcap
@@ -258,7 +258,7 @@ def test_commands_take_key_logs_and_captures_bring_them(folder: Path, tmp_path: 
 
 @pytest.mark.parametrize("words", [["anonymize", "{}", "-o", "out.pcapng"]], ids=["anonymize"])
 @pytest.mark.parametrize("option", ["--keylog", "--keylog-dir"])
-def test_what_decrypts_nothing_says_so(words: list[str], option: str, tmp_path: Path) -> None:
+def test_a_key_log_that_decrypts_nothing_is_reported(words: list[str], option: str, tmp_path: Path) -> None:
     from typer.testing import CliRunner
 
     from tests.support import RABBITMQ
@@ -270,8 +270,8 @@ def test_what_decrypts_nothing_says_so(words: list[str], option: str, tmp_path: 
     assert not Path("out.pcapng").exists()
 
 
-def test_a_real_broker() -> None:
-    """The frames that rstream and RabbitMQ say they exchanged in TLS, by their truth file."""
+def test_a_real_broker_in_tls() -> None:
+    """The frames that rstream and RabbitMQ exchanged in TLS, from their truth file."""
     import json
 
     from tests.support import RABBITMQ
@@ -290,7 +290,7 @@ def test_a_real_broker() -> None:
 
 
 @pytest.mark.parametrize(("first", "count"), [(9, 62), (30, 41), (61, 24)])
-def test_a_capture_that_begins_inside(first: int, count: int, folder: Path) -> None:
+def test_a_capture_that_begins_inside_a_connection(first: int, count: int, folder: Path) -> None:
     pairs = [Pair(folder, None) for _ in range(3)]  # their secrets are in one file
     for side, data in nats():
         pairs[1].say(side, data)
@@ -309,7 +309,7 @@ def test_a_capture_that_begins_inside(first: int, count: int, folder: Path) -> N
     assert not decode(sent[first:], KeyLog([])).of("PUB", "MSG")
 
 
-def test_one_that_is_none_of_the_sessions_is_left_alone(folder: Path) -> None:
+def test_a_connection_of_another_session_is_not_decrypted(folder: Path) -> None:
     pair, other = Pair(folder, None), Pair(folder, None)
     for side, data in nats()[:9]:
         pair.say(side, data)
@@ -317,13 +317,13 @@ def test_one_that_is_none_of_the_sessions_is_left_alone(folder: Path) -> None:
     log.write_text("\n".join(line for line in pair.log.read_text().splitlines() if other.random() in line))
     inside = packets(pair.wire)[9:]
     assert meaning(decode(inside, KeyLog([log]))) == meaning(decode(inside))
-    clear = packets(nats())[6:]  # nor does it matter to what is not encrypted
+    clear = packets(nats())[6:]  # nor does it change unencrypted connections
     found, expected = meaning(decode(clear, KeyLog([log]))), meaning(decode(clear))
     assert sorted(each[:4] for each in found) == sorted(each[:4] for each in expected)
 
 
 def facts(found: Any, *names: str) -> list[Any]:
-    """Type, side, and what is told, of frames of the handshake."""
+    """Type, side and fields of handshake frames."""
     told = [frame for frame in found.frames if frame.protocol == "tls"]
     return [(each.type, each.side, *(each.layers["tls"].get(name) for name in names)) for each in told]
 
@@ -376,7 +376,7 @@ def test_secrets_of_a_wrong_size_decrypt_nothing(folder: Path, tmp_path: Path) -
     assert [frame.type for frame in found.frames] == ["INFO", "ClientHello", "ServerHello"]
 
 
-def test_ids_that_need_no_count_differ_and_packets_are_called_by_their_times() -> None:
+def test_stable_ids_of_decrypted_frames_differ_and_packets_have_times() -> None:
     import wiredecode
     from tests.support import RABBITMQ
 
@@ -385,7 +385,7 @@ def test_ids_that_need_no_count_differ_and_packets_are_called_by_their_times() -
     assert all(frame.packets[-1] == frame.time_ns for frame in found if frame.type == "ClientHello")
 
 
-def test_python_takes_a_key_log() -> None:
+def test_python_accepts_a_key_log() -> None:
     import wiredecode
     from tests.support import RABBITMQ
 

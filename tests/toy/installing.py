@@ -1,4 +1,4 @@
-"""The toy as another package brings it."""
+"""Installs the toy protocol as another package."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wiredecode.protocols import registry
 
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
-    """Installs a distribution with one entry point, which leads to what it is called with."""
+    """Returns a function that installs a distribution with an entry point of a given value."""
 
     def add(value: str) -> None:
         about = tmp_path / "kv-1.0.dist-info"

@@ -31,7 +31,7 @@ CODES = {1: "no such key", 2: "not allowed"}
 
 
 def message(kind: int, *fields: Any) -> list[Any]:
-    """The header of all messages, and what follows it."""
+    """The header of all messages, and the fields after it."""
     return [
         UInt16("size", "bytes that follow", unit="bytes", fill=LengthOf()),
         UInt8("kind", "message type", names=TYPES, default=kind),

@@ -19,7 +19,7 @@ LENGTH_BYTES, MAX_OUTSTANDING = 4, 65_536
 
 
 def message(kind: int, *fields: Any) -> list[Any]:
-    """The fixed header, and what follows it."""
+    """The fixed header, and the fields after it."""
     return [
         Bits("kind", 4, "message type", names=TYPES, default=kind),
         Bits("dup", 1, "sent again"),

@@ -21,7 +21,7 @@ ASKED = bytes(Get(request_id=7, key="lamp")) + bytes(Get(request_id=8, key="door
 TOLD = bytes(Error(request_id=8)) + bytes(Value(request_id=7, value=b"on"))
 
 
-def test_numbers_without_a_name_in_arrays_agree() -> None:
+def test_readers_agree_on_unnamed_enumeration_values_in_arrays() -> None:
     class Results(Layer):
         filter_name = "results"
         fields_desc: ClassVar = [Array("results", UInt8("result", names={1: "good"}), count=None)]
@@ -30,7 +30,7 @@ def test_numbers_without_a_name_in_arrays_agree() -> None:
     assert [(entry.type, entry.values) for entry in catalogue([Results])] == [("array of names", {1: "good"})]
 
 
-def test_of_cases_in_one_test_all_are_run_and_those_that_fail_are_named() -> None:
+def test_in_one_test_runs_all_cases_and_names_those_that_fail() -> None:
     run = []
 
     @in_one_test("number", [1, 2, 3, 4], ids=["one", "two", "three", "four"])
@@ -45,7 +45,7 @@ def test_of_cases_in_one_test_all_are_run_and_those_that_fail_are_named() -> Non
     assert run == ["1x", "2x", "3x", "4x"]
 
 
-def test_numbers_that_are_none_agree() -> None:
+def test_readers_agree_on_nan_and_infinity() -> None:
     class Share(Layer):
         filter_name = "share"
         fields_desc: ClassVar = [Float64("share")]
@@ -92,7 +92,7 @@ class Silent(KV):
         (Silent, r"TypeError \(dissect/identify.py:\d+\)"),
     ],
 )
-def test_the_kit_names_the_line_of_a_mistake_in_a_protocol(one: type[KV], told: str) -> None:
+def test_the_kit_reports_the_line_of_a_bug_in_a_protocol(one: type[KV], told: str) -> None:
     class TestBroken(ProtocolTests):
         protocol = one
 

@@ -32,7 +32,7 @@ class Failing:
 
 
 class Undecided(KV):
-    """Knows at the end only."""
+    """Decides at the end of the connection only."""
 
     name = "undecided"
 
@@ -42,11 +42,11 @@ class Undecided(KV):
 
 def talk(port: int) -> list[bytes]:
     said = Talk(server=("10.0.0.2", port))
-    told = bytes(Error(size=4, request_id=8)) + bytes(Value(size=7, request_id=7, value=b"on"))
-    return [*said.handshake(), *said.send(0, ASKED, 5), *said.send(1, told), *said.close()]
+    error = bytes(Error(size=4, request_id=8)) + bytes(Value(size=7, request_id=7, value=b"on"))
+    return [*said.handshake(), *said.send(0, ASKED, 5), *said.send(1, error), *said.close()]
 
 
-def test_what_the_bytes_tell_counts_where_the_protocol_of_the_port_decides_at_the_end_only() -> None:
+def test_recognised_bytes_win_if_the_protocol_of_the_port_is_undecided() -> None:
     said = [
         Part(1, 1, b'INFO {"server_id":"a","version":"2.9.10","proto":1,"max_payload":1048576}\r\n'),
         Part(1, 0, b"CONNECT {}\r\nPING\r\n"),
@@ -61,7 +61,7 @@ def test_what_the_bytes_tell_counts_where_the_protocol_of_the_port_decides_at_th
 
 
 @pytest.mark.usefixtures("installed")
-def test_an_entry_point_adds_a_protocol_that_is_known_by_its_port() -> None:
+def test_an_entry_point_adds_a_protocol_recognised_by_its_port() -> None:
     run = dissect(batches(talk(7070)))
     assert [(frame.protocol, frame.sender, frame.type, frame.request) for frame in run.frames] == [
         ("kv", "client", "Get", None),
@@ -78,7 +78,7 @@ def test_an_entry_point_adds_a_protocol_that_is_known_by_its_port() -> None:
 
 
 class Naming(KV):
-    """Its conversation names the key of each request, and writes nothing into records itself."""
+    """A protocol whose conversation sets generated fields, but writes no records."""
 
     generated: ClassVar = {"kv.key_of_request": base.Generated("string", "key that was asked for")}
 
@@ -91,7 +91,7 @@ class Naming(KV):
         return Conversation(connection)
 
 
-def test_generated_fields_are_in_records_without_help_of_the_protocol() -> None:
+def test_generated_fields_are_in_records_automatically() -> None:
     frames = dissect(batches(talk(7070)), known=(Naming(),)).frames
     assert all(frame.layers["kv"]["key_of_request"] == "lamp" for frame in frames if frame.layers)
     assert len(frames) == 4
@@ -99,14 +99,14 @@ def test_generated_fields_are_in_records_without_help_of_the_protocol() -> None:
 
 
 @pytest.mark.usefixtures("installed")
-def test_answers_name_requests_by_stable_ids_too() -> None:
+def test_responses_have_the_stable_id_of_their_request() -> None:
     frames = dissect(batches(talk(7070)), stable_ids=True).frames
     assert [frame.request for frame in frames[2:]] == [frames[1].id, frames[0].id]
     assert frames[0].id != frames[0].number
 
 
 @pytest.mark.usefixtures("installed")
-def test_its_rule_is_asked_by_check_and_counts_each_connection_once() -> None:
+def test_check_runs_its_rule_once_per_connection() -> None:
     refused = bytes(Error(size=4, request_id=7, code=2))
     parts = [Part(number, side, data) for number in (1, 2) for side, data in ((0, ASKED), (1, refused + refused))]
     found = [problem for problem in check(batches(craft(parts, every(1460), 7070))) if problem.name == "kv.denied"]
@@ -114,14 +114,14 @@ def test_its_rule_is_asked_by_check_and_counts_each_connection_once() -> None:
 
 
 @pytest.mark.usefixtures("installed")
-def test_on_another_port_it_is_not_guessed_but_can_be_forced() -> None:
+def test_on_another_port_it_is_not_recognised_but_can_be_forced() -> None:
     assert dissect(batches(talk(9999))).frames == []
     forced = dissect(batches(talk(9999)), decode_as={9999: DecodeAs(KV())})
     assert [frame.type for frame in forced.frames] == ["Get", "Get", "Error", "Value"]
 
 
 @pytest.mark.usefixtures("installed")
-def test_it_is_known_by_name() -> None:
+def test_it_is_listed_by_name() -> None:
     found = registry.by_name("kv")
     assert found is not None
     assert found.title == "KV, a toy"
@@ -138,18 +138,18 @@ def test_it_is_known_by_name() -> None:
         ),
     ],
 )
-def test_an_installed_protocol_that_cannot_be_used_is_told_on_one_line(
-    value: str, told: str, install: Callable[[str], None], capsys: pytest.CaptureFixture[str]
+def test_a_broken_installed_protocol_is_one_line(
+    value: str, error: str, install: Callable[[str], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     install(value)
     assert run_command(["protocols"]) == 2
     err = capsys.readouterr().err
-    assert re.match(f"wiredecode: .*{told}", err)
+    assert re.match(f"wiredecode: .*{error}", err)
     assert err.count("\n") == 1
 
 
 @pytest.mark.parametrize("message", [Get(size=9, request_id=7, key="lamp"), Error(size=4), Value(value=b"\0")])
-def test_its_declarations_agree_with_the_decoders_made_of_them(message: Get) -> None:
+def test_its_compiled_decoders_agree_with_its_declarations(message: Get) -> None:
     raw = bytes(message)
     again = type(message)(raw)
     decoded = compiler.careful(type(message), raw, 0, len(raw))
@@ -160,7 +160,7 @@ def test_its_declarations_agree_with_the_decoders_made_of_them(message: Get) -> 
 
 @pytest.mark.usefixtures("installed")
 @pytest.mark.parametrize("snaplen", range(54, 75))
-def test_cut_packets_never_break_it(snaplen: int) -> None:
+def test_truncated_packets_never_raise(snaplen: int) -> None:
     run = dissect(batches(talk(7070), snaplen=snaplen))
     assert run.totals.closes
     assert {frame.type for frame in run.frames} <= {"Get", "Error", "Value", None}

@@ -1,4 +1,4 @@
-"""Captures of several hosts whose clocks differ: one capture, divided by host, the times of one side moved."""
+"""Captures of hosts with different clocks: one capture divided by host, with the times of one shifted."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ MULTI = CAPTURES / "rabbitmq-stream/c43_multi.pcap"
 BROKER = bytes([127, 0, 0, 3])
 TEXT = "c43_multi-0:1-0-3"
 AWAY_NS = 20_000
-"""Between the two hosts: what a host gets is captured there so much later than where it was sent."""
+"""Delay between the two hosts: from the capture at the sender to the capture at the receiver."""
 
 
 def divided(folder: Path, ahead_ns: int, *, only_sent: bool) -> list[Path]:
-    """At the clients' host and at the broker's, whose clock is ahead; ``only_sent``: each captures what it sends."""
+    """Captures of the clients and the broker, whose clock is ahead; ``only_sent``: each has its sent packets."""
     packets = [(time_ns, data, data[26:30] == BROKER) for time_ns, data in stored(MULTI)]
     hosts = []
     for at_broker in (False, True):
@@ -39,8 +39,8 @@ def divided(folder: Path, ahead_ns: int, *, only_sent: bool) -> list[Path]:
     return hosts
 
 
-def hops(run: Run, *files: Path, told: bool = False) -> Any:
-    words = () if told else ("-q",)
+def hops(run: Run, *files: Path, note: bool = False) -> Any:
+    words = () if note else ("-q",)
     result = run("trace", *files, "--text", TEXT, "--json", *words)
     assert result.code == 0
     return json.loads(result.out), result.err
@@ -53,23 +53,23 @@ def test_a_message_is_followed_over_two_hosts_whose_clocks_differ(
 ) -> None:
     files = divided(tmp_path, ahead_ns, only_sent=only_sent)
     whole, _ = hops(run, MULTI)
-    record, told = hops(run, *files, told=True)
+    record, note = hops(run, *files, note=True)
     assert [hop["type"] for hop in record["hops"]] == [hop["type"] for hop in whole["hops"]]
     for found, true in zip(record["hops"], whole["hops"], strict=True):
         assert abs(found["since_first_ns"] - true["since_first_ns"]) < 100_000
     first, second = record["clocks"]
     assert (first["offset_ns"], second["file"]) == (0, str(files[1]))
     assert abs(second["offset_ns"] - ahead_ns) <= second["error_ns"] < 100_000
-    assert f"{'ahead of' if ahead_ns > 0 else 'behind'} that of" in told
+    assert f"{'ahead of' if ahead_ns > 0 else 'behind'} that of" in note
 
 
-def test_captures_on_one_clock_are_left_alone(run: Run, tmp_path: Path) -> None:
-    record, told = hops(run, *divided(tmp_path, 0, only_sent=True), told=True)
-    assert ([clock["offset_ns"] for clock in record["clocks"]], told) == ([0, 0], "")
+def test_captures_on_one_clock_are_not_shifted(run: Run, tmp_path: Path) -> None:
+    record, note = hops(run, *divided(tmp_path, 0, only_sent=True), note=True)
+    assert ([clock["offset_ns"] for clock in record["clocks"]], note) == ([0, 0], "")
 
 
-def test_one_direction_alone_does_not_compare_clocks(run: Run, tmp_path: Path) -> None:
-    """Rotated files: what the second one has was sent later."""
+def test_a_single_direction_does_not_compare_clocks(run: Run, tmp_path: Path) -> None:
+    """As with rotated files: packets of the second one were sent later."""
     packets = stored(MULTI)
     halves = [tmp_path / "1.pcap", tmp_path / "2.pcap"]
     for path, part in zip(halves, (packets[:200], packets[200:]), strict=True):
@@ -77,7 +77,7 @@ def test_one_direction_alone_does_not_compare_clocks(run: Run, tmp_path: Path) -
     assert [None if each is None else each.offset_ns for each in compare(halves)] in ([0, None], [0, 0])
 
 
-def test_clocks_are_left_alone_where_that_is_asked_for(run: Run, tmp_path: Path) -> None:
+def test_clocks_are_not_shifted_on_request(run: Run, tmp_path: Path) -> None:
     files = divided(tmp_path, 3_000_000_000, only_sent=True)
     result = run("trace", *files, "--text", TEXT, "--json", "--own-clocks")
     assert json.loads(result.out)["clocks"] == []

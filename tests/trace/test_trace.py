@@ -1,4 +1,4 @@
-"""What became of a message: hops of real captures, and what tells that they are of the same message."""
+"""The path of a message: hops in real captures, and the evidence that they belong to one message."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ def test_a_message_in_a_batch_is_followed_over_its_confirm_to_the_consumer(run: 
     assert record["conclusions"][0] == "confirmed 0.200 ms after it was published"
 
 
-def test_deliveries_and_times_are_those_of_the_table_for_every_message_of_three_publishers() -> None:
-    """Bodies are random there, so the table tells independently which rows are of one message."""
+def test_deliveries_and_times_of_every_message_equal_those_of_the_table() -> None:
+    """Bodies are random there, so the table shows independently which rows are of one message."""
     rows: dict[bytes, list[tuple[int, int]]] = defaultdict(list)
     for row in wiredecode.read(MULTI, level="messages"):
         rows[row["body"][:200]].append((row["frame"], row["index"]))
@@ -91,7 +91,7 @@ def test_a_message_is_found_by_its_id_its_frame_and_its_bytes(
 def test_a_publish_to_a_cluster_passes_publisher_leader_and_both_replicas_before_its_ack(
     run: Run, tmp_path: Path
 ) -> None:
-    """In the first 8 s of the story; docs/trace.md has it, and a publish without answer, with the whole of it."""
+    """In the first 8 s of the story; docs/trace.md has it, and an unanswered publish, for the whole story."""
     record = traced(run, beginning(LIFTBRIDGE, 3600, tmp_path), "--id", "cid-load-00001")
     assert [(hop, frame) for hop, _, frame, _ in steps(record)] == [
         ("published", 2035),
@@ -127,7 +127,7 @@ def test_a_request_is_followed_over_a_route_to_the_other_server_and_its_reply_ba
     ]
 
 
-def test_a_reply_that_holds_the_text_of_its_request_is_a_hop_and_no_message_of_its_own(run: Run) -> None:
+def test_a_reply_with_the_text_of_its_request_is_a_hop_of_the_request(run: Run) -> None:
     record = traced(run, CAPTURES / "nats/04-request-reply.pcap", "--text", "q0")
     assert (record["matches"], [hop["frame"] for hop in record["hops"]]) == (1, [14, 15, 16, 17])
 
@@ -138,12 +138,12 @@ def test_a_key_finds_one_of_many_messages_of_a_response_with_several_partitions(
     assert (record["matches"], record["offset"], record["hops"][2]["index"]) == (1, 2, 8)
 
 
-def test_a_batch_that_was_produced_is_confirmed_by_the_response_to_it(run: Run) -> None:
+def test_a_produced_batch_is_confirmed_by_its_response(run: Run) -> None:
     record = traced(run, CAPTURES / "cursus/produce.pcap", "--text", "msg-014")
     assert steps(record) == [("published", "Batch", 57, 2), ("confirmed", "AckResponse", 58, 2)]
 
 
-def test_two_consumers_of_one_offset_are_told_by_it_though_the_publish_is_missing(run: Run) -> None:
+def test_two_consumers_of_one_offset_are_linked_without_the_publish(run: Run) -> None:
     record = traced(run, CAPTURES / "cursus/consume.pcap", "--text", "order-039")
     assert [(hop["frame"], hop["told_by"]) for hop in record["hops"]] == [(6, None), (12, "offset 39")]
     assert record["conclusions"][0] == "its publish is not in the capture"
@@ -160,7 +160,7 @@ def passed(frame: int, operation: str, *, offset: int | None = None, sequence: i
     return Sighting(*where, 0, operation, "topic", None, offset, sequence, None, 4, b"digest", b"same")
 
 
-def test_messages_with_the_same_body_are_told_apart_by_their_order_and_say_so() -> None:
+def test_messages_with_the_same_body_are_matched_by_order_with_a_note() -> None:
     messages = group(
         [
             passed(0x11, "publish", sequence=0x01020304),
@@ -173,7 +173,7 @@ def test_messages_with_the_same_body_are_told_apart_by_their_order_and_say_so() 
     assert messages[0].sightings[1].rests_on == "the same body, the next in order of 2 with it"
 
 
-def test_a_number_that_is_published_again_is_the_same_message() -> None:
+def test_a_republished_id_is_the_same_message() -> None:
     (message,) = group([passed(0x11, "publish", sequence=0x01020304), passed(0x12, "publish", sequence=0x01020304)])
     assert message.sightings[1].rests_on == "sequence 16909060, sent again"
 
@@ -191,7 +191,7 @@ def test_bytes_of_a_body_do_not_reach_the_terminal_raw(run: Run) -> None:
     assert result.out.replace("\n", "").isprintable()
 
 
-def test_nothing_that_fits_is_one_line_and_exit_code_1(run: Run) -> None:
+def test_no_match_is_one_line_and_exit_code_1(run: Run) -> None:
     result = run("trace", BASIC, "--text", "is not in there")
     assert (result.code, result.out, result.err) == (1, "", "no message fits\n")
     assert run("trace", BASIC, "--text", "is not in there", "-q").err == ""
@@ -206,7 +206,7 @@ def test_nothing_that_fits_is_one_line_and_exit_code_1(run: Run) -> None:
         (["--frame", "31", "--message", "4"], "no message of frame 31 fits; it has 1 message"),
     ],
 )
-def test_a_frame_without_such_a_message_is_told_with_what_to_ask_instead(run: Run, asked: list[str], told: str) -> None:
+def test_a_frame_without_the_message_is_reported_with_an_alternative(run: Run, asked: list[str], told: str) -> None:
     result = run("trace", BASIC, *asked)
     assert (result.code, result.out, result.err.count("\n")) == (1, "", 1)
     assert result.err.startswith(told)
@@ -222,15 +222,13 @@ def test_a_frame_without_such_a_message_is_told_with_what_to_ask_instead(run: Ru
         (("-", "--text", "batch"), "give it files, not a pipe"),
     ],
 )
-def test_a_question_that_cannot_be_answered_is_a_wrong_command_line(
-    words: tuple[object, ...], said: str, run: Run
-) -> None:
+def test_invalid_criteria_are_a_wrong_command_line(words: tuple[object, ...], said: str, run: Run) -> None:
     result = run("trace", *words)
     assert (result.code, result.out) == (2, "")
     assert said in result.err
 
 
-def test_a_cut_capture_is_traced_as_far_as_it_goes_and_its_damage_is_told_once(run: Run, tmp_path: Path) -> None:
+def test_a_truncated_capture_is_traced_and_its_damage_reported_once(run: Run, tmp_path: Path) -> None:
     cut = tmp_path / "cut.pcap"
     cut.write_bytes(BASIC.read_bytes()[:-7])
     result = run("trace", cut, "--text", "batch:4")
@@ -252,7 +250,7 @@ def test_a_publish_that_the_broker_dropped_as_a_duplicate_says_so(run: Run) -> N
     assert "dropped" not in fresh
 
 
-def test_lines_are_as_wide_as_the_terminal_and_bodies_are_shown_where_there_is_room() -> None:
+def test_lines_fit_the_terminal_and_bodies_use_remaining_room() -> None:
     shown = {width: on_terminal(width, "trace", BASIC, "--frame", "54").splitlines() for width in (80, 120, 200)}
     for width, lines in shown.items():
         assert max(map(len, lines)) <= width

@@ -30,7 +30,7 @@ def packets(messages: Iterable[tuple[int, Layer | bytes]]) -> list[bytes]:
 
 
 def dissected(messages: Iterable[tuple[int, Layer | bytes]], *, secrets: bool = False) -> list[Frame]:
-    """The frames of ``messages``, as trees want them."""
+    """The frames of ``messages``, with records for trees."""
     dissector = Dissector(Demand(style=Style(Raw, secrets)))
     frames = list(dissector.frames(craft.batches(packets(messages))))
     return frames[len(HANDSHAKE) :]

@@ -1,4 +1,4 @@
-"""One connection as a dialogue: what stands where, and what is never shown."""
+"""One connection as a dialogue: the order of lines, and hidden values."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def exchanges(frames: list[Frame]) -> list[list[int]]:
     return found + [[each.frame.number, *(answer.number for answer in each.answers)] for each in pairs.rest()]
 
 
-def test_answers_out_of_order_stand_below_their_requests() -> None:
+def test_responses_out_of_order_are_below_their_requests() -> None:
     frames = dissected(
         [create(2), create(3), create(4), created(4), created(2), (SERVER, layers.Heartbeat()), created(3)]
     )
@@ -56,11 +56,11 @@ def test_answers_out_of_order_stand_below_their_requests() -> None:
     assert exchanges(frames) == [[3, 7], [4, 9], [5, 6], [8]]
 
 
-def test_a_request_without_answer_holds_nothing_up() -> None:
+def test_a_request_without_response_delays_nothing() -> None:
     assert exchanges(dissected([create(2), create(3), created(3)])) == [[3], [4, 5]]
 
 
-def test_an_answer_that_is_not_among_the_frames_is_not_waited_for() -> None:
+def test_a_response_outside_the_frames_is_not_waited_for() -> None:
     asked, heartbeat, _, last = dissected(
         [create(2), (CLIENT, layers.Heartbeat()), created(2), (CLIENT, layers.Heartbeat())]
     )
@@ -70,14 +70,14 @@ def test_an_answer_that_is_not_among_the_frames_is_not_waited_for() -> None:
     assert [each.frame.number for each in pairs.add(last)] == [3, 4, 6]
 
 
-def test_an_answer_whose_request_is_gone_says_to_what_it_is_one() -> None:
+def test_a_response_without_its_request_names_the_request() -> None:
     _, answer = dissected([create(2), created(2)])
     sink = Sink()
     Dialogue(sink, theme.DEFAULT).show([answer], lambda: craft.START_NS)
     assert "← CreateResponse  frame 4  answers frame 3  after 1.000 ms" in sink.getvalue()
 
 
-def test_a_heading_wider_than_the_terminal_has_the_ends_below(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_heading_wider_than_the_terminal_is_two_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "60")
     name, ends = "Connection #1  rabbitmq_stream", "client 10.0.0.1:40000 →  server 10.0.0.2:5552 ←"
     assert shown(create(2, "orders"), created(2))[:2] == [name, f"  {ends}"]
@@ -94,7 +94,7 @@ def test_a_block_per_message_with_times_arrows_facts_and_indented_answers() -> N
     ]
 
 
-def test_bodies_are_shown_a_few_of_many_and_all_when_asked_for() -> None:
+def test_a_few_bodies_are_shown_and_all_on_request() -> None:
     many = [layers.PublishedMessage(publishing_id=n, data=b"body %d" % n) for n in range(5)]
     publish = (CLIENT, layers.Publish(publisher_id=7, messages=many))
     assert [line.strip() for line in shown(publish) if "| " in line] == [
@@ -139,12 +139,12 @@ def test_narrow_terminals_fold_below_the_text(monkeypatch: object) -> None:
     assert any(line.startswith("  000000  ") for line in dump), "a dump takes the room that there is"
 
 
-def test_times_are_as_asked_for() -> None:
+def test_times_have_the_requested_form() -> None:
     lines = shown(create(2), created(2), options=TreeOptions(times=Times("absolute", utc=True)))
     assert any(line.startswith("2023-11-14T22:13:20.007000Z      ← CreateResponse") for line in lines)
 
 
-def test_only_colours_that_every_background_bears() -> None:
+def test_only_colours_readable_on_every_background() -> None:
     used = {*theme.SEVERITY.values(), *theme.STATUS.values(), *theme.SIDE.values(), theme.GENERATED, theme.VALUE}
     used |= {theme.RANGE, theme.HEAD}
     assert used - {""} <= set(theme.ANSI)

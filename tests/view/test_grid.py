@@ -10,7 +10,7 @@ from rich.console import Console
 from wiredecode.view.grid import grid, plain
 
 
-def test_plain_lines_are_what_rich_writes() -> None:
+def test_plain_lines_equal_those_of_rich() -> None:
     table = pa.table(
         {
             "name": ["a", "wide 東京", "line\nfeed\t\x1b[31m", None, "", "e\u0301"],

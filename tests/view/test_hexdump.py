@@ -1,4 +1,4 @@
-"""Hex dumps: fields told apart, secrets hidden, bounded."""
+"""Hex dumps: fields are distinguished, secrets hidden, length bounded."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def dumped(frame: Frame, options: TreeOptions = TreeOptions()) -> str:  # noqa: 
     return hexdump(frame, frame.layer(frame.data), options).plain
 
 
-def test_a_bar_stands_before_every_field_but_the_first() -> None:
+def test_every_field_but_the_first_begins_with_a_bar() -> None:
     row = dump(layers.DeletePublisher(correlation_id=5, publisher_id=3))
     assert row == "  000000  00 00 00 09|00 06|00 01|00 00 00 05|03           ............."
 
 
-def test_the_count_of_an_array_is_told_from_its_elements() -> None:
+def test_the_count_of_an_array_is_distinguished_from_its_elements() -> None:
     messages = [layers.PublishedMessage(publishing_id=1, data=b"ab")]
     rows = dump(layers.Publish(publisher_id=9, messages=messages)).splitlines()
     assert rows[0].startswith("  000000  00 00 00 17|00 02|00 01|09|00 00 00 01|00 00 00  ")
@@ -66,7 +66,7 @@ def test_secrets_are_shown_on_request() -> None:
     assert PASSWORD[-6:].hex(" ") in dump(LOGIN, TreeOptions(secrets=True))
 
 
-def test_a_password_that_is_cut_is_hidden_as_well() -> None:
+def test_a_truncated_password_is_hidden() -> None:
     cut = bytes(LOGIN)[:-4]
     cut = (len(cut) - 4).to_bytes(4, "big") + cut[4:]
     text = dump(cut)
@@ -74,7 +74,7 @@ def test_a_password_that_is_cut_is_hidden_as_well() -> None:
     assert "75 6e 74" not in text
 
 
-def test_a_long_dump_is_bounded_unless_all_is_wanted() -> None:
+def test_a_long_dump_is_bounded_unless_full_is_requested() -> None:
     message = layers.Publish(messages=[layers.PublishedMessage(data=b"z" * 10_000)])
     short = dump(message).splitlines()
     assert len(short) == SHOWN_DUMP_BYTES // 16 + 1
@@ -82,19 +82,19 @@ def test_a_long_dump_is_bounded_unless_all_is_wanted() -> None:
     assert len(dump(message, TreeOptions(full=True)).splitlines()) == -(-len(bytes(message)) // 16)
 
 
-def test_of_an_unknown_command_only_the_header_is_dumped() -> None:
+def test_only_the_header_of_an_unknown_command_is_dumped() -> None:
     frames = dissected([(CLIENT, bytes.fromhex("0000000800ff0001deadbeef"))])
     assert dumped(frames[0]).endswith("** ** ** **              ........****")
 
 
-def test_what_follows_a_password_that_is_too_short_is_hidden() -> None:
+def test_bytes_after_a_too_short_password_are_hidden() -> None:
     message = bytes(layers.SaslAuthenticate(correlation_id=2, mechanism="PLAIN", data=b""))
     lying = (len(message) - 4 + len(PASSWORD)).to_bytes(4, "big") + message[4:] + PASSWORD
     assert "hunt" not in dump(lying)
     assert dump(lying).splitlines()[2].startswith("  000020  ** ** ** ** ** **  ")
 
 
-def test_undecoded_bytes_may_be_anything_and_are_hidden() -> None:
+def test_undecoded_bytes_are_hidden() -> None:
     (frame,) = dissected([(SERVER, layers.Heartbeat())])
     text = hexdump(frame, None, TreeOptions()).plain
     assert "|" not in text
@@ -102,7 +102,7 @@ def test_undecoded_bytes_may_be_anything_and_are_hidden() -> None:
     assert "00 00 00 04 00 17" in hexdump(frame, None, TreeOptions(secrets=True)).plain
 
 
-# Secrets of all protocols: exactly their bytes are hidden, wherever they stand.
+# Secrets of all protocols: exactly their bytes are hidden, at any place.
 
 TOKEN = "s3cret-töken"
 RAW = TOKEN.encode()
@@ -179,7 +179,7 @@ def test_exactly_the_bytes_of_secrets_are_hidden(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SECRETS)
-def test_secrets_in_frames_that_are_cut_anywhere_are_hidden(name: str) -> None:
+def test_secrets_in_frames_truncated_anywhere_are_hidden(name: str) -> None:
     case, secrets = SECRETS[name]
     frame = last(case)
     assert frame.layer is not None
@@ -192,13 +192,13 @@ def test_secrets_in_frames_that_are_cut_anywhere_are_hidden(name: str) -> None:
         assert set(cells[first : first + len(secrets[-1])]) == {HIDDEN}
 
 
-def test_what_follows_the_headers_of_a_cut_frame_is_shown() -> None:
+def test_bytes_after_the_headers_of_a_truncated_frame_are_shown() -> None:
     frame = last(SECRETS["NATS header"][0])
     frame.buffer, frame.start, frame.stop = frame.data[:-4], 0, frame.length - 4
     assert shown(frame)[-2:] == ["62", "6f"]
 
 
-def test_json_that_cannot_be_read_to_its_end_is_hidden_from_there() -> None:
+def test_json_is_hidden_from_the_place_of_a_syntax_error() -> None:
     frame = last(nats(b'CONNECT {"lang":"go",!"pass":"%s"}\r\n' % RAW))
     assert frame.status == "malformed"
     assert shown(frame)[10] == "6c"
@@ -206,7 +206,7 @@ def test_json_that_cannot_be_read_to_its_end_is_hidden_from_there() -> None:
     assert set(shown(frame)[place : place + len(RAW)]) == {HIDDEN}
 
 
-def test_secrets_of_a_layer_inside_are_hidden() -> None:
+def test_secrets_of_an_inner_layer_are_hidden() -> None:
     frame = last((4222, [(SERVER, NATS_INFO), (CLIENT, QUIET), (CLIENT, b"PUB a 4\r\nabcd\r\n")]))
     assert HIDDEN not in shown(frame)
     frame.inner = [Inner(Secretive, b"abcd", 9)]
@@ -216,6 +216,6 @@ def test_secrets_of_a_layer_inside_are_hidden() -> None:
 
 
 class Secretive(Layer):
-    """One byte, then what nobody may see."""
+    """One byte, then a secret."""
 
     fields_desc = [UInt8("first"), Rest("rest", secret=True)]  # noqa: RUF012 - Scapy wants a list on the class

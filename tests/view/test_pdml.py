@@ -1,4 +1,4 @@
-"""PDML: one XML document whatever frames hold, byte ranges that are those of the frames, no bytes of secrets."""
+"""PDML: one XML document for any frames, with the byte ranges of fields and without bytes of secrets."""
 
 from __future__ import annotations
 
@@ -61,12 +61,12 @@ def test_secrets_have_no_bytes(capsys: pytest.CaptureFixture[str]) -> None:
     assert b"\0guest\0guest".hex() in text
 
 
-def test_a_capture_without_frames_is_a_document_too(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_capture_without_frames_is_a_valid_document(capsys: pytest.CaptureFixture[str]) -> None:
     _, root = document(capsys, BASIC, "-Y", "frame.length > 999999")
     assert root.tag == "pdml" and len(root) == 0
 
 
-def test_what_xml_cannot_hold_is_spelled() -> None:
+def test_characters_that_xml_cannot_hold_are_escaped() -> None:
     text = "a\0b\x1b<&\">'\n\ufffe\U0001f600"
     shown = ElementTree.fromstring(f"<x a={attribute(text)}/>").get("a")
     assert shown == "a\\x00b\\x1b<&\">'\n\\xfffe\U0001f600"

@@ -35,7 +35,7 @@ def test_a_line_without_facts_ends_with_the_type() -> None:
     assert lines((CLIENT, layers.Heartbeat()))[0].endswith("  Heartbeat\n")
 
 
-def test_facts_are_shown_as_their_kind_says() -> None:
+def test_facts_are_formatted_by_kind() -> None:
     messages = [
         layers.PublishedMessage(publishing_id=1, data=b"x"),
         layers.PublishedMessage(publishing_id=2, data=b"y"),
@@ -56,7 +56,7 @@ def test_facts_are_shown_as_their_kind_says() -> None:
     assert "active=true" in shown[5]
 
 
-def test_hostile_names_stay_on_their_line_and_are_cut() -> None:
+def test_hostile_names_stay_on_their_line_and_are_shortened() -> None:
     (line,) = lines((CLIENT, layers.Create(correlation_id=2, stream="\x1b]0;owned\x07\nfake \u202e" + "x" * 500)))
     assert "\\x1b]0;owned\\x07\\nfake \\u202exxx" in line
     assert line[:-1].isprintable()
@@ -64,7 +64,7 @@ def test_hostile_names_stay_on_their_line_and_are_cut() -> None:
 
 
 @pytest.mark.parametrize("color", [False, True])
-def test_findings_and_status_are_told(color: bool) -> None:
+def test_findings_and_status_are_shown(color: bool) -> None:
     cut = bytes(layers.Create(correlation_id=2, stream="orders"))[:-4]
     cut = (len(cut) - 4).to_bytes(4, "big") + cut[4:]
     (line,) = lines((CLIENT, cut), color=color)

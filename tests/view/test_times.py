@@ -1,4 +1,4 @@
-"""Times as the user wants them, in lines and trees, of frames and of runs."""
+"""Forms of times in lines and trees."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def test_delta_counts_from_the_frame_before_even_backwards() -> None:
 
 
 @pytest.mark.parametrize("form", ["relative", "delta", "epoch", "absolute"])
-def test_all_forms_tell_the_microsecond_that_is_over_not_the_next_one(form: str) -> None:
+def test_all_forms_round_microseconds_down(form: str) -> None:
     times = Times(form, utc=True)
     times.text(1_000_000_000, 1_000_000_000)
     assert ".999999" in times.text(1_999_999_600, 1_000_000_000)
 
 
-def test_times_before_1970_are_not_cut_to_the_wrong_side() -> None:
+def test_times_before_1970_are_rounded_down() -> None:
     assert Times("epoch").text(-1, 0) == "-0.000001"
     assert Times("absolute", utc=True).text(-1, 0) == "1969-12-31T23:59:59.999999Z"
 

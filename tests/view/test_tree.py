@@ -1,4 +1,4 @@
-"""Trees: everything that is in the record, with ranges, and nothing raw."""
+"""Trees: all values of the record with ranges, and no raw bytes."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_requests_and_responses_name_each_other() -> None:
     assert "[latency: 1.000 ms]" in rendered(answered)
 
 
-def test_a_password_is_redacted_unless_asked_for() -> None:
+def test_a_password_is_redacted_unless_requested() -> None:
     login = layers.SaslAuthenticate(correlation_id=2, mechanism="PLAIN", data=b"\0guest\0hunter22")
     hidden, shown = tree(login, TreeOptions(hexdump=True)), tree(login, TreeOptions(secrets=True, bytes="text"))
     assert "data: <redacted 15 bytes>" in hidden
@@ -76,7 +76,7 @@ def test_no_form_of_bytes_shows_a_password(form: str) -> None:
     assert "data: <redacted 15 bytes>" in shown
 
 
-def test_a_password_in_a_frame_that_lies_about_lengths_is_redacted() -> None:
+def test_a_password_in_a_frame_with_wrong_lengths_is_redacted() -> None:
     message = bytes(layers.SaslAuthenticate(correlation_id=2, mechanism="PLAIN", data=b"\0guest\0hunter22"))
     surplus = message[:19] + bytes(4) + message[23:]
     cut = message[:19] + b"\0\0\xff\xff" + message[23:]
@@ -135,7 +135,7 @@ def test_long_arrays_and_bytes_are_shortened_and_say_so() -> None:
     assert "78" * 1000 in full
 
 
-def test_text_comes_before_hex_and_is_never_cut_inside_a_character() -> None:
+def test_text_comes_before_hex_and_is_never_split_inside_a_character() -> None:
     shown = tree(publish("ö".encode() * 100, b"\x00\xff" * 50))
     assert f'data: "{"ö" * 30}…" c3b6' in shown
     assert f'data: "a{"ö" * 29}…" 61c3' in tree(publish(b"a" + "ö".encode() * 100))
@@ -152,14 +152,14 @@ def test_hostile_names_cannot_steer_the_terminal() -> None:
     assert not {"\u202e", "\x07"} & set(painted)
 
 
-def test_findings_are_told_with_their_range() -> None:
+def test_findings_are_shown_with_their_range() -> None:
     cut = bytes.fromhex("0000000a000e00010000000200ff")
     shown = tree(cut)
     assert "stream: needs 255 bytes, 0 are there  @14:14" in shown
     assert "error: stream needs 255 bytes, the frame has 0 left (malformed, field-cut, field stream)" in shown
 
 
-def test_bytes_after_the_last_field_may_be_anything_and_are_counted() -> None:
+def test_bytes_after_the_last_field_are_counted() -> None:
     shown = tree(bytes.fromhex("0000000600170001abcd"))
     assert "after the last field: <redacted 2 bytes>  @8:10" in shown
 

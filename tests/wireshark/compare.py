@@ -1,6 +1,6 @@
-"""Fields of tshark with the generated dissector against our records: ``python -m tests.wireshark.compare CAPTURE ...``.
+"""Compares tshark with the generated dissector and our records: ``python -m tests.wireshark.compare CAPTURE ...``.
 
-A field agrees when both have it in the same message, with the same value. What only one has, does not agree.
+A field agrees when both have it in the same message, with the same value. A field that only one has does not agree.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Message:
 
 @dataclass
 class Agreement:
-    """How many fields agree, of how many that one of both has; the others by name."""
+    """Numbers of agreeing fields and of all fields of either side; the others by name."""
 
     agreed: Counter[str] = field(default_factory=Counter)
     total: Counter[str] = field(default_factory=Counter)
@@ -89,15 +89,15 @@ def of_tshark(script: Path, capture: Path) -> Directions:
         for _, element in ElementTree.iterparse(process.stdout):
             if element.tag != "packet":
                 continue
-            told: dict[str, str] = {}
+            ends: dict[str, str] = {}
             for proto in element.iter("proto"):
                 name = proto.get("name", "")
                 if name in ("ip", "ipv6", "tcp"):
-                    told |= {one.get("name", ""): one.get("show", "") for one in proto if one.get("name") in ENDS}
+                    ends |= {one.get("name", ""): one.get("show", "") for one in proto if one.get("name") in ENDS}
                 elif name in NAMES:
                     one = message(proto)
                     if one.type or one.fields:
-                        found[name, end(told, "src"), end(told, "dst")].append(one)
+                        found[name, end(ends, "src"), end(ends, "dst")].append(one)
             element.clear()
     return found
 
@@ -115,13 +115,13 @@ def message(proto: ElementTree.Element) -> Message:
     return Message(kind, int(proto.get("size", "0")), fields)
 
 
-def end(told: dict[str, str], side: str) -> str:
-    port = told[f"tcp.{side}port"]
-    return f"[{told[f'ipv6.{side}']}]:{port}" if f"ipv6.{side}" in told else f"{told[f'ip.{side}']}:{port}"
+def end(ends: dict[str, str], side: str) -> str:
+    port = ends[f"tcp.{side}port"]
+    return f"[{ends[f'ipv6.{side}']}]:{port}" if f"ipv6.{side}" in ends else f"{ends[f'ip.{side}']}:{port}"
 
 
 def of_records(capture: Path) -> Directions:
-    """The same from our records."""
+    """Messages from our records."""
     carried = {one.name: name for name in NAMES for one in carried_by(name)}
     found: Directions = defaultdict(list)
     for frame in wiredecode.read(capture, strict=False):
@@ -138,7 +138,7 @@ def of_records(capture: Path) -> Directions:
 
 
 def collect(path: str, value: Any, fields: Fields) -> None:
-    """The values of a record by their full names; the number of an enumeration stands beside its name."""
+    """The values of a record by full name; an enumeration has its name and its number."""
     if isinstance(value, dict):
         for name, inner in value.items():
             if name.endswith("_code") and name.removesuffix("_code") in value and isinstance(inner, int):
@@ -160,8 +160,8 @@ def agrees(ours: Any, shown: Shown) -> bool:
         case bool():
             return shown.show == ("1" if ours else "0") or shown.show == str(ours)
         case list():
-            told = set(re.findall(r"\w+", shown.label.rpartition("(")[2]))
-            return set(ours) == (told if ours else set()) or (not ours and shown.show in ("0", "0x00"))
+            names = set(re.findall(r"\w+", shown.label.rpartition("(")[2]))
+            return set(ours) == (names if ours else set()) or (not ours and shown.show in ("0", "0x00"))
         case int() | float():
             return shown.show == str(ours)
         case str():
@@ -197,7 +197,7 @@ def same_stamp(ours: str, shown: str) -> bool:
 
 
 def pairs(ours: list[Message], theirs: list[Message]) -> Iterator[tuple[Message | None, Message | None]]:
-    """The messages of one direction beside each other."""
+    """The messages of one direction, in pairs."""
     keys = [[(one.type, one.length) for one in side] for side in (ours, theirs)]
     if keys[0] == keys[1]:
         yield from zip(ours, theirs, strict=True)
@@ -212,7 +212,7 @@ def pairs(ours: list[Message], theirs: list[Message]) -> Iterator[tuple[Message 
 
 
 def compare(script: Path, capture: Path) -> dict[str, Agreement]:
-    """How far both agree, by protocol."""
+    """The agreement by protocol."""
     theirs, ours = of_tshark(script, capture), of_records(capture)
     found: dict[str, Agreement] = defaultdict(Agreement)
     for key in sorted({*theirs, *ours}):
@@ -221,18 +221,20 @@ def compare(script: Path, capture: Path) -> dict[str, Agreement]:
     return dict(found)
 
 
-def judge(told: Agreement, one: Message | None, two: Message | None, where: str) -> None:
+def judge(agreement: Agreement, one: Message | None, two: Message | None, where: str) -> None:
     mine, other = (one.fields if one else {}), (two.fields if two else {})
     for name in {*mine, *other}:
         values, shown = mine.get(name, []), other.get(name, [])
         if not values and structure(shown):
             continue
-        told.total[name] += max(len(values), len(shown))
+        agreement.total[name] += max(len(values), len(shown))
         good = sum(agrees(value, each) for value, each in zip(values, shown, strict=False))
-        told.agreed[name] += good
-        if good < max(len(values), len(shown)) and name not in told.examples:
+        agreement.agreed[name] += good
+        if good < max(len(values), len(shown)) and name not in agreement.examples:
             kind = (one or two).type if one or two else ""
-            told.examples[name] = f"{where} {kind}: {str(values[:2])[:90]} | {str([s[:2] for s in shown[:2]])[:110]}"
+            agreement.examples[name] = (
+                f"{where} {kind}: {str(values[:2])[:90]} | {str([s[:2] for s in shown[:2]])[:110]}"
+            )
 
 
 def structure(shown: Iterable[Shown]) -> bool:
@@ -244,13 +246,13 @@ def main() -> None:
     script, *captures = map(Path, sys.argv[1:])
     total: dict[str, Agreement] = defaultdict(Agreement)
     for capture in captures:
-        for name, told in compare(script, capture).items():
-            total[name].add(told)
-            print(f"{capture.name:40} {name:16} {told.share():7.2%} of {sum(told.total.values())}")
-    for name, told in total.items():
-        print(f"\n{name}: {told.share():.2%} of {sum(told.total.values())}")
-        for path, count in told.missed()[:45]:
-            print(f"  {count:6} {path}: {told.examples.get(path, '')}")
+        for name, agreement in compare(script, capture).items():
+            total[name].add(agreement)
+            print(f"{capture.name:40} {name:16} {agreement.share():7.2%} of {sum(agreement.total.values())}")
+    for name, agreement in total.items():
+        print(f"\n{name}: {agreement.share():.2%} of {sum(agreement.total.values())}")
+        for path, count in agreement.missed()[:45]:
+            print(f"  {count:6} {path}: {agreement.examples.get(path, '')}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The dissector for Wireshark: made of every declaration, and its fields are those of our records."""
+"""The generated Wireshark dissector: its fields equal those of our records."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ QUICK = {
 }
 """A capture of each protocol, and how much of it has to agree."""
 LEAST = {"rabbitmq_stream": 0.95, "tank": 0.95, "pravega": 0.95, "nats": 0.90, "cursus": 0.90}
-"""What the whole folders have to reach: docs/wireshark.md lists what does not agree, and why."""
+"""Least agreement of whole folders: docs/wireshark.md lists the fields that differ, with reasons."""
 FOLDERS = {
     "rabbitmq_stream": ("rabbitmq-stream",),
     "tank": ("tank",),
@@ -64,7 +64,7 @@ def dissector(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @needs_tshark
-def test_lua_takes_the_script_without_a_word(dissector: Path) -> None:
+def test_lua_loads_the_script_without_messages(dissector: Path) -> None:
     command = ["tshark", "-G", "fields", "-X", f"lua_script:{dissector}"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "Lua" not in done.stderr
@@ -75,7 +75,7 @@ def test_lua_takes_the_script_without_a_word(dissector: Path) -> None:
 
 @needs_tshark
 @pytest.mark.parametrize("protocol", QUICK)
-def test_fields_are_those_of_our_records(dissector: Path, protocol: str) -> None:
+def test_fields_equal_those_of_our_records(dissector: Path, protocol: str) -> None:
     name, least = QUICK[protocol]
     told = compare(dissector, CAPTURES / name)[protocol]
     assert sum(told.total.values()) > 100
@@ -102,7 +102,7 @@ def lua_errors(dissector: Path, capture: Path) -> set[str]:
 
 
 @needs_tshark
-def test_a_member_of_json_that_is_no_number_is_not_shown_as_one(dissector: Path) -> None:
+def test_a_json_member_that_is_no_number_is_not_shown_as_number(dissector: Path) -> None:
     assert lua_errors(dissector, CAPTURES / "cursus" / "topic-mgmt.pcap") == set()
 
 
@@ -119,7 +119,7 @@ def test_a_chunk_that_counts_more_entries_than_it_has(dissector: Path, tmp_path:
 @needs_tshark
 @pytest.mark.slow
 @pytest.mark.parametrize("folder", sorted(path.name for path in CAPTURES.iterdir() if path.is_dir()))
-def test_no_capture_and_no_damage_makes_the_script_fail(dissector: Path, tmp_path: Path, folder: str) -> None:
+def test_the_script_never_fails_on_captures_or_damage(dissector: Path, tmp_path: Path, folder: str) -> None:
     for path in sorted((CAPTURES / folder).glob("*.pcap*")):
         assert lua_errors(dissector, path) == set(), path
         if path.read_bytes()[:4] in PCAP:
@@ -152,7 +152,7 @@ def test_requests_and_responses_are_linked_both_ways(dissector: Path) -> None:
 
 
 @needs_tshark
-def test_where_wireshark_has_a_dissector_of_the_same_name_ours_has_another(dissector: Path, tmp_path: Path) -> None:
+def test_dissectors_do_not_clash_with_those_of_wireshark(dissector: Path, tmp_path: Path) -> None:
     theirs, capture = tmp_path / "theirs.lua", CAPTURES / "nats" / "04-request-reply.pcap"
     theirs.write_text('Proto("nats", "Theirs").fields = { ProtoField.uint16("nats.subject", "Subject") }')
     shown = ["-T", "fields", "-e"]
@@ -167,7 +167,7 @@ def test_where_wireshark_has_a_dissector_of_the_same_name_ours_has_another(disse
 
 
 @needs_tshark
-def test_secrets_are_hidden_until_asked_for(dissector: Path) -> None:
+def test_secrets_are_hidden_until_requested(dissector: Path) -> None:
     capture = CAPTURES / "rabbitmq-stream" / "c43_basic.pcap"
     command = [
         "tshark",
@@ -235,7 +235,7 @@ def test_a_protocol_of_another_package_has_bits_and_varints(tmp_path: Path, monk
     assert done.stdout.split() == [*shown, "abc", "-150", "5,6", "1.5"], done.stderr
 
 
-def test_the_script_is_the_same_every_time() -> None:
+def test_the_script_is_reproducible() -> None:
     assert script("1.2.3") == script("1.2.3")
 
 
@@ -253,13 +253,13 @@ def test_conditions_become_lua() -> None:
     assert writer.lines == [r'X[1] = regex("a\092z")']
 
 
-def test_fields_that_differ_from_message_to_message_have_a_type_for_both() -> None:
+def test_fields_that_differ_between_messages_have_a_common_type() -> None:
     assert common_type("uint8", "uint32") == "uint32"
     assert common_type("uint32", "int16") == "int64"
     assert common_type("bytes", "string") == "string"
 
 
-def test_lua_strings_are_ascii_whatever_they_hold() -> None:
+def test_lua_strings_are_ascii_for_any_text() -> None:
     assert lua_string('a"\\\n\xff') == r'"a\034\092\010\195\191"'
 
 
@@ -273,7 +273,7 @@ class Pair(Layer):
     ]
 
 
-def test_a_layer_is_one_table() -> None:
+def test_a_layer_is_written_once() -> None:
     writer = Writer({}, {})
     assert writer.layer(Pair) == writer.layer(Pair) == "L[1]"
     text = "\n".join(writer.lines)

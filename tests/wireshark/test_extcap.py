@@ -1,4 +1,4 @@
-"""Wireshark's questions to a program that captures, and a capture through a FIFO as Wireshark reads it."""
+"""The extcap protocol of Wireshark, and a capture through a FIFO."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SENTENCE = re.compile(r"(\w+) ((?:\{[a-z_]+=[^{}]*\})+)$")
 
 
 def asked(*words: str) -> list[tuple[str, dict[str, str]]]:
-    """The sentences of an answer: a word, and its values."""
+    """The lines of an answer: a word, and its values."""
     command = [sys.executable, "-m", "wiredecode", "extcap", *words]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     found = [SENTENCE.match(line) for line in done.stdout.splitlines()]
@@ -39,7 +39,7 @@ def loopback() -> str:
     return next(name for name in names if name.removeprefix("wiredecode-") in ("lo", "lo0"))
 
 
-def test_interfaces_are_listed_behind_a_version() -> None:
+def test_interfaces_are_listed_after_a_version() -> None:
     first, *others = asked("--extcap-interfaces", "--extcap-version=4.2")
     assert first[0] == "extcap" and "version" in first[1]
     assert {word for word, _ in others} == {"interface"}
@@ -51,7 +51,7 @@ def test_an_interface_has_one_link_type(loopback: str) -> None:
     ]
 
 
-def test_every_option_that_is_asked_for_is_taken(loopback: str) -> None:
+def test_every_listed_option_is_accepted(loopback: str) -> None:
     answer = asked("--extcap-interface", loopback, "--extcap-config")
     calls = [values["call"] for word, values in answer if word == "arg"]
     assert calls == ["--no-promiscuous", "--snaplen", "--via"]
@@ -59,7 +59,7 @@ def test_every_option_that_is_asked_for_is_taken(loopback: str) -> None:
     assert {values["arg"] for word, values in answer if word == "value"} <= numbers
 
 
-def test_an_interface_that_is_not_there_is_one_line() -> None:
+def test_an_unknown_interface_is_one_line() -> None:
     command = [
         sys.executable,
         "-m",
@@ -75,7 +75,7 @@ def test_an_interface_that_is_not_there_is_one_line() -> None:
 
 
 @pytest.mark.skipif(bool(missing_right()), reason="may not capture here")
-def test_a_capture_goes_through_the_fifo_until_it_is_ended(tmp_path: Path, loopback: str) -> None:
+def test_a_capture_is_written_to_the_fifo_until_it_is_ended(tmp_path: Path, loopback: str) -> None:
     fifo, saved = tmp_path / "fifo", tmp_path / "saved.pcapng"
     os.mkfifo(fifo)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:

@@ -1,4 +1,4 @@
-"""Where the files for Wireshark go, and that nothing of others is touched."""
+"""Places of the files for Wireshark; files of others are not changed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def call(*words: object) -> int:
     return run(["wireshark", *map(str, words)])
 
 
-def test_what_was_installed_is_removed_again(tmp_path: Path) -> None:
+def test_installed_files_are_removed(tmp_path: Path) -> None:
     plugins, extcap = tmp_path / "plugins", tmp_path / "extcap"
     where = ("--plugins", plugins, "--extcap", extcap)
     assert call("--install", *where) == 0
@@ -29,7 +29,7 @@ def test_what_was_installed_is_removed_again(tmp_path: Path) -> None:
     assert not list(plugins.iterdir()) and not list(extcap.iterdir())
 
 
-def test_a_file_of_somebody_else_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_foreign_file_is_not_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / DISSECTOR).write_text("-- mine\n")
     assert call("--install", "--plugins", tmp_path) == 2
     assert call("--uninstall", "--plugins", tmp_path) == 2
@@ -44,7 +44,7 @@ def test_print_and_output_write_the_same(tmp_path: Path) -> None:
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == path.read_text()
 
 
-def test_one_thing_has_to_be_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_exactly_one_action_is_required(capsys: pytest.CaptureFixture[str]) -> None:
     assert call("--print", "--install") == 2
     assert call("--print", "--plugins", "x") == 2
     assert "give one of" in capsys.readouterr().err

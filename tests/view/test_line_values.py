@@ -1,4 +1,4 @@
-"""What tells messages apart is in their line: offsets that are committed, what entries of a log do."""
+"""Lines show the values that distinguish messages: committed offsets, operations of log entries."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ def lines(name: str, kind: str) -> list[tuple[Frame, str]]:
     return [(frame, made.line(frame, 0)) for frame in read(CAPTURES / name) if frame.type == kind]
 
 
-def test_a_batch_commit_tells_its_offsets() -> None:
+def test_a_batch_commit_shows_its_offsets() -> None:
     found = lines("cursus/group.pcap", "BATCH_COMMIT")
     assert " commits=0:12,1:3,2:0" in found[0][1]
     for frame, line in found:
         offsets = frame.record()["layers"]["cursus"].get("offsets")
-        told = ",".join(f"{each['partition']}:{each['offset']}" for each in offsets or ())
-        assert (f" commits={told}" in line) == bool(offsets)
+        offset = ",".join(f"{each['partition']}:{each['offset']}" for each in offsets or ())
+        assert (f" commits={offset}" in line) == bool(offsets)
         assert "commits" not in frame.record()["layers"]["cursus"]
 
 
-def test_why_it_was_refused_is_read_on_80_columns_also_where_the_finding_has_no_room() -> None:
+def test_the_reason_of_a_refusal_fits_80_columns_without_the_finding() -> None:
     screen = ScreenLines(width=lambda: 80)
     frames = [*read(CAPTURES / "rabbitmq-stream/c43_errors.pcap")]
     found = [screen.line(frame, frames[0].time_ns) for frame in frames if frame.findings]
@@ -39,19 +39,19 @@ def test_why_it_was_refused_is_read_on_80_columns_also_where_the_finding_has_no_
 
 
 @pytest.mark.slow
-def test_append_entries_tells_what_its_entries_do() -> None:
+def test_append_entries_shows_its_operations() -> None:
     found = lines("stories/leader-killed.pcap.gz", "AppendEntries")
-    told = [line for _, line in found if " operations=" in line]
-    assert any("CHANGE_LEADER orders-stream[" in line for line in told)
-    assert any("CREATE_STREAM" in line for line in told)
-    assert any("entries)=18" in line for line in told)
+    lines_ = [line for _, line in found if " operations=" in line]
+    assert any("CHANGE_LEADER orders-stream[" in line for line in lines_)
+    assert any("CREATE_STREAM" in line for line in lines_)
+    assert any("entries)=18" in line for line in lines_)
     for frame, line in found:
         entries = frame.record()["layers"]["raft"].get("entries")
         assert (" operations=" in line) == bool(entries)
 
 
 @pytest.mark.parametrize(
-    ("entries", "told"),
+    ("entries", "text"),
     [
         ([], ""),
         ([{"log_type": 1}], "LogNoop"),
@@ -64,5 +64,5 @@ def test_append_entries_tells_what_its_entries_do() -> None:
         ([{"raft_log": {"op": 0x01020304}}, "cut"], "operation 16909060"),
     ],
 )
-def test_entries_in_a_few_words(entries: list[object], told: str) -> None:
-    assert entries_text(entries) == told
+def test_summaries_of_entries(entries: list[object], text: str) -> None:
+    assert entries_text(entries) == text
