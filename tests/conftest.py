@@ -32,7 +32,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
 _SETTINGS = tempfile.TemporaryDirectory(prefix="wiredecode-settings-")
-os.environ["XDG_CONFIG_HOME"] = _SETTINGS.name  # what this user has settled for himself does not matter
+os.environ["XDG_CONFIG_HOME"] = _SETTINGS.name  # the settings of this user do not matter
 os.environ["WIRESHARK_CONFIG_DIR"] = "/nonexistent"  # tshark crashes if its folder is below a file
 
 CAPTURES = Path(__file__).parent.parent / "captures"
@@ -59,12 +59,12 @@ NIGHTLY = 5
 
 
 def is_long(case: object) -> bool:
-    """Whether a path or a command is of one of them."""
+    """Whether a path or a command uses one of the longest captures."""
     return any(name in str(case) for name in LONG)
 
 
 def sampled(cases: Iterable[Any], every: int = 3) -> list[Any]:
-    """One of so many captures of each folder, paths or words; the others, and the longest ones, are slow tests."""
+    """One of ``every`` captures of each folder, as paths or words; the others, and the longest ones, are slow tests."""
     counts: Counter[str] = Counter()
     made = []
     for case in cases:
@@ -76,7 +76,7 @@ def sampled(cases: Iterable[Any], every: int = 3) -> list[Any]:
 
 
 def seeds(count: int, quick: int = 5) -> list[Any]:
-    """Seeds of tests that draw by lot: the first ones, and others that are slow tests."""
+    """Seeds of random tests: the first ones, and others that are slow tests."""
     return [pytest.param(seed, marks=[pytest.mark.slow] if seed >= quick else []) for seed in range(count)]
 
 
@@ -172,10 +172,10 @@ def pytest_sessionstart() -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Thousands of tests that were collected are not looked at by the garbage collector, now or later."""
+    """Exclude thousands of collected tests from garbage collection."""
     gc.freeze()
     gc.enable()
-    atexit.register(gc.unfreeze)  # what is frozen at the very end DuckDB takes for a leak, and says so
+    atexit.register(gc.unfreeze)  # DuckDB reports objects that are still frozen at exit as a leak
 
 
 @pytest.fixture(scope="session")
@@ -186,7 +186,7 @@ def captures() -> Path:
 
 @pytest.fixture
 def every_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever can be a run is one, however short."""
+    """Let blocks begin with a single message, so that everything that can be a block is one."""
     from wiredecode.frames import framer
 
     for name in ("BLOCK_FRAMES", "BLOCK_BYTES", "LEAST_BLOCK_BYTES"):

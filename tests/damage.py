@@ -1,4 +1,4 @@
-"""Captures cut at packets and by snapshot lengths, held against the whole ones: nothing may be told that is not so.
+"""Compares captures with lost or truncated packets with the whole ones: no frame and no value may be invented.
 
 ``python -m tests.sweep`` makes such variants of any captures. Frames are known by their
 endpoints and TCP sequence number.
@@ -41,11 +41,11 @@ NEAR_NS = 200_000_000
 STYLE = Style()
 
 GENERIC = ("Unknown", "Compressed", "Json", "Handshake", "Response")
-"""Types of which nothing more is known when the rest was cut."""
+"""Types of frames whose specific type is unknown if the rest is truncated."""
 NUMBERS_OF_FRAMES = frozenset({"copy_of", "inside", "requests", "block", "begun_in"})
 """Fields that are numbers of frames: these differ."""
 LEARNED = frozenset({"event_count", "events", "acknowledged_appends", "segment", "in_reply_to", "session_version"})
-"""Fields that frames before tell: where some were lost, those that are left."""
+"""Fields that depend on earlier frames, some of which may be lost."""
 
 WORD = re.compile(r"\w+")
 UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -64,7 +64,7 @@ def whole_captures(root: Path = CAPTURES) -> list[Path]:
 
 
 def read(path: Path) -> PacketBatch:
-    """All packets of a capture, which may be cut, as one batch."""
+    """All packets of a capture, which may be truncated, as one batch."""
     batches: list[PacketBatch] = []
     with suppress(CaptureError):
         batches.extend(open_capture([path]))
@@ -87,7 +87,7 @@ def captures(places: Iterable[Path]) -> Iterator[Path]:
 
 
 def small_captures() -> list[Path]:
-    """Those of them of which many variants can be made."""
+    """Whole captures that are small enough for many variants."""
     return [path for path in whole_captures() if size_of(path) <= LARGE]
 
 
@@ -97,7 +97,7 @@ def size_of(path: Path) -> int:
 
 
 def damaged_captures(root: Path = CAPTURES) -> list[tuple[Path, Path]]:
-    """Captures that were damaged, each with the whole one, where it is kept."""
+    """Damaged captures, each with the whole one if it is kept."""
     pairs = []
     for path in sorted(root.rglob("*.pcap")):
         part = next((part for part in DAMAGED if part in path.name), None)
@@ -109,7 +109,7 @@ def damaged_captures(root: Path = CAPTURES) -> list[tuple[Path, Path]]:
 
 
 def cut_packets(packets: PacketBatch, size: int) -> PacketBatch:
-    """The packets as a snapshot length leaves them."""
+    """The packets truncated to a snapshot length."""
     return replace(packets, captured=np.minimum(packets.captured, size))
 
 
@@ -119,7 +119,7 @@ class Dissected:
 
     frames: dict[Place, Frame] = field(default_factory=dict)
     unknown: Counter[str] = field(default_factory=Counter)
-    """What connections looked like that are not decoded."""
+    """Content hints of undecoded connections."""
 
 
 def dissect(packets: PacketBatch) -> Dissected:
@@ -146,7 +146,7 @@ def dissect(packets: PacketBatch) -> Dissected:
 
 
 def _sequence_numbers(packets: PacketBatch) -> dict[int, int]:
-    """Of each packet that carries TCP the sequence number behind its captured bytes."""
+    """The sequence number after the captured bytes of each packet with TCP."""
     reader = HeaderReader(Limits(), Counter(), Counter())
     segments = reader.read(packets)
     rows = zip(segments.number.tolist(), segments.seq.tolist(), segments.captured.tolist(), strict=True)
@@ -155,16 +155,16 @@ def _sequence_numbers(packets: PacketBatch) -> dict[int, int]:
 
 @dataclass
 class Report:
-    """What differs between a damaged capture and the whole one."""
+    """Differences between a damaged capture and the whole one."""
 
     frames: Counter[str] = field(default_factory=Counter)
-    """Of each protocol, the whole frames that a damaged capture holds."""
+    """Number of whole frames in the damaged capture, by protocol."""
     missed: Counter[str] = field(default_factory=Counter)
-    """Of these, those that were not found."""
+    """Number of these frames that were not found."""
     missed_after: Counter[str] = field(default_factory=Counter)
-    """Of these, those behind the first frame that was found in their direction."""
+    """Number of missed frames after the first frame found in their direction."""
     wrong: list[str] = field(default_factory=list)
-    """Frames that nobody sent, frames of other protocols, and values that are not those of the whole capture."""
+    """Invented frames, frames of other protocols, and values that differ from the whole capture."""
 
     def add(self, other: Report) -> None:
         for name in ("frames", "missed", "missed_after"):
@@ -172,7 +172,7 @@ class Report:
         self.wrong += other.wrong
 
     def table(self) -> str:
-        rows = [f"{'protocol':<20}{'frames':>10}{'missed':>10}{'behind the first':>18}"]
+        rows = [f"{'protocol':<20}{'frames':>10}{'missed':>10}{'after the first':>18}"]
         rows += [
             f"{name:<20}{count:>10,}{self.missed[name]:>10,}{self.missed_after[name]:>18,}"
             for name, count in sorted(self.frames.items())
@@ -189,7 +189,7 @@ def chosen(packets: PacketBatch, places: Iterable[int]) -> PacketBatch:
 
 
 def lossy_variants(packets: PacketBatch, seed: str) -> Iterator[tuple[str, PacketBatch]]:
-    """The packets with some of them lost, one by one and several in a row."""
+    """The packets with some lost, single ones and several in a row."""
     chance, count = random.Random(seed), len(packets)
     for share in (0.01, 0.1, 0.4):
         yield f"without {share:.0%}", chosen(packets, [each for each in range(count) if chance.random() > share])
@@ -204,21 +204,21 @@ def lossy_variants(packets: PacketBatch, seed: str) -> Iterator[tuple[str, Packe
 
 
 def moved(packets: PacketBatch, chance: random.Random) -> list[int]:
-    """The places of packets, of which those within :data:`NEAR_NS` change places, up to six apart."""
+    """A reordering of packets within :data:`NEAR_NS`, by up to six places."""
     far = np.flatnonzero(np.diff(packets.time_ns) > NEAR_NS) + 1
     talks = np.split(np.arange(len(packets)), far)
     return [each for talk in talks for each in sorted(talk.tolist(), key=lambda at: at + chance.random() * 6)]
 
 
 def in_time(packets: PacketBatch) -> PacketBatch:
-    """The packets with their times in order, as a capture has them of packets that overtook others."""
+    """The packets with sorted times, as in a capture of packets that overtook others."""
     return replace(packets, time_ns=np.sort(packets.time_ns))
 
 
 def wrong_links(whole: Dissected, damaged: Dissected) -> Iterator[str]:
-    """Answers of a damaged capture that belong to another request than in the whole one, and outcomes that are not so.
+    """Responses of a damaged capture linked to another request than in the whole one, and wrong outcomes.
 
-    Where messages pass several connections (NATS), the request may be another passage of the same message.
+    If messages pass several connections (NATS), the request may be another hop of the same message.
     """
     before = {frame.id: place for place, frame in whole.frames.items()}
     after = {frame.id: place for place, frame in damaged.frames.items()}
@@ -235,7 +235,7 @@ def wrong_links(whole: Dissected, damaged: Dissected) -> Iterator[str]:
 
 
 def wrong_copies(whole: Dissected, damaged: Dissected) -> Iterator[str]:
-    """Copies in a damaged capture of messages that they are no copies of; another passage of the same one will do."""
+    """Wrong copies in a damaged capture; another hop of the same message is right."""
     places, before = [*whole.frames], {frame.id: place for place, frame in whole.frames.items()}
     first = {place: before.get(whole.frames[place].generated.get("copy_of"), place) for place in places}
     after = {frame.id: place for place, frame in damaged.frames.items()}
@@ -252,7 +252,7 @@ def wrong_copies(whole: Dissected, damaged: Dissected) -> Iterator[str]:
 
 
 def losses(path: Path, turns: Iterable[int], seed: int = 1) -> Report:
-    """A capture of which packets are lost at random, in each of these turns in each way."""
+    """Reports of a capture with random lost packets, for each turn and way."""
     packets, report = read(path), Report()
     if len(packets) < 2:
         return report
@@ -299,7 +299,7 @@ def compare(
 
 
 def differences(place: Place, frame: Frame, whole: Frame | None, *, values: bool) -> Iterator[str]:
-    """What is wrong with a frame of a damaged capture."""
+    """Errors of a frame of a damaged capture."""
     where = f"{frame.protocol} {frame.type} {frame.status} {place[0]}>{place[1]} offset {frame.offset}+{frame.length}"
     if frame.place and (whole is None or whole.data != frame.data):
         return  # inside others: its offset counts from what was seen first, and not what was lost
@@ -337,7 +337,7 @@ def name_of(path: str) -> str:
 
 
 def is_raw(path: str, value: Any, frame: Frame, whole: Frame) -> bool:
-    """Whether a value of a frame of which nothing more is known is its own bytes, their number, or its type."""
+    """Whether a value of a frame of unknown type is its own bytes, their number, or its type."""
     if isinstance(value, str):
         return value in whole.data.hex() or value.startswith("<redacted ") or name_of(path) == "message_type"
     return name_of(path) in ("length", "message_length") and 0 <= frame.length - value <= HEADER_BYTES
@@ -371,7 +371,7 @@ def flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def starts(path: Path, count: int, seed: int = 1, most: int | None = None) -> Report:
-    """A capture that begins at some of its packets; at fewer where more than ``most`` would be read in all."""
+    """Reports of a capture that begins at some of its packets; at fewer if more than ``most`` would be read in all."""
     packets = read(path)
     if len(packets) < 2:
         return Report()
@@ -388,7 +388,7 @@ def starts(path: Path, count: int, seed: int = 1, most: int | None = None) -> Re
 
 
 def snaplens(path: Path, sizes: Iterable[int]) -> Report:
-    """A capture with packets cut at some sizes."""
+    """Reports of a capture with packets truncated to some sizes."""
     packets = read(path)
     whole = dissect(packets)
     report = Report()

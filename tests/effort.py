@@ -1,4 +1,4 @@
-"""How much work something is, on any machine: what grows with the square of its input, and what costs nothing."""
+"""Measures work on any machine, to find work that is quadratic in its input."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from collections.abc import Callable
 from typing import Any
 
 TIMES = 8
-"""How much larger the larger input is: linear work takes 8 times as long, quadratic work 64 times."""
+"""Ratio of the two input sizes: linear work takes 8 times as long, quadratic work 64 times."""
 MOST = 24
 LEAST_SECONDS = 0.003
 """Shorter times are noise: the inputs are made larger."""
 LARGEST = 64
-"""How much larger at most: what is refused at once takes no time however long it is."""
+"""Largest factor: an input that is refused immediately takes no time at any size."""
 ATTEMPTS = 4
 
 
 def grows_with_length_only(make: Callable[[int], Callable[[], object]], size: int) -> bool:
-    """Whether what ``make(size)`` returns takes CPU time in proportion to ``size``; the ratio of one attempt is enough.
+    """Whether the work of ``make(size)`` takes CPU time in proportion to ``size``, in at least one of the attempts.
 
-    Another program may take the caches away during one of them, but nothing makes quadratic work look linear.
+    Another program may evict the caches during an attempt, but nothing makes quadratic work look linear.
     """
-    make(size)()  # what is compiled or imported at first use
+    make(size)()  # compiles and imports that happen at first use
     enlarged = 1
     while cpu(small := make(size * enlarged)) < LEAST_SECONDS and enlarged < LARGEST:
         enlarged *= 2
@@ -41,7 +41,7 @@ def cpu(work: Callable[[], object]) -> float:
 
 
 def calls(work: Callable[[], object]) -> int:
-    """How many functions are called, in Python and in C: the same in every run."""
+    """Number of function calls, in Python and in C: the same in every run."""
     count = 0
 
     def profile(_: Any, event: str, __: Any) -> None:

@@ -1,10 +1,10 @@
-"""Keeps what the commands print, and compares it later: nothing may change that nobody meant to change.
+"""Keeps the output of commands, and compares it later to find unintended changes.
 
     python -m tests.golden keep FOLDER [CAPTURE...]
     python -m tests.golden compare FOLDER [CAPTURE...] [--show] [--only COMMAND...]
 
-``keep`` runs every command of :data:`COMMANDS` over the captures (default: those of the repository) and writes what
-came out into the folder. ``compare`` runs them again and names each output that differs; exit 1 if there is one.
+``keep`` runs every command of :data:`COMMANDS` over the captures (default: those of the repository) and writes the
+output into the folder. ``compare`` runs them again and names each output that differs; exit 1 if there is one.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ def captures_in(places: list[Path]) -> Iterator[Path]:
 
 
 def output(arguments: tuple[str, ...], capture: Path) -> str:
-    """Exit code, standard output, standard error and the file that was written, as text."""
+    """Exit code, standard output, standard error and the written files, as text."""
     from wiredecode.cli import main
 
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "out")
         words = [word.format(capture=capture, out=out) for word in arguments]
-        code, printed, told = run(main, words)
+        code, printed, errors = run(main, words)
         written = "".join(map(content, sorted(path for path in Path(folder).rglob("*") if path.is_file())))
-        return f"exit {code}\n{printed}\n-- stderr\n{told}\n-- files\n{written}".replace(folder, "")
+        return f"exit {code}\n{printed}\n-- stderr\n{errors}\n-- files\n{written}".replace(folder, "")
 
 
 def run(main: Callable[[list[str]], int], words: list[str]) -> tuple[int, str, str]:
-    """Run a command in this process; what it writes goes through files, as it does for users."""
+    """Run a command in this process; its output goes to files, as for users."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         kept = os.dup(1), os.dup(2)
         os.dup2(out.fileno(), 1)
@@ -97,7 +97,7 @@ def kept(capture: Path, folder: Path, commands: list[str]) -> None:
 
 
 def differences(capture: Path, folder: Path, commands: list[str]) -> list[str]:
-    """A unified diff, without its end, for each output that is not the one that was kept."""
+    """The beginning of a unified diff for each output that differs from the kept one."""
     found = []
     for command in commands:
         path = folder / name_of(capture, command)

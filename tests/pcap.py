@@ -1,4 +1,4 @@
-"""Writing a pcap file, packet by packet."""
+"""Writes a pcap file, packet by packet."""
 
 from collections.abc import Iterable
 from contextlib import ExitStack
@@ -19,9 +19,9 @@ def write_pcap(
     byteorder: Literal["little", "big"] = "little",
     snaplen: int = SNAPLEN,
 ) -> int:
-    """Write ``(time_ns, bytes)`` pairs as they come; returns how many.
+    """Write ``(time_ns, bytes)`` pairs in the given order; return their number.
 
-    Microsecond files round times down. Packets longer than ``snaplen`` are cut, their original length is
+    Microsecond files round times down. Packets longer than ``snaplen`` are truncated, their original length is
     kept. Raises OverflowError for a time before 1970 or after 2106, which pcap cannot express.
     """
     order = "<" if byteorder == "little" else ">"

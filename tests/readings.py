@@ -1,7 +1,6 @@
-"""One capture decoded in several ways that must not matter: batches, pickled between them, one connection alone.
+"""Decodes a capture in several ways that must give the same: in batches, pickled in between, by single connections.
 
-``python -m tests.sweep --kind ...`` does so with any captures. Connections of protocols whose connections know of
-each other are decoded together.
+``python -m tests.sweep --kind ...`` does so with any captures. Connections that share state are decoded together.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ Frames = dict[int, list[tuple[Any, ...]]]
 
 
 def said(frame: Frame) -> tuple[Any, ...]:
-    """All of a frame that may not depend on anything but its connection."""
+    """Everything of a frame that depends only on its connection."""
     findings = [finding.record() for finding in frame.findings]
     where = frame.id, frame.side, frame.offset, frame.length, frame.missing, frame.place, frame.packets
     links = frame.request, frame.response, frame.latency_ns, frame.outcome, frame.expects_response
@@ -61,7 +60,7 @@ def frames_of(batches: Iterable[PacketBatch], demand: Demand = DEMAND, pickled: 
 
 
 Outcomes = dict[tuple[Any, ...], tuple[Any, ...]]
-"""What became of requests and of published messages, by connection and place."""
+"""Outcomes of requests and published messages, by connection and place."""
 
 
 def outcomes_of(packets: PacketBatch, last_ns: int) -> Outcomes:
@@ -92,25 +91,25 @@ def messages_of(packets: PacketBatch, last_ns: int, *, bulk: bool) -> Outcomes:
 
 
 def outcome_differences(whole: PacketBatch) -> Iterator[str]:
-    """Outcomes that differ between connections decoded alone, in buckets, together, in bulk and one by one."""
+    """Outcomes that differ between connections decoded separately, in buckets, together, in bulk and one by one."""
     last_ns = int(whole.time_ns.max())
     expected, rows = outcomes_of(whole, last_ns), messages_of(whole, last_ns, bulk=False)
     found: Outcomes = {}
     known = sessions(whole)
     for packets in connections(whole, known):
         found |= outcomes_of(packets, last_ns)
-    yield from told("alone", expected, found)
-    yield from told("in bulk", rows, messages_of(whole, last_ns, bulk=True))
+    yield from outcome_difference("alone", expected, found)
+    yield from outcome_difference("in bulk", rows, messages_of(whole, last_ns, bulk=True))
     for count in (2, 7):
         frames, messages = Outcomes(), Outcomes()
         for packets in connections(whole, known, count):
             frames |= outcomes_of(packets, last_ns)
             messages |= messages_of(packets, last_ns, bulk=True)
-        yield from told(f"{count} buckets", expected, frames)
-        yield from told(f"{count} buckets, messages", rows, messages)
+        yield from outcome_difference(f"{count} buckets", expected, frames)
+        yield from outcome_difference(f"{count} buckets, messages", rows, messages)
 
 
-def told(way: str, expected: Outcomes, found: Outcomes) -> Iterator[str]:
+def outcome_difference(way: str, expected: Outcomes, found: Outcomes) -> Iterator[str]:
     """The first difference, for people."""
     for key in [*expected, *(found.keys() - expected.keys())]:
         if expected.get(key) != found.get(key):
@@ -119,13 +118,13 @@ def told(way: str, expected: Outcomes, found: Outcomes) -> Iterator[str]:
 
 
 def in_batches(whole: PacketBatch, size: int) -> Iterator[PacketBatch]:
-    """The packets in batches of so many."""
+    """The packets in batches of ``size``."""
     for at in range(0, len(whole), size):
         yield whole.part(at, at + size)
 
 
 def sessions(whole: PacketBatch) -> set[int]:
-    """Ports of connections that know of each other."""
+    """Ports of connections that share state."""
     dissector = Dissector(NUMBERED)
     with suppress(CaptureError):
         for _ in dissector.frames([whole]):
@@ -134,7 +133,7 @@ def sessions(whole: PacketBatch) -> set[int]:
 
 
 def connections(whole: PacketBatch, known: set[int], buckets: int = 0) -> Iterator[PacketBatch]:
-    """The packets of each connection, or of connections that know of each other; packets without TCP go to all.
+    """The packets of each connection, or of connections that share state; packets without TCP go to all.
 
     ``known``: as :func:`sessions` gives it. ``buckets``: connections are dealt out to this many, in place of one for
     each.
@@ -151,8 +150,8 @@ def connections(whole: PacketBatch, known: set[int], buckets: int = 0) -> Iterat
         yield whole.select(np.sort(np.concatenate([segments.row[owner == key], others])))
 
 
-def alone(whole: PacketBatch, known: set[int], size: int) -> Frames:
-    """Every connection decoded alone."""
+def single_connections(whole: PacketBatch, known: set[int], size: int) -> Frames:
+    """Every connection decoded separately."""
     found: Frames = {}
     for packets in connections(whole, known):
         found |= frames_of(in_batches(packets, size))
@@ -177,18 +176,18 @@ def difference(expected: Frames, found: Frames) -> str | None:
 def differences(
     whole: PacketBatch, sizes: Iterable[int] = SIZES, *, strangers: bool = True
 ) -> Iterator[tuple[str, str]]:
-    """What differs by the way of reading; ``strangers``: also what other connections change."""
+    """Differences between the ways of reading; ``strangers``: also with and without other connections."""
     count = max(len(whole), 1)
     expected, numbered = frames_of([whole]), frames_of([whole], NUMBERED)
     ways = [(f"batches of {size}", frames_of(in_batches(whole, size), NUMBERED), numbered) for size in sizes]
     ways.append(("pickled", frames_of(in_batches(whole, 16), NUMBERED, 2), numbered))
     if strangers:
         known = sessions(whole)
-        ways.append(("alone", alone(whole, known, count), expected))
-        ways.append(("alone in batches of 3", alone(whole, known, 3), expected))
+        ways.append(("alone", single_connections(whole, known, count), expected))
+        ways.append(("alone in batches of 3", single_connections(whole, known, 3), expected))
     for name, found, wanted in ways:
-        if (told := difference(wanted, found)) is not None:
-            yield name, told
+        if (outcome_difference := difference(wanted, found)) is not None:
+            yield name, outcome_difference
 
 
 def packets_of(path: Path) -> PacketBatch:

@@ -1,4 +1,4 @@
-"""A server that speaks S3: moto's, in a process of its own; the usual settings of the environment lead to it."""
+"""An S3 server (moto) in a separate process; the usual environment variables point to it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ input()
 
 @cache
 def server_address() -> str:
-    """Where the server of this process of tests listens; it lives as long as the process."""
+    """The address of this test process's server, which lives as long as the process."""
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     server = subprocess.Popen([sys.executable, "-c", SERVER], text=True, **pipes)  # type: ignore[call-overload]
     atexit.register(server.communicate)
@@ -34,7 +34,7 @@ def server_address() -> str:
 
 @contextmanager
 def s3_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The bucket ``s3://captures``, empty; gives its URI."""
+    """The URI of the empty bucket ``s3://captures``."""
     pytest.importorskip("moto")
     pytest.importorskip("s3fs")
     from wiredecode.capture import remote

@@ -1,4 +1,4 @@
-"""What several test modules share: captures of the repository, what damaged ones may say, and parts of the kit."""
+"""Shared by test modules: captures of the repository, checks of damaged ones, and parts of the kit."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ needs_tshark = pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark
 
 @cache
 def capture(path: Path) -> Run:
-    """A capture file through the whole stack; read once, so do not change what comes back."""
+    """Dissect a capture file through the whole stack. The result is cached: do not change it."""
     return dissect(open_capture([path]))
 
 
@@ -76,16 +76,16 @@ def at(record: Any, path: str) -> Any:
 
 
 def dialogue(run: Run, most: int | None = None) -> list[Part]:
-    """Both sides of all connections of a run; ``most`` takes only so many frames."""
+    """Both sides of all connections of a run, or of its first ``most`` frames."""
     return dialogue_of(run.frames[:most])
 
 
 def one_sided(data: bytes, side: int = 0, **options: Any) -> Run:
-    """``data`` as all that one side says, after a handshake, through the whole stack."""
+    """Dissect ``data`` sent by one side after a handshake, through the whole stack."""
     return dissect(batches(craft([Part(1, side, data)], every(1460))), **options)
 
 
-# What was captured, found out without the reassembler under test.
+# Captured bytes, computed without the reassembler under test.
 
 Spans = list[tuple[int, int]]
 
@@ -127,15 +127,15 @@ def segments(source: Iterable[PacketBatch]) -> Iterator[Segment]:
 
 @dataclass
 class Seen:
-    """Which bytes of each direction are in a capture: spans of stream offsets by flow (no sequence wrap)."""
+    """The captured bytes of each direction: spans of stream offsets by flow (no sequence wrap)."""
 
     captured: int = 0
     origin: dict[tuple[bytes, bytes], int] = field(default_factory=dict)
-    """Sequence number of offset 0 of each direction: behind the SYN, or that of the first packet seen."""
+    """Sequence number of offset 0 of each direction: after the SYN, or that of the first captured packet."""
     spans: dict[tuple[bytes, bytes], Spans] = field(default_factory=lambda: defaultdict(list))
 
     def holds(self, flow: tuple[bytes, bytes], low: int, high: int) -> bool:
-        """Whether all bytes of ``[low, high)`` are there."""
+        """Whether all bytes of ``[low, high)`` were captured."""
         for start, stop in sorted(self.spans[flow]):
             if start <= low < stop:
                 low = stop
@@ -169,10 +169,10 @@ def flow(frame: Frame) -> tuple[bytes, bytes]:
 def lossy(
     base: Run, damaged: Run, there: Seen, origin: dict[tuple[bytes, bytes], int] | None = None
 ) -> tuple[list[str], list[Frame]]:
-    """Hold a damaged capture against the undamaged one: (what was invented or wrong, whole frames not found).
+    """Compare a damaged capture with the undamaged one; return (invented or wrong frames, whole frames not found).
 
-    ``there`` says which bytes the damaged capture still holds. Where it lacks the start of the connections, ``origin``
-    is that of the undamaged one.
+    ``there``: the bytes that the damaged capture still holds. If the start of connections is missing, ``origin`` is
+    that of the undamaged one.
     """
     known = {}
     for frame in base.frames:
@@ -201,7 +201,7 @@ def lossy(
 
 
 def disagreements(true: Frame, frame: Frame, whole: bool) -> list[str]:
-    """How a frame of a damaged capture differs from the true one beyond what the damage explains."""
+    """Differences between a frame of a damaged capture and the true one that the damage does not explain."""
     name = f"{true.type} at {true.offset} of {true.source}"
     values, expected = careful_values(frame), careful_values(true)
     if whole:
@@ -218,7 +218,7 @@ def disagreements(true: Frame, frame: Frame, whole: bool) -> list[str]:
 
 
 def is_part(value: Any, of: Any) -> bool:
-    """Whether a value occurs in the true one: fewer keys, fewer elements, nothing else."""
+    """Whether a value is the true one with fewer keys or elements."""
     if isinstance(value, dict):
         return isinstance(of, dict) and all(key in of and is_part(inner, of[key]) for key, inner in value.items())
     if isinstance(value, list):
@@ -229,7 +229,7 @@ def is_part(value: Any, of: Any) -> bool:
 
 @cache
 def packets(path: Path) -> list[tuple[int, bytes]]:
-    """(time in ns, bytes) of every packet of a capture that is not cut."""
+    """(time in ns, bytes) of every packet of a capture without truncated packets."""
     found: list[tuple[int, bytes]] = []
     for batch in open_capture([path]):
         columns = zip(batch.time_ns.tolist(), batch.start.tolist(), batch.captured.tolist(), strict=True)

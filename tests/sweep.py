@@ -1,4 +1,4 @@
-"""Damages captures in many ways, reads them in many ways, and counts what is invented, wrong or missed.
+"""Damages captures in many ways, reads them in many ways, and counts invented, wrong and missed frames.
 
     python -m tests.sweep FOLDER_OR_CAPTURE... [--turns N] [--packets N] [--kind NAME...]
 
@@ -96,7 +96,7 @@ BEGIN_LATE = ("start anywhere", "one side")
 
 
 def damaged(kind: str, path: Path, packets: PacketBatch, whole: damage.Dissected, turns: int, count: Count) -> None:
-    """Variants of a capture against the whole one."""
+    """Compare variants of a capture with the whole one."""
     for turn in range(1 if kind in TRUNCATED else turns):
         if kind in TRUNCATED:
             variant = damage.cut_packets(packets, TRUNCATED[kind])
@@ -129,7 +129,7 @@ def one_connection(packets: PacketBatch) -> Iterator[str]:
 
 
 def messages(packets: PacketBatch, buckets: int = 1, *, bulk: bool = False) -> list[str]:
-    """The rows of the table of messages, in an order of their own."""
+    """The rows of the table of messages, in a fixed order."""
     dealt = Buckets(buckets, session_ports({}))
     rows: list[str] = []
     for number in range(buckets):
@@ -176,7 +176,7 @@ def against_truth(folder: Path, count: Count) -> None:
 
 
 def sweep(path: Path, options: argparse.Namespace, counts: dict[str, Count]) -> None:
-    """All kinds that were chosen, on one capture."""
+    """All chosen kinds, on one capture."""
     packets = readings.packets_of(path)
     packets = packets.part(0, min(len(packets), options.packets))
     if len(packets) < 2:

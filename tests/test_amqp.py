@@ -1,4 +1,4 @@
-"""AMQP 1.0 messages: both readers agree, nothing hostile gets through."""
+"""AMQP 1.0 messages: both readers agree, and hostile ones are refused."""
 
 from __future__ import annotations
 
@@ -248,7 +248,7 @@ def _plain(node: Node, data: bytes, show: Callable[[bytes], str]) -> Any:
 
 
 def _described(constructor: Node, value: Any, data: bytes, show: Callable[[bytes], str]) -> Any:
-    """An array's elements share one descriptor: it is shown once, around all of them."""
+    """An array's elements share one descriptor, which is shown once around all elements."""
     if not constructor.children:
         return value
     descriptor, inner = constructor.children
@@ -256,7 +256,7 @@ def _described(constructor: Node, value: Any, data: bytes, show: Callable[[bytes
 
 
 def _values(data: bytes, show: Callable[[bytes], str]) -> dict[str, Any]:
-    """What ``record`` makes of a message, made of its nodes."""
+    """The record of a message, made from its nodes."""
     result: dict[str, Any] = {}
     for node in message(data) or []:
         body = node.children[1]
@@ -278,7 +278,7 @@ def _both(data: bytes) -> dict[str, Any] | None:
         return None
     assert [node.end for node in nodes] == [*(node.start for node in nodes[1:]), len(data)]
     slow = _values(data, bytes.hex)
-    assert slow == fast and json.dumps(slow) == json.dumps(fast)  # the latter tells True from 1
+    assert slow == fast and json.dumps(slow) == json.dumps(fast)  # the latter distinguishes True from 1
     return fast
 
 
@@ -305,7 +305,7 @@ def test_real_message(name: str) -> None:
     assert list(_both(VECTORS[name]) or {}) == list(EXPECTED[name])
 
 
-def test_all_twenty_vectors_are_here() -> None:
+def test_all_twenty_vectors_are_present() -> None:
     assert list(VECTORS) == list(EXPECTED) == [f"M{number:02}" for number in range(1, 21)]
 
 
@@ -477,7 +477,7 @@ def test_no_constructor_below_0x40(code: int) -> None:
         assert _refused(f"005377e002{count}{code:02x}")
 
 
-def test_payloads_that_their_value_cannot_give_back() -> None:
+def test_payloads_not_recoverable_from_their_value() -> None:
     for encoded, expected in [
         ("5602", True),
         ("a103c328ff", "\\xc3(\\xff"),
@@ -489,7 +489,7 @@ def test_payloads_that_their_value_cannot_give_back() -> None:
     assert math.isnan(float(_node("727f800001").value or 0))
 
 
-def test_bytes_go_through_show() -> None:
+def test_bytes_are_shown_in_every_style() -> None:
     data = bytes.fromhex("005374c10d04a10162a003616263a0017840" + "005375a0026162")
     assert _both(data) is not None
     length = lambda payload: f"<{len(payload)}>"  # noqa: E731
@@ -498,7 +498,7 @@ def test_bytes_go_through_show() -> None:
     assert _values(data, length) == expected
 
 
-def test_map_keys_that_are_no_strings() -> None:
+def test_map_keys_that_are_not_strings() -> None:
     keys = {
         "40": "null",
         "41": "true",
@@ -654,7 +654,7 @@ def test_section_with_a_value_of_another_type(name: str) -> None:
         "005370c0080a4040404040" + "40",
     ],
 )
-def test_not_amqp(encoded: str) -> None:
+def test_bytes_that_are_not_amqp(encoded: str) -> None:
     assert _refused(encoded)
 
 
@@ -813,7 +813,7 @@ def test_random_bytes_after_a_section_start() -> None:
     assert accepted > 100
 
 
-def test_numbers_are_read_as_struct_writes_them() -> None:
+def test_numbers_equal_those_of_struct() -> None:
     dice = random.Random("numbers")
     for code, layout in [(0x70, ">I"), (0x71, ">i"), (0x80, ">Q"), (0x81, ">q"), (0x82, ">d"), (0x61, ">h")]:
         for _ in range(20):

@@ -1,4 +1,4 @@
-"""``wiredecode.read`` as others take it: pandas, polars, Arrow, ``len``, patterns (issue 12, point 15)."""
+"""``wiredecode.read`` with pandas, polars, Arrow, ``len`` and patterns (issue 12, point 15)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BASIC = RABBITMQ / "c43_basic.pcap"
 PUBLISH = 'frame.type == "Publish"'
 
 
-def test_pandas_takes_frames_as_rows() -> None:
+def test_pandas_accepts_frames_as_rows() -> None:
     found = pd.DataFrame(wiredecode.read(BASIC))
     frames = list(wiredecode.read(BASIC))
     assert len(found) == len(frames) == 142
@@ -36,11 +36,11 @@ def test_pandas_takes_frames_as_rows() -> None:
 
 
 @pytest.mark.parametrize(("level", "rows"), [("messages", 64), ("packets", 230)])
-def test_pandas_takes_the_other_levels(level: str, rows: int) -> None:
+def test_pandas_accepts_the_other_levels(level: str, rows: int) -> None:
     assert len(pd.DataFrame(wiredecode.read(BASIC, level=level))) == rows
 
 
-def test_frames_of_pandas_polars_and_arrow_have_the_columns_that_were_asked_for() -> None:
+def test_frames_of_pandas_polars_and_arrow_have_the_requested_columns() -> None:
     capture = wiredecode.read(BASIC, columns=["frame", "type", "nats.subject"], filter=PUBLISH)
     names = ["frame", "type", "layers.nats.subject"]
     pandas, polars, arrow = capture.to_pandas(), capture.to_polars(), capture.to_arrow()
@@ -82,7 +82,7 @@ def leaves(kind: pa.DataType, value: Any, path: list[str]) -> Iterator[Any]:
 @pytest.mark.parametrize(
     "file", ["kafka/small.pcap", "rabbitmq-stream/c43_basic.pcap", "liftbridge/34-lb-replication.pcap"]
 )
-def test_a_field_in_arrays_is_a_column_with_all_its_values_also_of_arrays_in_arrays(captures: Path, file: str) -> None:
+def test_a_field_in_nested_arrays_is_a_column_with_all_its_values(captures: Path, file: str) -> None:
     whole = wiredecode.read(captures / file).to_arrow()
     protocols = set(whole["protocol"].to_pylist()) - {None}
     found = {
@@ -112,13 +112,13 @@ def test_a_field_in_arrays_is_a_column_with_all_its_values_also_of_arrays_in_arr
         ("packets", "tcp.port == 37512"),
     ],
 )
-def test_the_length_is_the_number_of_what_comes(level: str, filtered: str | None) -> None:
+def test_length_is_the_number_of_items(level: str, filtered: str | None) -> None:
     capture = wiredecode.read(BASIC, level=level, filter=filtered)
     assert len(capture) == sum(1 for _ in capture) > 0
     assert len(capture.messages()) == sum(1 for _ in capture.messages())
 
 
-def test_of_a_damaged_capture_the_length_is_of_what_comes_before_the_damage() -> None:
+def test_length_of_a_damaged_capture_counts_items_before_the_damage() -> None:
     damaged = RABBITMQ / "d_cutfile.pcap"
     capture = wiredecode.read(damaged, strict=False)
     with pytest.warns(wiredecode.api.DamagedCapture):
@@ -141,7 +141,7 @@ def test_a_capture_without_frames_is_not_false() -> None:
 
 
 @pytest.mark.parametrize("package", ["pandas", "polars"])
-def test_a_package_that_is_not_installed_is_named_in_one_line(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_one_line(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, package, None)
     convert = getattr(wiredecode.read(BASIC), f"to_{package}")
     with pytest.raises(NotInstalled) as caught:
@@ -161,7 +161,7 @@ def test_patterns_are_the_files_that_match_in_order(tmp_path: Path) -> None:
         wiredecode.read(tmp_path / "*.cap")
 
 
-def test_every_attribute_of_frames_and_findings_says_what_it_is() -> None:
+def test_every_attribute_of_frames_and_findings_is_documented() -> None:
     tree = ast.parse(Path(frame_module.__file__).read_text())
     for node in tree.body:
         if not isinstance(node, ast.ClassDef) or node.name not in ("Frame", "Inner"):
@@ -174,7 +174,7 @@ def test_every_attribute_of_frames_and_findings_says_what_it_is() -> None:
                 assert ast.get_docstring(one), f"{node.name}.{one.name}"
 
 
-def test_the_fields_that_dataclasses_tell_of_a_frame_are_plain() -> None:
+def test_dataclass_fields_of_a_frame_are_plain_values() -> None:
     (frame, *_) = wiredecode.read(BASIC)
     row = dataclasses.asdict(frame)
     assert (row["number"], row["type"], row["source"]) == (1, frame.type, frame.source)

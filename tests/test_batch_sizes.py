@@ -1,4 +1,4 @@
-"""The same frames in the same order however a damaged capture is cut into batches (issue 12, point 3)."""
+"""A damaged capture gives the same frames in the same order for any batch size (issue 12, point 3)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SAMPLE = ["nats/03-pubsub.pcap", "rabbitmq-stream/c43_basic.pcap"]
 
 
 def said(frame: Frame) -> tuple[Any, ...]:
-    """All of a frame, findings and place too."""
+    """Everything of a frame, including findings and place."""
     place = frame.number, frame.connection.number, frame.side, frame.offset, frame.length, frame.missing, frame.packets
     findings = [finding.record() for finding in frame.findings]
     return *place, frame.time_ns, frame.type, frame.status, frame.request, frame.layers, findings
@@ -78,8 +78,8 @@ def test_a_damaged_capture_in_batches_of_any_size(path: str, damage: str) -> Non
 
 
 @pytest.mark.parametrize("lost", [824, 188, 124, 60])
-def test_connections_apart_have_the_times_of_the_whole(lost: int) -> None:
-    """Packets were moved and one is lost: what waits for it in vain waits as long, whoever else talks."""
+def test_separate_connections_have_the_times_of_the_whole_capture(lost: int) -> None:
+    """Packets were moved and one is lost: bytes wait for it equally long with and without other connections."""
     every = read(CAPTURES / "rabbitmq-stream" / "d_shuffled_dups.pcap")
     kept = np.delete(np.arange(len(every)), lost)
     limits, whole = Limits(), rows_of(every, kept)
@@ -87,8 +87,8 @@ def test_connections_apart_have_the_times_of_the_whole(lost: int) -> None:
     clients = np.maximum(segments.ports >> 16 & 0xFFFF, segments.ports & 0xFFFF)
     apart = []
     for client in set(clients.tolist()):
-        apart += told([rows_of(whole, segments.row[clients == client])])
-    assert sorted(apart) == sorted(told([whole]))
+        apart += independent_values([rows_of(whole, segments.row[clients == client])])
+    assert sorted(apart) == sorted(independent_values([whole]))
 
 
 def rows_of(batch: PacketBatch, rows: np.ndarray) -> PacketBatch:
@@ -97,16 +97,16 @@ def rows_of(batch: PacketBatch, rows: np.ndarray) -> PacketBatch:
     return replace(batch, **columns)
 
 
-def told(source: list[PacketBatch]) -> list[tuple[Any, ...]]:
-    """Of each frame what does not depend on other connections."""
+def independent_values(source: list[PacketBatch]) -> list[tuple[Any, ...]]:
+    """Values of frames that do not depend on other connections."""
     return [
         (frame.connection.endpoints, frame.side, frame.offset, frame.time_ns, frame.first_ns, frame.type, frame.status)
         for frame in dissect(source).frames
     ]
 
 
-def test_a_client_that_begins_with_wrong_bytes_and_a_server_that_tells() -> None:
-    """Nothing that the client sent was known when its first packet was alone: the server's answer tells."""
+def test_a_client_with_wrong_first_bytes_is_recognised_from_its_server() -> None:
+    """The client's first packet alone is not recognised; the server's response is."""
     talk = Talk(server=("10.0.0.2", 4222))
     info = b'INFO {"server_id":"S","version":"2.10.0","max_payload":1048576,"proto":1}\r\n'
     start = [*talk.handshake(), *talk.send(0, b"\x01\x02\x03\x04" * 8), *talk.send(1, info)]
@@ -116,7 +116,7 @@ def test_a_client_that_begins_with_wrong_bytes_and_a_server_that_tells() -> None
     assert [said(frame) for frame in dissect(batches([*start, *rest], 1)).frames] == whole
 
 
-def test_an_operation_whose_end_the_bytes_behind_it_tell_comes_with_them() -> None:
+def test_an_operation_ended_by_later_bytes_is_ready_with_them() -> None:
     """The body of the second PUB is too short; only the bytes of the next packet show it."""
     talk, other = Talk(server=("10.0.0.2", 4222)), Talk(client=("10.0.0.7", 7), server=("10.0.0.2", 4222))
     hello = b'CONNECT {"verbose":false,"pedantic":false,"lang":"go","version":"1.0","protocol":1}\r\n'
@@ -131,7 +131,7 @@ def test_an_operation_whose_end_the_bytes_behind_it_tell_comes_with_them() -> No
 
 
 def test_packets_full_of_tiny_frames_are_decoded_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A batch of `+OK` made a million frames at once (nats-ok-small)."""
+    """A batch of `+OK` once gave a million frames in one step (nats-ok-small)."""
     whole = read(CAPTURES / "nats" / "08-pipelined-small.pcap")
     expected = [frame.number for frame in Dissector().feed(whole)]
     monkeypatch.setattr(dissector_module, "SINGLE_FRAMES", 100)

@@ -1,4 +1,4 @@
-"""A connection that ends inside a frame: what was never sent is not missing, and is told where the end was.
+"""A connection that ends inside a frame: bytes that were never sent are not missing, and the end is reported.
 
 Issue 12, point 9.
 """
@@ -26,14 +26,14 @@ SIZES = pytest.mark.parametrize("size", [None, 1], ids=["whole", "single"])
 
 
 def other_frames() -> list[tuple[float, bytes]]:
-    """Another connection, which goes on for a minute."""
+    """Another connection, which continues for a minute."""
     talk = Talk(client=("10.0.0.7", 7000))
     packets = [(0.0, each) for each in talk.handshake()]
     return packets + [(1.0 + 5 * at, each) for at, each in enumerate(talk.send(0, HEARTBEAT * 12, len(HEARTBEAT)))]
 
 
 def closed_after(sent: bytes, flags: int | None, size: int | None, lost: Iterable[int] = (), by: int = 0) -> Run:
-    """The client sends some bytes, in segments of 10 of which some are lost, and somebody closes at 2 s."""
+    """The client sends bytes in segments of 10, some of which are lost; ``by`` closes at 2 s."""
     talk = Talk()
     packets = [(0.1, each) for each in talk.handshake()]
     segments = talk.send(0, sent, 10)
@@ -76,7 +76,7 @@ def test_the_receiver_resets_inside_a_frame(size: int | None) -> None:
     assert frame.missing == 0
 
 
-def test_what_came_before_a_frame_that_was_not_sent_to_its_end_is_answered_all_the_same() -> None:
+def test_requests_before_an_unfinished_frame_keep_their_responses() -> None:
     talk = Talk(server=("10.0.0.2", 4222))
     said = [*talk.send(1, b'INFO {"server_id":"a"}\r\n'), *talk.send(0, b"CONNECT {}\r\nPING\r\nPUB re.cut 10\r\n0123")]
     packets = [*talk.handshake(), *said, talk.packet(0, flags=FIN | ACK), *talk.send(1, b"PONG\r\n")]
@@ -105,7 +105,7 @@ def test_the_capture_ends_inside_a_frame_and_the_rest_may_have_been_sent(size: i
 
 
 @SIZES
-def test_bytes_that_were_sent_and_lost_before_the_close_are_told_apart(size: int | None) -> None:
+def test_lost_bytes_and_unsent_bytes_are_distinguished(size: int | None) -> None:
     sent = HEARTBEAT + PUBLISH[:45]
     run = closed_after(sent, FIN | ACK, size, lost=[3])
     status, length, missing, findings = last(run)
@@ -114,7 +114,7 @@ def test_bytes_that_were_sent_and_lost_before_the_close_are_told_apart(size: int
     assert run.totals.missing == 10
 
 
-def test_the_frame_has_its_number_where_the_sender_closed() -> None:
+def test_an_unfinished_frame_is_numbered_at_the_close() -> None:
     run = closed_after(HEARTBEAT + PUBLISH[:24], FIN | ACK, 1)
     numbers = [frame.number for frame in run.frames if frame.connection.ports[0] == 40000]
     assert numbers == [1, 3], "one frame of the other connection came before the FIN, eleven after it"
@@ -122,8 +122,8 @@ def test_the_frame_has_its_number_where_the_sender_closed() -> None:
 
 @SIZES
 @pytest.mark.parametrize("side", [0, 1], ids=["sender", "receiver"])
-def test_bytes_behind_a_reset_that_were_sent_are_not_told_as_never_sent(side: int, size: int | None) -> None:
-    """The reset of the sender is numbered behind them; the receiver acknowledged them."""
+def test_bytes_sent_after_a_reset_are_not_reported_as_unsent(side: int, size: int | None) -> None:
+    """The sender's reset has a later sequence number; the receiver acknowledged the bytes."""
     talk = Talk()
     packets = [*talk.handshake(), *talk.send(0, HEARTBEAT + PUBLISH[:24])]
     talk.seq[0] += len(PUBLISH) - 24
@@ -135,7 +135,7 @@ def test_bytes_behind_a_reset_that_were_sent_are_not_told_as_never_sent(side: in
 
 
 @SIZES
-def test_what_an_older_connection_of_the_ports_acknowledged_last_is_known_in_any_batch(size: int | None) -> None:
+def test_last_ack_of_an_older_connection_of_the_ports_is_known_in_any_batch(size: int | None) -> None:
     older, newer = Talk(), Talk(isn=(2_000_000, 3_000_000))
     packets = [*older.handshake(), *older.send(0, HEARTBEAT + PUBLISH)]
     older.seq[0] += len(PUBLISH)
@@ -155,8 +155,8 @@ CLOSED = {
 
 
 @pytest.mark.parametrize("name", CLOSED)
-def test_fields_of_a_frame_that_was_not_sent_to_its_end_are_those_of_the_whole_one_or_absent(name: str) -> None:
-    """Its last text is not told as a text, and nothing is found that the whole one does not show."""
+def test_fields_of_an_unfinished_frame_equal_those_of_the_whole_one_or_are_missing(name: str) -> None:
+    """Its last text is missing, and it has no finding that the whole frame does not have."""
     frames = list(wiredecode.read(CAPTURES / name))
     connection = next(frame.connection for frame in frames if frame.type in CLOSED[name])
     said = [frame for frame in frames if frame.connection is connection]
@@ -173,8 +173,8 @@ def test_fields_of_a_frame_that_was_not_sent_to_its_end_are_those_of_the_whole_o
     assert seen
 
 
-def told_of(said: list[Frame], place: int, size: int) -> Frame | None:
-    """A frame that its sender closes after ``size`` bytes, behind those before it; None: too little to know it by."""
+def closed_inside(said: list[Frame], place: int, size: int) -> Frame | None:
+    """A frame whose sender closes after ``size`` bytes, after earlier frames; None if too short to be recognised."""
     talk, frame = Talk(server=("10.0.0.2", said[0].connection.ports[1])), said[place]
     packets = [*talk.handshake(), *(each for one in said[:place] for each in talk.send(one.side, one.data))]
     packets += [*talk.send(frame.side, frame.data[:size]), talk.packet(frame.side, flags=FIN | ACK)]
@@ -183,17 +183,17 @@ def told_of(said: list[Frame], place: int, size: int) -> Frame | None:
 
 
 def fields_of(said: list[Frame], place: int, size: int) -> tuple[list[str], dict[str, Any]]:
-    told = told_of(said, place, size)
-    if told is None:
+    closed = closed_inside(said, place, size)
+    if closed is None:
         return ["closed-inside"], {}
-    return [finding.code for finding in told.findings], dict(leaves(told.layers))
+    return [finding.code for finding in closed.findings], dict(leaves(closed.layers))
 
 
-def test_a_publish_that_was_never_sent_to_its_end_waits_for_no_answer() -> None:
+def test_an_unfinished_publish_expects_no_response() -> None:
     frames = list(wiredecode.read(CAPTURES / "cursus" / "produce.pcap"))
     publish = next(frame for frame in frames if frame.type == "PUBLISH")
     frames = [frame for frame in frames if frame.connection is publish.connection]
     place = frames.index(publish)
-    whole, closed = (told_of(frames, place, frames[place].length - lacking) for lacking in (0, 1))
+    whole, closed = (closed_inside(frames, place, frames[place].length - missing) for missing in (0, 1))
     assert whole and closed
     assert (whole.expects_response, closed.expects_response) == (True, False)

@@ -1,4 +1,4 @@
-"""The generated decoders: straight-line, readable, and what each of the four reads."""
+"""The generated decoders: straight-line, readable code, and the fields that each of the four reads."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ def test_head_stops_at_the_bulk_array() -> None:
     assert compiler.decoder(Batch, "head")(RAW, 0, len(RAW))[1] == 3
 
 
-def test_walk_steps_over_the_bulk_array_and_reads_what_follows() -> None:
+def test_walk_skips_the_bulk_array_and_reads_later_fields() -> None:
     assert compiler.walk(Batch, RAW, 0, len(RAW)) == ({"kind": 5, "items": 2, "end": 9}, len(RAW))
 
 
-def test_walk_notices_a_cut_inside_the_bulk_array() -> None:
+def test_walk_notices_truncation_inside_the_bulk_array() -> None:
     for length in range(3, len(RAW)):
         with pytest.raises(compiler.FAILED):
             compiler.walk(Batch, RAW[:length], 0, length)
@@ -70,7 +70,7 @@ def test_record_reads_all_of_it() -> None:
     }
 
 
-def test_careful_reads_what_is_there_and_says_what_is_not() -> None:
+def test_careful_reads_present_fields_and_reports_missing_bytes() -> None:
     cut = RAW[:9]
     decoded = compiler.careful(Batch, cut, 0, len(cut))
     assert decoded.values == {"kind": 5, "items": [{"number": 1}]}
@@ -89,7 +89,7 @@ def test_ranges_count_from_the_start_of_the_frame(place: int) -> None:
 
 
 def test_nothing_is_read_beyond_the_end_of_the_frame() -> None:
-    """The bytes of the next frame are right behind it in the buffer."""
+    """The bytes of the next frame follow directly in the buffer."""
     buffer = RAW + RAW
     for length in range(1, len(RAW)):
         for mode in ("walk", "record"):
@@ -126,7 +126,7 @@ def test_byte_orders_are_not_mixed_in_one_unpack() -> None:
 
 
 @pytest.mark.parametrize("mode", ["head", "walk", "record", "careful"])
-def test_every_source_is_python_that_can_be_read(mode: str) -> None:
+def test_every_source_is_readable_python(mode: str) -> None:
     for layer in LAYERS.values():
         text = compiler.source(layer, mode)
         ast.parse(text)
@@ -149,7 +149,7 @@ def test_styles_have_decoders_of_their_own() -> None:
     assert shown["data"] == "\0guest\0guest"
 
 
-def test_a_field_may_be_called_like_a_variable_of_the_generated_code() -> None:
+def test_a_field_may_have_the_name_of_a_generated_variable() -> None:
     class Odd(Layer):
         fields_desc: ClassVar[list[Kind]] = [
             UInt8("b"),
@@ -199,7 +199,7 @@ def test_structures_inside_structures_inside_arrays() -> None:
     assert bytes(Outer(raw)) == raw
 
 
-def test_inner_decoders_see_what_was_read_before_and_add_their_keys() -> None:
+def test_inner_decoders_see_earlier_fields_and_add_their_keys() -> None:
     seen: list[dict[str, Any]] = []
 
     def inner(data: bytes, show: Any, before: dict[str, Any]) -> dict[str, Any] | None:
@@ -221,7 +221,7 @@ def test_inner_decoders_see_what_was_read_before_and_add_their_keys() -> None:
     assert "upper" not in compiler.record(Carrier, b"\x01\x00\x09", 0, 3, Style())[0]
 
 
-def test_a_count_of_billions_fails_at_once() -> None:
+def test_a_count_of_billions_fails_immediately() -> None:
     for layer, raw in (
         (LAYERS[3, 1], "000000ff 0003 0001 00 ffffffff"),
         (LAYERS[2, 1], "000000ff 0002 0001 00 ffffffff"),
@@ -233,7 +233,7 @@ def test_a_count_of_billions_fails_at_once() -> None:
         assert problem is not None
 
 
-def test_careful_is_only_needed_for_the_broken_ones() -> None:
+def test_careful_is_needed_for_broken_frames_only() -> None:
     for name in ("V25", "V37", "V44"):
         vector = BY_NAME[name]
         assert vector.layer in (Publish, Deliver, StoreOffset)
@@ -263,7 +263,7 @@ class ToTheEnd(Layer):
 
 
 @pytest.mark.parametrize("layer", [Produced, ToTheEnd])
-def test_a_bulk_array_in_an_array_is_stepped_over_by_the_head_too(layer: type[Layer]) -> None:
+def test_head_skips_a_bulk_array_inside_an_array(layer: type[Layer]) -> None:
     items = [Item(number=7, data=b"ab"), Item(number=9, data=b"")]
     raw = bytes(layer(parts=[Part(partition=1, items=items, numbers=[5, 6], after=3), Part(partition=2, after=4)]))
     assert readers_agree(layer, raw)

@@ -95,13 +95,13 @@ def test_every_codec_has_an_encoder_here() -> None:
 
 @pytest.mark.parametrize("codec", ENCODERS)
 @pytest.mark.parametrize("data", [b"", b"a", TEXT, TEXT * 200], ids=["empty", "1", "3k", "600k"])
-def test_gives_the_data_back_at_exactly_the_limit(codec: str, data: bytes) -> None:
+def test_data_of_exactly_the_limit_is_returned(codec: str, data: bytes) -> None:
     assert decompress(codec, ENCODERS[codec](data), len(data)) == Decompressed(data)
 
 
 @pytest.mark.parametrize("codec", ENCODERS)
 @pytest.mark.parametrize("limit", [0, 1, len(TEXT) * 100 - 1, len(TEXT) * 200 - 1])
-def test_stops_at_the_limit(codec: str, limit: int) -> None:
+def test_output_stops_at_the_limit(codec: str, limit: int) -> None:
     got = decompress(codec, ENCODERS[codec](TEXT * 200), limit)
     assert got.status is Status.LIMIT
     whole = {
@@ -145,7 +145,7 @@ def test_bytes_after_the_stream_are_counted(codec: str) -> None:
 
 
 @pytest.mark.parametrize("codec", FRAMED)
-def test_cut_anywhere_gives_a_beginning_and_says_so(codec: str) -> None:
+def test_truncated_anywhere_gives_a_beginning_and_is_reported(codec: str) -> None:
     whole = ENCODERS[codec](TEXT)
     got = Decompressed(b"")
     for size in range(len(whole)):
@@ -158,14 +158,14 @@ def test_cut_anywhere_gives_a_beginning_and_says_so(codec: str) -> None:
 
 
 @pytest.mark.parametrize("codec", [*FRAMED, "snappy-raw"])
-def test_content_that_is_none_of_it(codec: str) -> None:
+def test_content_of_another_format(codec: str) -> None:
     for data in (b"\xff", b"plain text, not compressed", b"\xff" * 40):
         got = decompress(codec, data, 1 << 20)
         assert (got.status, got.data) == (Status.CORRUPT, b"")
         assert got.message
 
 
-def test_what_lay_before_the_damage_is_kept_to_the_byte() -> None:
+def test_bytes_before_the_damage_are_kept() -> None:
     compressor = zlib.compressobj(wbits=31)
     head = compressor.compress(TEXT * 3) + compressor.flush(zlib.Z_FULL_FLUSH)
     got = decompress("gzip", head + b"\xff" * 50, 1 << 20)  # block type 3 does not exist

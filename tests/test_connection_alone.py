@@ -1,4 +1,4 @@
-"""A connection is a function of its own packets: batches, pickling and strangers change nothing about it."""
+"""A connection depends on its own packets only: batches, pickling and other connections change nothing."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.readings import differences, outcome_differences, packets_of
 from tests.conftest import CAPTURES
+from tests.readings import differences, outcome_differences, packets_of
 from wiredecode.capture.batch import PacketBatch
 
 pytestmark = pytest.mark.timeout(900)  # the longest story takes minutes
@@ -41,7 +41,7 @@ def test_a_capture_of_each_protocol(path: Path) -> None:
 
 
 def test_outcomes_of_requests_and_messages(path: Path, every_block: None) -> None:
-    """They once depended on how many frames other connections sent meanwhile."""
+    """They once depended on the number of frames of other connections."""
     assert list(outcome_differences(packets_of(path))) == []
 
 
@@ -57,7 +57,7 @@ def test_lost_packets_and_a_clock_that_is_set_back(path: Path) -> None:
 
 
 def set_back(packets: PacketBatch, at: int) -> PacketBatch:
-    """The clock of the capture is set back by 0.35 s, as NTP does it."""
+    """The packets with the clock set back by 0.35 s at ``at``, as by NTP."""
     packets.time_ns[at:] -= 350_000_000
     return packets
 

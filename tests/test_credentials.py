@@ -1,4 +1,4 @@
-"""The quick look at a text misses none of the credentials that the slow one finds."""
+"""The fast check for credentials in a text finds all that the slow one finds."""
 
 from __future__ import annotations
 
@@ -145,18 +145,18 @@ def test_no_form_of_a_credential_is_missed(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", OF_CURSUS)
-def test_no_form_that_cursus_has_is_missed(text: str) -> None:
+def test_no_form_of_a_cursus_credential_is_missed(text: str) -> None:
     assert layers_kinds.holds_credential(text.encode())
 
 
 @in_one_test("text", HARMLESS)
 def test_a_plain_text_has_none(text: str) -> None:
     assert not credentials.is_secret_value(text)
-    assert layers_kinds.holds_credential(text.encode()) == ("auth" in text), "Cursus hides whatever follows AUTH"
+    assert layers_kinds.holds_credential(text.encode()) == ("auth" in text), "Cursus hides everything after AUTH"
 
 
 @in_one_test("text", [text for text in TEXTS if "abc" in text])
-def test_nothing_of_a_credential_is_left(text: str) -> None:
+def test_no_part_of_a_credential_is_left(text: str) -> None:
     assert "abc" not in credentials.without_secrets(text, lambda found: "")
 
 

@@ -1,4 +1,4 @@
-"""What was cut is not told: frames and values of damaged captures are those of the whole ones, or not there.
+"""Nothing is invented: frames and values of damaged captures equal those of the whole ones, or are missing.
 
 Issue 12, points 2 and 4.
 """
@@ -38,12 +38,12 @@ STARTED_PACKETS = 2000
 
 
 @pytest.mark.parametrize(("whole", "damaged"), damaged_captures(), ids=lambda path: path.name)
-def test_a_damaged_capture_says_what_the_whole_one_says(whole: Path, damaged: Path) -> None:
+def test_a_damaged_capture_agrees_with_the_whole_one(whole: Path, damaged: Path) -> None:
     assert compare(dissect(read(whole)), dissect(read(damaged))).wrong == []
 
 
 @pytest.mark.parametrize("capture", sampled(small_captures(), 8), ids=lambda path: path.name)
-def test_a_snapshot_length_cuts_no_text_and_no_list_into_others(capture: Path) -> None:
+def test_truncation_changes_no_text_and_no_list(capture: Path) -> None:
     assert snaplens(capture, (79, 96, 113, 128)).wrong == []
 
 
@@ -58,13 +58,13 @@ def test_a_snapshot_length_cuts_no_text_and_no_list_into_others(capture: Path) -
     ],
     ids=["zeros in a batch", "a layout that is not known", "a writer set up anew", "a sub-batch", "a request's id"],
 )
-def test_what_a_snapshot_length_left_is_not_taken_for_something_else(name: str, size: int) -> None:
+def test_truncated_frames_are_not_decoded_as_others(name: str, size: int) -> None:
     assert snaplens(CAPTURES / name, [size]).wrong == []
 
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("capture", whole_captures(), ids=lambda path: path.name)
-def test_every_snapshot_length(capture: Path) -> None:
+def test_truncation_at_every_length(capture: Path) -> None:
     assert snaplens(capture, range(70, 131) if capture in small_captures() else (79, 96, 128)).wrong == []
 
 
@@ -73,14 +73,14 @@ def test_every_snapshot_length(capture: Path) -> None:
     sampled([path for path in small_captures() if size_of(path) <= LOSSY_BYTES], 8),
     ids=lambda path: path.name,
 )
-def test_where_packets_are_lost_nothing_is_told_that_is_not_so(capture: Path) -> None:
-    """Neither frames nor values, nor which request an answer belongs to."""
+def test_lost_packets_invent_nothing(capture: Path) -> None:
+    """Neither frames nor values, nor links of responses."""
     assert losses(capture, [0]).wrong == []
 
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("capture", small_captures(), ids=lambda path: path.name)
-def test_where_packets_are_lost_again_and_again(capture: Path) -> None:
+def test_repeatedly_lost_packets_invent_nothing(capture: Path) -> None:
     assert losses(capture, range(5)).wrong == []
 
 
@@ -97,28 +97,28 @@ def test_where_packets_are_lost_again_and_again(capture: Path) -> None:
     ],
     ids=[
         "replies in turn",
-        "a reset behind lost bytes",
+        "a reset after lost bytes",
         "notices of the same contents",
         "a gap to the end",
         "a refusal",
         "an id",
-        "a read goes on",
+        "a read continues",
     ],
 )
-def test_where_these_packets_are_lost_an_answer_belongs_to_no_other_request(name: str, turn: int) -> None:
+def test_lost_packets_link_no_response_to_another_request(name: str, turn: int) -> None:
     assert losses(CAPTURES / name, [turn]).wrong == []
 
 
 @pytest.mark.parametrize("first", range(8))
-def test_packets_that_change_places_change_no_frame(first: int) -> None:
-    """Of the handshakes of TCP and of TLS, too."""
+def test_reordered_packets_change_no_frame(first: int) -> None:
+    """Including the handshakes of TCP and TLS."""
     packets = read(CAPTURES / "rabbitmq-stream" / "c43_tls.pcap")
     order = [*range(first), first + 1, first, *range(first + 2, len(packets))]
     assert dissect(in_time(chosen(packets, order))).frames.keys() == dissect(packets).frames.keys()
 
 
 @pytest.mark.parametrize("name", ["pravega/read_cuts.pcap", "rabbitmq-stream/c43_errors.pcap", "cursus/negotiate.pcap"])
-def test_behind_a_gap_that_is_given_up_requests_come_before_their_answers(name: str) -> None:
+def test_requests_come_before_their_responses_after_a_gap(name: str) -> None:
     """One packet of the client is lost: both sides wait for it, and are then numbered in the order of their times."""
     packets = read(CAPTURES / name)
     whole = dissect(packets)
@@ -132,8 +132,8 @@ def test_behind_a_gap_that_is_given_up_requests_come_before_their_answers(name: 
 
 
 @pytest.mark.parametrize("capture", sampled(small_captures(), 8), ids=lambda path: path.name)
-def test_a_capture_that_begins_later_has_no_frames_of_others_and_loses_none(capture: Path) -> None:
-    """At up to 15 packets, of larger captures at fewer; the sweep takes more."""
+def test_a_late_start_invents_and_loses_no_frame(capture: Path) -> None:
+    """Starts at up to 15 packets, at fewer in larger captures; the sweep takes more."""
     report = starts(capture, 15, most=STARTED_PACKETS)
     assert report.wrong == []
     assert not any(report.missed_after.values())
@@ -141,14 +141,14 @@ def test_a_capture_that_begins_later_has_no_frames_of_others_and_loses_none(capt
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("capture", whole_captures(), ids=lambda path: path.name)
-def test_a_capture_that_begins_at_any_packet(capture: Path) -> None:
+def test_a_late_start_at_every_packet(capture: Path) -> None:
     report = starts(capture, 30 if capture in small_captures() else 3)
     assert report.wrong == []
     assert not any(report.missed_after.values())
 
 
 @pytest.mark.parametrize("first", [19, 20])
-def test_a_response_without_its_bit_is_known_by_its_layout(first: int) -> None:
+def test_a_response_without_its_bit_is_recognised_by_layout(first: int) -> None:
     packets = read(CAPTURES / "rabbitmq-stream" / "c310_partitions.pcap")
     assert compare(dissect(packets), dissect(packets.part(first - 1, len(packets))), first).wrong == []
 
@@ -177,7 +177,7 @@ DATA_APPENDED = (7).to_bytes(4) + (40).to_bytes(4) + bytes(range(16)) + (0x01020
     ],
     ids=["idle", "synchronizer", "one empty frame", "three empty frames"],
 )
-def test_on_its_own_port_bytes_that_all_parse_are_that_protocol(
+def test_bytes_that_parse_on_the_usual_port_are_that_protocol(
     port: int, sides: Sequence[tuple[int, bytes]], expected: list[tuple[str, str]]
 ) -> None:
     assert late(port, sides) == expected
@@ -185,7 +185,7 @@ def test_on_its_own_port_bytes_that_all_parse_are_that_protocol(
 
 @pytest.mark.parametrize("port", [4222, 41234])
 @pytest.mark.parametrize("name", [b"HPUB a.b 12 15", b"HMSG a.b 7 12 15"])
-def test_an_operation_without_its_first_letter_is_no_other_one(name: bytes, port: int) -> None:
+def test_an_operation_without_its_first_letter_is_not_another_one(name: bytes, port: int) -> None:
     """HPUB without its H reads as PUB, with the size of its headers as reply subject."""
     whole = name + b"\r\nNATS/1.0\r\n\r\nabc\r\n"
     assert late(port, [(0, whole[1:]), (0, whole), (0, whole)]) == [
@@ -193,35 +193,35 @@ def test_an_operation_without_its_first_letter_is_no_other_one(name: bytes, port
     ]
 
 
-def test_events_of_pravega_on_its_port_are_no_cursus_although_they_look_like_it() -> None:
+def test_pravega_events_on_its_port_are_not_cursus() -> None:
     name = b"scope/stream/0.#epoch.0"
     events = b"".join(bytes(4) + (len(text)).to_bytes(4) + text for text in [b'{"order":%d}' % k for k in range(900)])
     body = len(name).to_bytes(2) + name + bytes(8) + b"\1\0" + len(events).to_bytes(4) + events + (0x0102).to_bytes(8)
     read_it = len(name).to_bytes(2) + name + bytes(8) + (0x20000).to_bytes(4) + bytes(2) + (0x0102).to_bytes(8)
-    asked, told = (
+    asked, reply = (
         b"".join([code.to_bytes(4), len(data).to_bytes(4), data]) for code, data in ((9, read_it), (10, body))
     )
     expected = [("pravega", "ReadSegment"), ("pravega", "SegmentRead")]
-    assert late(6000, [(0, asked), (1, told)]) == expected
-    assert late(6000, [(1, told), (0, asked)]) == expected[::-1]
-    assert not {"cursus"} & {protocol for protocol, _ in late(7000, [(1, told[60:])])}
+    assert late(6000, [(0, asked), (1, reply)]) == expected
+    assert late(6000, [(1, reply), (0, asked)]) == expected[::-1]
+    assert not {"cursus"} & {protocol for protocol, _ in late(7000, [(1, reply[60:])])}
     assert late(9000, [(1, events)]) == [], "on the port of Cursus, too: empty frames between texts are not its own"
 
 
 @pytest.mark.parametrize(("name", "first"), [("produce", 228), ("produce", 230), ("consume", 28)])
-def test_a_text_in_a_batch_that_cannot_be_read_is_no_frame(name: str, first: int) -> None:
+def test_a_text_inside_an_undecodable_batch_is_no_frame(name: str, first: int) -> None:
     packets = read(CAPTURES / "cursus" / f"{name}.pcap")
     report = compare(dissect(packets), dissect(packets.part(first - 1, len(packets))), first)
     assert report.wrong == []
     assert report.frames["cursus"] > 0 and not report.missed
 
 
-def test_the_topic_of_a_cut_command_is_not_told_by_its_reply() -> None:
+def test_the_reply_to_a_truncated_command_has_no_topic() -> None:
     packets = read(CAPTURES / "cursus" / "produce.pcap")
-    told = {topic(frame) for frame in dissect(packets).frames.values()}
+    topics = {topic(frame) for frame in dissect(packets).frames.values()}
     for size in range(80, 100):
         frames = dissect(cut_packets(packets, size)).frames
-        assert {topic(frame) for frame in frames.values()} <= told | {None}
+        assert {topic(frame) for frame in frames.values()} <= topics | {None}
 
 
 def topic(frame: Frame) -> str | None:

@@ -44,7 +44,7 @@ MOVED = 7000
 
 @cache
 def whole(name: str, port: int = 5552) -> tuple[Run, PacketBatch]:
-    """The first 160 frames of a capture made anew, segments cut anywhere: (what comes out, its packets)."""
+    """The first 160 frames of a capture in new segments: (run, packets)."""
     parts = dialogue(capture(RABBITMQ / f"{name}.pcap"), 160)
     batch = next(batches(craft(parts, random_cuts(11), port)))
     return dissect([batch]), batch
@@ -122,8 +122,8 @@ def test_loss_of_packets(name: str, seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", ["c43_basic", "c43_multi", "c43_filter", "c43_sac"])
-def test_loss_of_segments_cut_anywhere(name: str, seed: int) -> None:
-    """Gaps hide headers, and every frame that lies outside of them is found all the same."""
+def test_loss_of_segments_of_any_size(name: str, seed: int) -> None:
+    """Gaps hide headers, but every frame outside gaps is still found."""
     base, batch = whole(name)
     chance = random.Random(f"{name}{seed}")
     one_in = chance.choice([5, 10, 20, 100])
@@ -137,15 +137,15 @@ def test_loss_of_segments_cut_anywhere(name: str, seed: int) -> None:
     assert lossy(base, run, there) == ([], [])
 
 
-def test_the_loss_tests_lose_something() -> None:
-    """Most frames survive, some do not: the tests above are not empty."""
+def test_the_loss_tests_lose_frames() -> None:
+    """Most frames survive and some do not, so the tests above are not vacuous."""
     base, batch = whole("c43_basic")
     run = dissect([some(batch, lambda index: index < 3 or index % 10 > 0)])
     assert 0.5 * len(base.frames) < len(run.whole) < 0.95 * len(base.frames)
     assert run.of(None)
 
 
-def test_a_gap_names_its_bytes() -> None:
+def test_a_gap_reports_its_bytes() -> None:
     frames = [BY_NAME[name].raw for name in ("V44", "V42", "V44", "V42", "V44", "V42", "V53")]
     packed = craft([Part(1, 0, raw) for raw in frames], every(1460))
     del packed[3 + 2]
@@ -184,8 +184,8 @@ def test_a_gap_inside_a_known_frame_costs_only_that_frame() -> None:
 
 
 @pytest.mark.parametrize("seed", seeds(12))
-def test_changed_bytes_never_raise_and_spoil_nothing_before_them(seed: int) -> None:
-    """Bytes of the streams themselves are wrong: lengths, keys, counts, codecs, AMQP, whatever they hit."""
+def test_changed_bytes_never_raise_and_change_no_earlier_frame(seed: int) -> None:
+    """Random bytes of the streams change: lengths, keys, counts, codecs, AMQP."""
     base = capture(RABBITMQ / f"{['c43_codecs_py', 'c43_amqp', 'c43_multi', 'c43_superstream'][seed % 4]}.pcap")
     chance = random.Random(seed)
     parts = dialogue(base)
@@ -263,7 +263,7 @@ def test_a_late_start_inside_a_very_large_frame() -> None:
 
 
 def test_first_bytes_lost_and_the_rest_starts_inside_a_frame() -> None:
-    """SYN of the client seen, SYN/ACK and the first bytes of the server lost: no frame may be read off the middle."""
+    """SYN/ACK and the first bytes of the server are lost: no frame may be read from the middle of another."""
     answers = b"".join(BY_NAME[name].raw for name in ("V02", "V04", "V08", "V11", "V32", "V46", "V66"))
     talk = Talk()
     syn, _, ack = talk.handshake()
@@ -301,7 +301,7 @@ def test_first_frame_after_a_gap_at_every_phase(cut: int) -> None:
     assert [frame.offset for frame in run.frames if frame.status == "ok"] == [0, *expected]
 
 
-# What is something else.
+# Other protocols.
 
 
 def claimed(run: Run) -> list[str | None]:
@@ -334,7 +334,7 @@ def kafka(seed: int, version: int) -> bytes:
 @pytest.mark.parametrize("port", [9092, 5552])
 @pytest.mark.parametrize("handshake", [True, False])
 @pytest.mark.parametrize("seed", range(6))
-def test_kafka_is_not_taken_for_another_protocol(seed: int, handshake: bool, port: int) -> None:
+def test_kafka_is_not_recognised_as_another_protocol(seed: int, handshake: bool, port: int) -> None:
     packed = craft([Part(1, 0, kafka(seed, 1 + seed % 2))], every(1460), port, handshake)
     assert strange(dissect(batches(packed))) == []
 
@@ -364,8 +364,8 @@ def test_tables_of_small_integers_are_not_claimed(handshake: bool) -> None:
     assert claimed(run) == []
 
 
-def test_random_bytes_said_to_be_rabbitmq() -> None:
-    """The user is wrong: nothing breaks, every byte is accounted for."""
+def test_random_bytes_decoded_as_rabbitmq() -> None:
+    """With a wrong --decode-as nothing breaks, and every byte is accounted for."""
     said = {MOVED: DecodeAs(RabbitMQStream())}
     for seed in range(5):
         data = random.Random(seed).randbytes(50_000)
@@ -386,7 +386,7 @@ FOREIGN = {
 
 @pytest.mark.parametrize("name", FOREIGN)
 @pytest.mark.parametrize("port", [5552, 5551, MOVED])
-def test_what_it_is_instead_is_named(name: str, port: int) -> None:
+def test_content_of_undecoded_connections_is_named(name: str, port: int) -> None:
     run = dissect(batches(craft([Part(1, 0, FOREIGN[name])], every(1460), port)))
     assert {frame.protocol for frame in run.frames} == ({"tls"} if name == "TLS" else set())
     assert dict(run.totals.other) == {(name, port): len(FOREIGN[name])}

@@ -1,4 +1,4 @@
-"""The field kinds: each reads, writes, says what is missing, and shows its value, in both decoders alike."""
+"""The field kinds: each reads, writes, reports missing bytes and shows its value, equally in both decoders."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ by_case = in_one_test(("kind", "raw", "value", "shown"), [c[1:] for c in CASES],
 
 
 @by_case
-def test_reads_and_writes(kind: Kind, raw: str, value: Any, shown: Any) -> None:
+def test_each_kind_reads_and_writes(kind: Kind, raw: str, value: Any, shown: Any) -> None:
     data = bytes.fromhex(raw)
     made = layer(UInt8("before"), kind)
     packet = made(b"\x07" + data)
@@ -161,7 +161,7 @@ def test_reads_and_writes(kind: Kind, raw: str, value: Any, shown: Any) -> None:
 
 
 @by_case
-def test_shows(kind: Kind, raw: str, value: Any, shown: Any) -> None:
+def test_each_kind_shows_its_value(kind: Kind, raw: str, value: Any, shown: Any) -> None:
     data = bytes.fromhex(raw)
     made = layer(kind)
     expected = {"v": shown} | ({"v_code": value} if getattr(kind, "code_name", None) else {})
@@ -175,7 +175,7 @@ def test_shows(kind: Kind, raw: str, value: Any, shown: Any) -> None:
 
 
 @by_case
-def test_says_where_bytes_are_missing(kind: Kind, raw: str, value: Any, shown: Any) -> None:
+def test_missing_bytes_are_reported_with_their_place(kind: Kind, raw: str, value: Any, shown: Any) -> None:
     data = bytes.fromhex(raw)
     made = layer(UInt8("before"), kind)
     if isinstance(kind, Rest) or (isinstance(kind, Array) and kind.count is None) or not data:
@@ -235,7 +235,7 @@ def test_a_count_in_an_earlier_field_can_be_null() -> None:
         Array("v", Pair, count=Int32, null=-1, bulk=True)
 
 
-def test_an_array_that_is_renamed_renames_its_elements_and_its_count() -> None:
+def test_renaming_an_array_renames_its_elements_and_count() -> None:
     array = Array("v", Text("v", length=UInt8), count=UInt8)
     array.rename("topics")
     made = layer(array)
@@ -258,7 +258,7 @@ def test_names_that_scapy_uses_are_refused() -> None:
 @pytest.mark.parametrize(
     "kind", [Binary("v", length="later"), Array("v", UInt8("v"), count="later"), Array("v", UInt8("v"), size="later")]
 )
-def test_a_length_that_no_earlier_field_tells_is_refused(kind: Kind) -> None:
+def test_a_length_without_an_earlier_field_is_refused(kind: Kind) -> None:
     with pytest.raises(TypeError, match=r"v: no field later before it, for its (length|count|size)$"):
         layer(kind, UInt8("later"))
 
@@ -308,7 +308,7 @@ LOOKS = layer(
         ("008001000143", {"size": 0, "high": b"\x80\1", "short": b"C"}),
     ],
 )
-def test_presence_by_looking_ahead(raw: str, expected: dict[str, Any]) -> None:
+def test_presence_by_lookahead(raw: str, expected: dict[str, Any]) -> None:
     data = bytes.fromhex(raw)
     packet = LOOKS(data)
     assert packet.values() == expected
@@ -317,7 +317,7 @@ def test_presence_by_looking_ahead(raw: str, expected: dict[str, Any]) -> None:
     assert compiler.record(LOOKS, data + b"\xff", 0, len(data), Style())[0] == shown
 
 
-def test_sizes_and_counts_told_by_earlier_fields() -> None:
+def test_sizes_and_counts_in_earlier_fields() -> None:
     made = layer(
         UInt8("count"),
         UInt8("length"),
@@ -361,19 +361,19 @@ def test_scapy_shows_names_and_units() -> None:
     assert "7 bytes" in shown
 
 
-def test_short_says_who_needed_what() -> None:
+def test_missing_bytes_name_the_field_and_its_needs() -> None:
     short = Truncated("v", 4, 1, 9)
     assert (short.field, short.needed, short.had, short.start) == ("v", 4, 1, 9)
 
 
 @pytest.mark.parametrize("raw", [b"plain", "漢".encode(), b"\xff\xfe", b"a\x80b", b"\xed\xa0\x80"])
-def test_text_survives_whatever_it_was(raw: bytes) -> None:
+def test_any_text_survives(raw: bytes) -> None:
     value = text(raw)
     assert value.encode("utf-8", "surrogateescape") == raw
     printable(value).encode("utf-8")
 
 
-def test_redacted_tells_the_length_only() -> None:
+def test_redacted_values_show_the_length_only() -> None:
     assert redacted(b"hunter2") == "<redacted 7 bytes>"
 
 
@@ -391,7 +391,7 @@ def test_rfc3339_ms(milliseconds: int, expected: str | int) -> None:
     assert rfc3339_ms(milliseconds) == expected
 
 
-def test_layers_that_are_made_by_functions_are_of_the_package_that_made_them() -> None:
+def test_generated_layers_belong_to_the_package_that_made_them() -> None:
     made = type("Made", (Layer,), {"fields_desc": [UInt8("value")]})
     assert (made.__module__, made.__qualname__) == (Layer.__module__, "Made")
     for protocol in protocols():

@@ -1,4 +1,4 @@
-"""Bit fields, and lengths and counts that fill themselves in: declared once, the same in all three readers."""
+"""Bit fields, and computed lengths and counts: declared once, equal in all three readers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Connect(Layer):
         ({"user": 0x0102, "named": 0}, "00020102"),
     ],
 )
-def test_bits_fill_themselves_in(values: dict[str, int], raw: str) -> None:
+def test_bits_are_computed(values: dict[str, int], raw: str) -> None:
     assert bytes(Connect(**values)).hex() == raw
 
 
@@ -67,14 +67,14 @@ class Publish(Layer):
 BUILT = bytes(Publish(qos=2, retain=1, low=5, packet_id=0x0102, data=b"abc", numbers=[0x0304, 0x0506]))
 
 
-def test_bits_lengths_and_counts_are_filled_in() -> None:
+def test_bits_lengths_and_counts_are_computed() -> None:
     expected = "35 12 91a5 0102 0003 02 352441c2 616263 0304 0506"
     assert bytes.fromhex(expected) == BUILT
     assert Publish(BUILT).qos == 2
     assert bytes(Publish(BUILT)) == BUILT
 
 
-def test_what_was_set_stays_as_it_was_set() -> None:
+def test_explicit_values_are_kept() -> None:
     packet = Publish(remaining=9, size=1, count=0, crc=7, data=b"abc")
     assert bytes(packet) == bytes.fromhex("30 09 91a0 0001 00 00000007 616263")
 

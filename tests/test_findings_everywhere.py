@@ -1,4 +1,4 @@
-"""What is wrong with a frame does not depend on who asks: records, columns, messages, or none of these."""
+"""Findings of a frame are the same with records, columns, messages, or none of these."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PAYLOAD = 54
 OCTETS = (0x00, 0x80, 0xC0, 0xFF)
 TOLD = ("frame", "type", "status", "findings")
 
-Told = list[tuple[Any, ...]]
+FindingsOf = list[tuple[Any, ...]]
 
 
 def mutated(packets: PacketBatch, seed: str) -> PacketBatch:
@@ -36,23 +36,23 @@ def mutated(packets: PacketBatch, seed: str) -> PacketBatch:
     return replace(packets, buffer=bytes(buffer))
 
 
-def told(packets: PacketBatch, style: Style | None, messages: Messages | None = None) -> Told:
+def findings_of(packets: PacketBatch, style: Style | None, messages: Messages | None = None) -> FindingsOf:
     dissector = Dissector(Demand(style=style, messages=messages, link_responses=False))
     found = dissector.frames([packets])
     return [(each.number, each.type, each.status, [one.record() for one in each.findings]) for each in found]
 
 
-def told_by_columns(packets: PacketBatch) -> Told:
+def findings_by_columns(packets: PacketBatch) -> FindingsOf:
     columns = [*TOLD, "layers"]
     rows = [row for batch in TableReader([packets], FRAMES, columns=columns, bulk=True) for row in batch.to_pylist()]
     return [tuple(row[name] for name in TOLD) for row in sorted(rows, key=lambda row: row["frame"])]
 
 
-def all_ways(packets: PacketBatch) -> Iterator[tuple[str, Told]]:
-    yield "no records", told(packets, None)
-    yield "messages", told(packets, None, Messages())
-    yield "records and messages", told(packets, STYLE, Messages())
-    yield "columns", told_by_columns(packets)
+def all_ways(packets: PacketBatch) -> Iterator[tuple[str, FindingsOf]]:
+    yield "no records", findings_of(packets, None)
+    yield "messages", findings_of(packets, None, Messages())
+    yield "records and messages", findings_of(packets, STYLE, Messages())
+    yield "columns", findings_by_columns(packets)
 
 
 def hostile_and_small() -> list[Path]:
@@ -60,10 +60,10 @@ def hostile_and_small() -> list[Path]:
 
 
 @pytest.mark.parametrize("capture", sampled(hostile_and_small(), 5), ids=lambda path: path.name)
-def test_every_way_tells_the_same_findings(capture: Path) -> None:
+def test_every_way_of_reading_gives_the_same_findings(capture: Path) -> None:
     packets = read(capture)
     for variant in (packets, mutated(packets, capture.name)):
-        expected = told(variant, STYLE)
+        expected = findings_of(variant, STYLE)
         for way, found in all_ways(variant):
             differing = [(one, other) for one, other in zip(found, expected, strict=True) if one != other]
             assert differing == [], way
@@ -76,5 +76,7 @@ def test_every_way_tells_the_same_findings(capture: Path) -> None:
         ("hostile/02-rabbitmq-zstd-subentry-bomb.pcap", "decompressed-size"),
     ],
 )
-def test_a_summary_tells_what_is_inside_arrays_and_sub_batches(name: str, code: str) -> None:
-    assert code in {finding["code"] for *_, findings in told(read(CAPTURES / name), None) for finding in findings}
+def test_a_summary_has_findings_inside_arrays_and_sub_batches(name: str, code: str) -> None:
+    assert code in {
+        finding["code"] for *_, findings in findings_of(read(CAPTURES / name), None) for finding in findings
+    }

@@ -1,4 +1,4 @@
-"""One direction into frames: which packet completes a frame that is recognised later, and the notes of a frame."""
+"""One direction into frames: the packet that completes a late-recognised frame, and the notes of a frame."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CONFIRM = 3
 
 
 class Letters:
-    """Frames of three bytes, ``<`` and two letters; the search wants to see several in a row."""
+    """Frames of three bytes, ``<`` and two letters; the search needs several in a row."""
 
     name = "letters"
 
@@ -45,7 +45,7 @@ def connection() -> Connection:
 
 
 def packets(owner: Connection, offset: int, *sent: tuple[int, bytes]) -> Chunk:
-    """A chunk of one piece per packet: its number and what it carried; packet n was sent at n * 1000 ns."""
+    """A chunk with a piece per packet: its number and payload; packet n was sent at n * 1000 ns."""
     numbers = np.array([number for number, _ in sent], np.int64)
     ends = offset + np.cumsum([len(data) for _, data in sent])
     times = numbers * 1000
@@ -53,12 +53,12 @@ def packets(owner: Connection, offset: int, *sent: tuple[int, bytes]) -> Chunk:
 
 
 def framer_of(owner: Connection, splitter: Any, out: list[Any], *, in_sync: bool = True) -> Framer:
-    """Of the first side of a connection; ``splitter`` has as much of a protocol as the test needs."""
+    """The framer of a connection's first side; ``splitter`` is a minimal protocol."""
     return Framer(owner.directions[0], splitter, out, in_sync)
 
 
-def behind_a_gap(*sent: tuple[int, bytes]) -> list[Any]:
-    """What comes out where 30 bytes are missing before these packets."""
+def after_a_gap(*sent: tuple[int, bytes]) -> list[Any]:
+    """The frames if 30 bytes are missing before these packets."""
     owner, out = connection(), []
     framer = framer_of(owner, Letters(), out)
     framer.gap(Gap(owner.directions[0], 0, 30, "not captured", 1, 1000))
@@ -66,9 +66,9 @@ def behind_a_gap(*sent: tuple[int, bytes]) -> list[Any]:
     return out
 
 
-def test_frames_behind_a_gap_are_ready_with_the_packet_that_recognised_them_and_none_before() -> None:
+def test_frames_after_a_gap_are_ready_with_the_packet_that_identified_them() -> None:
     sent = [(2, b"xx<ab"), (3, b"<cd"), (4, b"<ef"), (7, b"<gh"), (9, b"<ij")]
-    undecoded, *frames = behind_a_gap(*sent)
+    undecoded, *frames = after_a_gap(*sent)
     assert (undecoded.status, undecoded.ready, undecoded.time_ns) == ("undecoded", 4, 2000)
     assert [frame.data for frame in frames] == [b"<ab", b"<cd", b"<ef", b"<gh", b"<ij"]
     assert [frame.ready for frame in frames] == [4, 4, 4, 7, 9], "packet 4 brought the third frame in a row"
@@ -76,14 +76,14 @@ def test_frames_behind_a_gap_are_ready_with_the_packet_that_recognised_them_and_
     assert [frame.packets for frame in frames] == [[2], [3], [4], [7], [9]]
 
 
-def test_bytes_behind_a_gap_are_cut_in_ever_larger_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bytes_after_a_gap_are_searched_in_growing_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     cuts, split = [], Letters.split
     monkeypatch.setattr(Letters, "split", lambda self, data: cuts.append(data) or split(self, data))
     sent = [(number, b"<%02d" % (number % 100)) for number in range(2, 258)]
-    assert [frame.ready for frame in behind_a_gap(*sent)] == [4, 4, *range(4, 258)]
+    assert [frame.ready for frame in after_a_gap(*sent)] == [4, 4, *range(4, 258)]
     assert len(cuts) < 10
     sent[60] = 62, b"xx"
-    found = [(frame.status, frame.ready) for frame in behind_a_gap(*sent)]
+    found = [(frame.status, frame.ready) for frame in after_a_gap(*sent)]
     before, after = (
         [("ok", ready) for ready in (4, 4, *range(4, 62))],
         [("ok", ready) for ready in (65, 65, *range(65, 258))],
@@ -100,7 +100,7 @@ def note(owner: Connection, side: int, packet: int) -> Note:
 
 
 @pytest.mark.parametrize(("ready", "borne"), [(6, []), (7, [7]), (8, [7, 8]), (9, [7, 8])])
-def test_a_frame_bears_the_notes_up_to_the_packet_that_completed_it(ready: int, borne: list[int]) -> None:
+def test_a_frame_has_the_notes_up_to_its_completing_packet(ready: int, borne: list[int]) -> None:
     owner, accounts = connection(), Accounts()
     for packet in (7, 8, 10):
         accounts.add_note(note(owner, 0, packet))
@@ -124,7 +124,7 @@ class Long(Letters):
 
 
 def around_a_gap(*sent: tuple[int, bytes]) -> list[Frame]:
-    """10 bytes of a frame of 30 in packet 1, then 10 that are missing, then these packets."""
+    """The frames of 10 bytes of a frame of 30 in packet 1, then 10 missing bytes, then these packets."""
     owner, out = connection(), []
     framer = framer_of(owner, Long(), out)
     framer.chunk(packets(owner, 0, (1, b"<" + bytes(9))))
@@ -134,14 +134,14 @@ def around_a_gap(*sent: tuple[int, bytes]) -> list[Frame]:
     return out
 
 
-def told(frame: Frame) -> tuple[Any, ...]:
+def summary(frame: Frame) -> tuple[Any, ...]:
     times = frame.first_ns, frame.time_ns
     return frame.offset, frame.length, frame.missing, frame.status, frame.packets, frame.ready, *times
 
 
-def test_a_frame_with_a_gap_has_the_packets_behind_it_up_to_its_end_and_the_next_one_has_the_rest() -> None:
+def test_a_frame_with_a_gap_has_the_packets_up_to_its_end() -> None:
     found = around_a_gap((4, bytes(6)), (5, bytes(4) + b"<ab"), (6, bytes(20)), (7, bytes(7)), (8, b"<" + bytes(29)))
-    assert [told(frame) for frame in found] == [
+    assert [summary(frame) for frame in found] == [
         (0, 30, 10, "partial", [1, 4, 5], 5, 1000, 5000),
         (30, 30, 0, "ok", [5, 6, 7], 7, 5000, 7000),
         (60, 30, 0, "ok", [8], 8, 8000, 8000),
@@ -151,12 +151,12 @@ def test_a_frame_with_a_gap_has_the_packets_behind_it_up_to_its_end_and_the_next
 
 def test_a_frame_with_a_gap_ends_where_its_packet_does() -> None:
     (frame,) = around_a_gap((4, bytes(6)), (5, bytes(4)))
-    assert told(frame) == (0, 30, 10, "partial", [1, 4, 5], 5, 1000, 5000)
+    assert summary(frame) == (0, 30, 10, "partial", [1, 4, 5], 5, 1000, 5000)
     frame, after = around_a_gap((4, bytes(10)), (5, b"<" + bytes(29)))
-    assert (frame.packets, frame.ready, told(after)) == ([1, 4], 4, (30, 30, 0, "ok", [5], 5, 5000, 5000))
+    assert (frame.packets, frame.ready, summary(after)) == ([1, 4], 4, (30, 30, 0, "ok", [5], 5, 5000, 5000))
 
 
-def test_a_frame_whose_sender_closed_says_how_much_of_it_was_sent() -> None:
+def test_a_frame_whose_sender_closed_has_the_number_of_sent_bytes() -> None:
     owner, out = connection(), []
     framer = framer_of(owner, Long(), out)
     framer.chunk(packets(owner, 0, (1, b"<" + bytes(11))))
@@ -167,7 +167,7 @@ def test_a_frame_whose_sender_closed_says_how_much_of_it_was_sent() -> None:
     ]
 
 
-def test_long_undecoded_stretches_are_several_records_each_at_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_undecoded_ranges_are_several_records(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wiredecode.frames.framer.UNDECODED_SPAN", 10)
     owner, out = connection(), []
     framer = framer_of(owner, Letters(), out, in_sync=False)
@@ -182,9 +182,9 @@ def test_long_undecoded_stretches_are_several_records_each_at_its_place(monkeypa
     assert framer.undecoded == 25
 
 
-def test_a_gap_in_the_header_of_a_frame_says_that_its_size_is_not_known() -> None:
+def test_a_gap_in_the_header_of_a_frame_makes_its_size_unknown() -> None:
     class Headed(Letters):
-        """The size of a frame stands in its first four bytes."""
+        """The first four bytes of a frame are its size."""
 
         def split(self, data: bytes) -> Split:
             return Split([], 0)
@@ -200,12 +200,12 @@ def test_a_gap_in_the_header_of_a_frame_says_that_its_size_is_not_known() -> Non
 
 
 @pytest.mark.parametrize(("bytes_seen", "ready"), [(3, 2), (4, 3), (5, 4), (6, 4)])
-def test_a_frame_that_bytes_behind_it_tell_is_ready_with_the_last_of_these(bytes_seen: int, ready: int) -> None:
-    class Told(Letters):
+def test_a_frame_ended_by_later_bytes_is_ready_with_the_last_of_them(bytes_seen: int, ready: int) -> None:
+    class Undecided(Letters):
         def split(self, data: bytes) -> Split:
             return Split([3, 6], known_at=[(0, bytes_seen)])
 
     owner, out = connection(), []
-    framer = framer_of(owner, Told(), out)
+    framer = framer_of(owner, Undecided(), out)
     framer.chunk(packets(owner, 0, (2, b"<ab"), (3, b"<"), (4, b"cd")))
     assert [frame.ready for frame in out] == [ready, 4]

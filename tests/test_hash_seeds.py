@@ -1,4 +1,4 @@
-"""Python's hash seed decides the order of sets of text: no byte of output may depend on it."""
+"""Python's hash seed changes the order of sets of text: no byte of output may depend on it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ COMMANDS: dict[str, list[str]] = {
 
 
 QUICK = ("other", "records", "check as JSON", "fields", "Lua")
-"""Commands that stand for the others, which are a slow test."""
+"""A sample of the commands; all others are a slow test."""
 
 
 def digests(names: Sequence[str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Connections have names: the protocols tell them, and every command shows the same."""
+"""Names of connections from the protocols, equal in every command."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def connections(name: str, **demand: object) -> list[Connection]:
     return sorted(found, key=lambda connection: connection.number)
 
 
-def test_of_rabbitmq_streams_clients() -> None:
+def test_names_of_rabbitmq_stream_clients() -> None:
     admin, producer, *_ = connections("rabbitmq-stream/c43_basic.pcap")
     assert admin.identity["user"] == "guest"
     assert admin.identity["virtual_host"] == "/"
@@ -42,14 +42,14 @@ def test_of_rabbitmq_streams_clients() -> None:
     assert describe(producer).endswith("127.0.0.3:5552, wd-producer, user guest, virtual host /, RabbitMQ Stream 1.1.1")
 
 
-def test_of_clients_that_nats_refuses() -> None:
-    told = {one.identity.get("name"): end_text(one) for one in connections("nats/02-auth.pcap")}
-    assert told["alice ok"] == "client FIN"
-    assert told["alice bad"] == "server FIN: Authorization Violation"
-    assert told["node-client"] == "server RST: Authorization Violation"
+def test_names_of_clients_that_nats_refuses() -> None:
+    ends = {one.identity.get("name"): end_text(one) for one in connections("nats/02-auth.pcap")}
+    assert ends["alice ok"] == "client FIN"
+    assert ends["alice bad"] == "server FIN: Authorization Violation"
+    assert ends["node-client"] == "server RST: Authorization Violation"
 
 
-def test_of_liftbridges_servers_and_what_each_connection_is_for() -> None:
+def test_names_of_liftbridge_servers_and_their_connections() -> None:
     roles = {one.identity.get("role") for one in connections("liftbridge/31-lb-all-types.pcap")}
     assert {f"server server-{one}, purpose raft" for one in "ab"} <= roles
 
@@ -62,16 +62,16 @@ def test_of_liftbridges_servers_and_what_each_connection_is_for() -> None:
         ("nats/17-tls.pcap", {"server_name": "localhost"}),
     ],
 )
-def test_of_others(name: str, who: dict[str, str]) -> None:
+def test_names_of_other_protocols(name: str, who: dict[str, str]) -> None:
     assert any(who.items() <= one.identity.items() for one in connections(name))
 
 
-def test_of_writers_of_pravega() -> None:
+def test_names_of_pravega_writers() -> None:
     first = connections("pravega/append_basic.pcap")[0].identity["name"]
     assert first.startswith("writer ")
 
 
-def test_how_frames_are_read_does_not_matter() -> None:
+def test_names_do_not_depend_on_the_way_of_reading() -> None:
     for name in (
         "rabbitmq-stream/c43_basic.pcap",
         "nats/02-auth.pcap",
@@ -83,12 +83,12 @@ def test_how_frames_are_read_does_not_matter() -> None:
         assert [one.identity for one in connections(name, style=style)] == plain
 
 
-def test_a_frame_of_the_api_knows_its_connection() -> None:
+def test_a_frame_of_the_api_has_its_connection() -> None:
     frame = list(wiredecode.read(CAPTURES / "rabbitmq-stream/c43_basic.pcap"))[40]
     assert short(frame.connection) == f"wd-producer (#{frame.connection.number})"
 
 
-def test_beginnings_that_failed() -> None:
+def test_connections_that_failed_to_open() -> None:
     refused = connections("stories/advertised-refused.pcap")[-1]
     assert (began(refused), end_text(refused)) == ("refused", "refused")
     assert began(connections("tank/tank_d4_midconnection.pcap")[0]) == "before the capture"
@@ -109,7 +109,7 @@ def client_hello(host: str) -> bytes:
     return outgoing.read()
 
 
-def test_the_host_that_a_client_of_tls_asks_for() -> None:
+def test_server_name_in_a_tls_client_hello() -> None:
     hello = client_hello("broker-7.example.org")[9:]
     assert tls.client_hello(hello)["server_name"] == "broker-7.example.org"
     for size in range(len(hello)):

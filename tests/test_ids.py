@@ -1,4 +1,4 @@
-"""Stable ids: the same whoever reads which part of a capture, and every frame can be told from every other."""
+"""Stable ids: equal for any reader of any part of a capture, and different for every frame."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def records(batches: Any, **options: Any) -> list[dict[str, Any]]:
     return [record(frame) for frame in dissector.frames(batches)]
 
 
-def test_many_ids_at_once_are_those_of_one_by_one() -> None:
+def test_ids_computed_in_bulk_equal_single_ones() -> None:
     offsets = [0, 1, 2, 1 << 40, (1 << 62) - 1, 77]
     for connection in (0, 1, (1 << 63) - 1, 0x123456789ABCDEF):
         for side in (0, 1):
@@ -48,7 +48,7 @@ def test_ids_fit_into_63_bits_and_differ_by_every_part() -> None:
 
 @pytest.mark.filterwarnings("ignore::wiredecode.api.DamagedCapture")
 @pytest.mark.parametrize("path", sampled(capture_files()), ids=lambda path: path.name)
-def test_ids_name_what_numbers_named(path: Path) -> None:
+def test_ids_correspond_to_numbers(path: Path) -> None:
     numbered = wiredecode.read(path, columns=["frame", "connection", *LINKS], strict=False).table().to_pydict()
     stable = wiredecode.read(path, columns=["frame", "connection", *LINKS], strict=False, ids="stable")
     called = stable.table().to_pydict()
@@ -61,15 +61,15 @@ def test_ids_name_what_numbers_named(path: Path) -> None:
         assert [number and meaning[number] for number in numbered[name]] == called[name]
 
 
-def test_a_connection_alone_has_the_ids_that_it_has_among_others() -> None:
+def test_a_separate_connection_has_the_same_ids() -> None:
     whole = records([PacketBatch.from_packets(packets(SEVERAL))])
     port = whole[-1]["src"].rpartition(":")[2]
     port = whole[-1]["dst"].rpartition(":")[2] if port == "5552" else port
     asked = int(port).to_bytes(2, "big")
     alone = [(time, data) for time, data in packets(SEVERAL) if asked in data[30:42]]
     assert len(alone) < len(packets(SEVERAL))
-    told = [each for each in whole if port in (each["src"] + each["dst"])]
-    assert records([PacketBatch.from_packets(alone)]) == told
+    among_others = [each for each in whole if port in (each["src"] + each["dst"])]
+    assert records([PacketBatch.from_packets(alone)]) == among_others
 
 
 def test_batches_do_not_matter() -> None:
@@ -79,7 +79,7 @@ def test_batches_do_not_matter() -> None:
     assert records(parts) == records([PacketBatch.from_packets(every)])
 
 
-def test_runs_have_the_ids_of_frames_one_by_one() -> None:
+def test_blocks_have_the_ids_of_single_frames() -> None:
     for level in ("frames", "messages"):
         for name in ("rabbitmq-stream/c43_basic.pcap", "nats/08-pipelined-small.pcap"):
             batches = [PacketBatch.from_packets(packets(ROOT / name))]

@@ -1,4 +1,4 @@
-"""A request waits for its answer while little of its own connection passes, whatever other connections do."""
+"""A request's wait for its response depends on the frames of its own connection only."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SECOND = 1_000_000_000
 
 
 class Talk:
-    """A connection, of which as much is known as a test says."""
+    """A connection with chosen properties."""
 
     def __init__(self, *, missing: int = 0, started: bool = True, first_ns: int | None = None, asking: int = 0) -> None:
         answering = SimpleNamespace(unlinked_ns=-1, lossy=bool(missing), started=started, first_ns=first_ns)
@@ -35,9 +35,9 @@ def frame(
     asks: bool = False,
     connection: Talk = OWN,
 ) -> Any:
-    told = {"time_ns": time_ns, "length": length, "request": request, "expects_response": asks, "side": 0}
-    told |= {"is_partial": False, "findings": (), "confirmations": (), "answers": (), "generated": {}}
-    return SimpleNamespace(id=number, number=number, response=None, outcome=None, connection=connection, **told)
+    values = {"time_ns": time_ns, "length": length, "request": request, "expects_response": asks, "side": 0}
+    values |= {"is_partial": False, "findings": (), "confirmations": (), "answers": (), "generated": {}}
+    return SimpleNamespace(id=number, number=number, response=None, outcome=None, connection=connection, **values)
 
 
 def passes(waits: Ledger, count: int, **how: Any) -> None:
@@ -46,7 +46,7 @@ def passes(waits: Ledger, count: int, **how: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "between", "answer_ns", "told"),
+    ("count", "between", "answer_ns", "linked"),
     [
         (WAIT_FRAMES - 1, {}, 0, True),
         (WAIT_FRAMES, {}, 0, False),
@@ -56,14 +56,14 @@ def passes(waits: Ledger, count: int, **how: Any) -> None:
         (0, {}, WAIT_NS + 1, False),
     ],
 )
-def test_a_request_waits_so_long_and_no_longer(count: int, between: Any, answer_ns: int, told: bool) -> None:
+def test_a_request_waits_up_to_the_limit(count: int, between: Any, answer_ns: int, linked: bool) -> None:
     waits, asks = Ledger(), frame(1, asks=True)
     waits.add(asks)
     passes(waits, count, **between)
     waits.add(frame(waits.seen + 1, request=1, time_ns=answer_ns))
-    assert asks.response == (waits.seen if told else None)
+    assert asks.response == (waits.seen if linked else None)
     waits.finish(WAIT_NS + 1)
-    assert (asks.outcome, waits.waiting, waits.missed) == ("ok" if told else "late", 0, 0)
+    assert (asks.outcome, waits.waiting, waits.missed) == ("ok" if linked else "late", 0, 0)
 
 
 def test_frames_of_other_connections_do_not_shorten_the_wait() -> None:
@@ -75,7 +75,7 @@ def test_frames_of_other_connections_do_not_shorten_the_wait() -> None:
     assert (asks.response, asks.outcome, waits.waiting) == (HELD_FRAMES + 1, "ok", 0)
 
 
-def test_what_is_held_back_in_total_is_limited_and_the_limit_is_counted() -> None:
+def test_the_total_of_held_requests_is_limited_and_counted() -> None:
     waits, asks, silent = Ledger(), frame(1, asks=True), frame(2, asks=True)
     waits.add(asks)
     waits.add(silent)
@@ -87,7 +87,7 @@ def test_what_is_held_back_in_total_is_limited_and_the_limit_is_counted() -> Non
     assert (silent.outcome, waits.missed) == ("late", 2), "it would be unanswered"
 
 
-def test_a_limit_that_costs_no_answer_is_not_counted() -> None:
+def test_a_limit_that_loses_no_response_is_not_counted() -> None:
     for between in ({}, {"connection": OTHER, "time_ns": WAIT_NS + 2 * SECOND}):
         waits, asks = Ledger(), frame(1, asks=True)
         waits.add(asks)
@@ -98,7 +98,7 @@ def test_a_limit_that_costs_no_answer_is_not_counted() -> None:
         assert (asks.response, waits.missed, waits._requests, waits._passed) == (None, 0, {}, {})
 
 
-def test_a_tick_lets_old_requests_go() -> None:
+def test_a_tick_releases_old_requests() -> None:
     waits = Ledger()
     waits.add(frame(1, asks=True))
     waits.add(frame(2, time_ns=2 * SECOND, asks=True))
@@ -109,7 +109,7 @@ def test_a_tick_lets_old_requests_go() -> None:
 
 
 def talk(seed: int) -> list[Any]:
-    """Frames of three connections with times that also go back, requests and responses among them."""
+    """Frames of three connections with times that also go back, including requests and responses."""
     random = Random(seed)
     connections, asked = [Talk(), Talk(), Talk()], dict[int, Talk]()
     frames = []
@@ -120,14 +120,14 @@ def talk(seed: int) -> list[Any]:
         if kind == "asks":
             asked[number] = connection
         time_ns = number * WAIT_NS // 40 + random.randrange(-WAIT_NS // 20, WAIT_NS // 20)
-        told = {"time_ns": time_ns, "length": random.randrange(1, 300), "request": request}
-        frames.append(frame(number, asks=kind == "asks", connection=connection, **told))
+        values = {"time_ns": time_ns, "length": random.randrange(1, 300), "request": request}
+        frames.append(frame(number, asks=kind == "asks", connection=connection, **values))
     return frames
 
 
 @pytest.mark.parametrize("seed", seeds(10))
-def test_a_connection_alone_has_the_same_answers(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The rule itself, and the frames of one connection alone, against those of all connections."""
+def test_a_separate_connection_has_the_same_responses(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compare all connections with the plain rule, and with each connection separately."""
     monkeypatch.setattr(ledger, "WAIT_FRAMES", 10)
     monkeypatch.setattr(ledger, "WAIT_BYTES", 1000)
     together, alone = talk(seed), talk(seed)
@@ -173,22 +173,22 @@ def expected(frames: list[Any]) -> Any:
         ({"started": False}, None),
     ],
 )
-def test_only_what_was_heard_whole_did_not_answer(other_side: dict[str, Any], outcome: str | None) -> None:
-    """Bytes that were not captured may hold the answer; a capture of one direction holds none."""
+def test_unanswered_requires_a_complete_other_side(other_side: dict[str, Any], outcome: str | None) -> None:
+    """Uncaptured bytes may hold the response; a one-sided capture holds none."""
     waits, request = Ledger(), frame(1, asks=True, connection=Talk(**other_side))
     waits.add(request)
     waits.finish(0)
     assert (request.outcome, waits.waiting) == (outcome, 0)
 
 
-def test_a_request_is_late_where_the_capture_goes_on_for_long() -> None:
+def test_a_request_is_late_if_the_capture_continues_for_long() -> None:
     waits, request = Ledger(), frame(1, asks=True)
     waits.add(request)
     waits.finish(WAIT_NS + 1)
     assert request.outcome == "late"
 
 
-def test_a_response_tells_the_outcome() -> None:
+def test_a_response_sets_the_outcome() -> None:
     for findings, outcome in (((), "ok"), ([SimpleNamespace(group="response", message="no")], "refused")):
         waits, request, response = Ledger(), frame(1, asks=True), frame(2, request=1)
         response.findings = findings
@@ -197,7 +197,7 @@ def test_a_response_tells_the_outcome() -> None:
         assert request.outcome == outcome
 
 
-def test_a_response_that_was_cut_does_not_tell_the_outcome() -> None:
+def test_a_truncated_response_sets_no_outcome() -> None:
     waits, request, response = Ledger(), frame(1, asks=True), frame(2, request=1)
     response.is_partial = True
     waits.add(request)
@@ -205,7 +205,7 @@ def test_a_response_that_was_cut_does_not_tell_the_outcome() -> None:
     assert (request.response, request.outcome) == (2, None)
 
 
-def test_what_is_held_back_no_longer_is_late_and_not_unanswered() -> None:
+def test_a_released_request_is_late_and_not_unanswered() -> None:
     for release in (
         lambda waits: passes(waits, WAIT_FRAMES + 1),
         lambda waits: waits.add(frame(2, time_ns=WAIT_NS + 1)),
@@ -218,7 +218,7 @@ def test_what_is_held_back_no_longer_is_late_and_not_unanswered() -> None:
         assert request.outcome == "late"
 
 
-def test_what_asks_for_no_answer_stays_so() -> None:
+def test_a_frame_without_expected_response_stays_so() -> None:
     waits, silent = Ledger(), frame(1, asks=True)
     silent.outcome = "not asked for"
     waits.add(silent)
@@ -227,7 +227,7 @@ def test_what_asks_for_no_answer_stays_so() -> None:
 
 
 def test_a_copy_is_neither_late_nor_unanswered() -> None:
-    """The answer may be linked with the original alone."""
+    """The response may be linked with the original only."""
     for last_ns in (0, WAIT_NS + 1):
         waits, request = Ledger(), frame(1, asks=True)
         request.generated = {"copy_of": 1}

@@ -1,4 +1,4 @@
-"""A dissector that is pickled in the middle of a capture goes on as if nothing had happened."""
+"""A dissector pickled in the middle of a capture continues unchanged."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ sys.stdout.buffer.write(pickle.dumps([(one.__module__, one.__name__, len(one.fie
 """
 
 
-def test_layers_that_are_made_while_running_are_pickled_by_what_makes_them() -> None:
-    """In another process nobody has made them yet."""
+def test_generated_layers_are_pickled_by_their_factory() -> None:
+    """Another process may not have made them yet."""
     layers: list[type[Layer]] = [layer for protocol in protocols() for layer in protocol.layers()]
     assert [layer for layer in layers if pickle.loads(pickle.dumps(layer)) is not layer] == []
     wanted = [(layer.__module__, layer.__name__, len(layer.fields_desc)) for layer in layers]
@@ -32,7 +32,7 @@ def test_layers_that_are_made_while_running_are_pickled_by_what_makes_them() -> 
     assert pickle.loads(done.stdout) == wanted
 
 
-def test_having_no_fields_stays_one_object() -> None:
+def test_the_empty_fields_stay_one_object() -> None:
     assert pickle.loads(pickle.dumps(NOTHING)) is NOTHING, "frames are asked whether they have it"
 
 

@@ -43,7 +43,7 @@ def inputs() -> list[bytes]:
 
 
 @pytest.mark.parametrize("expression", EXPRESSIONS)
-def test_the_readers_agree(expression: str) -> None:
+def test_the_readers_agree_on_presence(expression: str) -> None:
     made, raws = layer(expression), inputs()
     expected = [made.within(raw, 0, len(raw)) for raw in raws]
     there = {"late" in packet.fields for packet in expected if packet.problem is None}
@@ -75,6 +75,6 @@ def test_the_readers_agree(expression: str) -> None:
         ("has(later)", "no field later before it"),
     ],
 )
-def test_it_is_checked_when_the_layer_is_declared(expression: str, problem: str) -> None:
+def test_an_invalid_condition_is_refused_at_declaration(expression: str, problem: str) -> None:
     with pytest.raises(TypeError, match=problem):
         layer(expression)

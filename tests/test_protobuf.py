@@ -1,4 +1,4 @@
-"""Protobuf messages as field kinds: what encoders write, what is legal beside it, and what cannot be."""
+"""Protobuf messages as field kinds: usual, unusual and invalid encodings."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ class Everything(protobuf.Message):
 
 
 class Framed(protobuf.Message):
-    """Ordinary fields stand before the message."""
+    """Ordinary fields precede the message."""
 
     fields_desc = message(UInt16("size"), protobuf.String(1, "text"))
 
 
 def agree(layer: type[Layer], raw: bytes) -> tuple[dict[str, Any], str | None]:
-    """Hold all readers against each other; return what is written and the field of the problem, if there is one."""
+    """Compare all readers; return the built values and the field of the problem, if there is one."""
     packet = layer(raw)
     decoded = compiler.careful(layer, b"~~" + raw + b"~", 2, 2 + len(raw))
     assert decoded.values == packet.values()
@@ -99,13 +99,13 @@ USUAL = [
 
 
 @pytest.mark.parametrize(("spelled", "values"), USUAL, ids=[spelled for spelled, _ in USUAL])
-def test_what_encoders_write(spelled: str, values: dict[str, Any]) -> None:
+def test_canonical_encodings(spelled: str, values: dict[str, Any]) -> None:
     raw = bytes.fromhex(spelled)
     assert agree(Everything, raw) == (values, None)
     assert is_fast(raw)
 
 
-def test_all_fields_at_once() -> None:
+def test_all_fields_together() -> None:
     each = {next(iter(values)): spelled for spelled, values in USUAL if values}
     raw = bytes.fromhex("".join(each.values()))
     values, problem = agree(Everything, raw)
@@ -113,7 +113,7 @@ def test_all_fields_at_once() -> None:
 
 
 def test_building_new_messages() -> None:
-    """Ascending numbers, numbers packed, nothing that is not set."""
+    """Ascending numbers, packed lists, no unset field."""
     made = Everything(many=[Inside(), Inside(integers=[1, -1])], long=0, text="x", truths=[True])
     assert bytes(made).hex() == "0800" + "3a0178" + "5a00" + "5a0d120b01ffffffffffffffffff01" + "a2010101"
 
@@ -137,7 +137,7 @@ LEGAL = [
 
 @pytest.mark.parametrize(("spelled", "values"), LEGAL, ids=[spelled for spelled, _ in LEGAL])
 def test_unusual_spellings_survive(spelled: str, values: dict[str, Any]) -> None:
-    """Wide varints, several forms of one list, any order: the same values, and built as they came."""
+    """Wide varints, several forms of one list, any order: equal values, and built to the same bytes."""
     assert agree(Everything, bytes.fromhex(spelled)) == (values, None)
 
 
@@ -155,7 +155,7 @@ KEPT = [
 
 @pytest.mark.parametrize(("spelled", "kept"), KEPT, ids=[spelled for spelled, _ in KEPT])
 def test_unknown_fields_are_kept(spelled: str, kept: list[tuple[int, int, Any]]) -> None:
-    """Numbers that are not declared, and declared ones of another wire type."""
+    """Undeclared numbers, and declared ones of another wire type."""
     raw = bytes.fromhex("0802" + spelled + "3a0178")
     values, problem = agree(Everything, raw)
     names = ("number", "wire_type", "value")
@@ -192,7 +192,7 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("spelled", "field"), BROKEN, ids=[spelled for spelled, _ in BROKEN])
-def test_what_cannot_be_says_where(spelled: str, field: str) -> None:
+def test_invalid_encodings_are_reported_with_their_place(spelled: str, field: str) -> None:
     values, problem = agree(Everything, bytes.fromhex("2801" + spelled))
     assert problem == field
     assert values["truth"] is True, "what came before is there"
@@ -211,7 +211,7 @@ def test_secrets_are_hidden_by_all_readers() -> None:
 
 
 class Present(protobuf.Message):
-    """Fields of which proto3 knows whether they were set, beside one of which it does not."""
+    """Fields with explicit presence in proto3, and one without."""
 
     fields_desc = message(
         protobuf.UInt32(1, "plain"),
@@ -254,13 +254,13 @@ def test_a_default_is_not_written_and_has_no_range() -> None:
     assert list(packet.flat_ranges()) == ["inside", "inside.text"]
 
 
-def test_what_a_cut_message_would_still_say_is_not_invented() -> None:
+def test_a_truncated_message_invents_no_field() -> None:
     decoded = compiler.careful(Everything, bytes.fromhex("2801 3a0561"), 0, 5)
     assert decoded.values == {"truth": True}
     assert compiler.careful(Everything, bytes.fromhex("52030a0578"), 0, 5).values == {"inside": {}}
 
 
-def test_changed_values_are_spelled_anew_and_the_others_as_they_were() -> None:
+def test_changing_a_value_keeps_the_spelling_of_others() -> None:
     packet = Everything(bytes.fromhex("3a82006162 088100 788000"))
     packet.text = "longer"
     assert bytes(packet).hex() == "3a86006c6f6e676572" + "088100" + "788000"
@@ -268,7 +268,7 @@ def test_changed_values_are_spelled_anew_and_the_others_as_they_were() -> None:
     assert bytes(packet).hex() == "3a86006c6f6e676572" + "08ac02" + "788000"
 
 
-def test_elements_can_be_taken_away_and_added() -> None:
+def test_elements_can_be_removed_and_added() -> None:
     packet = Everything(bytes.fromhex("620161 0801 620162"))
     packet.texts = ["a"]
     assert bytes(packet).hex() == "6201610801"
@@ -295,12 +295,12 @@ def test_members_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
         assert (compiler.careful(Everything, inside, 0, len(inside)).problem is None) == fits, inside.hex()
 
 
-def test_numbers_stand_in_order() -> None:
+def test_built_field_numbers_are_ascending() -> None:
     with pytest.raises(TypeError, match="order of their numbers"):
         type("Wrong", (protobuf.Message,), {"fields_desc": message(protobuf.Bool(2, "b"), protobuf.Bool(1, "a"))})
 
 
-def test_mutations() -> None:
+def test_readers_agree_on_mutations() -> None:
     chance = random.Random(7)
     base = b"".join(bytes.fromhex(spelled) for spelled, _ in USUAL)
     broken = 0
@@ -314,7 +314,7 @@ def test_mutations() -> None:
 
 @pytest.mark.parametrize("width", range(1, 10))
 def test_long_varints_of_every_width(width: int) -> None:
-    """The compiled decoders' reader, on values that differ in all of their bytes, whatever follows them."""
+    """The compiled decoders' reader, on values that differ in every byte, followed by any bytes."""
     for value in (1 << 7 * width, 0x8182838485868788 & (1 << 7 * width) - 1 | 1 << 7 * width, (1 << 7 * width + 1) - 1):
         raw = write_varint(value & kinds.U64)
         for rest in (b"", b"\xff" * 9, b"\0" * 9):

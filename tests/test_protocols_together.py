@@ -1,4 +1,4 @@
-"""All protocols at once: each capture is told for what it is, on its own port, on any other, and on another's."""
+"""All protocols together: each capture is recognised on its own port, on any other, and on another protocol's."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ETHERNET, TCP = 1, 6
 WEAK = ("17-tls", "topic-mgmt")
 """On a strange port TLS is only named where it is known to be NATS; one short text alone is not believed."""
 LOST = ("drop1pct", "snap96", "midconn", "midstream", "midconnection", "s2c-only", "cut", "snaplen96")
-"""Captures that lack bytes: on a port that is not theirs they need not be recognised, but never mistaken."""
+"""Captures with missing bytes: on another port they may be unrecognised, but never mistaken."""
 
 
 def files() -> Iterator[Path]:
@@ -93,7 +93,7 @@ def mistaken(found: Iterable[str], path: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("path", [*files()], ids=lambda path: f"{path.parent.name}/{path.name}")
-def test_a_capture_is_told_for_what_it_is_on_any_port(path: Path) -> None:
+def test_a_capture_is_recognised_on_any_port(path: Path) -> None:
     own = protocols_of(path, {})
     assert not mistaken(own, path)
     ports = dict.fromkeys(PORTS[path.parent.name], FOREIGN_PORT)

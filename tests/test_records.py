@@ -54,7 +54,7 @@ def test_every_record_has_the_promised_keys_and_survives_json(path: Any) -> None
         for key, kind in KEYS.items():
             assert isinstance(row[key], kind), key
         assert row.get("outcome", "ok") in OUTCOMES
-        if row["response"] is not None and frames[row["response"]].status != "partial":  # a cut one may not tell
+        if row["response"] is not None and frames[row["response"]].status != "partial":  # unknown if truncated
             assert row["outcome"] in ("ok", "refused")
         assert row["status"] in ("ok", "partial", "malformed", "undecoded")
         assert row["sender"] in ("client", "server", None)
@@ -127,7 +127,7 @@ def test_enumerations_give_the_name_and_the_number() -> None:
     assert (row["response_code"], row["response_code_code"]) == ("Virtual host access failure", 12)
 
 
-def test_absent_is_left_out_and_null_is_null() -> None:
+def test_missing_values_are_left_out_and_null_is_null() -> None:
     absent = record(play(BY_NAME["V34"].raw).frames[-1])["layers"]["rabbitmq_stream"]
     assert not {"properties", "offset", "timestamp"} & absent.keys()
     null = record(play(BY_NAME["V28"].raw).frames[-1])["layers"]["rabbitmq_stream"]["messages"]
@@ -151,7 +151,7 @@ def test_bytes_in_every_style(style: str, expected: str) -> None:
     assert row["layers"]["rabbitmq_stream"]["messages"][0]["data"] == expected
 
 
-def test_bytes_of_sub_batches_and_amqp_are_in_the_style_asked_for() -> None:
+def test_bytes_of_sub_batches_and_amqp_are_in_the_requested_style() -> None:
     body = b"\x00\x53\x75\xa0\x03abc"
     inner = struct.pack(">I", len(body)) + body
     raw = struct.pack(">HHBIQBHII", 2, 1, 1, 1, 5, 0x90, 1, len(inner), len(gzip.compress(inner))) + gzip.compress(
@@ -174,7 +174,7 @@ def test_ranges_name_the_bytes_of_every_field() -> None:
 # Totals.
 
 
-def test_totals_say_what_became_of_every_byte() -> None:
+def test_totals_account_for_every_byte() -> None:
     for path in capture_files():
         payload = totals_record(capture(path).totals)["payload"]
         parts = ("in_frames", "undecoded", "other_protocols", "duplicate", "late", "ignored")
@@ -240,7 +240,7 @@ SECRETS: dict[str, list[bytes]] = {
 
 
 def spellings(secret: bytes) -> list[bytes]:
-    """What would give it away: as it is, in hex, and any base64 of it (up to alignment)."""
+    """The forms of a secret: plain, hex, and base64 at any alignment."""
     encoded = [base64.b64encode(bytes(shift) + secret)[4:-4] for shift in range(3)]
     return [secret, secret.hex().encode(), *(text for text in encoded if len(text) > 6)]
 
@@ -281,7 +281,7 @@ def test_user_names_may_be_shown(name: str, users: list[str | None]) -> None:
     assert [frame.generated.get("user") for frame in run.of("SaslAuthenticate")] == users
 
 
-def test_the_length_of_a_secret_is_told_and_null_stays_null() -> None:
+def test_the_length_of_a_secret_is_shown_and_null_stays_null() -> None:
     run = play(authenticate(b"\0guest\0guest"), authenticate(None, "EXTERNAL"), authenticate(b"", "EXTERNAL"))
     shown = [record(frame)["layers"]["rabbitmq_stream"]["data"] for frame in run.of("SaslAuthenticate")]
     assert shown == ["<redacted 12 bytes>", None, "<redacted 0 bytes>"]

@@ -1,4 +1,4 @@
-"""Scapy's users: dispatch, several frames in one segment, fuzz, rdpcap, and a session on our own reassembly."""
+"""Use from Scapy: dispatch, several frames in one segment, fuzz, rdpcap, and a session with our reassembly."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ def test_frames_of_one_segment_come_one_after_another() -> None:
     assert [type(layer) for layer in layers_of(named)] == [Ping, Msg, Pong]
 
 
-def test_layers_are_known_to_ls() -> None:
+def test_ls_lists_the_layers() -> None:
     assert Open in conf.layers
     assert set(BASES) >= {"rabbitmq_stream", "pravega", "tank", "nats", "cursus"}
 
 
 @pytest.mark.parametrize("protocol", protocols(), ids=lambda protocol: protocol.name)
 def test_every_layer_can_be_fuzzed_and_shown(protocol: wiredecode.protocols.base.Protocol) -> None:
-    """Issue 11, point 6: random values, and fields that are absent, too."""
+    """Issue 11, point 6: random values, and missing fields."""
     random.seed(11)
     for layer in protocol.layers():
         made = fuzz(layer())
@@ -134,7 +134,7 @@ def test_a_session_yields_the_frames_of_the_dissector(path: Path) -> None:
     assert [bytes(layer)[:4] for layer in found] == [frame.data[:4] for frame in expected]
 
 
-def test_rdpcap_reads_what_is_on_the_ports() -> None:
+def test_rdpcap_decodes_the_usual_ports() -> None:
     packets = rdpcap(str(WHOLE[1]))
     assert sum(bool(layers_of(packet)) for packet in packets) > 3
 
@@ -197,11 +197,11 @@ def test_a_real_broker_understands_crafted_frames(broker: int) -> None:
         connection.sendall(
             bytes(Connect() / Sub(subject="stock.*", sid="9") / Pub(subject="stock.gbp", data=b"GBP 79") / Ping())
         )
-        told = BASES["nats"](until(connection, b"PONG\r\n"))
-        answers = [type(layer) for layer in layers_of(told)]
+        received = BASES["nats"](until(connection, b"PONG\r\n"))
+        answers = [type(layer) for layer in layers_of(received)]
         assert [answer for answer in answers if answer is not Ok] == [Msg, Pong]
-        assert (told[Msg].subject, told[Msg].sid, told[Msg].data) == ("stock.gbp", "9", b"GBP 79")
+        assert (received[Msg].subject, received[Msg].sid, received[Msg].data) == ("stock.gbp", "9", b"GBP 79")
         random.seed(5)
-        connection.sendall(bytes(fuzz(Pub())))  # the broker answers -ERR, or goes on
+        connection.sendall(bytes(fuzz(Pub())))  # the broker answers -ERR, or continues
     with socket.create_connection(("127.0.0.1", broker), 5) as again:
         assert type(BASES["nats"](until(again, b"\r\n"))) is Info

@@ -1,4 +1,4 @@
-"""How the bytes were cut into segments and the segments into batches never changes the frames."""
+"""Frames do not depend on the division into segments and batches."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_large_frame_in_many_segments() -> None:
         assert said(dissect(batches(craft(some, cutting), 50))) == expected
 
 
-def test_responses_are_linked_however_long_the_request_waits() -> None:
+def test_responses_are_linked_after_any_wait() -> None:
     run = dissect(open_capture([RABBITMQ / "c43_basic.pcap"]), link_responses=False)
     for mine, theirs in zip(run.frames, capture(RABBITMQ / "c43_basic.pcap").frames, strict=True):
         assert (mine.number, mine.request) == (theirs.number, theirs.request)

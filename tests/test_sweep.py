@@ -1,4 +1,4 @@
-"""The sweep counts what a broken reading invents, gets wrong and misses."""
+"""The sweep counts invented, wrong and missed frames of a broken reading."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def rows(text: str) -> dict[str, list[str]]:
     return {line[:20].strip(): line[20:].split() for line in table}
 
 
-def test_a_sound_capture_has_nothing_invented_or_wrong_in_any_kind(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_valid_capture_has_nothing_invented_or_wrong_in_any_kind(capsys: pytest.CaptureFixture[str]) -> None:
     assert sweep.main([str(CAPTURE), "--turns", "1", "--packets", "40"]) == 0
     found = rows(capsys.readouterr().out)
     assert [*found] == [*sweep.DAMAGE, *sweep.TRUNCATED, *sweep.READINGS, sweep.TRUTH]
@@ -25,7 +25,7 @@ def test_a_sound_capture_has_nothing_invented_or_wrong_in_any_kind(capsys: pytes
     assert int(found["5 % lost"][1]) > 10
 
 
-def test_a_frame_in_another_place_is_invented_one_of_another_type_is_wrong_both_fail(
+def test_a_moved_frame_is_invented_and_a_changed_type_is_wrong(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     dissect, calls = damage.dissect, []

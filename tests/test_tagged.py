@@ -29,7 +29,7 @@ class Answer(TaggedFields):
     ]
 
 
-def test_tagged_fields_are_read_by_every_reader_and_built_in_their_order() -> None:
+def test_tagged_fields_are_read_by_every_reader_and_built_in_order() -> None:
     unknown = [UnknownTag(tag=3, data=b"ab"), UnknownTag(tag=900, data=b"")]
     answer = Answer(
         kind=1, cursor=Node(node_id=9), parts=[6], leader=Node(node_id=7, rack="a"), epoch=-1, unknown_tags=unknown
@@ -44,7 +44,7 @@ def test_tagged_fields_are_read_by_every_reader_and_built_in_their_order() -> No
     assert values["unknown_tags"] == [{"tag": 3, "data": b"ab"}, {"tag": 900, "data": b""}]
 
 
-def test_a_structure_can_be_null_and_tags_can_be_absent() -> None:
+def test_a_structure_may_be_null_and_tags_may_be_missing() -> None:
     raw = bytes(Answer(kind=1, cursor=None))
     assert raw == b"\1\xff\0\0"
     assert readers_agree(Answer, raw)
@@ -60,14 +60,14 @@ def test_a_structure_can_be_null_and_tags_can_be_absent() -> None:
         ("01 ff 00 01 0204ffff", ""),
     ],
 )
-def test_fields_that_cannot_be_are_malformed(raw: str, reason: str) -> None:
+def test_invalid_tagged_fields_are_malformed(raw: str, reason: str) -> None:
     data = bytes.fromhex(raw)
     assert not readers_agree(Answer, data)
     problem = Answer(data).problem
     assert problem is not None and problem.reason == reason
 
 
-def test_versions_of_equal_layout_share_a_layer_that_is_made_once() -> None:
+def test_versions_of_equal_layout_share_a_layer() -> None:
     made: list[int] = []
 
     def make(layout: Any, version: int) -> type[Layer]:

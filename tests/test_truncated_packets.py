@@ -1,4 +1,4 @@
-"""What a snapshot length cut is not told by Scapy's packets and by trees either (issue 12, point 4)."""
+"""Scapy's packets and trees show no value of truncated bytes (issue 12, point 4)."""
 
 from __future__ import annotations
 
@@ -40,37 +40,37 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield path, value
 
 
-def told(frame: Frame) -> dict[str, Any]:
-    """The fields of its packet, without blanks: which of them stand before what was cut is not known."""
+def packet_fields(frame: Frame) -> dict[str, Any]:
+    """The fields of the frame's packet, without blanks, whose place before the truncation is unknown."""
     return {path: value for path, value in leaves(frame.packet()) if not path.endswith("gap")}
 
 
 @pytest.mark.parametrize("name", TEXT)
-def test_a_field_of_a_cut_packet_is_that_of_the_whole_one_or_absent(name: str) -> None:
+def test_fields_of_a_truncated_packet_equal_those_of_the_whole_one_or_are_missing(name: str) -> None:
     packets = read(TEXT[name])
-    whole = {place: (frame, told(frame)) for place, frame in dissect(packets).frames.items() if frame.layer}
+    whole = {place: (frame, packet_fields(frame)) for place, frame in dissect(packets).frames.items() if frame.layer}
     compared = absent = 0
     for size in range(60, 131, 3):
         for place, frame in dissect(cut_packets(packets, size)).frames.items():
             if not frame.missing or place not in whole:
                 continue
             other, said = whole[place]
-            if frame.layer is not other.layer:  # which layout it has was behind the cut
+            if frame.layer is not other.layer:  # the bytes that choose its layout are truncated
                 continue
-            cut = told(frame)
+            cut = packet_fields(frame)
             assert {path: value for path, value in cut.items() if path not in said or said[path] != value} == {}, size
             compared += len(cut)
             absent += len(said.keys() - cut.keys())
     assert compared > 50 and absent > 50
 
 
-def test_a_tree_shows_no_text_that_was_cut() -> None:
+def test_a_tree_shows_no_truncated_text() -> None:
     packets = read(TEXT["cursus/produce.pcap"]).part(0, 160)
     whole = {place: frame for place, frame in dissect(packets).frames.items() if topic(frame)}
     names = {topic(frame) for frame in whole.values()}
     seen = 0
     for size in range(76, 100, 3):
-        kinds = set()  # of the same type, topic and bytes that lack: cut the same way
+        kinds = set()  # of the same type, topic and number of missing bytes: truncated alike
         for place, frame in dissect(cut_packets(packets, size)).frames.items():
             kind = frame.type, frame.missing, place in whole and topic(whole[place])
             if frame.missing and place in whole and kind not in kinds:

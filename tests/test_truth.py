@@ -1,4 +1,4 @@
-"""The captures of the repository agree with what client and broker did by their own account."""
+"""The captures of the repository agree with the accounts of client and broker."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PAIRS = list(truth.pairs(RABBITMQ))
 
 
 def test_every_capture_has_its_truth() -> None:
-    """But those of RabbitMQ 3.10, whose client told nothing."""
+    """Except those of RabbitMQ 3.10, whose client wrote no account."""
     assert [path for path, _ in PAIRS] == [path for path in capture_files() if not path.name.startswith("c310")]
 
 
@@ -28,8 +28,8 @@ def test_rabbitmq_capture(path: Path, truth_path: Path) -> None:
 
 def spoiled(kind: str) -> dict[str, Any]:
     """The truth of c43_basic with one lie in it."""
-    told: dict[str, Any] = json.loads((RABBITMQ / "c43_basic.truth.json").read_text())
-    frames = told["connections"][0]["frames"]
+    truth: dict[str, Any] = json.loads((RABBITMQ / "c43_basic.truth.json").read_text())
+    frames = truth["connections"][0]["frames"]
     if kind == "field":
         frames[0]["fields"]["correlation_id"] += 1
     elif kind == "missing frame":
@@ -37,7 +37,7 @@ def spoiled(kind: str) -> dict[str, Any]:
     elif kind == "order":
         both = [index for index, frame in enumerate(frames) if frame["dir"] == "c2s"][:2]
         frames[both[0]], frames[both[1]] = frames[both[1]], frames[both[0]]
-    for event in told["events"]:
+    for event in truth["events"]:
         if kind == "body" and event["event"] == "published":
             event["messages"][0]["sha256"] = "0" * 64
         if kind == "offset" and event["event"] == "consumed":
@@ -45,8 +45,8 @@ def spoiled(kind: str) -> dict[str, Any]:
         if kind == "confirm" and event["event"] == "published":
             event["confirmations"][0] = 10**6
     if kind == "error":
-        told["events"].append({"event": "x", "error": "X", "code": 16})
-    return told
+        truth["events"].append({"event": "x", "error": "X", "code": 16})
+    return truth
 
 
 @pytest.mark.parametrize("kind", ["field", "missing frame", "order", "body", "offset", "confirm", "error"])

@@ -1,10 +1,10 @@
-"""Compares captures with what client and broker did by their own account.
+"""Compares captures with the accounts of client and broker.
 
     python -m tests.truth FOLDER [--protocol NAME]
 
-Every ``NAME.pcap*`` in the folder that has a ``NAME.truth.json`` is decoded and held against it: by
+Every ``NAME.pcap*`` in the folder that has a ``NAME.truth.json`` is decoded and compared with it: by
 ``tests/protocols/truth_<protocol>.py`` (a function ``check(capture, truth) -> list of disagreements``; the protocols
-are those whose names are in the folder's), and, where the capture was derived from another one, by that one.
+are those whose names are in the folder's), and, if the capture was derived from another one, with that one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Check = Callable[[Path, dict[str, Any]], list[str]]
 
 
 def check_of(name: str) -> Check:
-    """The checks of all protocols whose names are in ``name``, as one."""
+    """A combined check of all protocols whose names are in ``name``."""
     modules = sorted(path.stem for path in (Path(__file__).parent / "protocols").glob("truth_*.py"))
     wanted = [module for module in modules if module.removeprefix("truth_") in name]
     if not wanted:
@@ -62,18 +62,18 @@ def compare(path: Path, truth_path: Path, check: Check) -> list[str]:
 
 
 def encrypted(path: Path) -> Run:
-    """A capture without the TLS secrets that it may bring: as the one that it was made of is read."""
+    """Dissect a capture without the TLS secrets that it may contain, like the capture it was made from."""
     return dissect(replace(batch, secrets=()) for batch in open_capture([path]))
 
 
 def truth_of_base(path: Path, truth: dict[str, Any]) -> dict[str, Any] | None:
-    """What holds for the capture that this one was derived from, in the ways in which truths tell it."""
-    told: dict[str, Any] | None = truth.get("base_truth")
+    """The truth of the capture that this one was derived from."""
+    base_truth: dict[str, Any] | None = truth.get("base_truth")
     for key in ("truth_of_source", "source_truth"):
         base = path.parent / truth.get(key, "-")
         if base.exists():
-            told = json.loads(base.read_text())
-    return told
+            base_truth = json.loads(base.read_text())
+    return base_truth
 
 
 def fresh(run: Run) -> int:
@@ -83,7 +83,7 @@ def fresh(run: Run) -> int:
 
 
 def accounts(path: Path, run: Run, truth: dict[str, Any]) -> list[str]:
-    """The accounting closes, over the payload bytes that are really there (where that is easy to tell)."""
+    """Check that the accounting closes over the captured payload bytes (if the link layer is plain)."""
     totals = run.totals
     wrong = [] if totals.closes else [f"the accounting does not close: {totals}"]
     if all(is_plain(batch) for batch in packets_of(path)):
@@ -113,15 +113,15 @@ def identical(run: Run, base: Run) -> list[str]:
     """The same frames, but for packets, times and numbers; requests and responses linked alike."""
     ours, theirs = placed(run), placed(base)
     wrong = [f"{len(ours)} frames, the base has {len(theirs)}"] if len(ours) != len(theirs) else []
-    for mine, told in zip(ours, theirs, strict=False):
-        different = [name for name in told if mine[name] != told[name]]
+    for mine, base_frame in zip(ours, theirs, strict=False):
+        different = [name for name in base_frame if mine[name] != base_frame[name]]
         if different:
             wrong.append(f"{mine['type']} at {mine['offset']} differs from the base in {different}")
     return wrong
 
 
 def placed(run: Run) -> list[dict[str, Any]]:
-    """What the frames say, in order of their places, which also stand for their numbers."""
+    """The contents of frames in order of their places, which replace their numbers."""
     said = [meaning(frame) for frame in run.frames]
     for frame in said:
         frame["connection"] = frame["connection"].rpartition(":")[2]  # addresses may have been rewritten
@@ -138,16 +138,16 @@ def place(said: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def cut_short(run: Run, base: Run) -> list[str]:
-    """Everything before the cut, then one error."""
-    wrong = [] if run.error is not None else ["the cut was not told"]
+    """Compare a file that ends early: everything before its end, then one error."""
+    wrong = [] if run.error is not None else ["the early end was not reported"]
     read = run.totals.packets
     expected = [frame for frame in base.frames if frame.packet_ready <= read]
     ours = [frame for frame in run.frames if not frame.missing]
     for mine, theirs in zip(ours, expected, strict=False):
-        said, told = meaning(mine), meaning(theirs)
-        if told["response"] is not None and told["response"] > len(expected):
-            told["response"] = None
-        if said != told or (mine.packets, mine.time_ns) != (theirs.packets, theirs.time_ns):
+        said, base_frame = meaning(mine), meaning(theirs)
+        if base_frame["response"] is not None and base_frame["response"] > len(expected):
+            base_frame["response"] = None
+        if said != base_frame or (mine.packets, mine.time_ns) != (theirs.packets, theirs.time_ns):
             wrong.append(f"frame {mine.number} {mine.type} differs from the base")
     if len(ours) != len(expected):
         wrong.append(f"{len(ours)} frames before the cut, not {len(expected)}")
@@ -155,7 +155,7 @@ def cut_short(run: Run, base: Run) -> list[str]:
 
 
 def damaged(path: Path, run: Run, base_path: Path) -> list[str]:
-    """All frames whose bytes are there, gaps named, nothing invented."""
+    """Compare a damaged capture: frames whose bytes were captured, reported gaps, nothing invented."""
     base, whole = capture(base_path), seen(packets_of(base_path))
     there = seen(packets_of(path))
     wrong, lost = lossy(base, run, there, whole.origin)
@@ -173,7 +173,7 @@ def damaged(path: Path, run: Run, base_path: Path) -> list[str]:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.truth", description=__doc__)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--protocol", help="the truth module to use, where the folder's name does not tell")
+    parser.add_argument("--protocol", help="the truth module to use, if it is not in the folder's name")
     options = parser.parse_args()
     check = check_of(options.protocol or options.folder.resolve().name)
     failed = 0

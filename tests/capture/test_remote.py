@@ -54,17 +54,17 @@ def test_captures_are_read_and_written_as_on_disk(s3: str, tmp_path: Path, capsy
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "error"),
     [
         ("ring/none.pcap", "s3://captures/ring/none.pcap: cannot be read on: it does not exist"),
         ("none/", "s3://captures/none: does not exist"),
         ("ring/x*", "s3://captures/ring/x*: fits no file"),
     ],
 )
-def test_a_missing_object_is_one_line(s3: str, name: str, told: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_object_is_one_line(s3: str, name: str, error: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["pcap", f"{s3}/{name}", "-q"]) == 2
     err = capsys.readouterr().err
-    assert told in err
+    assert error in err
     assert err.count("\n") == 1
 
 

@@ -273,7 +273,7 @@ def test_files_are_skipped_by_time(out: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "error"),
     [
         ("-o {} -", "standard input is read once"),
         ("-o {} {a} --partition-by protocol", "--partition-by does not go with"),
@@ -283,10 +283,10 @@ def test_files_are_skipped_by_time(out: str) -> None:
         ("-o {} {a} -Y frame.number==1", "depends"),
     ],
 )
-def test_invalid_targets_are_one_line(out: str, words: str, told: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_targets_are_one_line(out: str, words: str, error: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["export", *words.format(out, a=A).split()]) == 2
     err = capsys.readouterr().err
-    assert told in err
+    assert error in err
     assert err.count("\n") == 1
 
 
