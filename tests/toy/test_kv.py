@@ -128,7 +128,7 @@ def test_it_is_listed_by_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "error"),
     [
         ("tests.toy.kv:Absent", "protocol kv of the package kv-package does not load: AttributeError: module"),
         ("tests.toy.test_kv:Failing", r"package kv-package does not load: KeyError: 'here' \(toy/test_kv.py:\d+\)"),
