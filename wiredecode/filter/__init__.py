@@ -5,12 +5,14 @@ connection, of framing, of decoding without a record, fields, records. See :clas
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.fields.layer import Style
 from wiredecode.filter.errors import FilterError as FilterError
 from wiredecode.filter.logic import Atom, Expression, decide, tests
 from wiredecode.filter.model import Clock, Level
+from wiredecode.filter.wireshark_names import OF_PACKETS, is_analysis
 from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
 
@@ -91,8 +93,6 @@ class Filter:
         If the filter reads fields of records, these must keep bytes unchanged, or as values that have them in ``raw``;
         the writer of the records renders them.
         """
-        from dataclasses import replace
-
         from wiredecode.filter.values import KEEP, RAW
 
         if style is None or not self.needs_records:
@@ -101,8 +101,6 @@ class Filter:
 
     def check_stable(self) -> None:
         """Refuse names that depend on the rest of the capture, which stable ids do not. Raises ``ValueError``."""
-        from wiredecode.filter.wireshark_names import is_analysis
-
         for name, spelled in (pair for test in tests(self.expression) for pair in test.spelled):
             if name in COUNTED or is_analysis(name):
                 shown = spelled if name == spelled else f"{spelled} ({name})"
@@ -111,15 +109,11 @@ class Filter:
     @property
     def needs_analysis(self) -> bool:
         """Whether it asks for what TCP analysis finds: reassemble with ``Network(analyse=True)``."""
-        from wiredecode.filter.wireshark_names import is_analysis
-
         return any(map(is_analysis, self.names))
 
     @property
     def chooses_packets(self) -> bool:
         """Whether it uses TCP analysis and nothing of frames, so that packets without a frame can match, too."""
-        from wiredecode.filter.wireshark_names import OF_PACKETS, is_analysis
-
         return self.needs_analysis and all(name in OF_PACKETS or is_analysis(name) for name in self.names)
 
     @property
