@@ -11,6 +11,7 @@ from typer import Option
 from wiredecode.cli import options
 from wiredecode.cli.interrupt import INTERRUPTED
 from wiredecode.cli.output import say
+from wiredecode.frames.escape import counted
 
 if TYPE_CHECKING:
     from wiredecode.anonymize import Anonymizer
@@ -122,8 +123,6 @@ def _work(session: Session, anonymizer: Anonymizer) -> None:
 
 def _report(settings: AnonymizeOptions, anonymizer: Anonymizer) -> None:
     """Report the result, and the parts that could not be replaced."""
-    from wiredecode.frames.escape import counted
-
     say(f"{settings.out}: {counted(anonymizer.written, 'packet')}, {counted(anonymizer.frames, 'frame')}")
     others = ", ".join(f"{name} {count:,}" for name, count in anonymizer.others.most_common())
     if others:

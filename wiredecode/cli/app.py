@@ -16,7 +16,7 @@ from wiredecode.cli.interrupt import INTERRUPTED
 from wiredecode.cli.options import UsageError
 from wiredecode.cli.output import Closed, abandon, complain, reason_of
 from wiredecode.cli.tshark import translate
-from wiredecode.extras import version_number
+from wiredecode.extras import missing, version_number
 from wiredecode.frames.escape import escape
 
 OK, USAGE, BUG = 0, 2, 70
@@ -113,8 +113,6 @@ def _failure(error: Exception, words: list[str]) -> int:
         complain("there is not enough memory (it takes 150 to 400 MB): give more, or less at a time (--gap-buffer)")
         return USAGE
     if isinstance(error, ImportError):
-        from wiredecode.extras import missing
-
         lacking = missing(error)
         if lacking is not None:
             complain(lacking)

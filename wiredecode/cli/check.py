@@ -17,6 +17,7 @@ from typer import Option
 from wiredecode.cli import options
 from wiredecode.cli.capturing import OptionalLive, capturing
 from wiredecode.cli.output import complain, say, wants_color
+from wiredecode.frames.escape import escape
 
 if TYPE_CHECKING:
     from wiredecode.capture.batch import PacketBatch
@@ -305,7 +306,6 @@ def watch(settings: Reading, live: OptionalLive, asked: Asked, times: Times) -> 
 def line(event: Event, first_ns: int, times: Times, asked: Asked) -> str:
     """An event as a line, or as a JSON object."""
     from wiredecode.check.text import COLORS, record
-    from wiredecode.frames.escape import escape
     from wiredecode.frames.record import dumps
 
     problem = event.problem

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from wiredecode.capture.errors import CaptureError
 from wiredecode.cli.output import terminal
 from wiredecode.cli.session import Session
 from wiredecode.frames.escape import counted
@@ -65,7 +66,6 @@ MOST_BYTES = 16 * 1024 * 1024
 
 def overview(captures: Captures) -> str:
     """Five lines and an empty one; empty for large inputs, other than files, or without packets."""
-    from wiredecode.capture.errors import CaptureError
     from wiredecode.check import Checker
     from wiredecode.dissect.dissector import LEAST
 

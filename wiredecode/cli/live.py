@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -123,8 +124,6 @@ class SniffSession(LiveSession):
             say(f"{'hint':<10}to drop less: -f, a larger --buffer, --summary, output to a file; or decode later: -w")
 
     def totals_record(self) -> dict[str, Any]:
-        from dataclasses import asdict
-
         return {**super().totals_record(), "capture": asdict(self.capture.counts)}
 
 

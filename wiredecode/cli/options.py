@@ -9,7 +9,7 @@ import inspect
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, is_dataclass
+from dataclasses import asdict, dataclass, is_dataclass, replace
 from functools import cache, cached_property, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, dataclass_transform, get_type_hints
@@ -477,8 +477,6 @@ MOST_SECONDS = 1e9
 
 def _limits(gap_seconds: float | None, gap_buffer: int | None, others: list[str] | None) -> Limits:
     """The limits of reassembly, where options change them."""
-    from dataclasses import asdict, replace
-
     from wiredecode.net.limits import MIB, Limits
 
     chosen = Limits()

@@ -9,6 +9,7 @@ from wiredecode.cli import options
 from wiredecode.cli.capturing import LiveCapture, Saving, capturing
 from wiredecode.cli.frame_output import FrameOptions
 from wiredecode.cli.output import Output, say
+from wiredecode.frames.escape import escape
 
 
 def sniff(
@@ -48,7 +49,6 @@ def interfaces(
     """List the interfaces: name, state, link type, whether capturing is allowed, addresses."""
     from wiredecode.capture.live.interfaces import LINKTYPE_NAMES, devices, refusal
     from wiredecode.capture.live.privileges import how_to_grant, missing_right
-    from wiredecode.frames.escape import escape
 
     found = [(one, refusal(one)) for one in devices()]
     output = Output()

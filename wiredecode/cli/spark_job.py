@@ -21,7 +21,7 @@ from wiredecode.cli.options import UsageError, refuse
 from wiredecode.cli.output import complain, say
 from wiredecode.cli.session import totals_width, write_summary
 from wiredecode.export.lake import kind_of, open_lake
-from wiredecode.export.lake.run import AlreadyThere
+from wiredecode.export.lake.run import AlreadyThere, contents, run_of, selection
 from wiredecode.frames.escape import escape
 
 if TYPE_CHECKING:
@@ -216,7 +216,6 @@ class SparkRun:
     @cached_property
     def tables(self) -> LakeRun:
         """The run's part of tables of Iceberg or Delta. Raises AlreadyThere, LakeError."""
-        from wiredecode.export.lake.run import contents, run_of
         from wiredecode.spark.lake import LakeRun
 
         options, demand, files = self.options, self.demand, contents(self.found.changed)
@@ -259,8 +258,6 @@ class SparkRun:
 
     def selected(self, level: str) -> str:
         """The selection of rows of a level, as tables remember it."""
-        from wiredecode.export.lake.run import selection
-
         options = self.options
         source = None if options.source == "none" else options.source
         return selection(level, options.display_filter, source=source)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -115,8 +116,6 @@ class SparkOptions:
 
     def demand(self) -> TableDemand:
         """Demand for the tasks. Raises ``ValueError``."""
-        from dataclasses import fields
-
         from wiredecode.net import Limits
         from wiredecode.spark.decode import TableDemand
         from wiredecode.spark.writing import REQUIRED_COLUMNS

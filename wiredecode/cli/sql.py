@@ -16,6 +16,7 @@ from wiredecode.cli import options
 from wiredecode.cli.output import Output, ReadingBar, complain, say, text_bytes, wants_color
 from wiredecode.export import target
 from wiredecode.export.atomic import NewFile
+from wiredecode.frames.escape import escape
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -64,7 +65,6 @@ def sql(
     gc.enable()
     from wiredecode.export.query import Database, QueryError
     from wiredecode.export.writers import Settings
-    from wiredecode.frames.escape import escape
     from wiredecode.frames.record import BYTES
     from wiredecode.tables import without_pandas
 

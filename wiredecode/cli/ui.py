@@ -15,6 +15,7 @@ from typer import Option
 
 from wiredecode.cli import options
 from wiredecode.cli.capturing import OptionalLive, Saving, capturing
+from wiredecode.cli.output import complain
 
 if TYPE_CHECKING:
     from wiredecode.capture.live.sniffer import Sniffer
@@ -91,7 +92,6 @@ def ui(
 
 def _serve(listen: str, live: OptionalLive) -> int:
     """Run this command for each page of a browser."""
-    from wiredecode.cli.output import complain
     from wiredecode.extras import need
 
     need("textual_serve", "--web")
@@ -153,7 +153,5 @@ def _check(name: str, *, grows: bool) -> None:
     except CaptureError as error:
         if grows and "is cut" in error.what:
             return
-        from wiredecode.cli.output import complain
-
         complain(str(error))
         raise typer.Exit(2) from None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, get_args
 
 from typer import Option
 
-from wiredecode.cli.capturing import MAX_SNAPLEN, Program, SnapLen, Via
+from wiredecode.cli.capturing import MAX_SNAPLEN, Program, SnapLen, Via, capturing
 from wiredecode.cli.options import UsageError
 from wiredecode.cli.output import Output, complain, say
 
@@ -173,7 +173,6 @@ def _capture(
     from wiredecode.capture.errors import CaptureError
     from wiredecode.capture.live.pcapng_writer import Rotation
     from wiredecode.capture.live.source import LiveOptions
-    from wiredecode.cli.capturing import capturing
 
     wanted = LiveOptions(device.name, capture_filter, promiscuous, snaplen)
     with capturing(wanted, via, None, saves=True) as sniffer:

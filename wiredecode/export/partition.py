@@ -23,6 +23,7 @@ from wiredecode.export.target import ExportError
 from wiredecode.export.writers import Writer
 from wiredecode.tables.portable import take_rows
 from wiredecode.tables.rows import is_bytes, values
+from wiredecode.tables.schema import field_of, select
 
 MAX_OPEN = 64
 """Files that are written at the same time; the one unused for longest is finished, a later row begins another."""
@@ -48,8 +49,6 @@ class TooManyPartitions(ExportError):
 
 def check_partition(schema: pa.Schema, name: str) -> None:
     """Raise ValueError if ``schema`` has no such column, or if folders cannot be named after its values."""
-    from wiredecode.tables.schema import field_of, select
-
     kind = field_of(select(schema, [name]), name).type
     if pa.types.is_nested(kind) or is_bytes(kind):
         raise ValueError(f"--partition-by {name}: folders are not named after values of type {kind}")

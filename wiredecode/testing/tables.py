@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from unittest.mock import patch
 
 from wiredecode.capture import CaptureError, PacketBatch
+from wiredecode.frames import framer
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -20,8 +21,6 @@ LEVELS = ("frames", "messages")
 @contextmanager
 def shortest_blocks() -> Iterator[None]:
     """Read all suitable frames as blocks, even a single one."""
-    from wiredecode.frames import framer
-
     with patch.multiple(framer, BLOCK_FRAMES=1, BLOCK_BYTES=1, LEAST_BLOCK_BYTES=1):
         yield
 

@@ -14,6 +14,7 @@ from wiredecode.ui.jobs import Job
 from wiredecode.ui.model import CaptureModel
 from wiredecode.ui.store import Row, Test
 from wiredecode.view import theme
+from wiredecode.view.follow import table
 from wiredecode.view.screen import cut
 
 if TYPE_CHECKING:
@@ -59,8 +60,6 @@ def connections(model: CaptureModel, job: Job, number: int, width: int) -> list[
 
 
 def _connections(model: CaptureModel) -> list[ReportLine]:
-    from wiredecode.view.follow import table
-
     rows = [*model.survey.activities]
     head, *lines = table(rows)
     made = [ReportLine(Text(head, theme.HEAD))]

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
+from wiredecode.extras import installed
 from wiredecode.fields import Rest, UInt8, UInt16, printable, text
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.frames.frame import OK, Frame
@@ -127,8 +128,6 @@ def certificate(data: bytes, *, new: bool) -> Facts:
 
 def _named(der: bytes) -> Facts:
     """Facts of an X.509 certificate; none without the package cryptography."""
-    from wiredecode.extras import installed
-
     if not installed("cryptography"):
         return {}
     from cryptography import x509
