@@ -1,4 +1,4 @@
-"""For each code what raises it, and what is near it and must not: a capture of ``captures/``, or a conversation."""
+"""For each code a case that raises it and a near one that does not: a capture of ``captures/``, or a conversation."""
 
 from __future__ import annotations
 
@@ -138,11 +138,11 @@ NEAR: Mapping[str, Case] = {
     "liftbridge.leader-change": "liftbridge/34-lb-replication.pcap",  # leaders of streams that are new
     "nats.limit": "nats/02-auth.pcap",  # not let in, for another reason
     "check.internal": "rabbitmq-stream/c43_puberr.pcap",
-    "tcp.refused": "stories/amqp-at-stream-port.pcap",  # accepted, and closed at once
+    "tcp.refused": "stories/amqp-at-stream-port.pcap",  # accepted, and closed immediately
     "tcp.no-answer": partial(syn, answered=True),
     "tcp.no-ack": "stories/broker-paused.pcap",  # stopped: its kernel acknowledges
     "tcp.reset": "rabbitmq-stream/c43_basic.pcap",  # FIN
-    "tcp.loss": "cursus/produce.drop1pct.pcap",  # not in the capture: nobody sent it again
+    "tcp.loss": "cursus/produce.drop1pct.pcap",  # not captured, as no side sent it again
     "tcp.zero-window": "stories/consumer-stopped.pcap",  # no credit, but the socket is read
     "tcp.slow-response": partial(slow_answer, lost=False),
     "request.unanswered": "rabbitmq-stream/c43_heartbeat.pcap",
@@ -195,7 +195,7 @@ NEAR: Mapping[str, Case] = {
     "publish.incomplete": "rabbitmq-stream/c43_basic.pcap",
     "rabbitmq_stream.not-started": "rabbitmq-stream/c43_metaupdate.pcap",
     "rabbitmq_stream.credit-starvation": "rabbitmq-stream/c43_credit.pcap",
-    "rabbitmq_stream.consumer-stopped": "stories/consumer-lags.pcap",  # slow, but it goes on
+    "rabbitmq_stream.consumer-stopped": "stories/consumer-lags.pcap",  # slow, but it continues
     "rabbitmq_stream.early-credit": "stories/slow-consumer.pcap",  # a window without credits: NATS
     "rabbitmq_stream.credit-one": "stories/consumer-lags.pcap",
     "publish.unconfirmed": "stories/stream-deleted.pcap",  # refused, but answered
@@ -218,9 +218,9 @@ PLAIN = {
     "pravega": "pravega/append_basic.pcap",
     "tank": "tank/tank_04_produce_batches.pcap",
 }
-"""What is near codes of a protocol that are not in NEAR."""
+"""Cases near codes of a protocol that are not in NEAR."""
 
 
 def near(code: str) -> Case:
-    """What must not raise a code."""
+    """The case that must not raise a code."""
     return NEAR[code] if code in NEAR else PLAIN[code.partition(".")[0]]

@@ -17,11 +17,11 @@ from wiredecode.protocols.shared.problems import Problem
 Said = tuple[int, Layer | bytes]
 
 PATIENCE = 5.0
-"""Seconds that a capture goes on after the last message."""
+"""Seconds from the last message to the end of the capture."""
 
 
 def rabbitmq(messages: Iterable[Said], later: float = PATIENCE) -> list[Problem]:
-    """Of one connection; the capture goes on with a Heartbeat ``later`` seconds after the last message."""
+    """Problems of one connection; the capture ends with a Heartbeat ``later`` seconds after the last message."""
     *before, last = packets([*messages, (CLIENT, layers.Heartbeat())])
     return check(craft.batches([*before, (len(before) / 1000 + later, last)]))
 
@@ -59,7 +59,7 @@ def sub_batches(records: int) -> list[Problem]:
     return rabbitmq([*subscribed(1), *chunks])
 
 
-# Who is active.
+# Active consumers.
 
 
 def active_consumers(turns: Iterable[int]) -> list[Problem]:

@@ -52,7 +52,7 @@ def checked(source: Iterable[PacketBatch]) -> Checker:
 
 
 def seconds_in(problem: Problem, before: str) -> float:
-    """The seconds that a problem tells behind the words ``before``."""
+    """The seconds in a problem's text after the words ``before``."""
     found = re.search(rf"{before} ([0-9.]+) s", problem.what)
     assert found is not None, problem.what
     return float(found[1])

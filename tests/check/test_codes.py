@@ -68,7 +68,7 @@ def test_a_crafted_case_raises_the_code(code: Code) -> None:
 
 
 @in_one_test("code", CODES, ids=lambda code: code.code)
-def test_what_is_near_does_not_raise_the_code(code: Code) -> None:
+def test_a_near_case_does_not_raise_the_code(code: Code) -> None:
     assert code.code not in found(near(code.code))
 
 

@@ -18,7 +18,7 @@ LATE_NS = 2_500_000_000
 
 
 @pytest.mark.parametrize("name", CONFIRMS)
-def test_a_confirm_that_is_put_off_is_told_with_its_frames_and_its_stream(name: str) -> None:
+def test_a_late_confirm_is_reported_with_its_frames_and_stream(name: str) -> None:
     path, (kind, stream) = CAPTURES / name, CONFIRMS[name]
     assert not named(check(path), "publish.slow-confirm")
     confirm = next(frame for frame in read(path) if frame.type == kind and frame.request is not None)

@@ -1,4 +1,4 @@
-"""Problems that no capture of the repository has, and what is near them."""
+"""Problems that no capture of the repository has, and near cases."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def confirm(count: int) -> layers.PublishConfirm:
 
 
 def problems(messages: Iterable[tuple[int, Layer | bytes]], *, later_ns: int = 5 * PATIENCE_NS) -> list[Problem]:
-    """Of one connection; the capture goes on with a Heartbeat ``later_ns`` after the last message."""
+    """Problems of one connection; the capture ends with a Heartbeat ``later_ns`` after the last message."""
     made = packets([*DECLARED, *messages, (CLIENT, layers.Heartbeat())])
     *before, last = made
     later = (len(made) / 1000 + later_ns / 1e9, last)
@@ -71,11 +71,11 @@ def test_messages_that_were_confirmed_or_refused_are_not(answers: list[tuple[int
     assert "publish.unconfirmed" not in worse(problems([(CLIENT, THREE), *answers]))
 
 
-def test_a_capture_that_ends_at_once_tells_nothing_of_confirms() -> None:
+def test_a_capture_that_ends_immediately_reports_no_missing_confirm() -> None:
     assert worse(problems([(CLIENT, THREE)], later_ns=1000)) == []
 
 
-def test_a_request_without_answer_is_told_when_time_has_passed() -> None:
+def test_a_request_without_response_is_reported_after_a_time() -> None:
     asked = [(CLIENT, layers.QueryOffset(correlation_id=0x0A0B0C0D, reference="r", stream="orders"))]
     assert worse(problems(asked)) == ["request.unanswered"]
     assert worse(problems(asked, later_ns=1000)) == []
@@ -85,7 +85,7 @@ def test_a_request_without_answer_is_told_when_time_has_passed() -> None:
 def test_a_connection_that_neither_acknowledges_nor_sends_again_was_no_longer_captured(
     acked: bool, told: list[str]
 ) -> None:
-    """Its last publishes have no ACK; another connection shows that the capture went on."""
+    """Its last publishes have no ACK; another connection shows that the capture continued."""
     asked = layers.QueryOffset(correlation_id=0x0A0B0C0D, reference="r", stream="orders")
     lost = craft.Talk()
     made: list[bytes | tuple[float, bytes]] = [*lost.handshake()]
@@ -99,17 +99,17 @@ def test_a_connection_that_neither_acknowledges_nor_sends_again_was_no_longer_ca
 
 
 @pytest.mark.parametrize(("seconds", "told"), [(119, []), (300, ["rabbitmq_stream.heartbeat"] * 2)])
-def test_silence_longer_than_two_heartbeats_is_told(seconds: int, told: list[str]) -> None:
+def test_silence_longer_than_two_heartbeats_is_reported(seconds: int, told: list[str]) -> None:
     tunes = [(side, layers.Tune(frame_max=0x01020304, heartbeat=60)) for side in (SERVER, CLIENT)]
     assert sorted(worse(problems(tunes, later_ns=seconds * 10**9))) == told
 
 
-def test_a_syn_without_answer_is_told() -> None:
+def test_a_syn_without_answer_is_reported() -> None:
     syn = craft.Talk().handshake()[0]
     assert worse(check(craft.batches([syn, syn]))) == ["tcp.no-answer"]
 
 
-def test_errors_of_nats_servers_are_told_by_their_text() -> None:
+def test_errors_of_nats_servers_are_reported_by_text() -> None:
     talk = craft.Talk(server=("10.0.0.2", 4222))
     made = talk.handshake()
     for side, said in (
@@ -151,14 +151,14 @@ def test_an_advertised_address_that_answers_is_no_problem() -> None:
     assert worse(visit("10.0.0.2", 5552)) == []  # the broker that was asked
 
 
-def test_an_advertised_address_without_connection_is_told() -> None:
+def test_an_advertised_address_without_connection_is_reported() -> None:
     (problem,) = [each for each in visit("10.0.0.9", 5999) if each.severity == "error"]
     assert problem.name == "rabbitmq_stream.advertised-host"
     assert "10.0.0.9:5999; no connection to it follows" in problem.what
 
 
 @pytest.mark.parametrize("answered", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\x15\x03\x03\0\x02\x02\x28", None])
-def test_an_advertised_address_where_something_else_answers_is_told(answered: bytes | None) -> None:
+def test_an_advertised_address_with_another_service_is_reported(answered: bytes | None) -> None:
     talk = craft.Talk(client=("10.0.0.1", 40001), server=("10.0.0.9", 5552))
     answer = answered or bytes(layers.LAYERS[0x8011, 1](correlation_id=1, response_code=1))
     made = [*talk.handshake(), *talk.send(CLIENT, bytes(HANDSHAKE[0][1])), *talk.send(SERVER, answer)]
@@ -204,7 +204,7 @@ def packets_of(talk: craft.Talk) -> list[bytes]:
     ["rabbitmq-stream/c43_multi", "nats/02-auth", "liftbridge/31-lb-all-types", "pravega/errors", "cursus/group"],
 )
 def test_damaged_captures_are_checked_to_their_end(name: str) -> None:
-    """Bytes anywhere behind the TCP header are changed: rules meet values that are missing, or of any size."""
+    """Bytes anywhere after the TCP header are changed: rules get missing values, and values of any size."""
     random = Random(name)
     made: list[bytes] = []
     for _, data in stored(CAPTURES / f"{name}.pcap"):
@@ -232,7 +232,7 @@ def test_a_rule_that_fails_is_a_problem_and_the_others_go_on(monkeypatch: pytest
     assert "rabbitmq_stream.publish-error" in {problem.name for problem in found}
 
 
-def test_what_comes_from_the_wire_is_escaped() -> None:
+def test_text_from_the_wire_is_escaped() -> None:
     problem = Problem(CODES["tcp.refused"], "error", "tcp.refused", "nasty \x1b[31m name \u202e", 1)
     problem.detail("\r\nERROR")
     problem.connections[1] = "a\x07b"

@@ -21,7 +21,7 @@ def said(*turns: tuple[float, int, bytes]) -> list[Problem]:
 
 
 def beats(*times: float, reply: str) -> list[tuple[float, int, bytes]]:
-    """Heartbeats, and what the broker says to each."""
+    """Heartbeats, and the broker's reply to each."""
     return [
         turn
         for seconds in times
@@ -98,7 +98,7 @@ def test_publishes_without_acks_are_counted() -> None:
 
 
 def test_a_reply_that_was_cut_after_its_length_is_no_keep_alive() -> None:
-    """Go writes length and body apart: a client that closes at once resets in between."""
+    """Go writes length and body separately: a client that closes immediately resets in between."""
     whole = framed("OK group=g member=m-1234 left=true")
     found = said(*JOINED, (2.0, 0, cmd(f"LEAVE_GROUP {MEMBER}")), (2.1, 1, whole[:4]))
     assert not named(found, "cursus.empty-reply")

@@ -7,18 +7,18 @@ from tests.check.cases import AUTH, FORBIDDEN, LET_IN
 from tests.check.support import named
 
 
-def test_who_is_not_let_in_is_named_as_an_error() -> None:
+def test_a_client_that_is_not_admitted_is_an_error() -> None:
     found = crafted.cursus(AUTH, "ERROR: authentication_failed principal=alice")
     (problem,) = named(found, "cursus.authentication")
     assert (problem.severity, problem.what) == ("error", "principal alice was refused: authentication_failed")
 
 
-def test_who_did_not_log_in_has_no_name() -> None:
+def test_a_client_without_login_has_no_name() -> None:
     (problem,) = named(crafted.cursus("LIST", "ERROR: authentication_required"), "cursus.authentication")
     assert problem.what == "principal (none) was refused: authentication_required"
 
 
-def test_what_is_not_allowed_names_the_principal_and_the_topic() -> None:
+def test_a_forbidden_operation_names_the_principal_and_the_topic() -> None:
     found = crafted.cursus(AUTH, LET_IN, *FORBIDDEN)
     (problem,) = named(found, "cursus.authorization")
     assert problem.severity == "warning"

@@ -1,4 +1,4 @@
-"""Captures that begin late, lose packets or hold one side: what is missing there accuses nobody."""
+"""Captures that begin late, lose packets or hold one side: missing bytes cause no problem."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wiredecode.capture import PacketBatch
 
 OF_DAMAGE = {"capture.loss", "capture.clock", "tcp.loss", "tcp.slow-response", "kafka.no-frame"}
 OF_DAMAGE |= {"rabbitmq_stream.no-stream", "publish.slow-confirm"}
-"""What lost and repeated packets look like, responses of Kafka without their requests, what the server says of a stream
+"""Lost and repeated packets, responses of Kafka without their requests, the server's statements about a stream
 whose deletion was not captured, and how late a truncated refusal came."""
 KINDS = [kind for kind in (*DAMAGE, *TRUNCATED) if kind not in ("swapped", "duplicated")]
 SMALL = [
@@ -60,7 +60,7 @@ def more_accused(capture: Path, turns: int) -> list[str]:
 
 
 @pytest.mark.parametrize("capture", SMALL, ids=lambda path: path.stem)
-def test_what_was_not_captured_accuses_nobody(capture: Path) -> None:
+def test_uncaptured_bytes_cause_no_problem(capture: Path) -> None:
     assert more_accused(capture, turns=1) == []
 
 
@@ -90,7 +90,7 @@ def test_neighbours_that_a_queue_captured_in_the_wrong_order_were_not_sent_again
         ("kafka/coordinators.pcap.gz", [(0.1, 0.3), (0.5, 0.8)], "request.unanswered"),
     ],
 )
-def test_a_missing_file_of_a_ring_accuses_nobody(name: str, missing: list[tuple[float, float]], code: str) -> None:
+def test_a_missing_file_of_a_ring_causes_no_problem(name: str, missing: list[tuple[float, float]], code: str) -> None:
     packets = damage.read(CAPTURES / name)
     number = len(packets)
     places = [at for at in range(number) if not any(one * number <= at < end * number for one, end in missing)]
@@ -108,5 +108,5 @@ HEALTHY = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("capture", HEALTHY, ids=lambda path: path.name)
-def test_what_was_not_captured_accuses_nobody_in_any_capture(capture: Path) -> None:
+def test_uncaptured_bytes_cause_no_problem_in_any_capture(capture: Path) -> None:
     assert more_accused(capture, turns=4) == []

@@ -42,13 +42,13 @@ def test_a_healthy_capture_raises_nothing(name: str) -> None:
     assert worse(check(CAPTURES / name)) == []
 
 
-def test_a_healthy_capture_is_answered_by_silence(run: Run) -> None:
+def test_a_healthy_capture_prints_nothing(run: Run) -> None:
     result = run("check", CAPTURES / "rabbitmq-stream" / "c43_basic.pcap", "--fail-on", "warning")
     assert (result.code, result.raw, result.err) == (0, b"", "")
 
 
 NEAR = {
-    "rabbitmq-stream/d_drop1pct.pcap": {"capture.loss"},  # bytes are missing: nobody is accused
+    "rabbitmq-stream/d_drop1pct.pcap": {"capture.loss"},  # missing bytes cause no problem
     "nats/08-pipelined-small.drop1pct.pcap": {"capture.loss"},
     "rabbitmq-stream/d_snap96.pcap": {"capture.loss"},
     "tank/tank_d1_snaplen96.pcap": {"capture.loss"},
@@ -62,13 +62,13 @@ NEAR = {
 
 
 @pytest.mark.parametrize("name", NEAR)
-def test_what_the_capture_lacks_is_not_the_fault_of_the_peers(name: str) -> None:
+def test_missing_packets_are_not_blamed_on_the_peers(name: str) -> None:
     assert set(worse(check(CAPTURES / name))) == NEAR[name]
 
 
-@pytest.mark.parametrize(("seconds", "lost"), [(0.05, False), (20.0, True)], ids=["at once", "later"])
-def test_bytes_that_were_sent_before_the_capture_began_are_no_loss_of_it(seconds: float, lost: bool) -> None:
-    """The first packet is one sent again: what the receiver had (SACK) lies behind it, and does not come again."""
+@pytest.mark.parametrize(("seconds", "lost"), [(0.05, False), (20.0, True)], ids=["immediately", "later"])
+def test_bytes_sent_before_the_capture_are_not_lost(seconds: float, lost: bool) -> None:
+    """The first packet is a retransmission: later bytes that the receiver has (SACK) are not sent again."""
     talk = craft.Talk(server=("10.0.0.2", 5552))
     heartbeat = BY_NAME["V53"].raw
     again = talk.send(0, heartbeat)

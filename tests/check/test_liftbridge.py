@@ -1,4 +1,4 @@
-"""Liftbridge: real clusters, by their own account, and what is near a problem."""
+"""Liftbridge: real clusters compared with their own accounts, and near cases."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def story() -> list[Problem]:
 
 @pytest.fixture(scope="module")
 def events() -> dict[str, float]:
-    """Seconds since the first packet, of what was done to the servers."""
+    """Seconds from the first packet to each action on the servers."""
     truth = json.loads((STORIES / "leader-killed.truth.json").read_bytes())
     begin = next(iter(open_capture([str(STORY)]))).time_ns[0] / 1e9
     return {event["what"]: event["at_epoch_s"] - begin for event in truth["events"]}
@@ -70,7 +70,7 @@ def test_replicas_lag_as_long_as_they_were_stopped(story: list[Problem]) -> None
     assert lags["lb-b"] == pytest.approx(7.0, abs=0.3)
 
 
-def test_who_took_the_metadata_and_the_partitions_over(story: list[Problem]) -> None:
+def test_new_leaders_of_metadata_and_partitions_are_named(story: list[Problem]) -> None:
     (election,) = named(story, "liftbridge.election")
     assert election.severity == "warning"
     assert any("lb-b leads instead of lb-a" in detail for detail in election.details)

@@ -22,7 +22,7 @@ PAUSED = STORIES / "broker-paused.pcap"
 
 
 def watched(path: Path) -> tuple[list[tuple[str, str]], set[str]]:
-    """What was told of a capture while it went on, and the problems of a check of all of it."""
+    """The problems reported during a capture, and those of a check of the whole capture."""
     checker = Checker()
     watch, told, now = Watch(checker), [], 0
     demand = Demand(link_responses=False, copies=False, analyse=True)
@@ -50,7 +50,7 @@ def test_latencies_of_days_take_bounded_memory(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_subjects_with_ids_take_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was published is counted by connection and subject; the ones used last are kept."""
+    """Publishes are counted by connection and subject; the most recently used ones are kept."""
     monkeypatch.setattr("wiredecode.check.publishes.MOST_PLACES", 2)
     checker, capture = Checker(), open_capture([str(RABBITMQ / "c43_multi.pcap")])
     for frame in Dissector(Demand(link_responses=False, copies=False)).frames(capture):

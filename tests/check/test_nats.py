@@ -43,7 +43,7 @@ def talk(*said: tuple[float, int, bytes]) -> list[Problem]:
     return check(craft.batches(packets))
 
 
-def test_every_error_that_a_client_got_is_told_with_its_name(
+def test_every_error_of_a_client_is_reported_with_its_name(
     limits: list[Problem], told: dict[str, dict[str, list[str]]]
 ) -> None:
     text = "\n".join([problem.what for problem in limits] + [str(problem.connections) for problem in limits])
@@ -54,7 +54,7 @@ def test_every_error_that_a_client_got_is_told_with_its_name(
             assert words in text or words in ("Stale Connection", "Maximum Payload Violation"), error
 
 
-def test_who_is_silent_too_large_or_too_slow_is_named(limits: list[Problem]) -> None:
+def test_silent_too_large_and_too_slow_clients_are_named(limits: list[Problem]) -> None:
     whats = {problem.name: problem.what for problem in limits}
     assert whats["nats.stale"].startswith("stuck (#9) did not answer 2 PINGs")
     assert whats["nats.max-payload"].startswith("big-sender (#3) published to orders.big: a payload of 9000 bytes")
@@ -68,7 +68,7 @@ def test_a_slow_consumer_that_was_not_cut_off_is_a_warning(limits: list[Problem]
     assert any(detail.startswith("before, its window was closed for 1.5") for detail in slow.details)
 
 
-def test_requests_that_nobody_answers_are_told_by_subject(limits: list[Problem]) -> None:
+def test_unanswered_requests_are_reported_by_subject(limits: list[Problem]) -> None:
     found = {problem.what: problem for problem in limits if problem.name == "nats.no-responders"}
     gone, maybe = (found[f"no client answers requests to svc.{name}"] for name in ("gone", "maybe"))
     assert (gone.severity, gone.count) == ("warning", 3)
@@ -230,7 +230,7 @@ def test_a_server_in_lame_duck_mode_explains_the_ends_that_follow() -> None:
 
 
 def test_a_route_does_not_ask() -> None:
-    """What servers hand to each other is no request of theirs."""
+    """Messages that servers forward to each other are not their requests."""
     passed = [(0.1 * step, SERVER, b"RMSG $G a.b _INBOX.%d 1\r\nx\r\n" % step) for step in range(1, 5)]
     found = talk(*passed, (9.0, CLIENT, b"PING\r\n"))
     assert not [problem.name for problem in found if "unanswered" in problem.name]

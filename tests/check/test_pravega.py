@@ -20,7 +20,7 @@ def said(*messages: tuple[float, int, bytes]) -> list[Problem]:
     return talk(PORT, *OPENING, *messages)
 
 
-def test_refusals_of_errors_are_told_by_kind() -> None:
+def test_refusals_are_reported_by_kind() -> None:
     problems = check(CAPTURES / "pravega" / "errors.pcap")
     assert sorted(worse(problems)) == ["pravega.authentication"] * 2 + ["pravega.wrong-host"]
     (wrong,) = named(problems, "pravega.wrong-host")
@@ -33,7 +33,7 @@ def test_appends_after_a_seal_wait_for_nothing_even_if_their_writer_was_set_up_b
     assert worse(check(CAPTURES.parent / "tests/check/outages/pravega_sealed_late_start.pcap.gz")) == []
 
 
-def test_a_reader_behind_the_truncation_is_told_what_there_is() -> None:
+def test_a_reader_before_the_truncation_point_gets_the_first_offset() -> None:
     (problem,) = named(check(CAPTURES / "pravega" / "read_cuts.pcap"), "pravega.segment-truncated")
     assert problem.severity == "note"
     assert "at offset 0, which begins at 15" in problem.what

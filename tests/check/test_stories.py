@@ -45,7 +45,7 @@ def test_the_first_problem_shown_names_the_cause(name: str, run: Run) -> None:
 
 
 @pytest.mark.slow
-def test_every_publish_without_ack_that_came_to_the_wire_is_told() -> None:
+def test_every_captured_publish_without_ack_is_reported() -> None:
     """By the client's own account; 64 more of its publishes failed before NATS: their ids are not in the capture."""
     raw = gzip.decompress((STORIES / "leader-killed.pcap.gz").read_bytes())
     truth = json.loads((STORIES / "leader-killed.truth.json").read_bytes())["published"]
@@ -88,12 +88,12 @@ def test_time_without_credit_is_that_of_the_records(run: Run) -> None:
     assert 0.06 * (waits - 1) < starved / 1e9 < 0.07 * waits  # it spends 60 ms on each chunk, but not on the first
 
 
-def test_only_the_starved_consumer_is_told() -> None:
+def test_only_the_starved_consumer_is_reported() -> None:
     told = [problem.what for problem in check(STORIES / "credit-starvation.pcap")]
     assert not any("billing" in what for what in told)
 
 
-def test_who_was_cut_off_who_was_silent_and_who_may_not() -> None:
+def test_slow_silent_and_forbidden_clients_are_named() -> None:
     truth = json.loads((STORIES / "slow-consumer.truth.json").read_bytes())["server_log"]
     problems = {problem.name: problem.what for problem in check(STORIES / "slow-consumer.pcap")}
     assert "client report-export: Slow Consumer" in truth[0]
@@ -117,7 +117,7 @@ def truth(name: str) -> dict[str, Any]:
     return said
 
 
-def test_what_a_killed_broker_did_not_confirm() -> None:
+def test_unconfirmed_publishes_of_a_killed_broker() -> None:
     said, found = truth("broker-killed"), told("broker-killed.pcap")
     says = said["client_says"]
     (problem,) = found["publish.unconfirmed"]
@@ -156,7 +156,7 @@ def test_a_consumer_that_falls_behind_by_what_it_needs_more_than_it_has() -> Non
     assert set(found) == {"rabbitmq_stream.credit-starvation"}
 
 
-def test_refused_messages_are_those_that_the_client_was_told() -> None:
+def test_refused_messages_equal_those_reported_to_the_client() -> None:
     errors = truth("stream-deleted")["client_says"]["errors"]
     found = told("stream-deleted.pcap").pop("rabbitmq_stream.publish-error")
     assert sum(problem.count for problem in found) == len(errors) == 11
@@ -164,7 +164,7 @@ def test_refused_messages_are_those_that_the_client_was_told() -> None:
     assert all("Publisher does not exist" in problem.what for problem in found)
 
 
-def test_who_is_silent_who_is_guest_and_who_speaks_another_protocol() -> None:
+def test_silence_guest_login_and_another_protocol_are_named() -> None:
     (silent,) = told("heartbeat-missed.pcap")["rabbitmq_stream.heartbeat"]
     ended, _ = truth("heartbeat-missed")["client_says"]["ended"]
     assert f"silent for {ended:.1f} s, with a heartbeat of 2 s" in silent.what
@@ -190,7 +190,7 @@ def test_a_large_segment_that_never_arrives_makes_the_mtu_suspect() -> None:
         ("broker-stopped.pcap", "its host acknowledged meanwhile: the process was stopped or busy, not the network"),
     ],
 )
-def test_a_broker_that_is_stopped_and_a_network_that_is_cut_are_told_apart(name: str, why: str) -> None:
+def test_a_stopped_broker_and_a_cut_network_are_distinguished(name: str, why: str) -> None:
     found = told(name)
     (problem,) = found["rabbitmq_stream.heartbeat"]
     assert problem.details[1:] == [why]
@@ -203,14 +203,14 @@ def test_a_credit_of_one_over_a_long_way() -> None:
     assert "the round trip is long" in problem.likely
 
 
-def test_who_deleted_a_stream_under_whom() -> None:
+def test_a_deleted_stream_names_the_deleter_and_the_affected_clients() -> None:
     (problem,) = told("stream-deleted-in-use.pcap.gz")["rabbitmq_stream.stream-deleted"]
     assert "cleanup-job (#5) deleted stream a-del" in problem.what
     assert problem.what.endswith("orders-publisher (#3), billing (#4)")
     assert problem.details[1:] == ["orders-publisher (#6) asked for it at 2.737 s, in vain"]
 
 
-def test_deliveries_again_are_those_that_the_client_had() -> None:
+def test_redeliveries_equal_those_of_the_client() -> None:
     (problem,) = told("never-acknowledged.pcap")["nats.redelivered"]
     assert problem.count == truth("never-acknowledged")["client_says"]["deliveries"] - 10
     assert "40 messages wait behind them" in problem.details
@@ -222,7 +222,7 @@ def test_a_broker_that_went_down_and_was_asked_again() -> None:
     assert refused.likely == "the server went down"
 
 
-def test_a_refused_publish_is_told_by_one_code() -> None:
+def test_a_refused_publish_is_reported_by_one_code() -> None:
     problems = check(STORIES / "publishes-refused.pcap")
     assert [problem.name for problem in problems if "decode_failed" in problem.what] == ["publish.refused"]
 

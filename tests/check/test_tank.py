@@ -27,7 +27,7 @@ REQUEST = produce((b"orders", [(3, plain(message()))]))
 
 
 def said(*turns: bytes) -> list[Problem]:
-    """Request and answer in turns, behind the broker's Ping."""
+    """Request and response alternate after the broker's Ping."""
     return talk(PORT, (0.1, 1, PING), *((1.0 + number / 10, number % 2, data) for number, data in enumerate(turns)))
 
 
@@ -52,15 +52,15 @@ def test_stored_messages_raise_nothing() -> None:
     ("wanted", "base", "told"),
     [(0x0102, 0x0102, []), (0x0102, 0x0100, []), (0x0102, 0x0105, ["tank.gap"]), (0, 0x0105, [])],
 )
-def test_messages_between_what_was_asked_for_and_what_came(wanted: int, base: int, told: list[str]) -> None:
-    """Bundles come whole, so the first message may be one before; 0 asks for whatever is first."""
+def test_messages_between_the_requested_and_the_first_one(wanted: int, base: int, told: list[str]) -> None:
+    """Bundles come whole, so the first message may be an earlier one; 0 requests the first available message."""
     found = said(consume({0: wanted}), consumed([sized(plain(message(), message()))], base=base))
     assert worse(found) == told
     if told:
         assert found[0].what == "3 messages of foo/0 are missing: 258 was asked for, 261 came"
 
 
-def test_a_boundary_check_tells_what_there_is() -> None:
+def test_a_boundary_check_names_the_available_messages() -> None:
     entry = struct.pack("<HBQQIQ", 0, 1, 0, 0x0201, 0, 0x0101)
     head = struct.pack("<I", 1) + b"\1" + str8(b"foo") + b"\1" + entry
     found = said(consume({0: 0x0F0F}), framed(2, struct.pack("<I", len(head)) + head))
@@ -68,6 +68,6 @@ def test_a_boundary_check_tells_what_there_is() -> None:
     assert problem.what == "connection #1 asked for message 3,855 of foo/0: the broker has 257 to 513"
 
 
-def test_what_was_not_stored_names_topic_and_partition() -> None:
+def test_messages_not_stored_name_topic_and_partition() -> None:
     found = named(check(CAPTURES / "tank" / "tank_07_produce_multi_errors.pcap"), "tank.not-stored")
     assert "messages for foo/7: unknown partition" in {problem.what for problem in found}

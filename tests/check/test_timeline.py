@@ -1,4 +1,4 @@
-"""What changed when, on one screen: the words are those of truth files, of the table of connections and of frames."""
+"""Changes over time on one screen, compared with truth files, the table of connections, and frames."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def screen(run: Run, capture: Path) -> list[str]:
 
 @pytest.mark.slow
 def test_the_story_of_a_leader_that_was_killed(run: Run) -> None:
-    """Times and names are those of the truth file, which the servers' own logs told."""
+    """Times and names equal those of the truth file, from the servers' own logs."""
     words = [" ".join(line.split()) for line in screen(run, STORY)]
     assert any(line.startswith("25.425 s closed 5 connections by client FIN") for line in words)
     assert any("lb-b reports that lb-c does not lead orders-stream[0]" in line for line in words)
@@ -115,14 +115,14 @@ def test_it_is_no_table(run: Run) -> None:
     assert run("stats", STORY, "--timeline", "--table", "frames").code == 2
 
 
-def test_types_that_change_something_are_types_that_there_are() -> None:
+def test_types_of_changes_are_existing_types() -> None:
     names = {one.name: set(one.type_names()) for one in protocols()}
     names |= {one.name: set(one.type_names()) for host in protocols() for one in carried_by(host.name)}
     for name, checks in offers():
         assert set(checks.changes) <= names[name], name
 
 
-def test_of_too_many_those_that_weigh_most_stay() -> None:
+def test_of_too_many_events_the_most_severe_are_kept() -> None:
     events = [
         Event(number * 1_000_000_000, kind, f"{kind} {number}", str(number)) for number, kind in enumerate(WEIGHTS)
     ]
