@@ -179,3 +179,10 @@ def test_dataclass_fields_of_a_frame_are_plain_values() -> None:
     row = dataclasses.asdict(frame)
     assert (row["number"], row["type"], row["source"]) == (1, frame.type, frame.source)
     assert all(hasattr(Frame, name) for name in row)
+
+
+@pytest.mark.parametrize("name", ["gap_seconds=-1", "connections=0", "connections=2.5", "speed=1"])
+def test_impossible_limits_are_refused(name: str) -> None:
+    limit, value = name.split("=")
+    with pytest.raises(ValueError, match="limit"):
+        wiredecode.read(RABBITMQ / "c43_basic.pcap", limits={limit: float(value)})

@@ -4,13 +4,13 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from wiredecode.capture.live.sniffer import Sniffer
 from wiredecode.capture.live.source import LiveOptions, RingSource
 from wiredecode.check import Checker, Problem
-from wiredecode.dissect.dissector import Demand, Dissector
+from wiredecode.dissect.dissector import ANALYSED, Dissector
 from wiredecode.protocols.registry import DecodeAs
 
 EVERY_NS = 5_000_000_000
@@ -102,7 +102,7 @@ def watch(
     only = " or ".join(f"tcp port {port}" for port in ports)
     sniffer = Sniffer(RingSource(LiveOptions(interface, only, False, SNAPLEN, BUFFER_MIB)))
     checker, seen = Checker(), Seen()
-    demand = Demand(link_responses=False, copies=False, decode_as=decode_as or {}, analyse=True)
+    demand = replace(ANALYSED, decode_as=decode_as or {})
     dissector = Dissector(demand, on_end=checker.end)
     failures: list[Exception] = []
 

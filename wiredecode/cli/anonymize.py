@@ -82,7 +82,7 @@ def _key(settings: AnonymizeOptions) -> Key:
 def _run(settings: AnonymizeOptions, key: Key, target: NewFile) -> int:
     from wiredecode.anonymize import Anonymizer
     from wiredecode.cli.session import Session
-    from wiredecode.dissect.dissector import LEAST
+    from wiredecode.dissect.dissector import FRAMES_ONLY
 
     anonymizer = Anonymizer(
         *(target.stream, key, settings.decoding.limits),
@@ -94,7 +94,7 @@ def _run(settings: AnonymizeOptions, key: Key, target: NewFile) -> int:
     session = Session.of(
         settings,
         settings.files,
-        demand=replace(LEAST, decrypt=False),
+        demand=replace(FRAMES_ONLY, decrypt=False),
         on_events=anonymizer.events,
         on_decoded=anonymizer.over,
     )

@@ -151,7 +151,7 @@ class FileCheck:
         from wiredecode.check.verdict import NOT_JUDGED
         from wiredecode.cli.live import PipeSession, is_pipe
         from wiredecode.cli.session import Selection, Session
-        from wiredecode.dissect.dissector import LEAST
+        from wiredecode.dissect.dissector import ANALYSED
 
         captures, files, verbosity = self.captures, self.captures.files or [], self.captures.verbosity
         self.checker, self.exit_code = Checker(), NOT_JUDGED
@@ -160,7 +160,7 @@ class FileCheck:
         """Numbers of the connections asked for; None: all."""
         kind = PipeSession if is_pipe(files) else Session
         over = None if self.timeline is None else self.timeline.end
-        selection, demand = Selection(span=captures.span, display=self.display), replace(LEAST, analyse=True)
+        selection, demand = Selection(span=captures.span, display=self.display), ANALYSED
         self.session = kind.of(
             captures, files, selection, demand, two_passes=two_passes, on_end=self._end, on_decoded=over
         )
@@ -265,7 +265,7 @@ def watch(settings: Reading, live: OptionalLive, asked: Asked, times: Times) -> 
     from wiredecode.check.verdict import NOT_JUDGED, verdict
     from wiredecode.cli.checking import judged
     from wiredecode.cli.live import PATIENCE_NS, SniffSession
-    from wiredecode.dissect.dissector import LEAST
+    from wiredecode.dissect.dissector import ANALYSED
 
     checker = Checker()
     watching, severities, exit_code = Watch(checker), set[str](), NOT_JUDGED
@@ -278,7 +278,7 @@ def watch(settings: Reading, live: OptionalLive, asked: Asked, times: Times) -> 
         session.output.flush()
 
     with capturing(live.wanted, live.via, live.duration, saves=False) as sniffer:
-        demand = replace(LEAST, analyse=True, wait_ns=PATIENCE_NS)
+        demand = replace(ANALYSED, wait_ns=PATIENCE_NS)
         session = SniffSession.of(settings, sniffer, demand=demand, on_end=checker.end)
         session.on_terminal = True
 

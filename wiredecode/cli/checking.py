@@ -7,7 +7,6 @@ import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from wiredecode.capture.errors import CaptureError
@@ -67,13 +66,13 @@ MOST_BYTES = 16 * 1024 * 1024
 def overview(captures: Captures) -> str:
     """Five lines and an empty one; empty for large inputs, other than files, or without packets."""
     from wiredecode.check import Checker
-    from wiredecode.dissect.dissector import LEAST
+    from wiredecode.dissect.dissector import ANALYSED
 
     files = captures.files
     if not all(map(os.path.isfile, files)) or sum(map(os.path.getsize, files)) > MOST_BYTES:
         return ""
     checker = Checker()
-    session = Session.of(captures, files, demand=replace(LEAST, analyse=True), on_end=checker.end)
+    session = Session.of(captures, files, demand=ANALYSED, on_end=checker.end)
     with suppress(CaptureError):  # the pass that shows the frames says so
         for _ in judged(session, checker):
             pass

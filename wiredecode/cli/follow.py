@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
@@ -120,13 +119,11 @@ def _choose(settings: FollowOptions, source: list[str | BinaryIO]) -> tuple[int,
     """Find the connection in a first pass; list the connections if several fit. Return the exit code, too."""
     from wiredecode.capture.errors import Postponed
     from wiredecode.cli.session import Selection, Session
-    from wiredecode.dissect.dissector import LEAST
+    from wiredecode.dissect.dissector import ANALYSED
     from wiredecode.view.follow import ConnectionFilter, Survey, table
 
     survey, connections = Survey(settings.display), settings.connections
-    session = Session.of(
-        settings, source, Selection(display=settings.display), replace(LEAST, analyse=True), on_end=survey.end
-    )
+    session = Session.of(settings, source, Selection(display=settings.display), ANALYSED, on_end=survey.end)
     session.on_terminal = False
     rows: list[Activity] = []
     chosen: list[Activity] = []

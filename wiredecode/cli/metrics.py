@@ -109,7 +109,7 @@ def _of_files(
 ) -> int:
     from wiredecode.cli.checking import judged
     from wiredecode.cli.session import Session
-    from wiredecode.dissect.dissector import LEAST
+    from wiredecode.dissect.dissector import ANALYSED
     from wiredecode.metrics.readers import Steps
     from wiredecode.stats.tables import seconds
 
@@ -117,7 +117,7 @@ def _of_files(
         step_ns = seconds(settings.step) * SECOND_NS
     except ValueError as error:
         raise options.UsageError(f"--step: {error}") from None
-    demand = replace(LEAST, messages=instruments.messages, analyse=True)
+    demand = replace(ANALYSED, messages=instruments.messages)
     session = Session.of(settings, files, demand=demand, on_end=checker.end, on_decoded=instruments.end)
     steps = Steps(registry)
 
@@ -155,7 +155,7 @@ def _write(name: str, text: bytes) -> None:
 def _live(settings: MetricsOptions, instruments: Instruments, checker: Checker, watch: Watch, registry: Any) -> int:
     from wiredecode.cli.checking import judged
     from wiredecode.cli.live import PATIENCE_NS, SniffSession
-    from wiredecode.dissect.dissector import LEAST
+    from wiredecode.dissect.dissector import ANALYSED
     from wiredecode.metrics.evidence import Evidence
     from wiredecode.metrics.readers import serve
 
@@ -164,7 +164,7 @@ def _live(settings: MetricsOptions, instruments: Instruments, checker: Checker, 
     saves = saving.save is not None or evidence is not None
     with capturing(live.wanted, live.via, live.duration, saves=saves) as sniffer:
         saving.begin(sniffer)
-        demand = replace(LEAST, messages=instruments.messages, analyse=True, wait_ns=PATIENCE_NS)
+        demand = replace(ANALYSED, messages=instruments.messages, wait_ns=PATIENCE_NS)
         session = SniffSession.of(settings, sniffer, demand=demand, on_end=checker.end, on_decoded=instruments.end)
         instruments.packets = lambda: asdict(sniffer.counts)
         listen = settings.listen or (None if settings.otlp else HERE)

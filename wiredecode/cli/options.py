@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, is_dataclass, replace
+from dataclasses import dataclass, is_dataclass
 from functools import cache, cached_property, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, dataclass_transform, get_type_hints
@@ -396,9 +396,11 @@ def _time_point(text: str | None, option: str, *, utc: bool) -> TimePoint | None
     """Read a ``--from`` or ``--to``."""
     if text is None:
         return None
+    from wiredecode.net.limits import MAX_SECONDS
+
     with suppress(ValueError):
         seconds = float(text)
-        if not abs(seconds) <= MOST_SECONDS:
+        if not abs(seconds) <= MAX_SECONDS:
             raise typer.BadParameter(f"{text!r} is not a time", param_hint=option)
         return TimePoint(round(seconds * 1e9), relative=True)
     from wiredecode.filter.values import time_ns
@@ -471,34 +473,30 @@ def settings() -> Settings:
         raise UsageError(str(error)) from None
 
 
-MOST_SECONDS = 1e9
-"""Some 30 years: nanoseconds of such times fit into 64 bits."""
-
-
 def _limits(gap_seconds: float | None, gap_buffer: int | None, others: list[str] | None) -> Limits:
     """The limits of reassembly, where options change them."""
     from wiredecode.net.limits import MIB, Limits
 
-    chosen = Limits()
-    known = asdict(chosen)
+    chosen: dict[str, float] = {}
     for choice in others or ():
         name, _, text = choice.partition("=")
-        if name not in known:
-            raise typer.BadParameter(f"{name!r} is no limit; there is {', '.join(known)}", param_hint="--limit")
         try:
-            value = type(known[name])(text)
+            chosen[name] = int(text) if text.isdecimal() else float(text)
         except ValueError:
-            value = -1
-        if not 0 <= value <= (MOST_SECONDS if isinstance(value, float) else 1 << 62):
-            raise typer.BadParameter(f"{choice!r} needs a number, as in {name}={known[name]}", param_hint="--limit")
-        if name == "connections" and not value:
-            raise typer.BadParameter("at least one connection has to be remembered", param_hint="--limit")
-        chosen = replace(chosen, **{name: value})
+            raise typer.BadParameter(f"{choice!r} needs a number, as in gap_seconds=2", param_hint="--limit") from None
+    _checked(chosen, "--limit")
     if gap_seconds is not None:
-        if not gap_seconds <= MOST_SECONDS:
-            raise typer.BadParameter(f"{gap_seconds} is no number of seconds up to 1e9", param_hint="--gap-timeout")
-        chosen = replace(chosen, gap_seconds=gap_seconds)
+        chosen["gap_seconds"] = gap_seconds
     if gap_buffer is not None:
-        total = max(chosen.buffered_total, gap_buffer * MIB)
-        chosen = replace(chosen, buffered_bytes=gap_buffer * MIB, buffered_total=total)
-    return chosen
+        total = max(chosen.get("buffered_total", Limits().buffered_total), gap_buffer * MIB)
+        chosen |= {"buffered_bytes": gap_buffer * MIB, "buffered_total": total}
+    return _checked(chosen, "--gap-timeout, --gap-buffer")
+
+
+def _checked(chosen: Mapping[str, float], option: str) -> Limits:
+    from wiredecode.net.limits import limits_of
+
+    try:
+        return limits_of(chosen)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from None

@@ -56,7 +56,7 @@ def _run(settings: ReportOptions, source: list[str | BinaryIO]) -> int:
     """Read the captures once for everything and once for the sequence, then write the page."""
     from wiredecode.cli.checking import judged
     from wiredecode.cli.session import Selection, Session
-    from wiredecode.dissect.dissector import LEAST
+    from wiredecode.dissect.dissector import ANALYSED
     from wiredecode.export.atomic import NewFile
     from wiredecode.extras import version_number
     from wiredecode.report.gather import Gathering, chosen
@@ -66,7 +66,7 @@ def _run(settings: ReportOptions, source: list[str | BinaryIO]) -> int:
     gathering = Gathering(filtered=display is not None)
     selection, demand = (
         Selection(span=settings.span, display=display),
-        replace(LEAST, messages=gathering.messages, analyse=True),
+        replace(ANALYSED, messages=gathering.messages),
     )
     session = Session.of(settings, source, selection, demand, on_end=gathering.end, on_decoded=gathering.over)
     session.on_terminal = False
@@ -98,14 +98,14 @@ def _sequence(settings: ReportOptions, source: list[str | BinaryIO], number: int
     """Read the captures again, for one connection."""
     from wiredecode.capture import CaptureError
     from wiredecode.cli.session import Selection, Session
-    from wiredecode.dissect.dissector import LEAST
+    from wiredecode.dissect.dissector import FRAMES_ONLY
     from wiredecode.filter import compile_filter
     from wiredecode.report.sequence import Sequence
 
     evidence = {frame for problem in gathering.problems if number in problem.connections for frame in problem.frames}
     sequence, only = Sequence(evidence), compile_filter(f"tcp.stream == {number}")
     selection = Selection(span=settings.span, display=only)
-    session = Session.of(settings, source, selection, replace(LEAST, select=only, skip_hidden=True))
+    session = Session.of(settings, source, selection, replace(FRAMES_ONLY, select=only, skip_hidden=True))
     session.shows_totals = session.on_terminal = False
 
     def collect() -> None:

@@ -117,14 +117,14 @@ class Session:
     ) -> Self:
         """Build the session and its :class:`Dissector`, which gets the callbacks.
 
-        ``demand``: None is `LEAST`; what the selection and ``colors``, a filter that only colours output, need is
+        ``demand``: None is `FRAMES_ONLY`; what the selection and ``colors``, a filter that only colours output, need is
         added. ``two_passes``: requests know responses that are too late for one pass.
         """
-        from wiredecode.dissect.dissector import LEAST, Dissector, find_answers
+        from wiredecode.dissect.dissector import FRAMES_ONLY, Dissector, find_answers
         from wiredecode.net import Network
 
         decoding, limits = reading.decoding, reading.decoding.limits
-        demand = replace(demand or LEAST, **decoding.of_user).for_filters(selection.display, colors)
+        demand = replace(demand or FRAMES_ONLY, **decoding.of_user).for_filters(selection.display, colors)
         if two_passes and (not isinstance(source, list) or "-" in source):
             raise UsageError(READ_ONCE)
         if two_passes and demand.link_responses and isinstance(source, list):

@@ -71,7 +71,7 @@ def _counted(
     settings: CaptureOptions, statistics: Sequence[Statistic], interval: int | None
 ) -> tuple[int, Counters | None]:
     """The exit code, and the counters; None: nothing could be counted."""
-    from wiredecode.dissect.dissector import LEAST
+    from wiredecode.dissect.dissector import FRAMES_ONLY
     from wiredecode.stats.counters import Counters
     from wiredecode.tables import bound_memory, without_pandas
 
@@ -80,7 +80,7 @@ def _counted(
     display = settings.display
     counters = Counters(statistics, interval, hops=settings.hops)
     end = None if counters.connections is None else counters.connections.end
-    demand = replace(LEAST, analyse=end is not None, messages=counters.messages, copies=counters.link)
+    demand = replace(FRAMES_ONLY, analyse=end is not None, messages=counters.messages, copies=counters.link)
     session = settings.session(demand, on_decoded=end)
     counters.whole = display is None and settings.span.is_whole
 
@@ -98,7 +98,7 @@ def _timeline(settings: CaptureOptions) -> int:
     """Show what changed when, of the connections of the frames chosen."""
     from wiredecode.check.timeline import Timeline
     from wiredecode.cli.checking import show_timeline
-    from wiredecode.dissect.dissector import LEAST
+    from wiredecode.dissect.dissector import ANALYSED
 
     changes = Timeline()
     chosen: set[Connection] = set()
@@ -107,7 +107,7 @@ def _timeline(settings: CaptureOptions) -> int:
         if settings.display is None or connection in chosen:
             changes.end(connection, other)
 
-    session = settings.session(replace(LEAST, analyse=True), on_decoded=over)
+    session = settings.session(ANALYSED, on_decoded=over)
 
     def work() -> None:
         try:

@@ -115,8 +115,10 @@ class Demand:
 
 
 DEFAULT = Demand()
-LEAST = Demand(link_responses=False, copies=False)
-"""Frames alone: what each of them tells by itself."""
+FRAMES_ONLY = Demand(link_responses=False, copies=False)
+"""Frames without records, responses and copies."""
+ANALYSED = replace(FRAMES_ONLY, analyse=True)
+"""The same with TCP analysis: the demand of a check."""
 
 
 class Dissector:

@@ -68,10 +68,17 @@ CLOSED_CHECK_PACKETS = 32768
 """`Limits.closed_connections` is enforced at multiples of this packet number."""
 
 
+MAX_SECONDS = 1e9
+"""Some 30 years: nanoseconds of such times fit into 64 bits."""
+
+
 def limits_of(chosen: Mapping[str, float]) -> Limits:
     """The limits of reassembly, some chosen by name. Raises ``ValueError``."""
     known = asdict(Limits())
-    for name in chosen:
+    for name, value in chosen.items():
         if name not in known:
             raise ValueError(f"{name!r} is no limit; there is {', '.join(known)}")
+        most = MAX_SECONDS if isinstance(known[name], float) else 1 << 62
+        if not isinstance(value, int | type(known[name])) or not int(name == "connections") <= value <= most:
+            raise ValueError(f"limit {name} cannot be {value!r}; its default is {known[name]}")
     return Limits(**{**known, **chosen})

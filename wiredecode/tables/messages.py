@@ -92,7 +92,7 @@ class HeldMessages:
         """Number of the last frame, and the messages, of what came together."""
 
     def add(self, items: Iterable[Frame | FrameBlock]) -> None:
-        """Add the items of :meth:`Dissector.mixed`; its messages were collected."""
+        """Add the items of :meth:`Dissector.frames_and_blocks`; its messages were collected."""
         frames = [item for item in items if isinstance(item, Frame)]
         blocks = [item for item in items if not isinstance(item, Frame)]
         if not frames and not blocks:

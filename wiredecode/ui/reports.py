@@ -84,7 +84,7 @@ def findings(model: CaptureModel, job: Job, number: int, width: int) -> list[Rep
     from wiredecode.check.verdict import verdict
 
     checker = Checker()
-    dissector = model.dissector(model.demand(analyse=True), on_end=checker.end)
+    dissector = model.dissector(model.demand(copies=False, analyse=True), on_end=checker.end)
     checker.report.first_ns = model.first_ns
 
     def so_far() -> list[ReportLine]:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from wiredecode.export.lake.table import Lake
 
-ICEBERG, DELTA = KINDS = ("iceberg", "delta")
+DELTA = "delta"
+KINDS = ("iceberg", DELTA)
 
 
 def kind_of(out: str) -> str | None:
