@@ -41,8 +41,8 @@ class Truncated(DecodeError):
 class Malformed(Truncated):
     """Bytes that cannot be the field, with any bytes after them."""
 
-    def __init__(self, field: str, reason: str, start: int, partial: Any = None) -> None:
-        super().__init__(field, 0, 0, start, partial)
+    def __init__(self, field: str, reason: str, start: int) -> None:
+        super().__init__(field, 0, 0, start)
         self.reason = reason
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from wiredecode.fields import Array, Kind, Number, Struct, compiler, plain
-from wiredecode.fields.layer import Layer, Style
+from wiredecode.fields.layer import Layer
 from wiredecode.testing.dissection import STYLE
 
 Places = Mapping[str, int]
@@ -23,13 +23,7 @@ def same(found: object, expected: object, what: str, layer: type[Layer], raw: by
 
 
 def readers_agree(
-    layer: type[Layer],
-    raw: bytes,
-    *,
-    style: Style = STYLE,
-    leaves: bool = False,
-    steps: bool = False,
-    damaged: bool = False,
+    layer: type[Layer], raw: bytes, *, leaves: bool = False, steps: bool = False, damaged: bool = False
 ) -> bool:
     """Compare all readers of single frames; return whether the bytes are well-formed.
 
@@ -41,23 +35,23 @@ def readers_agree(
     decoded = compiler.careful(layer, FRONT + raw + BACK, len(FRONT), len(FRONT) + len(raw))
     same(decoded.values, packet.values(), "careful values", layer, raw)
     same(decoded.ranges, packet.flat_ranges(), "careful ranges", layer, raw)
-    shown = layer.present(decoded.values, style)
+    shown = layer.present(decoded.values, STYLE)
     problem, known = decoded.problem, packet.problem
     same(problem and problem.args, known and known.args, "the problem found", layer, raw)
     if problem is not None:
-        _all_fail(layer, raw, style, ("record", "values") if steps else ("record", "values", "walk"))
+        _all_fail(layer, raw, ("record", "values") if steps else ("record", "values", "walk"))
         return False
     same(decoded.stop, packet.stop, "where careful stops", layer, raw)
     if packet.stop == len(raw):
         built = bytes(packet)
         if not damaged or len(built) >= len(raw) or layer(built).values() != packet.values():
             same(built, raw, "what is built again", layer, raw)
-    _fast_agree(layer, raw, decoded, shown, style, leaves)
+    _fast_agree(layer, raw, decoded, shown, leaves)
     return True
 
 
-def _all_fail(layer: type[Layer], raw: bytes, style: Style, modes: Iterable[str]) -> None:
-    decoders = {compiler.decoder(layer, mode, style if mode == "record" else None): mode for mode in modes}
+def _all_fail(layer: type[Layer], raw: bytes, modes: Iterable[str]) -> None:
+    decoders = {compiler.decoder(layer, mode, STYLE if mode == "record" else None): mode for mode in modes}
     for decode, mode in decoders.items():
         try:
             decode(raw, 0, len(raw))
@@ -67,12 +61,12 @@ def _all_fail(layer: type[Layer], raw: bytes, style: Style, modes: Iterable[str]
 
 
 def _fast_agree(
-    layer: type[Layer], raw: bytes, decoded: compiler.Decoded, shown: Mapping[str, Any], style: Style, leaves: bool
+    layer: type[Layer], raw: bytes, decoded: compiler.Decoded, shown: Mapping[str, Any], leaves: bool
 ) -> None:
     """The fast decoders on a well-formed frame; text that is not UTF-8 they leave to the careful one."""
     buffer, start, stop = FRONT + raw + BACK, len(FRONT), len(FRONT) + len(raw)
     try:
-        record, reached = compiler.record(layer, buffer, start, stop, style)
+        record, reached = compiler.record(layer, buffer, start, stop, STYLE)
         walked = compiler.walk(layer, buffer, start, stop)
         values = compiler.decoder(layer, "values")(buffer, start, stop)
     except UnicodeDecodeError:

@@ -39,14 +39,12 @@ def build(layer: type[Layer], values: Mapping[str, Any]) -> Layer:
     return layer(**made)
 
 
-def samples(
-    layer: type[Layer], values: Mapping[str, Values] | None = None, seed: int = 1, wanted: int = WANTED
-) -> list[bytes]:
+def samples(layer: type[Layer], values: Mapping[str, Values] | None = None, wanted: int = WANTED) -> list[bytes]:
     """Well-formed frames of a layer, the first ones each with fields that those before had not.
 
     ``values`` makes those of fields that cannot be guessed: by name of the field, or of the class of its kind.
     """
-    chance = random.Random(f"{layer.__name__} {seed}")
+    chance = random.Random(f"{layer.__name__} 1")
     found: list[bytes] = []
     known: set[str] = set()
     attempts_without_new = 0
