@@ -69,7 +69,7 @@ class Demand:
     """Messages name the frame that they are a copy of, also if only their contents show it."""
     answers: Mapping[int, KnownOutcome] | None = None
     """With two passes: outcomes that the first pass found for requests that wait longer than ``wait_ns``."""
-    late: dict[int, KnownOutcome] | None = None
+    late_outcomes: dict[int, KnownOutcome] | None = None
     """With two passes: the first pass collects these outcomes here."""
     messages: Messages | None = None
     """Collects the published and delivered messages; the caller empties it."""
@@ -157,7 +157,7 @@ class Dissector:
         """Connections that ended, until all their frames are decoded."""
         self._pending: dict[Tracker, None] = {}
         """Connections with frames that wait for earlier frames of other connections."""
-        self._ledger = Ledger(demand.wait_ns, demand.answers, demand.late)
+        self._ledger = Ledger(demand.wait_ns, demand.answers, demand.late_outcomes)
         self._held: deque[Frame] = deque()
         """Frames from the oldest request on that is held back for its response."""
         self._readers: dict[Conversation, Callable[[Frame], None]] = {}
@@ -224,7 +224,7 @@ class Dissector:
         yield from self._link_responses(self._decode_ready(None))
         self._ledger.finish(self.totals.last_ns)
         yield from self._release_held()
-        self.totals.late_requests += self._ledger.late
+        self.totals.late_requests += self._ledger.late_count
         if self._ledger.missed:
             self.totals.limits[LIMIT] += self._ledger.missed
         self.accounts.finish(self.network)
@@ -491,7 +491,7 @@ def find_answers(
     It ends at an error of the capture.
     """
     found: dict[int, KnownOutcome] = {}
-    demand = Demand(late=found, copies=False, decode_as=decode_as, keys=keys, stable_ids=stable_ids)
+    demand = Demand(late_outcomes=found, copies=False, decode_as=decode_as, keys=keys, stable_ids=stable_ids)
     with suppress(CaptureError):
         for _ in Dissector(demand, Network(limits)).frames(packets):
             pass

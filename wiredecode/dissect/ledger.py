@@ -101,13 +101,13 @@ class Ledger:
         known: Mapping[int, KnownOutcome] | None = None,
         late: dict[int, KnownOutcome] | None = None,
     ) -> None:
-        self._most_ns, self._known, self._late = most_ns, known, late
+        self._most_ns, self._known, self._late_outcomes = most_ns, known, late
         self._longest = most_ns + STEP_NS
         self.seen = self.size = 0
         """Number of frames until now, and their bytes."""
         self.missed = 0
         """Responses in time whose requests could not be held back that long."""
-        self.late = 0
+        self.late_count = 0
         """Requests that got the outcome ``late``."""
         self._requests: dict[int, OpenRequest] = {}
         self._passed: dict[Connection, WaitingConnection] = {}
@@ -171,12 +171,12 @@ class Ledger:
         for confirmation in confirmations(frame, self._requests):
             request = self._requests[confirmation.request]
             in_time = self._in_time(request, frame.time_ns)
-            if in_time and request.frame is None and self._late is None:
+            if in_time and request.frame is None and self._late_outcomes is None:
                 self.missed += 1
                 self._forget(request)
                 continue
             in_time = in_time and request.frame is not None
-            if in_time or self._late is not None:
+            if in_time or self._late_outcomes is not None:
                 request.answers.append(Answer(confirmation, frame.id, frame.time_ns))
             if confirmation.final is None:
                 continue
@@ -185,8 +185,8 @@ class Ledger:
                 request.frame.response, request.frame.outcome, request.frame.answers = found
                 request.frame = None
                 self._forget(request)
-            elif self._late is not None:
-                self._late[request.id] = found
+            elif self._late_outcomes is not None:
+                self._late_outcomes[request.id] = found
                 self._forget(request)
 
     def _in_time(self, request: OpenRequest, time_ns: int) -> bool:
@@ -227,18 +227,18 @@ class Ledger:
         for request in self._held:
             in_time = last_ns - request.time_ns <= self._most_ns
             self._settle(request, (UNANSWERED if reply_captured(request) else None) if in_time else LATE)
-        if self._late is not None:
+        if self._late_outcomes is not None:
             for request in self._requests.values():
                 outcome = UNANSWERED if reply_captured(request) else None
                 if request.answers or outcome is not None:
-                    self._late[request.id] = KnownOutcome(None, outcome, tuple(request.answers))
+                    self._late_outcomes[request.id] = KnownOutcome(None, outcome, tuple(request.answers))
         self._requests, self._passed = {}, {}
         self._held.clear()
         self._released.clear()
 
     def _give_up(self, request: OpenRequest) -> None:
         self._settle(request, LATE)
-        if self._late is None:
+        if self._late_outcomes is None:
             self._forget(request)
         else:
             self._mark_past(request)
@@ -255,7 +255,7 @@ class Ledger:
                 frame.response, frame.outcome, frame.answers = known
             elif outcome is not None and frame.connection.stable_id is None:  # on a cluster another task may know it
                 frame.outcome = outcome
-                self.late += outcome == LATE
+                self.late_count += outcome == LATE
 
     def _forget(self, request: OpenRequest) -> None:
         self._requests.pop(request.id, None)

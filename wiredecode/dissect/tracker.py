@@ -91,8 +91,18 @@ class Tracker:
             self.security = TlsConversation(self.connection)
         direction, size = record.direction, len(record.data)
         frame = Frame(
-            *(self.connection, direction.side, record.data, 0, size, record.offset, size, 0, record.packets),
-            *(record.ready, record.ready_ns, record.first_ns),
+            connection=self.connection,
+            side=direction.side,
+            buffer=record.data,
+            start=0,
+            stop=size,
+            offset=record.offset,
+            length=size,
+            missing=0,
+            packets=record.packets,
+            ready=record.ready,
+            time_ns=record.ready_ns,
+            first_ns=record.first_ns,
             protocol=NAME,
             layer=TlsConversation.layer,
             place=AROUND,

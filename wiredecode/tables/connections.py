@@ -83,7 +83,7 @@ def _record(row: dict[str, Any]) -> dict[str, Any]:
 
 
 class ConnectionTable:
-    """Collects connections as they end; ``on_end`` of a dissector passes them."""
+    """Collects connections as they end; ``on_decoded`` of a dissector passes them."""
 
     def __init__(self, schema: pa.Schema | None = None, *, most: int | None = None) -> None:
         self.schema = declared_schema("connections") if schema is None else schema
