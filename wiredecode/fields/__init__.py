@@ -1,13 +1,14 @@
 """The field kinds: how a message type declares its layout, once.
 
 Every kind is a Scapy field, so a message type is an ordinary Scapy ``Packet`` (a :class:`~wiredecode.layer.Layer`)
-whose ``fields_desc`` is made of them. Two readers use the same declarations:
+whose ``fields_desc`` is made of them. Three readers use the same declarations:
 
 * **Scapy**, through :meth:`Kind.read` and :meth:`Kind.write`: dissect, build, ``show()``;
-* the **compiled decoder** (:mod:`wiredecode.fields.compiler`), through :meth:`Kind.emit`: straight-line Python.
+* the **compiled decoder** (:mod:`wiredecode.fields.compiler`), through :meth:`Kind.emit`: straight-line Python;
+* **Wireshark**, through the tables of :mod:`wiredecode.fields.lua`.
 
-Positions are byte offsets into one ``bytes`` object. A reader that needs bytes beyond the end raises
-:class:`Truncated`; nothing outside this package ever sees that exception.
+Positions are byte offsets into one ``bytes`` object. :meth:`Kind.read` raises :class:`Truncated` if it needs bytes
+beyond the end, and :class:`Malformed` for bytes that cannot be the field.
 """
 
 from wiredecode.fields.composition import Array as Array

@@ -1,13 +1,13 @@
 """From a layer's ``fields_desc`` to straight-line Python: the fast reader of the same declarations.
 
-For each layer two decoders are generated, on first use, from one walk over its kinds. Each takes ``(b, p, e)``:
-the buffer and the frame's first byte and end in it, so that nothing is cut out before it is read.
+The decoders of a layer are generated on first use. Each takes ``(b, p, e)``: the buffer, and the frame's first byte
+and end in it, so that no slice is copied before it is read.
 
-``walk``     values of the fields; bulk arrays are stepped over and represented by the number of elements: this
-             checks the structure. ``head`` ends at the first bulk array.
-             ``walk`` also has as a value ``numbers``: the elements of a bulk array of numbers; of others the field that
-             their layer is ``numbered_by``, as index and value of those that do not follow by one. ``marked`` are
-             the elements with the field that their layer is ``marked_by``: index and where that starts
+``walk``     values of the fields; bulk arrays are stepped over, and their value is the number of elements: this checks
+             the structure. Further values are ``numbers``: the elements of a bulk array of numbers; of others the field
+             that their layer is ``numbered_by``, as index and value of those that do not follow by one; ``marked``:
+             index and position of the field that their layer is ``marked_by``, of the elements that have it
+``head``     as ``walk``, up to the first bulk array
 ``record``   the JSON-ready record, in one :class:`~wiredecode.fields.layer.Style`
 ``values``   values of all fields, those of bulk arrays too
 
@@ -60,7 +60,7 @@ def values(layer: type[Layer], b: bytes, p: int, e: int) -> dict[str, Any]:
 
 
 def readable(layer: type[Layer], b: bytes, p: int, e: int) -> tuple[dict[str, Any], Truncated | None]:
-    """All values, and what is wrong; of a damaged frame the values that can be read."""
+    """All values, and the problem; of a damaged frame the readable values."""
     try:
         return values(layer, b, p, e), None
     except FAILED:

@@ -1,4 +1,4 @@
-"""Declarations as Lua tables, for Wireshark: the fourth reader of ``fields_desc``.
+"""Declarations as Lua tables, for Wireshark: the third reader of ``fields_desc``.
 
 Every field becomes a table: its name, the function of ``wireshark/runtime.lua`` that reads it, and the parameters of
 that function. Conditions become Lua functions; ``ftype`` follows from the kind. A protocol writes its own kinds
