@@ -283,6 +283,11 @@ def test_truncated_packets_and_connections_that_began_before_accuse_no_server(na
     assert {problem.name for problem in problems(name)} <= {"capture.loss"}
 
 
+def test_members_that_never_committed_and_are_killed_are_not_said_to_fail_on_a_message() -> None:
+    (found,) = problems("kafka_pod_killed.pcap")
+    assert (found.likely, "nothing was committed" in found.details[0]) == ("", True)
+
+
 def test_dropped_messages_last_until_the_last_of_them() -> None:
     (found,) = problems("nats_ids_again.pcap")
     assert found.first_ns is not None and found.last_ns is not None

@@ -67,11 +67,11 @@ class Rebalances:
             for name in dict.fromkeys(names) if problem is None else ():
                 if name and names.count(name) > MANY_CRASHES:
                     what = f"{name} ended {names.count(name):,} times without leaving group {group}"
-                    at = begin_of(ends[names.index(name)])
-                    problem = self.report.add(self.code, what, (group, name), frame=at, until_ns=ends[-1].first_ns)
+                    problem = self.report.add(self.code, what, (group, name), frame=begin_of(ends[names.index(name)]))
             place, (offset, times) = max(starts.items(), key=lambda each: each[1][1], default=(("", None), (0, 0)))
             if problem is not None and min(crashes, times) >= MANY_CRASHES:
                 where = f"offset {offset:,}" if offset >= 0 else "the beginning: nothing was committed"
                 began = f"{place[0]}[{place[1]}] began {times} times at {where}"
                 problem.detail(f"{crashes} members ended without leaving; {began}")
-                problem.likely = "a message ends its consumers before they commit, and the next one gets it again"
+                if offset >= 0 or (self.code.code, group) in self.report.problems:
+                    problem.likely = "a message ends its consumers before they commit, and the next one gets it again"
