@@ -14,7 +14,7 @@ from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import Messages
 from wiredecode.protocols.rabbitmq_stream import layers
 from wiredecode.view import theme
-from wiredecode.view.dialogue import Dialogue, Exchanges
+from wiredecode.view.dialogue import Dialogue, DialogueExchanges
 from wiredecode.view.theme import TreeOptions
 from wiredecode.view.times import Times
 
@@ -42,7 +42,7 @@ def created(number: int) -> tuple[int, Layer]:
 
 
 def exchanges(frames: list[Frame]) -> list[list[int]]:
-    pairs, found = Exchanges(), []
+    pairs, found = DialogueExchanges(), []
     for frame in frames:
         found += [[each.frame.number, *(answer.number for answer in each.answers)] for each in pairs.add(frame)]
     return found + [[each.frame.number, *(answer.number for answer in each.answers)] for each in pairs.rest()]
@@ -64,7 +64,7 @@ def test_a_response_outside_the_frames_is_not_waited_for() -> None:
     asked, heartbeat, _, last = dissected(
         [create(2), (CLIENT, layers.Heartbeat()), created(2), (CLIENT, layers.Heartbeat())]
     )
-    pairs = Exchanges()
+    pairs = DialogueExchanges()
     assert not list(pairs.add(asked))
     assert not list(pairs.add(heartbeat))
     assert [each.frame.number for each in pairs.add(last)] == [3, 4, 6]

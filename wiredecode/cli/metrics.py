@@ -156,11 +156,11 @@ def _live(settings: MetricsOptions, instruments: Instruments, checker: Checker, 
     from wiredecode.cli.checking import judged
     from wiredecode.cli.live import PATIENCE_NS, SniffSession
     from wiredecode.dissect.dissector import ANALYSED
-    from wiredecode.metrics.evidence import Evidence
+    from wiredecode.metrics.evidence import AlertPackets
     from wiredecode.metrics.readers import serve
 
     live, saving = settings.live, settings.saving
-    evidence = None if settings.save_evidence is None else Evidence(settings.save_evidence)
+    evidence = None if settings.save_evidence is None else AlertPackets(settings.save_evidence)
     saves = saving.save is not None or evidence is not None
     with capturing(live.wanted, live.via, live.duration, saves=saves) as sniffer:
         saving.begin(sniffer)

@@ -25,7 +25,7 @@ MOST_FILES = 100
 """Files that are written; the evidence of later problems is in the ring only."""
 
 
-class Evidence:
+class AlertPackets:
     """Feed all batches with :meth:`look`; :meth:`save` writes a file for each error that is new."""
 
     def __init__(self, folder: Path) -> None:

@@ -31,7 +31,7 @@ NARROW, INDENT = 4, 2
 
 
 @dataclass(slots=True)
-class Exchange:
+class DialogueExchange:
     """A message, and the answers to it that came while it waited for them."""
 
     frame: Frame
@@ -43,7 +43,7 @@ class Exchange:
         return response is not None and not self.answers and response > reached
 
 
-class Exchanges:
+class DialogueExchanges:
     """Puts answers to their requests; frames between them come after both.
 
     Frames have to come from a dissector with ``link_responses``, so that a request has its answer and the wait
@@ -51,25 +51,25 @@ class Exchanges:
     """
 
     def __init__(self) -> None:
-        self._waiting: deque[Exchange] = deque()
-        self._open: dict[int, Exchange] = {}
+        self._waiting: deque[DialogueExchange] = deque()
+        self._open: dict[int, DialogueExchange] = {}
 
-    def add(self, frame: Frame) -> Iterator[Exchange]:
+    def add(self, frame: Frame) -> Iterator[DialogueExchange]:
         """Take the next frame, give what is complete."""
         request = None if frame.request is None else self._open.get(frame.request)
         if request is not None:
             request.answers.append(frame)
         else:
-            exchange = Exchange(frame)
+            exchange = DialogueExchange(frame)
             self._waiting.append(exchange)
             self._open[frame.number] = exchange
         yield from self._give(frame.number)
 
-    def rest(self) -> Iterator[Exchange]:
+    def rest(self) -> Iterator[DialogueExchange]:
         """Give everything: nothing more comes."""
         yield from self._give(inf)
 
-    def _give(self, reached: float) -> Iterator[Exchange]:
+    def _give(self, reached: float) -> Iterator[DialogueExchange]:
         waiting = self._waiting
         while waiting and not waiting[0].waits(reached):
             exchange = waiting.popleft()
@@ -112,7 +112,7 @@ class Dialogue:
 
     def show(self, frames: Iterable[Frame], first_ns: Callable[[], int]) -> None:
         """Show the frames; ``first_ns``: when the capture began, known with the first frame."""
-        exchanges = Exchanges()
+        exchanges = DialogueExchanges()
         for frame in frames:
             if self._messages is not None and (parts := self._messages.of(frame)):
                 self._bodies[frame.number] = parts
@@ -121,7 +121,7 @@ class Dialogue:
         for exchange in exchanges.rest():
             self._exchange(exchange, first_ns())
 
-    def _exchange(self, exchange: Exchange, first_ns: int) -> None:
+    def _exchange(self, exchange: DialogueExchange, first_ns: int) -> None:
         if self._left is None:
             self._head(exchange.frame)
         self._block(exchange.frame, first_ns, answers=None)
