@@ -176,7 +176,7 @@ METRICS = (
 
 
 def metrics() -> list[str]:
-    """Metrics and their labels, as the instruments show them for captures that have all of them."""
+    """Metrics and their labels, from the instruments for captures that have all metrics."""
     rows: dict[str, tuple[str, str, str]] = {}
     labels: dict[str, dict[str, None]] = {}
     for capture in METRICS_CAPTURES:
@@ -195,7 +195,7 @@ def metrics() -> list[str]:
 
 
 def families(capture: Path) -> Iterator[Metric]:
-    """What a scrape shows in a capture and after it."""
+    """The samples of a scrape during and after a capture."""
     (reader, registry), checker = prometheus(), Checker()
     instruments, watch = Instruments([reader], Series(2000), checker.exchanges), Watch(checker)
     instruments.problems, instruments.packets = lambda: watch.problems, lambda: {"received": 0}

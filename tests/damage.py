@@ -397,3 +397,8 @@ def snaplens(path: Path, sizes: Iterable[int]) -> Report:
         found.wrong = [f"{path.name} snaplen {size}: {line}" for line in found.wrong]
         report.add(found)
     return report
+
+
+def topic(frame: Frame) -> str | None:
+    """The topic of a frame of Cursus."""
+    return (frame.layers or {}).get("cursus", {}).get("topic")

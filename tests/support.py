@@ -75,6 +75,11 @@ def at(record: Any, path: str) -> Any:
     return record
 
 
+def codes(frame: Frame) -> list[str]:
+    """The codes of a frame's findings."""
+    return [finding.code for finding in frame.findings]
+
+
 def dialogue(run: Run, most: int | None = None) -> list[Part]:
     """Both sides of all connections of a run, or of its first ``most`` frames."""
     return dialogue_of(run.frames[:most])

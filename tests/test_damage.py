@@ -25,9 +25,9 @@ from tests.damage import (
     small_captures,
     snaplens,
     starts,
+    topic,
     whole_captures,
 )
-from wiredecode.frames.frame import Frame
 from wiredecode.testing import Talk, batches
 from wiredecode.testing import dissect as dissected
 
@@ -222,7 +222,3 @@ def test_the_reply_to_a_truncated_command_has_no_topic() -> None:
     for size in range(80, 100):
         frames = dissect(cut_packets(packets, size)).frames
         assert {topic(frame) for frame in frames.values()} <= topics | {None}
-
-
-def topic(frame: Frame) -> str | None:
-    return (frame.layers or {}).get("cursus", {}).get("topic")

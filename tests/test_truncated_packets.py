@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.damage import CAPTURES, cut_packets, dissect, read
+from tests.damage import CAPTURES, cut_packets, dissect, read, topic
 from wiredecode.fields.layer import Layer
 from wiredecode.frames.frame import Frame
 
@@ -79,7 +79,3 @@ def test_a_tree_shows_no_truncated_text() -> None:
                 assert {*topics} <= names
                 seen += len(topics)
     assert seen > 20
-
-
-def topic(frame: Frame) -> str | None:
-    return (frame.layers or {}).get("cursus", {}).get("topic")

@@ -92,8 +92,8 @@ def run(options: argparse.Namespace, plan: Plan, folder: Path) -> tuple[list[str
         lines += ["Other work ran beside: rates and ratios are those of CPU time (user and system).", ""]
     right = True
     if "tools" in options.part:
-        told, right = compare(options.case, plan, folder)
-        lines += told
+        text, right = compare(options.case, plan, folder)
+        lines += text
     further: dict[str, Callable[[], list[str]]] = {
         "stages": lambda: growth.stages(options.case, plan, folder),
         "linear": lambda: growth.linearity(plan, folder),

@@ -147,8 +147,8 @@ def measure(file: Path, chosen: Iterable[Tool], rounds: int, limit: int, folder:
         for tool, runs in results.items():
             if not runs.failed:
                 run_once(tool.arguments(file, out, limit), out, runs)
-                told = f"{runs.seconds[-1]:.2f} s, CPU {runs.cpu_seconds[-1]:.2f} s" if runs.seconds else runs.failed
-                print(f"{file.name}: round {number + 1}/{rounds}: {tool.name}: {told}", file=sys.stderr, flush=True)
+                figures = f"{runs.seconds[-1]:.2f} s, CPU {runs.cpu_seconds[-1]:.2f} s" if runs.seconds else runs.failed
+                print(f"{file.name}: round {number + 1}/{rounds}: {tool.name}: {figures}", file=sys.stderr, flush=True)
     for left in folder.glob(f"{out.name}*"):
         left.unlink()
     return results

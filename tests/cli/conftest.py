@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -28,6 +29,11 @@ class Result:
 
 
 Run = Callable[..., Result]
+
+
+@pytest.fixture
+def basic(captures: Path) -> Path:
+    return captures / "rabbitmq-stream" / "c43_basic.pcap"
 
 
 @pytest.fixture

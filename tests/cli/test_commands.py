@@ -18,11 +18,6 @@ from tests.support import capture
 COMMAND = [sys.executable, "-m", "wiredecode"]
 
 
-@pytest.fixture
-def basic(captures: Path) -> Path:
-    return captures / "rabbitmq-stream" / "c43_basic.pcap"
-
-
 def test_protocols_are_listed(run: Run) -> None:
     head, *rows = run("protocols").lines
     assert head.split() == ["NAME", "PROTOCOL", "PORTS", "OVER", "TLS", "DIALECTS"]

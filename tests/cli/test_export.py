@@ -37,11 +37,6 @@ outputs = pytest.mark.parametrize(
 )
 
 
-@pytest.fixture
-def basic(captures: Path) -> Path:
-    return captures / "rabbitmq-stream" / "c43_basic.pcap"
-
-
 def only(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 

@@ -23,11 +23,6 @@ from wiredecode.frames.message import Messages
 COMMAND = [sys.executable, "-m", "wiredecode", "follow"]
 
 
-@pytest.fixture
-def basic(captures: Path) -> Path:
-    return captures / "rabbitmq-stream" / "c43_basic.pcap"
-
-
 def stdin(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
 

@@ -21,11 +21,6 @@ PASSWORD = b"\0guest\0hunter22"
 
 
 @pytest.fixture
-def basic(captures: Path) -> Path:
-    return captures / "rabbitmq-stream" / "c43_basic.pcap"
-
-
-@pytest.fixture
 def login(tmp_path: Path) -> Path:
     """A capture with a password and a stream whose name is an attack on terminals."""
     evil = "\x1b[2J\x1b]0;owned\x07\u202e[red]"

@@ -26,11 +26,6 @@ def thawed() -> Iterator[None]:
     gc.unfreeze()
 
 
-@pytest.fixture
-def basic(captures: Path) -> Path:
-    return captures / "rabbitmq-stream" / "c43_basic.pcap"
-
-
 def test_frames_messages_and_packets_are_tables(run: Run, basic: Path) -> None:
     query = (
         "select (select count(*) from frames) as f, (select count(*) from messages) as m, count(*) as p from packets"

@@ -86,9 +86,9 @@ def test_messages_have_the_time_of_a_late_confirm() -> None:
     late = slowly(read(CAPTURES / "rabbitmq-stream" / "c43_dedup.pcap"))
     known = find_answers([late], Limits(), {})
     table = rows(late, MESSAGES, ["frame", *CONFIRM_COLUMNS], known)
-    told = [row for row in table if row["confirm_frame"] is not None]
-    assert told
-    assert all(row["latency_ns"] >= APART_NS and row["outcome"] in ("ok", "refused") for row in told)
+    answered = [row for row in table if row["confirm_frame"] is not None]
+    assert answered
+    assert all(row["latency_ns"] >= APART_NS and row["outcome"] in ("ok", "refused") for row in answered)
 
 
 def test_export_reads_twice(tmp_path: Path) -> None:
@@ -105,8 +105,8 @@ def test_export_reads_twice(tmp_path: Path) -> None:
     query = "select outcome from frames order by frame"
     assert main(["sql", str(capture), query, "--two-passes", "-o", str(out)]) == 0
     assert Counter(json.loads(line)["outcome"] for line in out.read_text().splitlines()) == found[1]
-    told = wiredecode.read(capture, two_passes=True)
-    assert Counter(frame.outcome for frame in told) == Counter(told.table()["outcome"].to_pylist()) == found[1]
+    answered = wiredecode.read(capture, two_passes=True)
+    assert Counter(frame.outcome for frame in answered) == Counter(answered.table()["outcome"].to_pylist()) == found[1]
 
 
 def test_every_command_reads_twice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -149,16 +149,16 @@ def guide(
     watch, pool = Watch(target, work / "found"), Pool(work / "corpus" / target.name)
     figures = work / "figures" / f"{target.name}-{time.time_ns()}.json"
     figures.parent.mkdir(exist_ok=True)
-    started = told = time.process_time()
+    started = written_at = time.process_time()
 
     def run(data: bytes) -> None:
-        nonlocal told
+        nonlocal written_at
         signal.setitimer(signal.ITIMER_PROF, SLOW_SECONDS)
         if coverage.of(watch.run, data) or not pool.inputs:
             pool.add(data)
         signal.setitimer(signal.ITIMER_PROF, 0)
-        if (now := time.process_time()) - told > FIGURES_SECONDS:
-            told = now
+        if (now := time.process_time()) - written_at > FIGURES_SECONDS:
+            written_at = now
             figures.write_text(json.dumps(_figures(watch, coverage, now - started)))
 
     for data in pool.start(seeds):

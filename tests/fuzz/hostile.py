@@ -210,8 +210,8 @@ def same_on_all_paths(path: Path) -> None:
         fast, _ = tables.table(open_capture([path]), "messages", blocks=True)
     holds(fast.equals(slow), f"tables: {tables.difference(fast, slow) if len(fast) else 'no rows'}")
     rows, _ = tables.table(open_capture([path]), "frames", blocks=False)
-    told = [[finding.record() for finding in frame.findings] for frame in result.frames]
-    holds(rows["findings"].to_pylist() == told, "tables: other findings than frames have")
+    expected = [[finding.record() for finding in frame.findings] for frame in result.frames]
+    holds(rows["findings"].to_pylist() == expected, "tables: other findings than frames have")
 
 
 def child(work: Callable[[], int], folder: Path, terminal: bool) -> tuple[int, bytes, bytes, int]:

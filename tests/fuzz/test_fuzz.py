@@ -34,7 +34,7 @@ def test_corpus_and_fixed_mutations_break_nothing(name: str) -> None:
     for data in kept[:10]:
         watch.run(data)
     blind(watch, kept, random.Random(name), 10)
-    assert not watch.found, {told: data.hex() for told, data in watch.found.items()}
+    assert not watch.found, {place: data.hex() for place, data in watch.found.items()}
 
 
 def test_a_broken_property_is_saved_once_per_place(tmp_path: Path) -> None:

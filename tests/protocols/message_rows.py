@@ -96,3 +96,8 @@ def agree(packets: list[bytes], known: Callable[[], Protocol], expect: Expect, s
     found = rows(batches(packets, snaplen=snaplen), known())
     assert found == expected(batches(packets, snaplen=snaplen), known(), expect)
     return len(found)
+
+
+def column(found: Iterable[Row], name: str) -> list[Any]:
+    """The values of a column of message rows."""
+    return [getattr(row, name) for row in found]

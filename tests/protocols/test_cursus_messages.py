@@ -13,7 +13,7 @@ import cramjam
 import pytest
 
 from tests.net.craft import batches
-from tests.protocols.message_rows import Row, agree, expected, mutated, rows
+from tests.protocols.message_rows import Row, agree, column, expected, mutated, rows
 from tests.protocols.test_cursus_surprises import C, S, cmd, framed
 from tests.support import Part, craft, dissect, every
 from wiredecode.capture import open_capture
@@ -83,10 +83,6 @@ def batch(dialect: str = "cur", *bodies: bytes, topic: str = "orders", **fields:
     element = layer.fields_desc[-1].element.layer
     partition = "10" if dialect == "seed" else 10
     return bytes(layer(topic=topic, partition=partition, messages=[element(data=body, **fields) for body in bodies]))
-
-
-def column(found: list[Row], name: str) -> list[Any]:
-    return [getattr(row, name) for row in found]
 
 
 # Captures.

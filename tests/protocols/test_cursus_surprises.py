@@ -17,7 +17,7 @@ from tests.effort import grows_with_length_only
 from tests.net.craft import batches
 from tests.protocols.cursus_commands import command
 from tests.protocols.test_cursus_vectors import AS_TEXT, MESSAGE, raw_of, read
-from tests.support import Part, Run, capture, craft, dissect, every
+from tests.support import Part, Run, capture, codes, craft, dissect, every
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.cursus import evidence_body
 from wiredecode.protocols.cursus.evidence import MAX_FRAME_BYTES
@@ -51,10 +51,6 @@ def client(text: str | bytes) -> dict[str, Any]:
 
 def server(text: str | bytes) -> dict[str, Any]:
     return record(read(framed(text), "server", AS_TEXT))
-
-
-def codes(frame: Frame) -> list[str]:
-    return [finding.code for finding in frame.findings]
 
 
 def talk(*said: tuple[int, bytes], port: int = 9000, size: int = 1460, **options: Any) -> Run:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import ClassVar
 
@@ -18,8 +17,6 @@ LIFTBRIDGE = [
     CAPTURES / "liftbridge" / f"{name}.pcap" for name in ("30-lb-publish-ack", "31-lb-all-types", "34-lb-replication")
 ]
 CUT = [CAPTURES / "nats" / f"{name}.pcap" for name in ("03-pubsub", "06-headers", "12-grammar-variants")]
-USUAL_LINE = re.compile(rb"[A-Z+-]+(?:[ \t]+[^ \t\r\n\v\f]+)*\r\n")
-"""A line of tokens without surprises."""
 
 
 class TestNats(BlockTests):

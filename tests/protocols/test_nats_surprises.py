@@ -10,7 +10,7 @@ import pytest
 
 from tests.effort import grows_with_length_only
 from tests.net.craft import SECOND, batches
-from tests.support import STYLE, Part, Run, Segments, craft, dissect, every
+from tests.support import STYLE, Part, Run, Segments, codes, craft, dissect, every
 from wiredecode.fields.layer import Style
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.record import dumps, record
@@ -46,10 +46,6 @@ def fields(frame: Frame) -> dict[str, Any]:
     assert frame.layers is not None
     row: dict[str, Any] = frame.layers["nats"]
     return row
-
-
-def codes(frame: Frame) -> list[str]:
-    return [finding.code for finding in frame.findings]
 
 
 # Requests and replies.

@@ -62,8 +62,8 @@ def said(run: Run) -> list[dict[str, Any]]:
     keep = ("side", "offset", "length", "type", "code", "status", "values", "layers", "findings", "sender")
     frames = [{**{key: meaning(frame)[key] for key in keep}, "dialect": frame.dialect} for frame in run.frames]
     number = {frame.number: index for index, frame in enumerate(run.frames)}
-    for frame, told in zip(run.frames, frames, strict=True):
-        told["request"] = number.get(frame.request or 0)
+    for frame, contents in zip(run.frames, frames, strict=True):
+        contents["request"] = number.get(frame.request or 0)
     return frames
 
 

@@ -13,7 +13,7 @@ import orjson
 import pytest
 
 from tests.net.craft import batches
-from tests.protocols.message_rows import Row, agree, expected, mutated, rows
+from tests.protocols.message_rows import Row, agree, column, expected, mutated, rows
 from tests.protocols.test_pravega_surprises import HELLO, OPENING, PORT, SEGMENT, W, block, block_end, event
 from tests.support import Part, craft, dissect, every
 from wiredecode.capture import open_capture
@@ -72,10 +72,6 @@ def fetched(*reads: bytes) -> list[Row]:
     return talk((0, HELLO), (1, HELLO), *((1, each) for each in reads))
 
 
-def column(found: list[Row], name: str) -> list[Any]:
-    return [getattr(row, name) for row in found]
-
-
 # Captures.
 
 
@@ -87,7 +83,7 @@ def test_rows_of_a_capture_equal_its_records(path: Path) -> None:
 @pytest.mark.parametrize("name", ["append_basic", "read_cuts", "errors"])
 def test_written_events_are_published(name: str) -> None:
     truth = json.loads((FOLDER / f"{name}.truth.json").read_text())
-    told = Counter(
+    claimed = Counter(
         (written["segment"], written["eventNumber"], written["payload"]["hex"])
         for connection in truth["connections"]
         for written in connection["written_by_application"]
@@ -95,7 +91,7 @@ def test_written_events_are_published(name: str) -> None:
     )
     found = rows(open_capture([FOLDER / f"{name}.pcap"]), Pravega())
     published = (row for row in found if row.operation == "publish")
-    assert not told - Counter((row.topic, row.sequence, (row.body or b"").hex()) for row in published)
+    assert not claimed - Counter((row.topic, row.sequence, (row.body or b"").hex()) for row in published)
 
 
 @pytest.mark.parametrize("name", ["append_basic", "midstream", "read_cuts", "seed_dialect"])

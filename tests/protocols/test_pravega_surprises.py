@@ -14,7 +14,7 @@ from tests.damage import cut_packets
 from tests.net.craft import batches
 from tests.protocols.test_pravega_vectors import TABLE
 from tests.protocols.truth_pravega import fields
-from tests.support import Part, Run, capture, careful_values, craft, dissect, every
+from tests.support import Part, Run, capture, careful_values, codes, craft, dissect, every
 from wiredecode.fields.layer import Style
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.base import Rejected, Undecided, Verdict
@@ -49,10 +49,6 @@ def talk(*said: tuple[int, bytes], known: Pravega | None = None, **options: Any)
 def appends(*said: bytes) -> Run:
     """Dissect frames that a client sends after it set up a writer."""
     return talk(*OPENING, *((0, data) for data in said))
-
-
-def codes(frame: Frame) -> list[str]:
-    return [finding.code for finding in frame.findings]
 
 
 def record(frame: Frame) -> dict[str, Any]:

@@ -23,8 +23,10 @@ BASE = 0x0102030405060708
 
 def frame(number: int) -> Any:
     directions = [SimpleNamespace(first_ns=0, losses=[])] * 2
-    told: dict[str, Any] = {"request": None, "latency_ns": None, "confirmations": (), "expects_response": False}
-    made = SimpleNamespace(id=number, side=0, time_ns=number * 10, ready=number * 10, findings=[], generated={}, **told)
+    values: dict[str, Any] = {"request": None, "latency_ns": None, "confirmations": (), "expects_response": False}
+    made = SimpleNamespace(
+        id=number, side=0, time_ns=number * 10, ready=number * 10, findings=[], generated={}, **values
+    )
     made.connection = SimpleNamespace(directions=directions)
     made.all_seen = lambda: True
     made.generate = made.generated.__setitem__
@@ -69,18 +71,19 @@ def test_confirms_in_any_order_find_their_publish(seed: int) -> None:
             assert published.expects_response
             model.publish(number, ids)
             continue
-        told = frame(number)
-        ledger.confirm(told, 7, runs_of(ids))
+        confirm = frame(number)
+        ledger.confirm(confirm, 7, runs_of(ids))
         met, final = model.confirm(ids)
-        said = {(each.request, each.first + at) for each in told.confirmations for at in range(each.length)}
+        said = {(each.request, each.first + at) for each in confirm.confirmations for at in range(each.length)}
         assert said == met
-        assert sorted(each.request for each in told.confirmations if each.final) == sorted(final)
+        assert sorted(each.request for each in confirm.confirmations if each.final) == sorted(final)
         requests = {each for each, _ in met}
-        assert told.request == min(requests, default=None)
+        assert confirm.request == min(requests, default=None)
         assert (
-            told.generated.get("requests", []) == (sorted(requests) if len(requests) > 1 else []) or len(requests) > 1
+            confirm.generated.get("requests", []) == (sorted(requests) if len(requests) > 1 else [])
+            or len(requests) > 1
         )
-        assert set(told.generated.get("requests", requests)) == requests
+        assert set(confirm.generated.get("requests", requests)) == requests
     assert ledger._runs == sum(len(each.runs) for each in ledger._publishers.values())
 
 
@@ -90,44 +93,44 @@ def test_the_oldest_publishes_are_forgotten_with_one_finding(monkeypatch: pytest
     for each in frames:
         ledger.publish(each, 1, [(BASE + 10 * each.id, BASE + 10 * each.id + 2)], whole=True)
     assert [len(each.findings) for each in frames] == [0, 0, 0, 1, 0]
-    told = frame(9)
-    ledger.confirm(told, 1, [(BASE, BASE + 100)])
-    assert [(each.request, each.length, each.final) for each in told.confirmations] == [
+    confirm = frame(9)
+    ledger.confirm(confirm, 1, [(BASE, BASE + 100)])
+    assert [(each.request, each.length, each.final) for each in confirm.confirmations] == [
         (3, 2, "ok"),
         (4, 2, "ok"),
         (5, 2, "ok"),
     ]
-    assert told.request == 3
-    assert told.latency_ns == 60
+    assert confirm.request == 3
+    assert confirm.latency_ns == 60
 
 
 def test_one_refused_message_makes_the_publish_refused() -> None:
-    ledger, told = Publications(), frame(3)
+    ledger, confirm = Publications(), frame(3)
     ledger.publish(frame(1), 1, [(BASE, BASE + 3)], whole=True)
     ledger.confirm(frame(2), 1, [(BASE + 1, BASE + 2)], "Access refused")
-    ledger.confirm(told, 1, [(BASE, BASE + 1), (BASE + 2, BASE + 3)])
-    assert [(each.first, each.refusal, each.final) for each in told.confirmations] == [
+    ledger.confirm(confirm, 1, [(BASE, BASE + 1), (BASE + 2, BASE + 3)])
+    assert [(each.first, each.refusal, each.final) for each in confirm.confirmations] == [
         (0, None, None),
         (2, None, "refused"),
     ]
 
 
 def test_a_truncated_publish_is_linked_but_never_fully_confirmed() -> None:
-    ledger, published, told = Publications(), frame(1), frame(2)
+    ledger, published, confirm = Publications(), frame(1), frame(2)
     ledger.publish(published, 1, [(BASE, BASE + 3)], whole=False)
     assert not published.expects_response
-    ledger.confirm(told, 1, [(BASE, BASE + 3)])
-    assert told.request == 1
-    assert [each.final for each in told.confirmations] == [None]
+    ledger.confirm(confirm, 1, [(BASE, BASE + 3)])
+    assert confirm.request == 1
+    assert [each.final for each in confirm.confirmations] == [None]
 
 
 def test_publishers_with_equal_ids_are_separate() -> None:
-    ledger, told = Publications(), frame(3)
+    ledger, confirm = Publications(), frame(3)
     ledger.publish(frame(1), 1, [(BASE, BASE + 1)], whole=True)
     ledger.publish(frame(2), 2, [(BASE, BASE + 1)], whole=True)
     ledger.end(2)
-    ledger.confirm(told, 2, [(BASE, BASE + 1)])
-    assert not told.confirmations
+    ledger.confirm(confirm, 2, [(BASE, BASE + 1)])
+    assert not confirm.confirmations
 
 
 def links(name: str, style: Style | None = None) -> list[tuple[Any, ...]]:

@@ -16,7 +16,7 @@ import pytest
 from tests.effort import calls
 from tests.net.craft import RST, Talk, batches
 from tests.protocols.rabbitmq_vectors import BY_NAME
-from tests.support import RABBITMQ, Part, Run, at, capture, careful_values, craft, dissect, every, one_sided
+from tests.support import RABBITMQ, Part, Run, at, capture, careful_values, codes, craft, dissect, every, one_sided
 from wiredecode.fields.layer import Layer
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.rabbitmq_stream import layers as rs
@@ -61,10 +61,6 @@ def subscribe(number: int, stream: str, correlation: int) -> list[Step]:
 def deliver(number: int, *bodies: bytes, chunk_id: int = 0, **fields: Any) -> Layer:
     chunk = Chunk(chunk_id=chunk_id, entries=[ChunkEntry(data=body) for body in bodies], **fields)
     return rs.Deliver(subscription_id=number, chunk=chunk)
-
-
-def codes(frame: Frame) -> list[str]:
-    return [finding.code for finding in frame.findings]
 
 
 def fields(frame: Frame) -> dict[str, Any]:
@@ -534,7 +530,7 @@ def test_an_end_without_close() -> None:
 
 
 @pytest.mark.parametrize(
-    ("steps", "told"),
+    ("steps", "known"),
     [
         ([(C, "V44"), (C, "V44"), (C, "V44")], True),
         ([(S, "V29"), (S, "V29"), (S, "V29")], True),
@@ -549,12 +545,12 @@ def test_an_end_without_close() -> None:
         ([(C, "V12"), (C, "V12"), (C, "V12")], False),
     ],
 )
-def test_sides_without_a_handshake_follow_from_one_sided_frames(steps: list[Step], told: bool) -> None:
+def test_sides_without_a_handshake_follow_from_one_sided_frames(steps: list[Step], known: bool) -> None:
     run = play(*steps, handshake=False)
     assert len(run.frames) == len(steps)
     for frame in run.frames:
         assert frame.sender in (None, "server" if frame.source.endswith(":5552") else "client")
-    assert (run.frames[-1].sender is not None) == told
+    assert (run.frames[-1].sender is not None) == known
 
 
 def test_sides_on_an_unknown_port() -> None:

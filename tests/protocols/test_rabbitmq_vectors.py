@@ -58,9 +58,9 @@ def test_the_record_shows_the_values(vector: Vector) -> None:
     assert stop == len(vector.raw) - vector.surplus
     for path, expected in vector.record.items():
         assert at(record, path) == expected, path
-    told = {path.split(".")[0] for path in vector.record}
+    named = {path.split(".")[0] for path in vector.record}
     for name, value in vector.all_values.items():
-        if isinstance(value, int | str) and name not in told and f"{name}_code" not in record:
+        if isinstance(value, int | str) and name not in named and f"{name}_code" not in record:
             assert record[name] == value
     assert record["key_code"] == vector.all_values["key"]
 

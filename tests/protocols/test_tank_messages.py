@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import pytest
 
 from tests.net.craft import batches
 from tests.protocols import truth_tank
-from tests.protocols.message_rows import Row, agree, by_ports, expected, mutated, nanoseconds, rows
+from tests.protocols.message_rows import Row, agree, by_ports, column, expected, mutated, nanoseconds, rows
 from tests.protocols.test_tank_captures import DERIVED, ORIGINALS, by_name, truth_of
 from tests.protocols.test_tank_surprises import END, TIME, consume, consumed, framed, message, plain, produce, sized
 from tests.support import Part, craft, dissect, every
@@ -63,10 +63,6 @@ def talk(*turns: bytes) -> list[Row]:
     packets = craft(parts, every(1460), server_port=PORT)
     assert agree(packets, Tank, said) == len(rows(batches(packets), Tank()))
     return rows(batches(packets), Tank())
-
-
-def column(found: Iterable[Row], name: str) -> list[Any]:
-    return [getattr(row, name) for row in found]
 
 
 def produced(*bundles: bytes) -> list[Row]:
@@ -123,12 +119,12 @@ def test_rows_of_a_capture_equal_its_records(path: Path) -> None:
 @pytest.mark.parametrize("path", ORIGINALS, ids=by_name)
 def test_produced_messages_are_published(path: Path) -> None:
     operations = truth_of(path)["operations"]
-    told = Counter(
+    claimed = Counter(
         (number, time if time < (1 << 63) // 1_000_000 else None, *rest)
         for number, time, *rest in truth_tank.claimed_messages(operations)
     )
     found = rows(open_capture([path]), Tank())
-    assert not told - Counter(fact(row) for row in found if row.operation == "publish")
+    assert not claimed - Counter(fact(row) for row in found if row.operation == "publish")
 
 
 @pytest.mark.parametrize("name", ["tank_05_keys_timestamps", "tank_13_produce_base_seqnum", "tank_14_mirror"])

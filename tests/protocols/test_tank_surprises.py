@@ -375,8 +375,8 @@ def test_discovered_partitions_without_the_disabled_ones_have_no_numbers() -> No
 
 def test_an_unanswered_replica_request_does_not_shift_later_pairs() -> None:
     lost, asked = BY_NAME["V35a"].data, BY_NAME["V35a"].data.replace(b"nope", b"nops")
-    told = BY_NAME["V35b"].data.replace(b"nope", b"nops")
-    assert talked(lost, asked, b"<" + told)[2].request == 2
+    reply = BY_NAME["V35b"].data.replace(b"nope", b"nops")
+    assert talked(lost, asked, b"<" + reply)[2].request == 2
 
 
 def test_a_replica_response_without_topics_has_no_surplus_bytes() -> None:

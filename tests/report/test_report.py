@@ -84,9 +84,9 @@ def test_all_sections_and_plots_exist(starved: tuple[Path, Page]) -> None:
 def test_numbers_equal_those_of_other_commands(starved: tuple[Path, Page]) -> None:
     _, page = starved
     frames = [*wiredecode.read(STARVED)]
-    told = {row[1]: int(row[3].replace(",", "")) for row in page.rows["commands"][1:] if row[2] == "client"}
+    counted = {row[1]: int(row[3].replace(",", "")) for row in page.rows["commands"][1:] if row[2] == "client"}
     for kind in ("Publish", "Credit", "Subscribe", "Open"):
-        assert told[kind] == sum(frame.type == kind and frame.sender == "client" for frame in frames)
+        assert counted[kind] == sum(frame.type == kind and frame.sender == "client" for frame in frames)
     messages = [*wiredecode.read(STARVED, level="messages")]
     (row,) = [row for row in page.rows["streams"][1:] if row[1] == "orders"]
     sums = [sum(each["operation"] == kind for each in messages) for kind in ("publish", "deliver")]
@@ -184,19 +184,19 @@ def test_no_secret_is_on_the_page(tmp_path: Path) -> None:
 
 def test_only_the_requested_time_counts(tmp_path: Path, plain: None) -> None:
     page = report(tmp_path / "r.html", STARVED, "--to", "0.3")
-    told = {row[1]: row[3] for row in page.rows["commands"][1:]}
+    counted = {row[1]: row[3] for row in page.rows["commands"][1:]}
     frames = [*wiredecode.read(STARVED)]
     begin = frames[0].connection.first_ns
     expected = sum(frame.type == "Open" and frame.time_ns - begin <= 300_000_000 for frame in frames)
-    assert told["Open"] == str(expected)
-    assert "Unsubscribe" not in told
+    assert counted["Open"] == str(expected)
+    assert "Unsubscribe" not in counted
 
 
 def test_only_matching_frames_count(tmp_path: Path, plain: None) -> None:
     page = report(tmp_path / "r.html", STARVED, "-Y", "tcp.stream == 5")
     expected = [frame for frame in wiredecode.read(STARVED) if frame.connection.number == 5]
-    told = {(row[1], row[2]): row[3] for row in page.rows["commands"][1:]}
-    assert told["Credit", "client"] == str(sum(frame.type == "Credit" for frame in expected))
+    counted = {(row[1], row[2]): row[3] for row in page.rows["commands"][1:]}
+    assert counted["Credit", "client"] == str(sum(frame.type == "Credit" for frame in expected))
     assert [row[0] for row in page.rows["connections"][1:]] == ["#5"]
     assert "report-export (#5) consumes orders too slowly" in page.text["findings"]
     assert {row[1] for row in page.rows["timeline"][1:]} == {"opened", "closed", "warning"}
@@ -210,9 +210,9 @@ def test_the_timeline_equals_that_of_stats_plus_problems(tmp_path: Path, run: Ru
     path = beginning(CAPTURES / "stories/leader-killed.pcap.gz", 16_000, tmp_path)  # up to the new leader
     rows = report(tmp_path / "r.html", path).rows["timeline"][1:]
     kinds = {row[1] for row in rows}
-    told = {each["kind"] for each in json.loads(run("stats", path, "--timeline", "--json", "-q").out)["events"]}
-    assert {"leader", "replicas", "term", "opened", "closed"} <= kinds & told
-    assert kinds - told <= {"error", "warning"}
+    counted = {each["kind"] for each in json.loads(run("stats", path, "--timeline", "--json", "-q").out)["events"]}
+    assert {"leader", "replicas", "term", "opened", "closed"} <= kinds & counted
+    assert kinds - counted <= {"error", "warning"}
     assert any("went away" in row[2] for row in rows if row[1] == "error")
     assert [float(row[0].replace(",", "")) for row in rows] == sorted(float(row[0].replace(",", "")) for row in rows)
 

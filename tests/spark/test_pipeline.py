@@ -92,7 +92,7 @@ def test_connections_cross_fifty_files_given_in_any_order(spark: SparkSession, t
     found, reports = run(spark, files, demand, buckets=3, partitions=3)
     assert len(found) > 100
     same_rows(found, expected([path], demand))
-    assert len({told["file"] for told in reports if "file" in told}) == 50
+    assert len({report["file"] for report in reports if "file" in report}) == 50
 
 
 def test_connections_are_those_of_one_machine(spark: SparkSession, tmp_path: Path) -> None:
@@ -137,12 +137,12 @@ def test_one_bad_file_among_twenty_is_reported_and_stops_no_other(spark: SparkSe
     assert (metrics.packets.value, metrics.problems.value) == (len(packets(BASIC)) - 1, 1)
     assert metrics.frames.value == len(found)
     assert metrics.undecoded_bytes.value == sum(
-        unpacked(told["totals"]).undecoded for told in reports if "totals" in told
+        unpacked(report["totals"]).undecoded for report in reports if "totals" in report
     )
-    (told,) = [report for report in reports if "problem" in report]
-    assert told["file"] == str(bad)
-    assert "is cut in the middle of a packet" in told["problem"]
-    assert "at byte" in told["problem"]
+    (report,) = [report for report in reports if "problem" in report]
+    assert report["file"] == str(bad)
+    assert "is cut in the middle of a packet" in report["problem"]
+    assert "at byte" in report["problem"]
 
 
 @pytest.mark.slow
@@ -164,7 +164,7 @@ def test_a_file_that_is_read_in_parts_gives_the_same_rows(spark: SparkSession, t
     write_pcap(path, long)
     demand = TableDemand("frames", columns=["frame", "connection", "time_ns", "type", "packets"])
     found, reports = run(spark, [path], demand, split_bytes=1 << 20, buckets=2)
-    assert len({told["place"] for told in reports if "place" in told}) > 1
+    assert len({report["place"] for report in reports if "place" in report}) > 1
     same_rows(found, expected([path], demand))
 
 

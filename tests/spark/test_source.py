@@ -142,12 +142,12 @@ def test_bad_files_are_skipped_and_reported(tmp_path: Path, caplog: pytest.LogCa
 @pytest.mark.slow
 def test_bad_files_are_errors_if_requested(session: SparkSession, tmp_path: Path) -> None:
     damaged = CAPTURES / "rabbitmq-stream" / "d_cutfile.pcap"
-    with pytest.raises(Exception, match=r"Unreadable: .*d_cutfile\.pcap: is cut in the middle of a packet") as told:
+    with pytest.raises(Exception, match=r"Unreadable: .*d_cutfile\.pcap: is cut in the middle of a packet") as error:
         load(session, str(damaged), columns=FEW, failFast=True).toArrow()
-    assert "Traceback" not in str(told.value)
-    with pytest.raises(Exception, match="no level is called 'bytes'") as told:
+    assert "Traceback" not in str(error.value)
+    with pytest.raises(Exception, match="no level is called 'bytes'") as error:
         load(session, str(damaged), level="bytes")
-    assert "Traceback" not in str(told.value) and str(told.value).strip().count("\n") <= 1
+    assert "Traceback" not in str(error.value) and str(error.value).strip().count("\n") <= 1
     (tmp_path / "text.pcap").write_text("this is no capture")
     shutil.copy(damaged, tmp_path)
     with pytest.raises(Unreadable, match=r"text\.pcap: is not a pcap or pcapng file"):
@@ -175,7 +175,7 @@ def test_an_empty_folder_has_no_rows_and_a_missing_one_is_an_error(session: Spar
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "error"),
     [
         ({"colums": "time"}, "there is no option colums; there is level, columns"),
         ({"level": "bytes"}, "no level is called 'bytes'"),
@@ -189,8 +189,8 @@ def test_an_empty_folder_has_no_rows_and_a_missing_one_is_an_error(session: Spar
         ({"partitions": "0"}, "partitions: '0' is no number from 1 on"),
     ],
 )
-def test_wrong_options_are_explained(options: dict[str, str], told: str) -> None:
-    with pytest.raises(ValueError, match=told):
+def test_wrong_options_are_explained(options: dict[str, str], error: str) -> None:
+    with pytest.raises(ValueError, match=error):
         ReadOptions.of(options)
 
 

@@ -98,9 +98,9 @@ def test_the_last_report_has_the_totals_of_all_turns() -> None:
     demand = TableDemand("frames", buckets=2)
     packets = rows(BASIC, demand)
     found, reports = in_turns(packets, demand, 5)
-    told = [json.loads(text) for text in reports]
-    assert [each["bucket"] for each in told] == [0, 1]
-    totals = [unpacked(each["totals"]) for each in told]
+    stored = [json.loads(text) for text in reports]
+    assert [each["bucket"] for each in stored] == [0, 1]
+    totals = [unpacked(each["totals"]) for each in stored]
     assert sum(sum(one.frames.values()) for one in totals) == len(found) > 100
     assert all(one.closes for one in totals)
 
@@ -118,8 +118,8 @@ def test_a_request_waits_in_the_state_for_its_response() -> None:
     state = BucketState.loads(demand, "s", bucket, state.dumps())
     after = divided((row for batch in cut(packets, at, count) for row in state.feed(batch)), demand)[0].to_pylist()
     assert request.id not in divided(before, demand)[0]["frame"].to_pylist()
-    (told,) = (row for row in after if row["frame"] == request.id)
-    assert [row["frame"] for row in after if row["request"] == request.id] == [told["response"]]
+    (stored,) = (row for row in after if row["frame"] == request.id)
+    assert [row["frame"] for row in after if row["request"] == request.id] == [stored["response"]]
 
 
 def test_the_state_does_not_grow_over_a_month() -> None:

@@ -53,12 +53,12 @@ def spread(values: Iterable[int]) -> Row:
     ordered = sorted(values)
     if not ordered:
         return dict.fromkeys(("min_us", *THOUSANDTHS, "max_us"))
-    told: Row = {"min_us": ordered[0] / 1e3}
+    figures: Row = {"min_us": ordered[0] / 1e3}
     for name, part in THOUSANDTHS.items():
         place = Fraction((len(ordered) - 1) * part, 1000)
         low, high = ordered[floor(place)], ordered[-(-place // 1)]
-        told[name] = floor(low + (high - low) * (place - floor(place)) + Fraction(1, 2)) / 1e3
-    return {**told, "max_us": ordered[-1] / 1e3}
+        figures[name] = floor(low + (high - low) * (place - floor(place)) + Fraction(1, 2)) / 1e3
+    return {**figures, "max_us": ordered[-1] / 1e3}
 
 
 def frames(whole: Sequence[Frame]) -> list[Row]:
@@ -90,9 +90,9 @@ def latency(whole: Sequence[Frame]) -> list[Row]:
     for frame in whole:
         if "copy_of" in frame.generated:
             continue
-        told = [each for each in answers[frame.number] if each.latency_ns is not None]
-        own = [each for each in told if each.connection is frame.connection]
-        for each in own or [each for each in told if "copy_of" not in each.generated]:
+        figures = [each for each in answers[frame.number] if each.latency_ns is not None]
+        own = [each for each in figures if each.connection is frame.connection]
+        for each in own or [each for each in figures if "copy_of" not in each.generated]:
             assert each.latency_ns is not None
             values[*request(frame, each), broker(each)].append(each.latency_ns)
         asked = frame.outcome is None and frame.type in asking.get(frame.protocol or "", ())
@@ -117,7 +117,7 @@ def confirms(whole: Sequence[Frame], messages: Iterable[Row]) -> list[Row]:
     sub_batches = {name: checks.sub_batches for name, checks in offers()}
     by_id = {frame.id: frame for frame in whole}
     values: dict[tuple[Any, ...], list[int]] = defaultdict(list)
-    told: dict[str, Counter[tuple[Any, ...]]] = {name: Counter() for name in ("failed", "unconfirmed", "unknown")}
+    figures: dict[str, Counter[tuple[Any, ...]]] = {name: Counter() for name in ("failed", "unconfirmed", "unknown")}
     counted = set()
     for each in messages:
         frame = by_id[each["frame"]]
@@ -134,19 +134,19 @@ def confirms(whole: Sequence[Frame], messages: Iterable[Row]) -> list[Row]:
         if outcome == "ok":
             values[key].append(each["latency_ns"])
         elif outcome == "refused":
-            told["failed"][key] += 1
+            figures["failed"][key] += 1
         elif outcome in ("unanswered", "late"):
-            told["unconfirmed"][key] += 1
+            figures["unconfirmed"][key] += 1
         elif outcome is None and frame.expects_response:
-            told["unknown"][key] += 1
+            figures["unknown"][key] += 1
     return [
         {
             **dict(zip(("protocol", "stream", "broker"), key, strict=True)),
             "confirmed": len(values[key]),
             **spread(values[key]),
-            **{name: some[key] for name, some in told.items()},
+            **{name: some[key] for name, some in figures.items()},
         }
-        for key in {**values, **told["failed"], **told["unconfirmed"], **told["unknown"]}
+        for key in {**values, **figures["failed"], **figures["unconfirmed"], **figures["unknown"]}
     ]
 
 

@@ -55,15 +55,15 @@ WRONG = (
 @pytest.mark.parametrize("name", PUBLISHING)
 def test_each_confirm_has_its_publish_and_time(name: str) -> None:
     columns = ["frame", "time", "request", "response", "outcome", "latency_ns"]
-    told = {"messages": table(name, "messages"), "frames": table(name, "frames", columns)}
-    assert asked(f"select count(*) {BOTH} true", **told)[0][0] > 0
+    queried = {"messages": table(name, "messages"), "frames": table(name, "frames", columns)}
+    assert asked(f"select count(*) {BOTH} true", **queried)[0][0] > 0
     counts = ", ".join(f"count(*) filter ({wrong})" for wrong in WRONG)
-    assert asked(f"select {counts} {BOTH} true", **told) == [(0,) * len(WRONG)]
+    assert asked(f"select {counts} {BOTH} true", **queried) == [(0,) * len(WRONG)]
     silent = (
         "select count(*) from messages m join frames p on m.frame = p.frame where m.operation = 'publish' "
         "and m.confirm_frame is null and m.outcome is distinct from p.outcome"
     )
-    assert asked(silent, **told) == [(0,)]
+    assert asked(silent, **queried) == [(0,)]
 
 
 @pytest.mark.parametrize("name", PUBLISHING)
@@ -98,8 +98,8 @@ def test_statistics_equal_counts_of_exported_messages(name: str) -> None:
     found = asked(query, messages=table(name, "messages"))
     key = itemgetter("stream", "confirmed", "failed")
     expected = {key(each): each["p99_us"] for each in counted if each["confirmed"] or each["failed"]}
-    told = {(stream, confirmed, failed): p99 for stream, confirmed, p99, failed in found}
-    assert expected and told == pytest.approx(expected, abs=0.01)
+    queried = {(stream, confirmed, failed): p99 for stream, confirmed, p99, failed in found}
+    assert expected and queried == pytest.approx(expected, abs=0.01)
 
 
 def test_refused_messages_have_the_name_of_their_code() -> None:
@@ -128,9 +128,9 @@ def test_partitions_of_one_produce_are_refused_separately() -> None:
     assert len(frames) == len(produced)
     for frame, each in zip(frames, produced, strict=True):
         stored = {f"{topic}/{partition}" for topic, partition in each["result"].get("acks", ())}
-        told = {f"{row['topic']}/{row['partition']}": row for row in rows if row["frame"] == frame}
-        assert told.keys() == {one["tp"] for one in each["produce"]}
-        for name, row in told.items():
+        queried = {f"{row['topic']}/{row['partition']}": row for row in rows if row["frame"] == frame}
+        assert queried.keys() == {one["tp"] for one in each["produce"]}
+        for name, row in queried.items():
             expected = "ok" if name in stored else "refused"
             assert (row["outcome"], row["refusal"] is None) == (expected, name in stored)
             assert row["confirmed_ns"] - row["latency_ns"] < row["confirmed_ns"]
@@ -151,12 +151,12 @@ def test_publishing_ids_are_confirmed_as_in_the_truth() -> None:
                 if frame["frame"] == "PublishError":
                     expected.update((error["publishing_id"], "refused") for error in frame["fields"]["errors"])
         assert expected
-        told = asked(
+        queried = asked(
             "select sequence, outcome, count(*) from (select distinct on (frame, sequence) * from messages "
             "where operation = 'publish' and outcome is not null) group by all",
             messages=table(f"rabbitmq-stream/{name}.pcap", "messages"),
         )
-        assert {(number, outcome): count for number, outcome, count in told} == expected, name
+        assert {(number, outcome): count for number, outcome, count in queried} == expected, name
 
 
 @pytest.mark.parametrize("name", ["healthy-tail", "broker-killed"])
@@ -174,13 +174,13 @@ def test_acks_lie_within_the_waits_of_the_client() -> None:
     truth = json.loads((CAPTURES / "stories" / "leader-killed.truth.json").read_text())["published"]
     stored = {each["correlation_id"]: each["acked_ns"] - each["sent_ns"] for each in truth if "error" not in each}
     columns = ["frame", "layers.liftbridge.correlation_id"]
-    told = asked(
+    queried = asked(
         "select layers.liftbridge.correlation_id id, outcome, latency_ns from messages m join frames using (frame) "
         "where m.operation = 'publish' and m.type = 'Publish' and id != ''",
         messages=table("stories/leader-killed.pcap.gz", "messages"),
         frames=table("stories/leader-killed.pcap.gz", "frames", columns),
     )
-    outcomes = {number: (outcome, latency_ns) for number, outcome, latency_ns in told}
+    outcomes = {number: (outcome, latency_ns) for number, outcome, latency_ns in queried}
     assert len(stored) > 200
     for number, waited_ns in stored.items():
         outcome, latency_ns = outcomes[number]

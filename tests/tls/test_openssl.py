@@ -151,9 +151,9 @@ def test_ciphers_of_tls_1_3_with_key_updates(suite: str, folder: Path) -> None:
     talk = KeyUpdates(folder, options, options)
     found = decode(packets(talk.wire), KeyLog([talk.log]))
     assert meaning(found) == plain()
-    told = facts(found, "cipher")
-    assert ("ServerHello", 1, suite) in told
-    assert [side for kind, side, _ in told if kind == "KeyUpdate"].count(0) >= 3
+    shown = facts(found, "cipher")
+    assert ("ServerHello", 1, suite) in shown
+    assert [side for kind, side, _ in shown if kind == "KeyUpdate"].count(0) >= 3
 
 
 def test_a_renegotiation_is_followed_and_reported(folder: Path) -> None:
@@ -196,6 +196,6 @@ def test_early_data(taken: bool, folder: Path, tmp_path: Path) -> None:
     found = decode(packets(relay.wire), KeyLog([logs]))
     kinds = [frame.type for frame in found.frames if frame.protocol != "tls"]
     assert kinds == (["CONNECT", "PING", "PONG"] if taken else ["PONG"])
-    told = {(kind, side): early for kind, side, early in facts(found, "early_data") if early}
-    assert told == {("ClientHello", 0): "offered"} | ({("EncryptedExtensions", 1): "accepted"} if taken else {})
+    shown = {(kind, side): early for kind, side, early in facts(found, "early_data") if early}
+    assert shown == {("ClientHello", 0): "offered"} | ({("EncryptedExtensions", 1): "accepted"} if taken else {})
     assert ("ServerHello", 1, "accepted") in facts(found, "resumption")

@@ -135,10 +135,10 @@ def meaning(found: Any) -> list[tuple[Any, ...]]:
     """The contents of frames outside handshakes; ``copy_of`` counts these frames only."""
     frames = [f for f in found.frames if f.protocol != "tls"]
     places = {f.number: place for place, f in enumerate(frames)}
-    told = [{**f.layers, "copy_of": places.get(f.generated.get("copy_of"))} for f in frames]
-    for layers in told:
+    handshakes = [{**f.layers, "copy_of": places.get(f.generated.get("copy_of"))} for f in frames]
+    for layers in handshakes:
         layers["nats"] = {name: value for name, value in layers.get("nats", {}).items() if name != "copy_of"}
-    return [(f.side, f.type, f.status, f.data, layers, f.sender) for f, layers in zip(frames, told, strict=True)]
+    return [(f.side, f.type, f.status, f.data, layers, f.sender) for f, layers in zip(frames, handshakes, strict=True)]
 
 
 def decode(sent: list[bytes], keys: KeyLog | None = None, size: int | None = None) -> Any:
@@ -324,8 +324,8 @@ def test_a_connection_of_another_session_is_not_decrypted(folder: Path) -> None:
 
 def facts(found: Any, *names: str) -> list[Any]:
     """Type, side and fields of handshake frames."""
-    told = [frame for frame in found.frames if frame.protocol == "tls"]
-    return [(each.type, each.side, *(each.layers["tls"].get(name) for name in names)) for each in told]
+    handshakes = [frame for frame in found.frames if frame.protocol == "tls"]
+    return [(each.type, each.side, *(each.layers["tls"].get(name) for name in names)) for each in handshakes]
 
 
 @pytest.mark.parametrize("version", ["1.2", "1.3"])

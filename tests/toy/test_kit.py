@@ -86,17 +86,17 @@ class Silent(KV):
 
 
 @pytest.mark.parametrize(
-    ("one", "told"),
+    ("one", "error"),
     [
         (Broken, r"AttributeError \(dissect/dissector.py:\d+, toy/kv.py:\d+\)"),
         (Silent, r"TypeError \(dissect/identify.py:\d+\)"),
     ],
 )
-def test_the_kit_reports_the_line_of_a_bug_in_a_protocol(one: type[KV], told: str) -> None:
+def test_the_kit_reports_the_line_of_a_bug_in_a_protocol(one: type[KV], error: str) -> None:
     class TestBroken(ProtocolTests):
         protocol = one
 
-    with pytest.raises(AssertionError, match=told):
+    with pytest.raises(AssertionError, match=error):
         TestBroken.crafted([Part(1, 0, ASKED)], every(99))
 
 

@@ -28,8 +28,8 @@ def test_crafted_messages_have_the_bytes_of_the_specification() -> None:
 
 def test_messages_and_acknowledgements() -> None:
     talk = Talk(server=("10.0.0.2", 1883))
-    asked, told = (b"".join(map(bytes, some)) for some in (ASKED, TOLD))
-    packets = [*talk.handshake(), *talk.send(0, asked, 5), *talk.send(1, told), *talk.close()]
+    asked, answered = (b"".join(map(bytes, some)) for some in (ASKED, TOLD))
+    packets = [*talk.handshake(), *talk.send(0, asked, 5), *talk.send(1, answered), *talk.close()]
     collected = Messages()
     run = dissect(batches(packets), decode_as={1883: DecodeAs(MQTT())}, messages=collected)
     assert [(frame.sender, frame.type, frame.request) for frame in run.frames] == [

@@ -198,7 +198,7 @@ def test_no_match_is_one_line_and_exit_code_1(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "told"),
+    ("asked", "error"),
     [
         (["--frame", "32"], "frame 32 holds no message, it is PublishConfirm of rabbitmq_stream; it answers frame 31"),
         (["--frame", "29"], "frame 29 holds no message, it is DeclarePublisher of rabbitmq_stream; ask for a frame"),
@@ -206,10 +206,10 @@ def test_no_match_is_one_line_and_exit_code_1(run: Run) -> None:
         (["--frame", "31", "--message", "4"], "no message of frame 31 fits; it has 1 message"),
     ],
 )
-def test_a_frame_without_the_message_is_reported_with_an_alternative(run: Run, asked: list[str], told: str) -> None:
+def test_a_frame_without_the_message_is_reported_with_an_alternative(run: Run, asked: list[str], error: str) -> None:
     result = run("trace", BASIC, *asked)
     assert (result.code, result.out, result.err.count("\n")) == (1, "", 1)
-    assert result.err.startswith(told)
+    assert result.err.startswith(error)
 
 
 @pytest.mark.parametrize(

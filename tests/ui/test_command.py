@@ -80,7 +80,7 @@ def test_options_reach_the_capture_and_the_saved_file(monkeypatch: pytest.Monkey
 
 @pytest.mark.usefixtures("terminal")
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "error"),
     [
         (["-"], "standard input can be read once"),
         (["nowhere.pcap"], "nowhere.pcap: does not exist"),
@@ -92,10 +92,10 @@ def test_options_reach_the_capture_and_the_saved_file(monkeypatch: pytest.Monkey
     ],
 )
 def test_errors_are_reported_before_the_screen_opens(
-    words: list[str], told: str, capsys: pytest.CaptureFixture[str]
+    words: list[str], error: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["ui", *words]) == 2
-    assert told in " ".join(capsys.readouterr().err.split())
+    assert error in " ".join(capsys.readouterr().err.split())
 
 
 def test_without_a_terminal_another_command_is_named(

@@ -53,8 +53,8 @@ def test_times_before_1970_are_rounded_down() -> None:
 def test_lines_have_the_time_in_its_column_and_nothing_else_changes(form: str) -> None:
     frames = dissected([(CLIENT, layers.Heartbeat()), (CLIENT, layers.Heartbeat())])
     usual, lines = SummaryLines(), SummaryLines(times=Times(form))
-    told = Times(form)
+    other = Times(form)
     for frame in frames:
         line = lines.line(frame, FIRST)
-        assert line[8:].startswith(told.column(frame.time_ns, FIRST) + "  #1 ")
-        assert line[8 + told.width :] == usual.line(frame, FIRST)[19:]
+        assert line[8:].startswith(other.column(frame.time_ns, FIRST) + "  #1 ")
+        assert line[8 + other.width :] == usual.line(frame, FIRST)[19:]

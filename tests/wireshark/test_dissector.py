@@ -77,9 +77,9 @@ def test_lua_loads_the_script_without_messages(dissector: Path) -> None:
 @pytest.mark.parametrize("protocol", QUICK)
 def test_fields_equal_those_of_our_records(dissector: Path, protocol: str) -> None:
     name, least = QUICK[protocol]
-    told = compare(dissector, CAPTURES / name)[protocol]
-    assert sum(told.total.values()) > 100
-    assert told.share() >= least, told.missed()
+    agreement = compare(dissector, CAPTURES / name)[protocol]
+    assert sum(agreement.total.values()) > 100
+    assert agreement.share() >= least, agreement.missed()
 
 
 @needs_tshark

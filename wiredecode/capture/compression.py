@@ -19,7 +19,7 @@ _FORMATS: dict[str, tuple[Callable[[], Any], tuple[bytes, ...]]] = {
     "zstd": (Zstd, (ZSTD, *SKIPPABLE)),
     "lz4": (lz4, (LZ4, *SKIPPABLE)),
 }
-"""Decompressor and first bytes of the members of each format; a capture starts with the first of these."""
+"""Decompressor and magic numbers of each format; a capture starts with the first magic number."""
 
 
 def recognise(head: bytes) -> str:

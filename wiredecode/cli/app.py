@@ -108,7 +108,7 @@ NO_MEMORY = "failed to map segment"
 
 
 def _failure(error: Exception, words: list[str]) -> int:
-    """Report a lack of memory, a missing package, or a bug of ours; return the exit code."""
+    """Report missing memory, a missing package, or a bug of wiredecode; return the exit code."""
     if isinstance(error, MemoryError) or NO_MEMORY in str(error):
         complain("there is not enough memory (it takes 150 to 400 MB): give more, or less at a time (--gap-buffer)")
         return USAGE

@@ -209,7 +209,7 @@ class Session:
             ended = self.stopped or shown == count
             if ended or not self.within(frame.time_ns) or (matches is not None and not matches(frame)):
                 if messages is not None:
-                    messages.of(frame)  # nobody else takes them
+                    messages.of(frame)  # no other reader takes them
                 continue
             yield frame
             shown += 1
@@ -229,7 +229,7 @@ class Session:
     def batches(self) -> Iterator[PacketBatch]:
         """The packets, until all selected frames were shown; flushes the output after each batch.
 
-        The dissector takes them: what stands after ``yield`` runs once it has shown their frames.
+        The dissector takes them: code after ``yield`` runs once their frames are shown.
         """
         first, display = True, self.selection.display
         for batch in self.capture:

@@ -38,7 +38,7 @@ TIMED_OUT = RETRANSMISSION | FAST_RETRANSMISSION | SPURIOUS_RETRANSMISSION
 FAST_NS = 20_000_000
 """A retransmission within this time after the second duplicate ACK is a fast one (as Wireshark)."""
 COPY_NS, FASTEST_NS = 200_000, 20_000
-"""A segment so soon after itself, or a later one, is a copy or out of order: no timer, and no ACK, comes so soon."""
+"""A segment within this time after itself, or a later one, is a copy or out of order: timers and ACKs take longer."""
 REORDERED_NS = 3_000_000
 """A segment within this time after a later one is out of order, if the handshake does not give the round trip."""
 

@@ -1,4 +1,4 @@
-"""The line where filters, times, numbers and words are typed, and what they mean; filters are checked and completed."""
+"""The input line for filters, times, numbers and words; filters are checked and completed."""
 
 import re
 from contextlib import suppress

@@ -49,7 +49,7 @@ NOTHING = Look("", {})
 
 
 class Looks:
-    """Rules and fields, as settings have them. ``problem``: error of one of them, which is left out."""
+    """Rules and fields of the settings. ``problem``: error of a rule or field, which is ignored."""
 
     def __init__(self, settings: Settings, columns: Sequence[str]) -> None:
         self._rules = ColorRules(settings)

@@ -50,7 +50,7 @@ class Times:
 
 
 def seconds_text(ns: int, digits: int = 6) -> str:
-    """Seconds with so many digits after the point; the rest is cut off, as in tshark."""
+    """Seconds with ``digits`` digits after the point, rounded down as in tshark."""
     whole, rest = divmod(abs(ns // 10 ** (9 - digits)), 10**digits)
     return f"{'-' * (ns < 0)}{whole}.{rest:0{digits}d}"
 

@@ -21,7 +21,7 @@ PIECE = 1 << 20
 WHOLE_BYTES = 4 << 20
 SAMPLES, SAMPLE_BYTES = 16, 64 << 10
 """This many pieces identify a file larger than :data:`WHOLE_BYTES`, the first and the last bytes among them:
-captures of terabytes are not read twice. Packets have times, so two captures do not agree in all of these."""
+captures of terabytes are not read twice. Packets have times, so two captures never agree in all pieces."""
 THREADS = 32
 """Reading a few pieces of a file is mostly waiting."""
 RUN_BITS = 63

@@ -1,4 +1,4 @@
-"""Values of requests and responses: topics, partitions, batches, errors, and what a response needs of its request."""
+"""Values of requests and responses: topics, partitions, batches, errors, and the request's values for its response."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

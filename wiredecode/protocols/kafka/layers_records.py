@@ -150,7 +150,7 @@ def is_intact(raw: bytes, slot: Slot) -> bool:
 
 
 def inflate(codec: int, data: bytes, budget: Budget) -> tuple[bytes, str]:
-    """Decompressed bytes, and what was wrong."""
+    """Decompressed bytes, and the problem."""
     if codec not in names.READERS:
         return b"", f"codec {codec} is not known"
     found = budget.decompress(names.READERS[codec], data)

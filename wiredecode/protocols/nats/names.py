@@ -24,7 +24,7 @@ FIRST_ERROR = 400
 """Lowest status code of a failed request."""
 
 ERRORS = {name: tuple(beginnings) for name, beginnings in NAMES["errors"].items()}
-"""Beginnings, in lower case, of -ERR texts by what they mean, in the order in which they are looked for."""
+"""Beginnings, in lower case, of -ERR texts by meaning, in the order of the search."""
 HARMLESS_ERRORS: tuple[str, ...] = tuple(NAMES["harmless"]["errors"])
 """Beginnings, in lower case, of -ERR texts after which the server keeps the connection."""
 

@@ -117,7 +117,7 @@ class Outstanding(Generic[K, R]):
 
 
 class Losses:
-    """Tells, frame by frame of a connection, which bytes were lost."""
+    """Finds the lost bytes of a connection, frame by frame."""
 
     def __init__(self) -> None:
         self._seen = [0, 0]

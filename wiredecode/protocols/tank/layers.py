@@ -430,7 +430,7 @@ REQUESTS = _by_id(
     *(Produce, Consume, Ping, RegisterReplica, ProduceWithBaseSequenceNumber, DiscoverPartitions, CreateTopic),
     *(ReloadPartitionConfiguration, ConsumeAsPeer, Status, DiscoverTopics, DiscoverTopology),
 )
-"""Messages of clients, by id; of these, brokers send PING."""
+"""Messages of clients, by id; brokers send PING, too."""
 RESPONSES = _by_id(
     *(ProduceResponse, ConsumeResponse, Ping, DiscoverPartitionsResponse, CreateTopicResponse),
     *(ReloadPartitionConfigurationResponse, ConsumeAsPeerResponse, StatusResponse, DiscoverTopicsResponse),
