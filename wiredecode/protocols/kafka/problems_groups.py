@@ -106,10 +106,10 @@ class Members(Rule):
 
     def frame(self, frame: Frame) -> None:
         values, number = frame.values, frame.connection.number
-        group, member = values.get("group_id"), self._members.get(number)
-        if frame.sender == "server":
-            if member is not None and frame.request is not None:
-                self._answered(frame, member)
+        group = None if values.get("group_instance_id") else values.get("group_id")  # static members do not leave
+        member = self._members.get(number)
+        if frame.sender == "server" and member is not None and frame.request is not None:
+            self._answered(frame, member)
         elif isinstance(group, str) and (member is not None or len(self._members) < MOST_REMEMBERED):
             member = self._members.setdefault(number, Member(printable(group)))
             if frame.type == "LeaveGroupRequest":
