@@ -242,11 +242,11 @@ def wrong_copies(whole: Dissected, damaged: Dissected) -> Iterator[str]:
     for place, frame in damaged.frames.items():
         original = after.get(frame.generated.get("copy_of"))
         if place not in first or original is None or frame.place or damaged.frames[original].place:
-            continue  # offsets inside others count from what was seen first
+            continue  # inner offsets count from the first captured byte
         if first[place] == place and {*frame.data.splitlines()[1:]} == {
             *damaged.frames[original].data.splitlines()[1:]
         }:
-            continue  # the numbers of a stream tell, which came later in the whole capture
+            continue  # linked by stream sequences, which come later in the whole capture
         if first[place] != first.get(original, original):
             yield f"{frame.protocol} {frame.type} {place}: a copy of {original}, not {first[place]}"
 
@@ -302,7 +302,7 @@ def differences(place: Place, frame: Frame, whole: Frame | None, *, values: bool
     """Errors of a frame of a damaged capture."""
     where = f"{frame.protocol} {frame.type} {frame.status} {place[0]}>{place[1]} offset {frame.offset}+{frame.length}"
     if frame.place and (whole is None or whole.data != frame.data):
-        return  # inside others: its offset counts from what was seen first, and not what was lost
+        return  # inner offsets count from the first captured byte, without lost ones
     if whole is None:
         yield f"{where}: {INVENTED}"
         return

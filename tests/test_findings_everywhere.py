@@ -1,4 +1,4 @@
-"""Findings of a frame are the same with records, columns, messages, or none of these."""
+"""Findings of a frame are the same with and without records, columns and messages."""
 
 from __future__ import annotations
 

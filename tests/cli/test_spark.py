@@ -188,7 +188,7 @@ def test_inputs_and_outputs_are_checked_before_spark_starts(
 @pytest.mark.parametrize(
     ("words", "hidden"), [("", True), ("-v", False), ("--conf spark.log.level=INFO", False)], ids=str
 )
-def test_messages_of_spark_are_shown_if_asked_for(
+def test_messages_of_spark_are_shown_on_request(
     run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: str, hidden: bool
 ) -> None:
     logs: list[Any] = []

@@ -31,7 +31,7 @@ OUTPUTS: dict[str, tuple[str, str]] = {
 
 @dataclass
 class Ended:
-    """How a command ended."""
+    """The end of a command."""
 
     code: int
     errors: str

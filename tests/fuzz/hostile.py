@@ -193,7 +193,7 @@ def mutants(chance: random.Random) -> Iterator[bytes]:
         if chance.random() < 0.4:
             yield damaged(chance.choice(paths).read_bytes(), chance)
         else:
-            with suppress(CaptureError, IndexError):  # of what is mutated
+            with suppress(CaptureError, IndexError):  # from mutated input
                 yield chance.choice(made)(chance)
 
 

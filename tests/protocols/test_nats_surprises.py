@@ -126,18 +126,22 @@ def test_a_sid_names_its_subject_until_unsub_takes_effect() -> None:
         (S, b"MSG a.x 1 0\r\n\r\nMSG b 2 0\r\n\r\nMSG a.y 1 0\r\n\r\nMSG c 3 0\r\n\r\n"),
         (C, b"UNSUB 2 \r\nSUB new 2\r\n"), (S, b"MSG new 2 0\r\n\r\n"),
     )  # fmt: skip
-    told = [frame.generated for frame in run.of("MSG")]
-    assert told[0] == told[2] == {"subscription": "a.*"}
-    assert told[1] == {"subscription": "b", "queue": "q"}
+    generated = [frame.generated for frame in run.of("MSG")]
+    assert generated[0] == generated[2] == {"subscription": "a.*"}
+    assert generated[1] == {"subscription": "b", "queue": "q"}
     assert codes(run.of("MSG")[3]) == ["not-subscribed"]
-    assert told[4] == {"subscription": "new"}
+    assert generated[4] == {"subscription": "new"}
     assert [frame.generated.get("subscription") for frame in run.of("UNSUB")] == ["a.*", "b"]
 
 
 def test_name_of_a_liftbridge_server_gives_its_namespace() -> None:
     run = talk((S, INFO), (C, b'CONNECT {"lang":"go","name":"LIFT.liftbridge-default.server-a.raft"}\r\n'))
-    told = run.frames[1].generated
-    assert (told["namespace"], told["server"], told["purpose"]) == ("liftbridge-default", "server-a", "raft")
+    generated = run.frames[1].generated
+    assert (generated["namespace"], generated["server"], generated["purpose"]) == (
+        "liftbridge-default",
+        "server-a",
+        "raft",
+    )
 
 
 def test_ok_is_paired_for_verbose_clients_only() -> None:
@@ -330,8 +334,8 @@ def test_garbage_in_a_chunk_is_reported_with_its_reason() -> None:
     said = b"PING\r\n\x02\x01nothing\r\n" + b"PONG\r\n" * 4
     run = talk((S, ROUTE), (C, s2.IDENTIFIER + chunk(said)), port=6222)
     assert inside(run) == [("PING", "ok")] + [("PONG", "ok")] * 4
-    (told,) = run.frames[2].findings
-    assert told.message == "11 bytes inside belong to no operation: these bytes are no operation"
+    (finding,) = run.frames[2].findings
+    assert finding.message == "11 bytes inside belong to no operation: these bytes are no operation"
 
 
 def test_more_operations_in_a_chunk_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -530,7 +534,7 @@ def test_a_proxy_preface(preface: bytes) -> None:
 SECRETS = ("pass", "auth_token", "jwt", "nkey", "sig", "proxy_sig")
 
 
-def test_credentials_are_hidden_unless_asked_for() -> None:
+def test_credentials_are_hidden_unless_requested() -> None:
     options = {name: f"s3cret-{name}" for name in SECRETS} | {"PASS": "s3cret-upper", "my_token": "s3cret-mine"}
     options["user"] = "alice"
     line = b"CONNECT " + json.dumps(options).encode() + b"\r\n"

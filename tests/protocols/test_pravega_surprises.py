@@ -82,10 +82,10 @@ def read(offset: int, data: bytes, request_id: int = 9, segment: str = SEGMENT) 
     asked = layers.ReadSegment(
         segment=segment, offset=offset, suggested_length=len(data), delegation_token="", request_id=request_id
     )
-    told = layers.SegmentRead(
+    reply = layers.SegmentRead(
         segment=segment, offset=offset, at_tail=0, end_of_segment=0, data=data, request_id=request_id
     )
-    return (0, bytes(asked)), (1, bytes(told))
+    return (0, bytes(asked)), (1, bytes(reply))
 
 
 def events_of(frame: Frame) -> list[bytes]:
@@ -263,10 +263,10 @@ def test_appends_in_flight_when_the_segment_was_sealed_are_refused() -> None:
     """Two appends wait at that time, one is sent afterwards; the server answers none."""
     first, second, third, last = ((0, block_end(9, event(b"a"), last=number)) for number in (1, 2, 3, 4))
     run = talk(*OPENING, first, second, third, appended(1, 0), sealed(2), last)
-    told = run.of("SegmentIsSealed")[0].number
+    sealing = run.of("SegmentIsSealed")[0].number
     assert [(frame.outcome, frame.response) for frame in run.of("AppendBlockEnd")] == [
         ("ok", run.of("DataAppended")[0].number),
-        *[("refused", told)] * 3,
+        *[("refused", sealing)] * 3,
     ]
 
 
@@ -360,14 +360,14 @@ def test_zeros_after_a_truncated_read_are_not_empty_events() -> None:
 def test_bytes_after_a_gap_may_be_events() -> None:
     first, lost, last = event(b"first"), event(b"12345678"), event(b"two")
     run = talk(*OPENING, *read(0, first), *read(len(first) + 10, (lost + last)[10:]))
-    told = [record(frame) for frame in run.of("SegmentRead")]
-    assert [one.get("event_count") for one in told] == [1, None]
-    assert codes(run.frames[-1]) == ["read-gap"] and "framed" not in told[1]
+    reads = [record(frame) for frame in run.of("SegmentRead")]
+    assert [one.get("event_count") for one in reads] == [1, None]
+    assert codes(run.frames[-1]) == ["read-gap"] and "framed" not in reads[1]
 
 
 def test_a_second_reply_to_one_read() -> None:
-    asked, told = read(0, event(b"one"))
-    run = talk(*OPENING, asked, told, read(11, event(b"two"))[1])
+    asked, reply = read(0, event(b"one"))
+    run = talk(*OPENING, asked, reply, read(11, event(b"two"))[1])
     first, second = run.of("SegmentRead")
     assert first.request == second.request == run.of("ReadSegment")[0].number
 
@@ -503,8 +503,8 @@ def test_appends_of_2017_before_hello() -> None:
 
 def test_messages_of_2016_have_different_codes() -> None:
     asked = struct.pack(">H", 7) + b"scope/s" + struct.pack(">qi", 0, 100)
-    told = struct.pack(">H", 7) + b"scope/s" + struct.pack(">qbbi", 0, 1, 0, 11) + event(b"one")
-    run = talk((0, HEADER.pack(6, len(asked)) + asked), (1, HEADER.pack(7, len(told)) + told))
+    reply = struct.pack(">H", 7) + b"scope/s" + struct.pack(">qbbi", 0, 1, 0, 11) + event(b"one")
+    run = talk((0, HEADER.pack(6, len(asked)) + asked), (1, HEADER.pack(7, len(reply)) + reply))
     assert [frame.type for frame in run.frames] == ["ReadSegment", "SegmentRead"]
     assert run.frames[1].request == 1 and events_of(run.frames[1]) == [b"one"]
 
@@ -524,9 +524,9 @@ def test_layouts_shared_by_both_dialects() -> None:
     run = talk((0, early), (1, HEADER.pack(2, 33) + b"\0\x07scope/s" + W + bytes(8)))
     assert [frame.dialect for frame in run.frames] == [None, None]
     assert [codes(frame) for frame in run.frames] == [["dialect-undecided"]] * 2
-    told = [{"message_type_code", "message_length", "body"}] * 2
+    keys = [{"message_type_code", "message_length", "body"}] * 2
     assert [(frame.type, frame.request) for frame in run.frames] == [(None, None)] * 2
-    assert [set(record(frame)) for frame in run.frames] == told
+    assert [set(record(frame)) for frame in run.frames] == keys
 
 
 def test_a_truncated_message_of_ambiguous_dialect_is_not_decoded() -> None:
@@ -546,8 +546,8 @@ def test_a_lone_read_on_the_port_is_read_as_wire(side: int) -> None:
 
 
 def test_a_reply_without_the_id_of_its_request() -> None:
-    asked, told = read(0, event(b"one"))
-    run = talk(*OPENING, asked, (1, HEADER.pack(10, len(told[1]) - 16) + told[1][8:-8]))
+    asked, reply = read(0, event(b"one"))
+    run = talk(*OPENING, asked, (1, HEADER.pack(10, len(reply[1]) - 16) + reply[1][8:-8]))
     assert run.frames[-1].request == run.frames[-2].number
 
 
@@ -646,8 +646,8 @@ def test_a_block_inside_its_begin() -> None:
     [(0, False, False), (0x80, True, False), (0x40, False, True), (1, True, False), (2, False, True), (3, True, True)],
 )
 def test_flag_bits_at_both_ends_of_the_byte(flags: int, at_tail: bool, end_of_segment: bool) -> None:
-    told = say("SegmentRead", segment="scope/s", offset=0, flags=flags, data=b"")
-    run = talk(*P_SETUP, (0, begin(11) + event(b"one") + end(11, 11)), (1, told))
+    reply = say("SegmentRead", segment="scope/s", offset=0, flags=flags, data=b"")
+    run = talk(*P_SETUP, (0, begin(11) + event(b"one") + end(11, 11)), (1, reply))
     assert (record(run.frames[-1])["at_tail"], record(run.frames[-1])["end_of_segment"]) == (at_tail, end_of_segment)
 
 

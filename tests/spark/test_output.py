@@ -94,8 +94,8 @@ def test_a_run_leaves_its_tables_and_nothing_else(spark: SparkSession, tmp_path:
     capture = wiredecode.read(str(BASIC), level="messages")
     capture.table()
     assert accounts.totals == capture.totals
-    told = json.loads((out / DONE).read_text())
-    assert {name: told[name] for name in totals_record(capture.totals)} == totals_record(capture.totals)
+    done = json.loads((out / DONE).read_text())
+    assert {name: done[name] for name in totals_record(capture.totals)} == totals_record(capture.totals)
     folders = {str(path.parent.relative_to(out / "frames")) for path in out.rglob("frames/**/*.parquet")}
     assert {name.partition("/")[0] for name in folders} == {"protocol=rabbitmq_stream"}
 
@@ -107,8 +107,8 @@ def test_times_are_microseconds_with_statistics_and_numbers_are_bigint(spark: Sp
     for name in ("a/frames", "b/messages"):
         file = pq.ParquetFile(next((tmp_path / name).rglob("*.parquet")))
         place = [file.schema.column(index).path for index in range(len(file.schema))].index("time")
-        told = json.loads(file.schema.column(place).logical_type.to_json())
-        assert (told["timeUnit"], told["isAdjustedToUTC"]) == ("microseconds", True)
+        kind = json.loads(file.schema.column(place).logical_type.to_json())
+        assert (kind["timeUnit"], kind["isAdjustedToUTC"]) == ("microseconds", True)
         assert file.metadata.row_group(0).column(place).statistics.has_min_max
     numbers = table(spark, tmp_path / "b" / "messages").schema
     assert {numbers.field(name).type for name in ("offset", "sequence", "chunk")} == {pa.int64()}
@@ -141,18 +141,18 @@ def test_a_file_that_is_large_is_finished_and_another_begins(tmp_path: Path, mon
     monkeypatch.setitem(writing.PARTITION_COLUMNS, "messages", ("day",))
     demand = TableDemand("messages", columns=["time", "time_ns", "protocol", "offset"])
     rows = expected([BASIC], demand).combine_chunks().to_batches(max_chunksize=16)
-    told = written(tmp_path, demand, [row.select(["time", "time_ns", "offset"]) for row in rows])
-    assert len(told) == len(rows) > 1
-    assert sum(row["rows"] for row in told) == sum(map(len, rows))
+    written_rows = written(tmp_path, demand, [row.select(["time", "time_ns", "offset"]) for row in rows])
+    assert len(written_rows) == len(rows) > 1
+    assert sum(row["rows"] for row in written_rows) == sum(map(len, rows))
     files = {str(path.relative_to(tmp_path / "messages")): path.stat().st_size for path in tmp_path.rglob("*.parquet")}
-    assert {row["path"]: row["size"] for row in told} == files
+    assert {row["path"]: row["size"] for row in written_rows} == files
 
 
 def test_frames_have_the_columns_of_their_protocol(tmp_path: Path) -> None:
     demand = TableDemand("frames", decode_as=NATS_PORTS)
-    told = written(tmp_path, demand, expected([BASIC, LIFTBRIDGE], demand).to_batches())
+    written_rows = written(tmp_path, demand, expected([BASIC, LIFTBRIDGE], demand).to_batches())
     layers = {}
-    for row in told:
+    for row in written_rows:
         if row["table"] == "frames":
             file = pq.ParquetFile(tmp_path / "frames" / row["path"])
             assert len(file.schema) < 600, "of a thousand columns a protocol has its own"
@@ -315,14 +315,14 @@ def test_a_repeated_report_counts_once() -> None:
         Totals(packets=3, connections=1, captured=7),
     )
     second.framed, second.frames = 7, {("nats", "PUB", "ok"): 1}
-    told = [
+    reports = [
         report_text("a", totals=packed(first), file="x", place=0),
         report_text("a", totals=packed(first), file="y", place=0),
         report_text("a", totals=packed(second), apart=[["nats", 1]], bucket=0),
         report_text("a", totals=packed(second), apart=[["nats", 1]], bucket=1),
         report_text("a", problem="y: is cut", file="y"),
     ]
-    accounts = Accounts.of([*told, *told])
+    accounts = Accounts.of([*reports, *reports])
     assert (accounts.totals.packets, accounts.totals.connections, accounts.totals.captured) == (6, 2, 14)
     assert accounts.totals.frames == {("nats", "PUB", "ok"): 2}
     assert (accounts.totals.first_ns, accounts.totals.last_ns) == (5, 9)
