@@ -217,9 +217,9 @@ class Stored:
         """Say who deleted the stream or consumer."""
         deleted = self._deleted.get(what)
         if deleted is not None:
-            who, place = deleted
+            (who, place), kind = deleted, "" if ", " in what else "stream "
             at = self.report.seconds(place.time_ns)
-            problem.likely = f"{who} deleted stream {what} at {at} (frame {place.number})"
+            problem.likely = f"{who} deleted {kind}{what} at {at} (frame {place.number})"
 
     def _api_answered(self, frame: Frame, what: str, asked: FrameRef) -> None:
         """Remember refusals of requests about a stream or consumer until one is granted."""
