@@ -10,7 +10,7 @@ from typing import Any
 TIMES = 8
 """Ratio of the two input sizes: linear work takes 8 times as long, quadratic work 64 times."""
 MOST = 24
-LEAST_SECONDS = 0.003
+MIN_SECONDS = 0.003
 """Shorter times are noise: the inputs are made larger."""
 LARGEST = 64
 """Largest factor: an input that is refused immediately takes no time at any size."""
@@ -24,10 +24,10 @@ def grows_with_length_only(make: Callable[[int], Callable[[], object]], size: in
     """
     make(size)()  # compiles and imports that happen at first use
     enlarged = 1
-    while cpu(small := make(size * enlarged)) < LEAST_SECONDS and enlarged < LARGEST:
+    while cpu(small := make(size * enlarged)) < MIN_SECONDS and enlarged < LARGEST:
         enlarged *= 2
     large = make(TIMES * size * enlarged)
-    return any(cpu(large) < MOST * max(cpu(small), LEAST_SECONDS / 2) for _ in range(ATTEMPTS))
+    return any(cpu(large) < MOST * max(cpu(small), MIN_SECONDS / 2) for _ in range(ATTEMPTS))
 
 
 def cpu(work: Callable[[], object]) -> float:

@@ -12,7 +12,7 @@ import wiredecode
 from wiredecode.capture import open_capture
 from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.fields.layer import Style
-from wiredecode.frames.identity import MOST_CHARACTERS, began, describe, end_text, remember, short
+from wiredecode.frames.identity import MAX_CHARACTERS, began, describe, end_text, remember, short
 from wiredecode.frames.record import BYTES
 from wiredecode.net import Network
 from wiredecode.net.types import Connection
@@ -97,7 +97,7 @@ def test_connections_that_failed_to_open() -> None:
 def test_a_name_of_a_megabyte() -> None:
     connection = Connection(1, ("a:1", "b:2"), (1, 2))
     remember(connection, {"name": "x" * 0x100000, "user": None, "role": ""})
-    assert len(connection.identity["name"]) == MOST_CHARACTERS
+    assert len(connection.identity["name"]) == MAX_CHARACTERS
     assert connection.identity.keys() == {"name"}
 
 

@@ -38,7 +38,7 @@ def watched(path: Path) -> tuple[list[tuple[str, str]], set[str]]:
 
 
 def test_latencies_of_days_take_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wiredecode.check.live.MOST_TIMES", 3)
+    monkeypatch.setattr("wiredecode.check.live.MAX_TIMES", 3)
     checker = Checker()
     Watch(checker)
     demand, capture = Demand(link_responses=False, copies=False), open_capture([str(RABBITMQ / "c43_basic.pcap")])
@@ -51,7 +51,7 @@ def test_latencies_of_days_take_bounded_memory(monkeypatch: pytest.MonkeyPatch) 
 
 def test_subjects_with_ids_take_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Publishes are counted by connection and subject; the most recently used ones are kept."""
-    monkeypatch.setattr("wiredecode.check.publishes.MOST_PLACES", 2)
+    monkeypatch.setattr("wiredecode.check.publishes.MAX_PLACES", 2)
     checker, capture = Checker(), open_capture([str(RABBITMQ / "c43_multi.pcap")])
     for frame in Dissector(Demand(link_responses=False, copies=False)).frames(capture):
         checker.frame(frame)

@@ -62,4 +62,4 @@ def test_differing_retransmissions_give_a_bounded_number_of_notes() -> None:
     kept = [len(notes) for notes in dissector.accounts._notes.values()]
     assert sum(dissector.totals.notes.values()) > 900
     assert kept
-    assert max(kept) == accounts.MOST_NOTES
+    assert max(kept) == accounts.MAX_NOTES

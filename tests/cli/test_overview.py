@@ -36,7 +36,7 @@ def test_commands_with_options_begin_with_frames(run: Run, monkeypatch: pytest.M
     on_terminal(monkeypatch)
     for words in (("pcap", str(STORY)), (str(STORY), "-c", "3")):
         assert run(*words).lines[0].startswith("Frame 1 "), words
-    monkeypatch.setattr(checking, "MOST_BYTES", 1000)
+    monkeypatch.setattr(checking, "MAX_BYTES", 1000)
     assert run(str(STORY)).lines[0].startswith("Frame 1 ")
 
 

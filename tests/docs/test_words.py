@@ -12,9 +12,9 @@ import pytest
 from tests.docs.test_reference import DOCS, script
 
 SAMPLES = script("make_samples")
-MOST_WORDS = 25_000
+MAX_WORDS = 25_000
 """Written by hand: without docs/reference, and without the output below commands, which make_samples.py refreshes."""
-MOST_STUMBLES = {"by hand": 2, "made": 8, "code": 42}
+MAX_STUMBLES = {"by hand": 2, "made": 8, "code": 42}
 """Lines of README and docs, of pages that are made from the code, and of the code. Lower it when they get better."""
 STUMBLES = {
     "told, tells": r"(?i)\btold\b|\btells?\b(?! you)",
@@ -59,14 +59,14 @@ def texts(path: Path) -> Iterator[str]:
 
 def test_pages_written_by_hand_are_short() -> None:
     words = {page.name: len(by_hand(page.read_text()).split()) for page in SAMPLES.pages()}
-    assert sum(words.values()) <= MOST_WORDS, sorted(words.items(), key=lambda item: -item[1])[:10]
+    assert sum(words.values()) <= MAX_WORDS, sorted(words.items(), key=lambda item: -item[1])[:10]
 
 
 def test_a_protocol_page_has_at_most_600_words() -> None:
     assert {page.name for page in (DOCS / "protocols").iterdir() if len(page.read_text().split()) > 600} == set()
 
 
-@pytest.mark.parametrize("kind", MOST_STUMBLES)
+@pytest.mark.parametrize("kind", MAX_STUMBLES)
 def test_hard_to_read_phrases_are_rare(kind: str) -> None:
     pages = {
         "by hand": SAMPLES.pages(),
@@ -81,4 +81,4 @@ def test_hard_to_read_phrases_are_rare(kind: str) -> None:
         for name, search in stumbles.items()
         if search(line)
     ]
-    assert len(found) <= MOST_STUMBLES[kind], "\n".join(found)
+    assert len(found) <= MAX_STUMBLES[kind], "\n".join(found)

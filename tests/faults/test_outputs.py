@@ -18,7 +18,7 @@ from tests.faults.harness import OUTPUTS, contents, in_a_child, places_in, signa
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ALL = [pytest.param(name, marks=() if name == "csv" else pytest.mark.slow) for name in OUTPUTS]
 BEFORE = b"what was there before"
-MOST_PLACES = 12
+MAX_PLACES = 12
 """Number of places tried per output, at equal distances."""
 
 
@@ -42,7 +42,7 @@ def test_a_signal_at_any_moment_of_opening_and_naming(name: str, file: Path, tmp
     whole.mkdir()
     count = places_in(words_of(name, file, whole))
     ended = set()
-    for number, place in zip(itertools.cycle(SIGNALS), range(1, count + 1, max(1, -(-count // MOST_PLACES)))):
+    for number, place in zip(itertools.cycle(SIGNALS), range(1, count + 1, max(1, -(-count // MAX_PLACES)))):
         folder = tmp_path / str(place)
         folder.mkdir()
         found = in_a_child(words_of(name, file, folder), signal_at(number, place))

@@ -58,7 +58,7 @@ COMMANDS = {
     "save": "pcap FILE -w OUT.pcapng -Y frame.length>20",
     "sql": "sql FILE --format ndjson FROM_MESSAGES",
 }
-MOST_BYTES = 300_000
+MAX_BYTES = 300_000
 """Of a capture that is mutated."""
 MEMORY_MB = 400
 LINES = ("json", "check json", "sql")
@@ -187,7 +187,7 @@ SEEDS: dict[str, Callable[[], Any]] = {"packets": cache(lambda: list(packet_seed
 
 def mutants(chance: random.Random) -> Iterator[bytes]:
     """Endless mutated captures."""
-    paths = sorted(path for path in CAPTURES.glob("*/*.pcap") if path.stat().st_size < MOST_BYTES)
+    paths = sorted(path for path in CAPTURES.glob("*/*.pcap") if path.stat().st_size < MAX_BYTES)
     made = (talked, talked, talked, tunnelled, in_fragments, encrypted, blocks)
     while True:
         if chance.random() < 0.4:

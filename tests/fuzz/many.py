@@ -31,7 +31,7 @@ TOGETHER = 64
 """Conversations in a capture."""
 COMPARED = 8
 """One capture of this many is also decoded in other batches, and the frames of one conversation by every reader."""
-MOST_FRAMES, MOST_BYTES = 12, 3000
+MAX_FRAMES, MAX_BYTES = 12, 3000
 """Of a conversation."""
 DAMAGED, MADE, MOVED = 0.6, 0.75, 0.92
 """Shares of changes, added up: damaged bytes, a made frame, frames elsewhere; the rest builds a frame again."""
@@ -55,7 +55,7 @@ class Mutations:
         self.made = [Said(n % 2, raw, layer) for n, layer in enumerate(kit.layers()) for raw in kit.made(layer)]
 
     def _frames(self, talk: TalkInput) -> list[Said]:
-        return [Said(frame.side, frame.data, frame.layer) for frame in frames_of(self.kit, talk)][:MOST_FRAMES]
+        return [Said(frame.side, frame.data, frame.layer) for frame in frames_of(self.kit, talk)][:MAX_FRAMES]
 
     def next(self) -> TalkInput:
         """A conversation; half of them travel in one segment per frame."""
@@ -69,7 +69,7 @@ class Mutations:
         parts, size = [], 0
         for said in frames:
             size += len(said.data)
-            if said.data and size <= MOST_BYTES:
+            if said.data and size <= MAX_BYTES:
                 parts.append(Part(1, said.side, said.data))
         return TalkInput(how, chance.randrange(256), parts)
 

@@ -13,7 +13,7 @@ from wiredecode.testing.segments import Cutting, Part, craft, every, overlapped,
 
 SERVER = 0x8000
 """The bit of a part's length that says that the server sent it."""
-MOST_PART = 0x7FFF
+MAX_PART = 0x7FFF
 
 
 @dataclass
@@ -34,7 +34,7 @@ class TalkInput:
         parts, at = [], 2
         while at + 2 < len(data):
             head = int.from_bytes(data[at : at + 2], "big")
-            size = min(head & MOST_PART, len(data) - at - 2)
+            size = min(head & MAX_PART, len(data) - at - 2)
             if size:
                 parts.append(Part(1, int(bool(head & SERVER)), data[at + 2 : at + 2 + size]))
             at += 2 + size
@@ -43,8 +43,8 @@ class TalkInput:
     def write(self) -> bytes:
         out = [bytes([self.how, self.seed])]
         for part in self.parts:
-            for at in range(0, len(part.data), MOST_PART):
-                piece = part.data[at : at + MOST_PART]
+            for at in range(0, len(part.data), MAX_PART):
+                piece = part.data[at : at + MAX_PART]
                 out += [(len(piece) | (SERVER if part.side else 0)).to_bytes(2, "big"), piece]
         return b"".join(out)
 

@@ -8,7 +8,7 @@ from tests.net.craft import ACK, Talk, batches
 from tests.net.script import content, run
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.net import Chunk, Network
-from wiredecode.net.distribution import MOST_NS, Distribution
+from wiredecode.net.distribution import MAX_NS, Distribution
 
 
 @pytest.mark.parametrize("count", [1, 30])
@@ -60,4 +60,4 @@ def fragments(packet: bytes) -> list[bytes]:
 def test_extreme_times_fit_into_64_bits() -> None:
     spread = Distribution()
     spread.add(1 << 64)
-    assert spread.largest == spread.percentile(990) == MOST_NS
+    assert spread.largest == spread.percentile(990) == MAX_NS

@@ -69,7 +69,7 @@ def test_dns_answers_before_a_connection_name_it(size: int | None) -> None:
 
 
 def test_kept_names_are_valid_and_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wiredecode.net.hosts.MOST_ADDRESSES", 2)
+    monkeypatch.setattr("wiredecode.net.hosts.MAX_ADDRESSES", 2)
     hosts = Hosts(Limits())
     for number, name in enumerate(("a b", "a\n", "-", "", "x" * 300, "good.example.", "better", "late")):
         hosts.add(f"10.0.0.{number}", name)

@@ -22,8 +22,8 @@ from wiredecode.ui.packets import Growing
 CAPTURES = Path(__file__).parents[2] / "captures"
 PATIENCE = 20.0
 """Seconds until a test gives up waiting."""
-CALM, TURN_SECONDS, MOST_SECONDS = 3, 0.001, 1.0
-"""The screen is idle after CALM turns without work; a wait ends after MOST_SECONDS."""
+CALM, TURN_SECONDS, MAX_SECONDS = 3, 0.001, 1.0
+"""The screen is idle after CALM turns without work; a wait ends after MAX_SECONDS."""
 
 
 class Driver:
@@ -43,7 +43,7 @@ class Driver:
     def number(self) -> int:
         return self.main.frames.number
 
-    async def still(self, least: float = 0, most: float = MOST_SECONDS) -> None:
+    async def still(self, least: float = 0, most: float = MAX_SECONDS) -> None:
         """Wait until all keys are processed, the screen is drawn, and no background job reads.
 
         Textual's own wait is for an idle process: at least 20 ms, and a second on a busy machine.

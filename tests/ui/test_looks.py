@@ -56,7 +56,7 @@ def test_filters_are_saved_named_and_completed() -> None:
 
 def test_recent_filters_are_offered_next_time_up_to_a_limit(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     most = 4
-    monkeypatch.setattr(entry, "MOST_KEPT", most)
+    monkeypatch.setattr(entry, "MAX_KEPT", most)
 
     async def first(ui: Driver) -> None:
         await ui.loaded()

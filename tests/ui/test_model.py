@@ -74,7 +74,7 @@ def test_a_compressed_capture_is_skipped_up_to_the_state(tmp_path: Path) -> None
 
 
 def test_states_are_bounded_and_their_files_are_removed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_STATES", 4)
+    monkeypatch.setattr(module, "MAX_STATES", 4)
     made = whole(CAPTURES / "rabbitmq-stream/c43_basic.pcap")
     folder = Path(made._folder.name)
     assert 1 <= len(made.states._states) <= 4

@@ -16,7 +16,7 @@ from pathlib import Path
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 KEY_BYTES = 32
-LEAST_KEY_BYTES = 16
+MIN_KEY_BYTES = 16
 ROUNDS = 8
 REMEMBERED = 65536
 """Replacements of one sort that are remembered: they are made anew otherwise."""
@@ -54,10 +54,8 @@ def read_key(source: str, *, exact: bool = False) -> bytes:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise BadKey(f"--key {source}: cannot be read: {reason}") from None
-    if len(data) < LEAST_KEY_BYTES:
-        raise BadKey(
-            f"--key {source}: {len(data)} bytes, at least {LEAST_KEY_BYTES} are needed: head -c 32 /dev/urandom"
-        )
+    if len(data) < MIN_KEY_BYTES:
+        raise BadKey(f"--key {source}: {len(data)} bytes, at least {MIN_KEY_BYTES} are needed: head -c 32 /dev/urandom")
     return data if exact and len(data) == KEY_BYTES else blake2b(data, digest_size=KEY_BYTES).digest()
 
 

@@ -11,7 +11,7 @@ from wiredecode.extras import install
 
 MAGIC_BYTES = 4
 _INPUT_BYTES = 256 * 1024
-_LEAST_OUTPUT = 64 * 1024
+_MIN_OUTPUT = 64 * 1024
 
 
 _FORMATS: dict[str, tuple[Callable[[], Any], tuple[bytes, ...]]] = {
@@ -57,7 +57,7 @@ class DecompressedSource:
                     self.error = self._raw.error or self._damaged("is cut", "the end is missing")
                     break
             try:
-                output: bytes = self._codec.decompress(data, max(size, _LEAST_OUTPUT))
+                output: bytes = self._codec.decompress(data, max(size, _MIN_OUTPUT))
             except Exception as error:  # every library has its own
                 self.error = self._damaged("is corrupt", str(error).strip() or type(error).__name__)
                 break

@@ -22,7 +22,7 @@ from wiredecode.protocols.shared.problems import Place, Problem, Report, Rule
 
 __all__ = ["SEVERITIES", "Checker", "Problem"]
 
-MOST_OVER = 1000
+MAX_OVER = 1000
 """Connections that are over before the first frame of a protocol, and that its rules learn of."""
 
 
@@ -133,7 +133,7 @@ class Checker:
     def _end(self, connection: Connection, other: str | None) -> None:
         self.report.learn(connection)
         self.coverage.end(connection, other)
-        if len(self._over) < MOST_OVER:
+        if len(self._over) < MAX_OVER:
             self._over.append(connection)
         for rule in self._rules():
             if type(rule).ended is not Rule.ended:  # most have none

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from wiredecode.frames.escape import counted
 from wiredecode.protocols.shared.codes import SEVERITIES
-from wiredecode.protocols.shared.problems import MOST_EVIDENCE, Problem
+from wiredecode.protocols.shared.problems import MAX_EVIDENCE, Problem
 
 BEFORE_NS = 2_000_000_000
 """A consequence may be noticed this long before its cause."""
@@ -97,7 +97,7 @@ def join(parts: list[Problem]) -> Problem:
     said = {
         "alike": first.alike,
         "total": sum(each.count for each in parts),
-        "servers": ", ".join(servers[:MOST_EVIDENCE]),
+        "servers": ", ".join(servers[:MAX_EVIDENCE]),
     }
     what = first.code.several.format(count=len(parts), **said)
     made = Problem(first.code, first.severity, first.name, what, alike=first.alike, likely=first.likely, parts=parts)
@@ -113,12 +113,12 @@ def join(parts: list[Problem]) -> Problem:
         made.to_end |= each.to_end
         made.effects += each.effects
         for numbers, more in ((made.frames, each.frames), (made.packets, each.packets)):
-            numbers += [number for number in more if number not in numbers][: MOST_EVIDENCE - len(numbers)]
+            numbers += [number for number in more if number not in numbers][: MAX_EVIDENCE - len(numbers)]
         for number, text in each.connections.items():
-            if len(made.connections) < MOST_EVIDENCE:
+            if len(made.connections) < MAX_EVIDENCE:
                 made.connections[number] = text
-    if len(parts) > MOST_EVIDENCE:
-        made.details[-1] = f"and {counted(len(parts) - MOST_EVIDENCE + 1, 'more', '')}"
+    if len(parts) > MAX_EVIDENCE:
+        made.details[-1] = f"and {counted(len(parts) - MAX_EVIDENCE + 1, 'more', '')}"
     for text in first.details:
         if all(text in each.details for each in parts):
             made.detail(text)

@@ -11,9 +11,9 @@ from wiredecode.frames.frame import Confirmation, Frame
 from wiredecode.protocols.registry import requests_of
 from wiredecode.protocols.shared.problems import LAST, Called, Checks, FrameRef, Publishing
 
-MOST_OPEN = 131_072
+MAX_OPEN = 131_072
 """Requests without answer that are remembered; the oldest are given up."""
-MOST_OVER = 8_192
+MAX_OVER = 8_192
 """Requests with an answer that are remembered, as another may come; at most twice as many."""
 EXPIRE_NS = 1_000_000_000
 """Between two looks for requests that have waited for too long."""
@@ -94,7 +94,7 @@ class Exchanges:
         if frame.expects_response or frame.type in requests_of(frame.protocol):
             asked = self.asked = Exchange(frame, checks_of(frame.protocol) or NO_CHECKS)
             self.open[asked.id] = asked
-            if len(self.open) > MOST_OPEN:
+            if len(self.open) > MAX_OPEN:
                 self._given_up(self.open.popitem(last=False)[1])
 
     def _answer(self, frame: Frame, request: int) -> None:
@@ -110,7 +110,7 @@ class Exchanges:
             if each.connection is frame.connection and frame.latency_ns is not None:
                 self.open.pop(each.id, None)
                 self._over[each.id] = each
-        if len(self._over) >= MOST_OVER:
+        if len(self._over) >= MAX_OVER:
             self._over, self._over_before = {}, self._over
 
     def expire(self, before_ns: int = LAST) -> None:

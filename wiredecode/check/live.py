@@ -23,7 +23,7 @@ FORGOTTEN_NS = 600_000_000_000
 """... and after this time it is forgotten."""
 ARRIVAL_SECONDS = 0.3
 """Packets may still be on their way to a capture for this long."""
-MOST_TIMES = 4_096
+MAX_TIMES = 4_096
 """Different latencies of a stream that are exact; beyond them all are right within a thousandth."""
 SNAPLEN, BUFFER_MIB = 262_144, 32
 BEGAN, ENDED = "began", "ended"
@@ -41,7 +41,7 @@ class Watch:
 
     def __init__(self, checker: Checker) -> None:
         self._checker = checker
-        checker.bound_times(MOST_TIMES)
+        checker.bound_times(MAX_TIMES)
         self.problems: list[Problem] = []
         self._over: dict[tuple[str, int | None], bool] = {}
         """The problems that were reported, and whether they have ended."""

@@ -10,9 +10,9 @@ from wiredecode.check.exchanges import NO_CHECKS, Exchange, Exchanges
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Confirmation, Frame
 from wiredecode.frames.identity import short
-from wiredecode.net.distribution import MOST_VALUES, Distribution
+from wiredecode.net.distribution import MAX_VALUES, Distribution
 from wiredecode.protocols.shared.pairing import Newest
-from wiredecode.protocols.shared.problems import MOST_EVIDENCE, FrameRef, Publishing, Rule, inner_values
+from wiredecode.protocols.shared.problems import MAX_EVIDENCE, FrameRef, Publishing, Rule, inner_values
 
 SLOW_P99_NS, SLOW_NS = 500_000_000, 1_000_000_000
 """A p99, and a single confirm, that are worth a warning."""
@@ -22,14 +22,14 @@ REMARKABLE_NS = 200_000_000
 """A confirm that is worth a note."""
 PATIENCE_NS = 1_000_000_000
 """A publish is unconfirmed if this much of the capture, or the end of its connection, follows."""
-MOST_WORST = 10
-MOST_STREAMS = 1000
+MAX_WORST = 10
+MAX_STREAMS = 1000
 """Brokers and streams that are counted separately."""
-MOST_REASONS = 32
+MAX_REASONS = 32
 """Of refusals, per connection and stream."""
 COMPARED = "wrong last sequence"
 NUMBER = re.compile(r"\b\d+\b")
-MOST_PLACES = 65_536
+MAX_PLACES = 65_536
 """The same, by connection."""
 
 
@@ -58,12 +58,12 @@ class Confirmed:
         if waiting.left:
             return
         self.slow += latency_ns >= REMARKABLE_NS
-        if len(self.worst) == MOST_WORST and latency_ns <= self.worst[0].latency_ns:
+        if len(self.worst) == MAX_WORST and latency_ns <= self.worst[0].latency_ns:
             return
         entry = Slow(
             latency_ns, frame.number, waiting.ref._replace(packets=[]), max(waiting.time_ns - waiting.first_ns, 0)
         )
-        (heappush if len(self.worst) < MOST_WORST else heappushpop)(self.worst, entry)
+        (heappush if len(self.worst) < MAX_WORST else heappushpop)(self.worst, entry)
 
 
 @dataclass(slots=True)
@@ -88,13 +88,13 @@ class Publishes(Rule):
 
     _exchanges: Exchanges
     _confirmed: dict[tuple[str, str], Confirmed] = field(default_factory=dict)
-    most_times: int = MOST_VALUES
+    most_times: int = MAX_VALUES
     """Different latencies of a stream that are exact."""
-    _begun: Newest[tuple[str, str], int] = field(default_factory=lambda: Newest(MOST_STREAMS))
+    _begun: Newest[tuple[str, str], int] = field(default_factory=lambda: Newest(MAX_STREAMS))
     """Time of the first confirm of topics that were made in the capture, by broker."""
-    _published: Newest[tuple[int, str], int] = field(default_factory=lambda: Newest(MOST_PLACES))
+    _published: Newest[tuple[int, str], int] = field(default_factory=lambda: Newest(MAX_PLACES))
     """Messages by connection and stream."""
-    _refused: Newest[tuple[int, str], dict[str, Refused]] = field(default_factory=lambda: Newest(MOST_PLACES))
+    _refused: Newest[tuple[int, str], dict[str, Refused]] = field(default_factory=lambda: Newest(MAX_PLACES))
     """By connection and stream, then by reason."""
     refused_by: int | None = None
     """The last frame that refused a publish: no other rule reports it."""
@@ -147,7 +147,7 @@ class Publishes(Rule):
             return  # a frame that waits for uncaptured bytes has a later time than its packets
         key = frame.source, waiting.stream
         confirmed = self._confirmed.get(key)
-        if confirmed is None and len(self._confirmed) < MOST_STREAMS:
+        if confirmed is None and len(self._confirmed) < MAX_STREAMS:
             confirmed = self._confirmed[key] = Confirmed(Distribution(self.most_times))
         if confirmed is not None:
             confirmed.add(frame, waiting, count)
@@ -166,13 +166,13 @@ class Publishes(Rule):
         reason = NUMBER.sub("", why)  # the same with other numbers: "wrong last sequence: 17"
         refused = known.get(reason)
         if refused is None:
-            if len(known) >= MOST_REASONS:
+            if len(known) >= MAX_REASONS:
                 return
             compared = bool(how.compared) and waiting.stream.startswith(how.compared)
             refused = known[reason] = Refused(waiting.ref, why, compared and why.startswith(COMPARED))
         refused.messages += waiting.count
         refused.confirmed, refused.last_ns = False, waiting.time_ns
-        if len(refused.frames) < MOST_EVIDENCE:
+        if len(refused.frames) < MAX_EVIDENCE:
             refused.frames.append(waiting.ref)
 
     def finish(self) -> None:

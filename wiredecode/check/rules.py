@@ -34,7 +34,7 @@ MAX_DETAILED = 3
 """Unanswered requests of one type that are listed individually."""
 SETTLED_NS = 1_000_000_000
 """Bytes missing this long after the first byte of a connection that began earlier were not sent before that byte."""
-MOST_SLOW = 100
+MAX_SLOW = 100
 """Per connection."""
 GAP_CODES = frozenset({"hole", "no-frame", "header-cut"})
 """Findings of frames that a gap explains."""
@@ -64,7 +64,7 @@ class Requests(Rule):
         checks, slow = checks_of(request.protocol), self._slow.setdefault(frame.connection.number, [])
         if checks is not None and request.name in checks.waits:
             return
-        if len(slow) < MOST_SLOW and request.connection is frame.connection:
+        if len(slow) < MAX_SLOW and request.connection is frame.connection:
             slow.append((request, frame.time_ns, frame.packets[-1] if frame.packets else 0))
 
     def ended(self, connection: Connection) -> None:
@@ -185,7 +185,7 @@ SLOWEST_TICK_NS = 100_000_000
 """No clock of TCP timestamps that is in use ticks more slowly (RFC 7323 section 5.4 allows 1 s)."""
 AROUND = 64
 """Packets before and after a pause in which both sides' clocks are looked for."""
-MOST_STEPS = 1000
+MAX_STEPS = 1000
 
 
 class Jump(NamedTuple):
@@ -211,9 +211,9 @@ class ClockRule(Rule):
         before, times = self._before, batch.time_ns
         last = times[0] if before is None else before.time_ns[-1]
         gaps = np.diff(times, prepend=last)
-        for place in np.flatnonzero((gaps <= -BACK_NS) | (gaps >= AHEAD_NS)).tolist()[:MOST_STEPS]:
+        for place in np.flatnonzero((gaps <= -BACK_NS) | (gaps >= AHEAD_NS)).tolist()[:MAX_STEPS]:
             earlier = batch.part(max(place - AROUND, 0), place) if place else before
-            if earlier is not None and len(self._jumps) < MOST_STEPS:
+            if earlier is not None and len(self._jumps) < MAX_STEPS:
                 self._judge(earlier, batch.part(place, place + AROUND), int(gaps[place]))
         self._before = batch.part(max(len(batch) - AROUND, 0), len(batch))
 
@@ -255,15 +255,15 @@ def timestamps(batch: PacketBatch) -> Iterator[tuple[tuple[int, ...], int]]:
                 yield tuple(flow), int.from_bytes(value[:4])
 
 
-MOST_SERVERS = 10_000
+MAX_SERVERS = 10_000
 """Addresses of servers that are remembered."""
 CHANGE_CIPHER_SPEC = 6
 """Bytes of this record, which follows the ClientHello or its answer."""
 NO_CERTIFICATE = 30
 """Bytes of the record with which a client of TLS 1.3 says that it has no certificate."""
-LEAST_FINISHED = 58
+MIN_FINISHED = 58
 """Bytes of the record with which a client finishes a handshake of TLS 1.3; in older versions there are more."""
-MOST_BYTES = 512 * 1024
+MAX_BYTES = 512 * 1024
 """Bytes of frames of one layer that are searched for secrets: most frames hold none."""
 
 
@@ -287,7 +287,7 @@ class OtherProtocols(Rule):
     )
     _protocols: dict[str, str] = field(default_factory=dict)
     _others: list[tuple[Connection, str]] = field(default_factory=list)
-    _handshakes: Newest[int, Handshake] = field(default_factory=lambda: Newest(MOST_SERVERS))
+    _handshakes: Newest[int, Handshake] = field(default_factory=lambda: Newest(MAX_SERVERS))
     """By connection."""
 
     def record(self, frame: Frame) -> None:
@@ -317,7 +317,7 @@ class OtherProtocols(Rule):
             problem.what = f"{server} ended {counted(problem.count, 'TLS handshake')} of clients without a certificate"
             problem.likely = "the server requires certificates of clients (mutual TLS), and the clients are given none"
         more = connection.directions[hello.side].captured - known.end  # an alert, or nothing before it ends
-        if (more or end.side == hello.side) and more < LEAST_FINISHED:
+        if (more or end.side == hello.side) and more < MIN_FINISHED:
             problem = self.report.add(CODES["frame.tls"], "", server, frame=hello, name="tls.not-finished")
             times = counted(problem.count, "TLS handshake")
             problem.what = f"clients ended {times} with {server} after they got its certificate"
@@ -331,7 +331,7 @@ class OtherProtocols(Rule):
             self._http(frame)
         elif frame.protocol == "tls" and frame.side == connection.initiator:
             return  # what a client tries: the server may answer otherwise
-        elif connection.initiator is not None and len(self._protocols) < MOST_SERVERS:
+        elif connection.initiator is not None and len(self._protocols) < MAX_SERVERS:
             self._protocols.setdefault(connection.endpoints[1 - connection.initiator], frame.protocol)
 
     def _undecoded(self, frame: Frame) -> None:
@@ -353,7 +353,7 @@ class OtherProtocols(Rule):
 
     def other(self, connection: Connection, name: str) -> None:
         """A connection that is not decoded is over; ``name`` is what its first bytes look like."""
-        if connection.initiator is not None and name != UNKNOWN and len(self._others) < MOST_SERVERS:
+        if connection.initiator is not None and name != UNKNOWN and len(self._others) < MAX_SERVERS:
             self._others.append((connection, name))
 
     def finish(self) -> None:
@@ -402,7 +402,7 @@ class ClearText(Rule):
     def frame(self, frame: Frame) -> None:
         layer = frame.layer
         assert layer is not None
-        if self._looked[layer] > MOST_BYTES or not (layer in self._looked or layer.holds_secrets()):
+        if self._looked[layer] > MAX_BYTES or not (layer in self._looked or layer.holds_secrets()):
             self.harmless.add(layer)
             return
         self._looked[layer] += frame.length

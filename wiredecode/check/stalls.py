@@ -12,19 +12,19 @@ from wiredecode.net.types import Connection
 from wiredecode.protocols.registry import by_name, carried
 from wiredecode.protocols.shared import problems
 
-LEAST_NS = 1_000_000_000
+MIN_NS = 1_000_000_000
 """A server that sends nothing for this long while clients wait is silent."""
 HELD_AFTER_NS = 200_000_000
 """Messages that a silent server should pass on are remembered from this time on."""
-LEAST_END_NS = 2_000_000_000
+MIN_END_NS = 2_000_000_000
 """The same if it sends nothing until the end."""
-LEAST_WAITING = 3
+MIN_WAITING = 3
 """Requests or messages that wait: a single slow one is no stall."""
-MOST_HELD, MOST_LOOKED = 64, 256
+MAX_HELD, MAX_LOOKED = 64, 256
 """Messages that are remembered, and frames after the silence in which they are looked for."""
-MOST_KNOWN = 65_536
+MAX_KNOWN = 65_536
 """Connections that are followed."""
-MOST_STALLS, MOST_SILENCES = 100, 1000
+MAX_STALLS, MAX_SILENCES = 100, 1000
 """Per server, and per stall."""
 EDGE = 10
 """A frame in the first or last tenth of a silence does not show that the server was alive meanwhile."""
@@ -48,7 +48,7 @@ class Waiting:
     @property
     def needed(self) -> int:
         """Requests that show that the server is silent: one, if it never answered anything there."""
-        return LEAST_WAITING if self.heard_ns else 1
+        return MIN_WAITING if self.heard_ns else 1
 
     def alive(self, since_ns: int, until_ns: int) -> bool:
         """Whether the server sent something here inside that time."""
@@ -118,7 +118,7 @@ class Silences:
         """The next frame."""
         sender, known = frame.sender, self._of.get(frame.connection.number)
         if known is None:
-            if sender is None or len(self._of) >= MOST_KNOWN:
+            if sender is None or len(self._of) >= MAX_KNOWN:
                 return None
             name = frame.destination if sender == "client" else frame.source
             server, one = self.servers.setdefault(name, Server()), frame.connection
@@ -155,13 +155,13 @@ class Silences:
             waiting.since_ns, waiting.frames, waiting.published = frame.time_ns, [], 0
         waiting.count += 1
         waiting.published += checks is not None and frame.type in checks.publishes
-        if len(waiting.frames) < problems.MOST_EVIDENCE:
+        if len(waiting.frames) < problems.MAX_EVIDENCE:
             waiting.frames.append(frame.number)
 
     @staticmethod
     def _hold(server: Server, frame: Frame, names: tuple[str, ...]) -> None:
         key = tuple(frame.values.get(name) for name in names)
-        if None not in key and len(server.held) < MOST_HELD:
+        if None not in key and len(server.held) < MAX_HELD:
             server.waited = server.waited + 1 if server.held else 1
             server.held.setdefault(key, (frame.time_ns, frame.number))
 
@@ -170,20 +170,20 @@ class Silences:
         if not waiting.heard_ns and (checks := checks_of(frame.protocol)) is not None:
             server.alone |= checks.alone(frame)
         if server.held:
-            if now - server.heard_ns >= LEAST_NS:
+            if now - server.heard_ns >= MIN_NS:
                 server.late, server.silent_ns, server.looked = server.held, (server.heard_ns, now), 0
             server.held = {}
         if server.late:
             found = self._delivered(server, frame)
-        if waiting.count and now - waiting.since_ns >= (LEAST_NS if waiting.heard_ns else LEAST_END_NS):
+        if waiting.count and now - waiting.since_ns >= (MIN_NS if waiting.heard_ns else MIN_END_NS):
             found = Silence(
                 *(frame.source, waiting.since_ns, now, waiting.connection, waiting.count, waiting.published),
                 *(False, frame.number, waiting.frames, bool(waiting.heard_ns)),
             )
         waiting.count = 0
-        if now - waiting.heard_ns >= LEAST_NS // 2:
+        if now - waiting.heard_ns >= MIN_NS // 2:
             waiting.quiet = waiting.heard_ns, now
-        if now < server.heard_ns and len(server.behind) < MOST_LOOKED:  # a gap held it back
+        if now < server.heard_ns and len(server.behind) < MAX_LOOKED:  # a gap held it back
             server.behind.append(now)
         waiting.heard_ns, server.heard_ns = now, max(server.heard_ns, now)
         return found
@@ -194,12 +194,12 @@ class Silences:
         server.looked += 1
         sent = server.late.get(key)
         late = server.late
-        if sent is not None or server.looked > MOST_LOOKED:
+        if sent is not None or server.looked > MAX_LOOKED:
             server.late = {}
-        if sent is None or frame.time_ns - sent[0] < LEAST_NS // 2:
+        if sent is None or frame.time_ns - sent[0] < MIN_NS // 2:
             return None
         since_ns, until_ns = server.silent_ns
-        numbers = [number for _, number in late.values()][: problems.MOST_EVIDENCE]
+        numbers = [number for _, number in late.values()][: problems.MAX_EVIDENCE]
         place = frame.source, since_ns, until_ns, frame.connection, server.waited, 0
         return Silence(*place, True, frame.number, numbers)
 
@@ -241,13 +241,13 @@ class Stalls(problems.Rule):
     def _add(self, silence: Silence, *, to_end: bool = False) -> None:
         stalls = self._stalls.setdefault(silence.server, [])
         if not stalls or silence.since_ns > stalls[-1].until_ns:
-            if len(stalls) >= MOST_STALLS:
+            if len(stalls) >= MAX_STALLS:
                 return
             behind = self._silences.servers[silence.server].behind
             stalls.append(Stall(silence.since_ns, silence.until_ns, behind))
         stall = stalls[-1]
         stall.since_ns, stall.until_ns = min(stall.since_ns, silence.since_ns), max(stall.until_ns, silence.until_ns)
-        if len(stall.silences) < MOST_SILENCES:
+        if len(stall.silences) < MAX_SILENCES:
             stall.silences.append(silence)
         stall.to_end |= to_end
         edge = (silence.until_ns - silence.since_ns) // EDGE
@@ -273,7 +273,7 @@ class Stalls(problems.Rule):
         """Requests that wait when the connection or the capture ends."""
         connection, health = waiting.connection, waiting.connection.health
         until_ns = self.report.last_ns if health is None or health.end is None else health.end.time_ns
-        if waiting.count < waiting.needed or until_ns - waiting.since_ns < LEAST_END_NS:
+        if waiting.count < waiting.needed or until_ns - waiting.since_ns < MIN_END_NS:
             return
         answers = connection.directions[1 - client_side(connection)]
         accepted = health is not None and health.accepted
@@ -295,7 +295,7 @@ class Stalls(problems.Rule):
         stall.alive -= {each.connection.number for each in silences}
         number = len({each.connection.number for each in silences})
         unserved = not any(each.served for each in silences)
-        if waiting < LEAST_WAITING and (number < 2 or stall.served_others):
+        if waiting < MIN_WAITING and (number < 2 or stall.served_others):
             return
         if stall.served_others and published < waiting and not unserved:
             return

@@ -8,15 +8,15 @@ from typing import Any
 
 from wiredecode.frames.escape import counted, escape, shorten, times
 from wiredecode.frames.record import rfc3339
-from wiredecode.protocols.shared.problems import MOST_EVIDENCE, Problem
+from wiredecode.protocols.shared.problems import MAX_EVIDENCE, Problem
 
 WIDTH = 80
 LABEL = 12
 """Columns of a label and its indentation."""
-MOST_WORDS = 600
+MAX_WORDS = 600
 """Characters of a text from the wire that are shown."""
 COLORS = {"error": "1;31", "warning": "1;33", "note": "1;36"}
-MOST_FILES = 3
+MAX_FILES = 3
 """Files that a command names; of more, the user knows them."""
 
 
@@ -32,7 +32,7 @@ class Layout:
 
     def command(self, text: str) -> str:
         """A command with the names of the captures in place of ``FILE``."""
-        files = " ".join(map(shlex.quote, self.files)) if len(self.files) <= MOST_FILES else "FILES"
+        files = " ".join(map(shlex.quote, self.files)) if len(self.files) <= MAX_FILES else "FILES"
         return text.replace("FILE", files, 1)
 
     def time(self, time_ns: int, first_ns: int) -> str:
@@ -89,14 +89,14 @@ def effects(problem: Problem) -> list[str]:
         f"{name} ({times(sum(each.count for each in some))}): {max(some, key=lambda each: each.weight).what}"
         for name, some in by_name.items()
     ]
-    if len(found) > MOST_EVIDENCE:
-        found[MOST_EVIDENCE - 1 :] = [f"and {counted(len(found) - MOST_EVIDENCE + 1, 'more', '')}"]
+    if len(found) > MAX_EVIDENCE:
+        found[MAX_EVIDENCE - 1 :] = [f"and {counted(len(found) - MAX_EVIDENCE + 1, 'more', '')}"]
     return found
 
 
 def wrapped(text: str, first: str, others: str, width: int = WIDTH) -> list[str]:
     """The text escaped, shortened, and wrapped."""
-    text = shorten(escape(text), MOST_WORDS)
+    text = shorten(escape(text), MAX_WORDS)
     return textwrap.wrap(text, width, initial_indent=first, subsequent_indent=others, break_on_hyphens=False)
 
 

@@ -27,14 +27,14 @@ WEIGHTS = {
     OPENED: 0,
 }
 """Order in which events are left out if there is no room: the least important first."""
-MOST_EVENTS = 20_000
+MAX_EVENTS = 20_000
 """That are remembered; of more only the number is known."""
-MOST_LINES = 18
+MAX_LINES = 18
 """Of events on a screen of 24."""
-MOST_KEYS = 4_096
+MAX_KEYS = 4_096
 """Subjects whose last change is remembered."""
-LEAST_STALL_NS = 200_000_000
-LEAST_SILENCE_NS = 1_000_000_000
+MIN_STALL_NS = 200_000_000
+MIN_SILENCE_NS = 1_000_000_000
 SILENCE_SHARE = 10
 """A silence is shown if it is at least this part of the capture: a tenth."""
 WIDTH = 80
@@ -84,7 +84,7 @@ class Timeline:
     def frame(self, frame: Frame) -> None:
         """The next frame."""
         time_ns = frame.time_ns
-        if self.last_ns and time_ns - self.last_ns >= LEAST_SILENCE_NS:
+        if self.last_ns and time_ns - self.last_ns >= MIN_SILENCE_NS:
             what = f"no frame for {(time_ns - self.last_ns) / 1e9:.3f} s"
             self._add(Event(self.last_ns, SILENCE, what, frame=frame.number, until_ns=time_ns))
         self.last_ns = max(self.last_ns, time_ns)
@@ -125,7 +125,7 @@ class Timeline:
         for side, direction in enumerate(health.directions):
             who = "client" if side == client_side(connection) else "server"
             for begin, until in direction.zero_intervals:
-                if until - begin >= LEAST_STALL_NS:
+                if until - begin >= MIN_STALL_NS:
                     what = f"{who} of {short(connection)} does not read: window closed {(until - begin) / 1e9:.3f} s"
                     self._add(Event(begin, STALL, what, f"{who} {number}", connection=number, until_ns=until))
             for outage in direction.long_outages():
@@ -142,7 +142,7 @@ class Timeline:
         return sorted(kept, key=lambda each: (each.time_ns, each.packet or 0, each.frame or 0))
 
     def _add(self, event: Event) -> None:
-        if len(self.events) < MOST_EVENTS:
+        if len(self.events) < MAX_EVENTS:
             self.events.append(event)
         else:
             self.omitted += 1
@@ -153,7 +153,7 @@ class Timeline:
             return
         known.pop((kind, key), None)
         known[kind, key] = what
-        if len(known) > MOST_KEYS:
+        if len(known) > MAX_KEYS:
             del known[next(iter(known))]
         packet = frame.packets[0] if frame.packets else None
         self._add(Event(frame.time_ns, kind, what, "", frame.number, packet, frame.connection.number))
@@ -168,7 +168,7 @@ class Timeline:
             self._add(Event(frame.time_ns, ERROR, what, f"{frame.protocol} {finding.code}", *where))
 
 
-def condensed(events: list[Event], span_ns: int, most: int = MOST_LINES) -> tuple[list[Event], int]:
+def condensed(events: list[Event], span_ns: int, most: int = MAX_LINES) -> tuple[list[Event], int]:
     """Reduce to ``most``: combine events of one kind soon after each other, then leave out the least important."""
     gap = max(span_ns // 64, 1)
     while True:
@@ -214,9 +214,7 @@ def _text(event: Event, names: list[str]) -> str:
 
 def lines(timeline: Timeline, events: list[Event], screen: os.terminal_size | None = None) -> Iterator[str]:
     """Throughput over time, then what changed when: on one screen, or without one in lines of 80 columns."""
-    width, most = (
-        (WIDTH, MOST_LINES) if screen is None else (screen.columns, max(screen.lines - PLOT_LINES, PLOT_LINES))
-    )
+    width, most = (WIDTH, MAX_LINES) if screen is None else (screen.columns, max(screen.lines - PLOT_LINES, PLOT_LINES))
     first, span = timeline.first_ns, max(timeline.last_ns - timeline.first_ns, 1)
     number = timeline.before
     began = f", {counted(number, 'connection')} began before" if number else ""

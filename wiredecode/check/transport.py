@@ -13,7 +13,7 @@ from wiredecode.net.types import Connection
 from wiredecode.protocols.shared.codes import SEVERITIES
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import (
-    MOST_PROBLEMS,
+    MAX_PROBLEMS,
     Place,
     Problem,
     Rule,
@@ -24,13 +24,13 @@ from wiredecode.protocols.shared.problems import (
     whole,
 )
 
-LEAST_REPEATED, LEAST_SHARE = 3, 0.01
+MIN_REPEATED, MIN_SHARE = 3, 0.01
 """At least this many retransmissions, and this share of the packets, are a warning."""
 LONG_CLOSED_NS, OFTEN_CLOSED_NS = 500_000_000, 2_000_000_000
 """Closed times of a window, one or all, that are a warning: reading a backlog closes it for moments."""
 TOGETHER_NS = 1_000_000_000
 """A server that goes down ends its connections within such a time, and may refuse new ones first."""
-LEAST_ENDED, AT_ONCE_NS, LEAST_LIVED_NS = 2, 250_000_000, 500_000_000
+MIN_ENDED, AT_ONCE_NS, MIN_LIVED_NS = 2, 250_000_000, 500_000_000
 """A server that is stopped ends this many connections within such a time, and has no others. They are older than that:
 a server that refuses what its clients send ends them sooner."""
 WAITED_NS = 1_000_000_000
@@ -65,7 +65,7 @@ class Health(Rule):
     """By endpoint: packets of the connections that had losses."""
     _ended: dict[str, deque[tuple[Connection, int | None]]] = field(default_factory=dict)
     """By endpoint of a server: its newest connections, and when it ended them; None: it did not, or said why."""
-    _heard_ns: Newest[tuple[str, int, int], None] = field(default_factory=lambda: Newest(MOST_PROBLEMS))
+    _heard_ns: Newest[tuple[str, int, int], None] = field(default_factory=lambda: Newest(MAX_PROBLEMS))
     """From when to when a server's host sent packets on a connection; 0: only the other side was captured."""
     _silences: dict[Hosts, list[Silence]] = field(default_factory=dict)
 
@@ -86,9 +86,9 @@ class Health(Rule):
             return
         if self._never_completed(connection):
             return
-        if len(self._ended) < MOST_PROBLEMS and any(side.captured for side in connection.directions):
+        if len(self._ended) < MAX_PROBLEMS and any(side.captured for side in connection.directions):
             end = health.end
-            known = self._ended.setdefault(connection.endpoints[server], deque(maxlen=MOST_PROBLEMS))
+            known = self._ended.setdefault(connection.endpoints[server], deque(maxlen=MAX_PROBLEMS))
             silent = end is None or end.side != server or "closed_by" in connection.identity
             known.append((connection, None if silent or end is None else end.time_ns))
         host, answers = connection.endpoints[server].rpartition(":")[0], health.directions[server]
@@ -120,7 +120,7 @@ class Health(Rule):
                 if any(each == host and begin < first_ns and end > last_ns for each, begin, end in self._heard_ns):
                     problem.likely = "a firewall drops new connections, or too many wait to be accepted: its host is up"
                 elif (host, 0, 0) in self._heard_ns:
-                    served = problem.count >= LEAST_REPEATED and endpoint in self._ended
+                    served = problem.count >= MIN_REPEATED and endpoint in self._ended
                     problem.severity, problem.likely = "note", "only one direction was captured"
                     if served:  # the client acknowledged nothing, as it did on earlier connections
                         problem.severity, problem.what = "error", f"{problem.count:,} connections to {endpoint} failed"
@@ -161,7 +161,7 @@ class Health(Rule):
         ends = [each for each in ends if WAITED_NS <= each[2] < each[1]]
         times = [idle_ns for _, _, idle_ns in ends]
         moments = {end_ns // WAITED_NS for _, end_ns, _ in ends}  # a server that goes down ends several at one
-        if len(moments) >= LEAST_REPEATED and max(times) <= min(times) * 11 // 10:
+        if len(moments) >= MIN_REPEATED and max(times) <= min(times) * 11 // 10:
             what = f"{endpoint} ended {len(ends):,} connections after {min(times) / 1e9:.1f} s without data"
             for connection, end_ns, _ in ends:
                 self.report.add(CODES["tcp.idle-closed"], what, endpoint, frame=Place(connection, end_ns))
@@ -171,9 +171,9 @@ class Health(Rule):
         last = max((time_ns for _, time_ns in known if time_ns is not None), default=0)
         there = [one for one in known if one[0].health is not None and one[0].health.last_ns >= last - AT_ONCE_NS]
         earliest = last - AT_ONCE_NS
-        if len(there) < LEAST_ENDED or any(time_ns is None or time_ns < earliest for _, time_ns in there):
+        if len(there) < MIN_ENDED or any(time_ns is None or time_ns < earliest for _, time_ns in there):
             return
-        if any(last - connection.first_ns < LEAST_LIVED_NS for connection, _ in there):
+        if any(last - connection.first_ns < MIN_LIVED_NS for connection, _ in there):
             return
         if not all(farewell_captured(connection) for connection, _ in there):
             return
@@ -192,7 +192,7 @@ class Health(Rule):
         if health is None or not health.accepted or not health.syns:
             return False
         answers = health.directions[1 - client]
-        if health.directions[client].packets != health.syns or answers.packets < LEAST_REPEATED:
+        if health.directions[client].packets != health.syns or answers.packets < MIN_REPEATED:
             return False
         end = connection.endpoints
         what = f"the handshake of {end[client]} with {end[1 - client]} was never completed: "
@@ -236,11 +236,11 @@ class Health(Rule):
             problem.severity = problem.code.severity
 
     def _repeated(self, code: str, connection: Connection, server: str, what: str, likely: str) -> None:
-        """Report what happened to a connection: a note until it happened :data:`LEAST_REPEATED` times."""
+        """Report what happened to a connection: a note until it happened :data:`MIN_REPEATED` times."""
         key, at = (what, server), begin_of(connection)
         problem = self.report.add(CODES[code], f"a connection to {server} {what}", key, frame=at, severity="note")
         problem.likely, problem.alike, problem.weight = likely, f"{server} {what}", problem.count
-        if problem.count >= LEAST_REPEATED:
+        if problem.count >= MIN_REPEATED:
             problem.what = f"{problem.count:,} connections to {server} {what}"
             problem.severity = problem.code.severity
 
@@ -281,7 +281,7 @@ class Health(Rule):
                 problem.weight = until_ns - since_ns
                 problem.what = f"{ends[1 - side]} stopped acknowledging for {length}"
             known, full = self._silences.setdefault(hosts, []), 0 < full_size <= outage.length
-            if len(known) < MOST_PROBLEMS:
+            if len(known) < MAX_PROBLEMS:
                 known.append(Silence(connection, of_client, outage, full))
             size = ", a segment of full size, while others came through: suspect the MTU of the path"
             size = size if outage.alive and full else ""
@@ -318,8 +318,8 @@ class Health(Rule):
         if repeated <= 0 or not direction.repeated_ns[0]:  # of handshakes, other problems say more
             return
         acks = connection.directions[1 - side].captured > 0  # without them, needless retransmissions are not known
-        share = LEAST_SHARE if acks else 5 * LEAST_SHARE
-        many = repeated >= LEAST_REPEATED and repeated >= share * direction.packets
+        share = MIN_SHARE if acks else 5 * MIN_SHARE
+        many = repeated >= MIN_REPEATED and repeated >= share * direction.packets
         endpoint = connection.endpoints[side]
         first_ns, last_ns = direction.repeated_ns
         key, severity = (endpoint, None) if many else (None, "note")

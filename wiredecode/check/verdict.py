@@ -16,9 +16,9 @@ TLS = "tls"
 NO_DATA = "connections without data"
 NOT_JUDGED = 3
 """Exit code of a capture in which nothing could be judged, or with ``--fail-on undecoded`` not everything."""
-MOST_KINDS = 10_000
+MAX_KINDS = 10_000
 """Servers whose connections were not decoded and are counted separately."""
-MOST_NAMED = 3
+MAX_NAMED = 3
 """Kinds of connections that were not decoded and are named."""
 
 
@@ -57,7 +57,7 @@ class Coverage:
             other = "packets without their payload" if missing else NO_DATA
         server = connection.endpoints[1 - (connection.initiator or 0)]
         kind = other or "unknown", server
-        self.others[kind if kind in self.others or len(self.others) < MOST_KINDS else (kind[0], "others")] += 1
+        self.others[kind if kind in self.others or len(self.others) < MAX_KINDS else (kind[0], "others")] += 1
 
     def encrypted(self, frame: Frame) -> None:
         """Count a TLS record, which is encrypted if it holds data of the application."""
@@ -126,8 +126,8 @@ def _left(coverage: Coverage) -> str:
         kinds.setdefault(name, []).append(server)
         totals[name] += count
     parts = []
-    for name, number in totals.most_common(MOST_NAMED):
-        servers = ", ".join(kinds[name][:MOST_NAMED]) + (", ..." if len(kinds[name]) > MOST_NAMED else "")
+    for name, number in totals.most_common(MAX_NAMED):
+        servers = ", ".join(kinds[name][:MAX_NAMED]) + (", ..." if len(kinds[name]) > MAX_NAMED else "")
         are = "is" if number == 1 else "are"
         said = {
             "unknown": f"{are} of an unknown protocol",
@@ -137,6 +137,6 @@ def _left(coverage: Coverage) -> str:
             else "were captured without payload",
         }.get(name, f"{are} {name}")
         parts.append(f"{counted(number, 'connection')} {said} ({servers})")
-    if len(totals) > MOST_NAMED:
+    if len(totals) > MAX_NAMED:
         parts.append("and others")
     return ", ".join(parts)

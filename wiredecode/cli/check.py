@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 Severity = Literal["error", "warning", "note"]
-LEAST_WIDTH, MOST_WIDTH = 60, 160
+MIN_WIDTH, MAX_WIDTH = 60, 160
 """Columns of the report on a terminal."""
 TIME_OF_DAY = slice(11, 23)
 """Its place in a local time, with milliseconds."""
@@ -223,7 +223,7 @@ def _layout(files: list[str], times: Times, color: str, *, asked: bool) -> Layou
     from wiredecode.view.times import Times
 
     terminal = sys.stdout.isatty()
-    width = min(max(shutil.get_terminal_size((WIDTH, 24)).columns, LEAST_WIDTH), MOST_WIDTH) if terminal else WIDTH
+    width = min(max(shutil.get_terminal_size((WIDTH, 24)).columns, MIN_WIDTH), MAX_WIDTH) if terminal else WIDTH
     clock = None if times.is_usual else times.text
     if terminal and not asked:
         times = Times("absolute")

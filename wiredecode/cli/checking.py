@@ -59,7 +59,7 @@ def judged(session: Session, checker: Checker, also: Callable[[PacketBatch], Non
         report.first_ns, report.span = session.first_ns, session.span_ns()
 
 
-MOST_BYTES = 16 * 1024 * 1024
+MAX_BYTES = 16 * 1024 * 1024
 """Larger captures are not read twice."""
 
 
@@ -69,7 +69,7 @@ def overview(captures: Captures) -> str:
     from wiredecode.dissect.dissector import ANALYSED
 
     files = captures.files
-    if not all(map(os.path.isfile, files)) or sum(map(os.path.getsize, files)) > MOST_BYTES:
+    if not all(map(os.path.isfile, files)) or sum(map(os.path.getsize, files)) > MAX_BYTES:
         return ""
     checker = Checker()
     session = Session.of(captures, files, demand=ANALYSED, on_end=checker.end)

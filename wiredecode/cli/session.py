@@ -34,7 +34,7 @@ GC_THRESHOLDS = (200_000, 20, 100)
 """Frames are many and mostly free of cycles: rarer collections save a tenth to a sixth of the time."""
 COLLECT_CONNECTIONS = 16_384
 """Connections are cycles: after this many ended ones, they are collected."""
-MOST_LISTED = 10_000
+MAX_LISTED = 10_000
 """Connections of ``--summary-json``; more are only counted."""
 TOTALS_WIDTH = 120
 """Most columns of the totals."""
@@ -146,7 +146,7 @@ class Session:
         if summary_json is not None and dissector is not None:
             from wiredecode.tables.connections import ConnectionTable
 
-            self.connections = ConnectionTable(most=MOST_LISTED)
+            self.connections = ConnectionTable(most=MAX_LISTED)
             dissector.watch_connections(self.connections.end)
         try:
             work()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 TABLES = ("frames", "latency", "confirms", "throughput", "findings", "connections", "deliveries", "consumers")
 MAX_ROWS = 40
 """Most rows of a table on a terminal."""
-MOST_NAMED = 6
+MAX_NAMED = 6
 """Columns without room that are named; of more the number is said."""
 MESSAGE = "message"
 MESSAGE_WIDTH = 32
@@ -126,7 +126,7 @@ def _show_tables(found: Found, *, color: bool) -> None:
         console.print(counted_grid(shown, names, people=terminal))
         if same:
             console.print(Text(same, "dim"))
-        if len(left_out) > MOST_NAMED:
+        if len(left_out) > MAX_NAMED:
             console.print(Text(f"{len(left_out)} more columns: --json", "dim"))
         elif left_out:
             console.print(Text(f"no room for {', '.join(map(heading, left_out))}: --json", "dim"))

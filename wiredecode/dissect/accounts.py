@@ -14,7 +14,7 @@ from wiredecode.net import Network
 from wiredecode.net.logical_time import logical_time, packet_of
 from wiredecode.net.types import Connection, Direction, Note
 
-MOST_NOTES = 64
+MAX_NOTES = 64
 """Most notes that a frame gets; further ones are only counted in the totals."""
 
 
@@ -42,7 +42,7 @@ class Accounts:
         self.totals.notes[note.code] += 1
         notes = self._notes.setdefault(note.direction, [])
         heappush(notes, (note.ready, self.totals.notes.total(), note))
-        if len(notes) == MOST_NOTES + 1:
+        if len(notes) == MAX_NOTES + 1:
             self._many[note.direction] = None
 
     def limit_notes(self, watermark: int | None) -> None:
@@ -50,9 +50,9 @@ class Accounts:
         for direction in list(self._many):
             notes = sorted(self._notes.get(direction, ()))
             later = len(notes) if watermark is None else bisect_right(notes, logical_time(watermark), key=itemgetter(0))
-            if len(notes) > MOST_NOTES < later:
-                notes = self._notes[direction] = notes[:MOST_NOTES] + notes[later:]
-            if len(notes) <= MOST_NOTES:
+            if len(notes) > MAX_NOTES < later:
+                notes = self._notes[direction] = notes[:MAX_NOTES] + notes[later:]
+            if len(notes) <= MAX_NOTES:
                 del self._many[direction]
 
     def has_notes(self, connection: Connection, side: int) -> bool:
@@ -136,6 +136,6 @@ class Accounts:
         due = []
         while notes and notes[0][0] <= frame.ready:
             due.append(heappop(notes)[2])
-        frame.findings = [*map(note_finding, due[:MOST_NOTES]), *frame.findings]
+        frame.findings = [*map(note_finding, due[:MAX_NOTES]), *frame.findings]
         if not notes:
             del self._notes[direction]

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 PART_FRAMES, SINGLE_FRAMES = 64 * 1024, 16 * 1024
 """Approximate number of frames per part: with blocks, and without, as each is an object."""
-LEAST_PART_BYTES = 256 * 1024
+MIN_PART_BYTES = 256 * 1024
 """Captured bytes of the first part, and of the smallest."""
 ConnectionCallback = Callable[[Connection, str | None], None]
 EventCallback = Callable[[list[Event]], None]
@@ -163,7 +163,7 @@ class Dissector:
         self._readers: dict[Conversation, Callable[[Frame], None]] = {}
         """By conversation: the function that decodes its frames."""
         self._number = 0
-        self._part_bytes = LEAST_PART_BYTES
+        self._part_bytes = MIN_PART_BYTES
 
     def watch_connections(self, over: ConnectionCallback) -> None:
         """Before the first packet: also call ``over`` as ``on_decoded``, with TCP analysis."""
@@ -262,7 +262,7 @@ class Dissector:
             yield replace(part, secrets=(), names=()) if low else part
             low, size, start = high, int(ends[high - 1]) - start, int(ends[high - 1])
             fitting = most * size // max(self._number - before, 1)
-            self._part_bytes = max(min(fitting, 2 * self._part_bytes), LEAST_PART_BYTES)
+            self._part_bytes = max(min(fitting, 2 * self._part_bytes), MIN_PART_BYTES)
         if not len(batch):
             yield batch
 

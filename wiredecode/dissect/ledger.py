@@ -28,7 +28,7 @@ LIMIT = "held-requests"
 """Limit in the totals: requests whose response came in time, but after these bounds."""
 STEP_NS = 1_000_000_000
 """The clock of a capture may be set back by this much while a request waits."""
-MOST_OPEN = 1_000_000
+MAX_OPEN = 1_000_000
 """Requests that wait at the same time; beyond that the oldest is forgotten."""
 
 
@@ -164,7 +164,7 @@ class Ledger:
         self._requests[request.id] = request
         passed.requests.append(request)
         self._held.append(request)
-        if len(self._requests) > MOST_OPEN:
+        if len(self._requests) > MAX_OPEN:
             self._requests.pop(next(iter(self._requests)))
 
     def _add_response(self, frame: Frame) -> None:

@@ -33,7 +33,7 @@ NUMBERS = (Type.NUMBER, Type.BOOLEAN, Type.ENUM)
 
 ValueTest = Callable[[Any], bool]
 """Whether a value matches."""
-MOST_DIGITS = 1 << 62
+MAX_DIGITS = 1 << 62
 """Larger numbers are compared frame by frame, not as a column."""
 FROM_ONE = ("frame.number", "tcp.stream", "frame.packets")
 """Fields that are never 0; Wireshark's tcp.stream may be."""
@@ -277,7 +277,7 @@ class Comparisons(Operands):
         if compare is None or left.field is None or not left.field.comparable:
             return None
         value = self._value(right, left)
-        exact = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= MOST_DIGITS
+        exact = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= MAX_DIGITS
         return (compare, value) if exact else None
 
     def present(self, node: Node) -> Atom:

@@ -8,7 +8,7 @@ from types import MappingProxyType
 SHOWN_CHARACTERS = 50
 """Characters of a long filter that are shown before and after the place."""
 INDENT = "  "
-MOST_NAMED = 8
+MAX_NAMED = 8
 """Names that are listed if none is near."""
 NAMED: Mapping[str, str] = MappingProxyType({})
 
@@ -57,5 +57,5 @@ def close_names(word: str, known: Iterable[str]) -> list[str]:
 
 def one_of(known: Iterable[str]) -> str:
     """``; it is one of a, b, c``; empty if they are many."""
-    names = list(islice(known, MOST_NAMED + 1))
-    return f"; it is one of {', '.join(names)}" if len(names) <= MOST_NAMED else ""
+    names = list(islice(known, MAX_NAMED + 1))
+    return f"; it is one of {', '.join(names)}" if len(names) <= MAX_NAMED else ""

@@ -142,7 +142,7 @@ def type_of(word: str) -> Type:
     return Type.NUMBER if "int" in word else Type.ANY
 
 
-MOST_HINTS = 5
+MAX_HINTS = 5
 """Fields that a hint about an unknown name suggests."""
 
 
@@ -158,7 +158,7 @@ def _by_end(names: Sequence[str]) -> dict[str, str]:
 
 def _hint_elsewhere(names: Sequence[str]) -> str:
     """A hint at the least deep of ``names``, which are sorted."""
-    return did_you_mean([each for each in names if _depth(each)[0] == _depth(names[0])[0]][:MOST_HINTS])
+    return did_you_mean([each for each in names if _depth(each)[0] == _depth(names[0])[0]][:MAX_HINTS])
 
 
 class Names:

@@ -20,7 +20,7 @@ FACTS = (
     *("broker", "server_name", "closed_by", "reason"),
 )
 """Columns of connections, whose meanings ``tables/columns.toml`` has."""
-MOST_CHARACTERS = 256
+MAX_CHARACTERS = 256
 """Most characters of a value."""
 HANDSHAKE, REFUSED, NO_ANSWER, BEFORE = "handshake", "refused", "no answer", "before the capture"
 """Beginnings of connections."""
@@ -32,7 +32,7 @@ def remember(connection: Connection, facts: Mapping[str, Any]) -> None:
     for key, value in facts.items():
         if value not in (None, ""):
             text = without_secrets(str(value), lambda raw: redacted(raw.encode()))
-            connection.identity[key] = text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 1]}…"
+            connection.identity[key] = text if len(text) <= MAX_CHARACTERS else f"{text[: MAX_CHARACTERS - 1]}…"
 
 
 def learn(frame: Frame, read_identity: IdentityReader) -> None:

@@ -104,13 +104,13 @@ Column = str | int | None | npt.NDArray[Any] | Slices | Coded | HeaderLists
 """A column of a block: one value for all rows, or one of these per row."""
 
 
-MOST_MILLISECONDS = (1 << 63) // 1_000_000
+MAX_MILLISECONDS = (1 << 63) // 1_000_000
 """Times beyond it, in the year 2262, do not fit into 64 bits of nanoseconds: they are null."""
 
 
 def nanoseconds(milliseconds: int) -> int | None:
     """A time since the epoch in nanoseconds; None: it does not fit."""
-    return milliseconds * 1_000_000 if -MOST_MILLISECONDS < milliseconds < MOST_MILLISECONDS else None
+    return milliseconds * 1_000_000 if -MAX_MILLISECONDS < milliseconds < MAX_MILLISECONDS else None
 
 
 @dataclass(slots=True)

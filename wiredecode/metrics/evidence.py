@@ -19,9 +19,9 @@ from wiredecode.protocols.shared.problems import Problem
 
 LAST_NS = 60_000_000_000
 """Packets are kept for this long ..."""
-MOST_BYTES = 64 << 20
+MAX_BYTES = 64 << 20
 """... and at most this much of them."""
-MOST_FILES = 100
+MAX_FILES = 100
 """Files that are written; the evidence of later problems is in the ring only."""
 
 
@@ -44,14 +44,14 @@ class AlertPackets:
         self._batches.append(batch)
         self._size += len(batch.buffer)
         until = int(batch.time_ns[-1]) - LAST_NS
-        while len(self._batches) > 1 and (self._size > MOST_BYTES or int(self._batches[0].time_ns[-1]) < until):
+        while len(self._batches) > 1 and (self._size > MAX_BYTES or int(self._batches[0].time_ns[-1]) < until):
             self._size -= len(self._batches.popleft().buffer)
 
     def save(self, problems: Iterable[Problem]) -> Iterator[str]:
         """Write the packets of errors that were not there before; what was done, a line each."""
         for problem in problems:
             key = problem.name, problem.first_ns
-            if problem.severity == "error" and key not in self._seen and len(self._seen) < MOST_FILES:
+            if problem.severity == "error" and key not in self._seen and len(self._seen) < MAX_FILES:
                 self._seen.add(key)
                 yield self._write(problem)
 

@@ -16,7 +16,7 @@ ERROR = "error.type"
 UUID = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 TOKEN = re.compile(rf"(?<![^.\-_/])(?:{UUID}|[A-Za-z0-9]{{20,}}|\d{{4,}})(?![^.\-_/])")
 """Ids inside topics: UUIDs, long random words with a digit, long numbers."""
-MOST_MADE = 8192
+MAX_MADE = 8192
 """Label sets that are remembered by the arguments of :meth:`Series.labels`."""
 Rule = tuple[re.Pattern[str], str]
 
@@ -96,7 +96,7 @@ class Series:
                     (name, value if name == SYSTEM else OTHER) for name, value in found if name != "server.port"
                 )
             self._known.add((metric, found))
-        if len(self._made) >= MOST_MADE:
+        if len(self._made) >= MAX_MADE:
             self._made.clear()
         self._made[wanted] = found
         return found

@@ -15,8 +15,8 @@ from wiredecode.net.health import (
     FAST_RETRANSMISSION,
     KEEP_ALIVE,
     KEEP_ALIVE_ACK,
-    LEAST_QUIET_NS,
     LOST,
+    MIN_QUIET_NS,
     OUT_OF_ORDER,
     REMEMBERED,
     RETRANSMISSION,
@@ -61,7 +61,7 @@ class SegmentHeader(NamedTuple):
 
 MSS, WINDOW_SCALE, SACK, TIMESTAMPS = 2, 3, 5, 8
 """TCP options (RFC 9293 section 3.2, RFC 7323 sections 2 and 3, RFC 2018 section 3)."""
-MOST_REPEATED, REPEATED_NS = 64, 1_000_000_000
+MAX_REPEATED, REPEATED_NS = 64, 1_000_000_000
 """Limits of retransmissions that a receiver may still acknowledge: their number, and their age."""
 
 
@@ -177,7 +177,7 @@ class ConnectionAnalysis:
             forward.health.count(kinds, segment.packet)
             if kinds & RETRANSMISSION and not copied and not kinds & SPURIOUS_RETRANSMISSION:
                 forward.repeated[segment.seq] = segment.packet, segment.time_ns
-                if len(forward.repeated) > MOST_REPEATED:
+                if len(forward.repeated) > MAX_REPEATED:
                     del forward.repeated[next(iter(forward.repeated))]
         return kinds
 
@@ -219,7 +219,7 @@ class ConnectionAnalysis:
         self.health.last_ns = max(self.health.last_ns, now)
         if not health.packets:
             health.first_ns = now
-        elif now - health.last_ns >= LEAST_QUIET_NS:
+        elif now - health.last_ns >= MIN_QUIET_NS:
             health.pause(health.last_ns, now)
         health.last_ns = now
         health.packets += 1

@@ -8,7 +8,7 @@ import numpy as np
 
 from wiredecode.arrays import Int64s
 
-MOST_NS = (1 << 63) - 1
+MAX_NS = (1 << 63) - 1
 """Longest time: columns have 64 bits."""
 PERCENTILES = {"p50_us": 500, "p90_us": 900, "p99_us": 990, "p99_9_us": 999}
 """Column to thousandths."""
@@ -16,7 +16,7 @@ SPREAD = ("min_us", *PERCENTILES, "max_us")
 """Columns of a distribution, in microseconds."""
 WAITING = 4_096
 """Values that are added before they are sorted."""
-MOST_VALUES = 262_144
+MAX_VALUES = 262_144
 """Different values that are kept exactly; more are rounded."""
 PRECISION = 10
 """Significant bits of rounded values, an error of a thousandth; fewer if there are still too many values."""
@@ -30,7 +30,7 @@ class TimeHistogram:
     def __init__(self, bounds: Sequence[float]) -> None:
         self.bounds, self.counts = bounds, [0] * (len(bounds) + 1)
         self.total_ns = self.largest = 0
-        self.smallest = MOST_NS
+        self.smallest = MAX_NS
 
     def add(self, ns: int, count: int = 1) -> None:
         """Add a time ``count`` times; a negative one is ignored."""
@@ -54,7 +54,7 @@ class Distribution:
 
     __slots__ = ("_bits", "_counts", "_most", "_values", "_waiting", "_weights", "count", "largest", "smallest")
 
-    def __init__(self, most: int = MOST_VALUES) -> None:
+    def __init__(self, most: int = MAX_VALUES) -> None:
         self._most, self._bits = most, PRECISION
         self.count = 0
         self.smallest = self.largest = 0
@@ -63,7 +63,7 @@ class Distribution:
 
     def add(self, ns: int, count: int = 1) -> None:
         """Add a time ``count`` times."""
-        ns = min(ns, MOST_NS)
+        ns = min(ns, MAX_NS)
         if not self.count or ns < self.smallest:
             self.smallest = ns
         if not self.count or ns > self.largest:

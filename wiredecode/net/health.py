@@ -19,13 +19,13 @@ REMEMBERED = 65_536
 """Segments of a direction of which the kinds are remembered; the oldest are forgotten first, counts stay."""
 INTERVALS = 1024
 """Intervals with a closed window that are remembered per direction."""
-MOST_RTT = 1024
+MAX_RTT = 1024
 """Different round trip times of a direction that are remembered."""
-LEAST_QUIET_NS = 1_000_000_000
+MIN_QUIET_NS = 1_000_000_000
 """Times without packets of a direction that are remembered are this long."""
-LEAST_OUTAGE = 3
+MIN_OUTAGE = 3
 """Retransmissions in an outage, at least, and ..."""
-LEAST_OUTAGE_NS = 2_000_000_000
+MIN_OUTAGE_NS = 2_000_000_000
 """... its duration, at least, when it is reported."""
 
 
@@ -85,7 +85,7 @@ class DirectionHealth:
     """Packet number to the flags of TCP, of the first :data:`REMEMBERED` segments with SYN, FIN or RST."""
     repeated_ns: tuple[int, int] = (0, 0)
     """Times of the first and the last retransmission."""
-    rtt: Distribution = field(default_factory=lambda: Distribution(MOST_RTT))
+    rtt: Distribution = field(default_factory=lambda: Distribution(MAX_RTT))
     """From a segment of this direction to the ACK that covers it; repeated segments do not count."""
     unacknowledged: int = 0
     """Bytes of this side that the other had not acknowledged at the end."""
@@ -99,9 +99,9 @@ class DirectionHealth:
     last_ns: int = 0
     """Time of its last packet."""
     quiet: list[tuple[int, int]] = field(default_factory=list)
-    """Its first :data:`INTERVALS` times of at least :data:`LEAST_QUIET_NS` without a packet: from, to."""
+    """Its first :data:`INTERVALS` times of at least :data:`MIN_QUIET_NS` without a packet: from, to."""
     outages: list[Outage] = field(default_factory=list)
-    """The last may have fewer than :data:`LEAST_OUTAGE` retransmissions; at most :data:`INTERVALS`."""
+    """The last may have fewer than :data:`MIN_OUTAGE` retransmissions; at most :data:`INTERVALS`."""
 
     def timeout(self, heard_ns: int, now: int, packet: int, length: int, first_ns: int) -> None:
         """Count a retransmission at ``now`` of a sender whose timer ran out.
@@ -112,7 +112,7 @@ class DirectionHealth:
         if known and known[-1].heard_ns == heard_ns:
             known[-1].until_ns, known[-1].times = now, known[-1].times + 1
             return
-        if known and known[-1].times < LEAST_OUTAGE:
+        if known and known[-1].times < MIN_OUTAGE:
             known.pop()
         if len(known) < INTERVALS:
             since_ns = max(heard_ns, first_ns or now)
@@ -125,9 +125,7 @@ class DirectionHealth:
     def long_outages(self) -> list[Outage]:
         """Return the outages that are long enough to report."""
         return [
-            each
-            for each in self.outages
-            if each.times >= LEAST_OUTAGE and each.until_ns - each.since_ns >= LEAST_OUTAGE_NS
+            each for each in self.outages if each.times >= MIN_OUTAGE and each.until_ns - each.since_ns >= MIN_OUTAGE_NS
         ]
 
     def count(self, kinds: int, packet: int) -> None:
@@ -143,7 +141,7 @@ class DirectionHealth:
 
     def heard(self, since_ns: int, until_ns: int) -> bool:
         """Whether a packet was captured in that time; False if it is no longer known."""
-        if until_ns - since_ns < LEAST_QUIET_NS or len(self.quiet) == INTERVALS or self.last_ns < since_ns:
+        if until_ns - since_ns < MIN_QUIET_NS or len(self.quiet) == INTERVALS or self.last_ns < since_ns:
             return False
         return not any(begin < since_ns and end > until_ns for begin, end in self.quiet)
 

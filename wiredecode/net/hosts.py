@@ -19,7 +19,7 @@ SIZES = {A: 4, AAAA: 16}
 ANSWERED = 0x8000
 """Flag of an answer; the last four bits of the flags are the reason if there is none."""
 HOST = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?")
-MOST_ADDRESSES, MOST_ANSWERS, MOST_LABELS = 65_536, 64, 128
+MAX_ADDRESSES, MAX_ANSWERS, MAX_LABELS = 65_536, 64, 128
 
 
 class Hosts:
@@ -32,7 +32,7 @@ class Hosts:
     def add(self, address: str, name: str, packet: int = 0) -> None:
         """Learn a name; ignores invalid names, and addresses beyond the limit."""
         name = name.rstrip(".")
-        if not HOST.fullmatch(name) or (len(self._names) >= MOST_ADDRESSES and address not in self._names):
+        if not HOST.fullmatch(name) or (len(self._names) >= MAX_ADDRESSES and address not in self._names):
             return
         entries = self._names.setdefault(address, [])
         if not entries or entries[-1][1] != name:
@@ -78,7 +78,7 @@ def answers(data: bytes) -> Iterator[tuple[str, str]]:
         return
     name, at = _name(data, 12)
     at += 4
-    for _ in range(min(count, MOST_ANSWERS)):
+    for _ in range(min(count, MAX_ANSWERS)):
         _, at = _name(data, at)
         kind, size = int.from_bytes(data[at : at + 2]), int.from_bytes(data[at + 8 : at + 10])
         value, at = data[at + 10 : at + 10 + size], at + 10 + size
@@ -90,7 +90,7 @@ def _name(data: bytes, at: int) -> tuple[str, int]:
     """A name, and where it ends; pointers lead to what was said before (section 4.1.4)."""
     labels: list[str] = []
     end = 0
-    for _ in range(MOST_LABELS):
+    for _ in range(MAX_LABELS):
         size = data[at]
         if size & 0xC0 == 0xC0:
             end, at = end or at + 2, (size & 0x3F) << 8 | data[at + 1]

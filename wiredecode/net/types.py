@@ -10,7 +10,7 @@ from wiredecode.arrays import Int64s
 from wiredecode.net.headers import Outer
 from wiredecode.net.health import ConnectionHealth
 
-MOST_LOSSES = 4096
+MAX_LOSSES = 4096
 """Losses of one direction whose packets are remembered."""
 LAST_LOSSES = 64
 """Latest losses that are searched for one between two times."""
@@ -177,7 +177,7 @@ class Direction:
     def lose(self, time: int, offset: int, time_ns: int | None = None, given_up: int = 0) -> None:
         """Note lost bytes that were sent before logical ``time`` and ``time_ns`` (None: truncated by the snapshot)."""
         self.lost_from = time if self.lost_from is None else min(self.lost_from, time)
-        if time_ns is not None and len(self.losses) < MOST_LOSSES:
+        if time_ns is not None and len(self.losses) < MAX_LOSSES:
             last = self.losses[-1][0] if self.losses else 0
             self.losses.append((max(time, given_up, last), time_ns, offset))
 

@@ -87,11 +87,11 @@ class Series:
 FROM_CLIENT, FROM_SERVER, FROM_UNKNOWN, PUBLISHED, DELIVERED, OPENED, CLOSED = COLUMNS = range(7)
 """Columns of counts by time: bytes of frames by sender, messages, connections."""
 SENDERS = {"client": FROM_CLIENT, "server": FROM_SERVER, None: FROM_UNKNOWN}
-MOST_CONNECTIONS = 20_000
+MAX_CONNECTIONS = 20_000
 """Connections of which anything is kept; of more, those that said the least are left out."""
-MOST_STREAMS = 4_096
+MAX_STREAMS = 4_096
 """Most streams, topics and subjects."""
-MOST_SERIES = 256
+MAX_SERIES = 256
 """Most series of credit or lag: subscriptions, partitions and the like."""
 
 
@@ -210,9 +210,9 @@ class Gathering:
     def _activity(self, connection: Connection) -> Activity:
         if connection.number in self.connections:
             return self.connections[connection.number]
-        if len(self.connections) >= MOST_CONNECTIONS:
+        if len(self.connections) >= MAX_CONNECTIONS:
             least = sorted(self.connections.values(), key=lambda each: (each.findings > 0, sum(each.length)))
-            for each in least[: MOST_CONNECTIONS // 4]:
+            for each in least[: MAX_CONNECTIONS // 4]:
                 del self.connections[each.connection.number]
                 self.left_out += 1
         self.by_time.add(connection.first_ns, OPENED)
@@ -234,7 +234,7 @@ class Gathering:
         key = reading.what, reading.of
         series = self.series.get(key)
         if series is None:
-            if reading.what == POSITION or len(self.series) >= MOST_SERIES:
+            if reading.what == POSITION or len(self.series) >= MAX_SERIES:
                 return
             series = self.series[key] = Series(lowest=reading.what == CREDIT)
         series.add(frame.time_ns, reading.value)
@@ -251,9 +251,9 @@ class Gathering:
     def _stream(self, protocol: str, topic: str) -> Stream:
         stream = self.streams.get((protocol, topic))
         if stream is None:
-            if len(self.streams) >= MOST_STREAMS:
+            if len(self.streams) >= MAX_STREAMS:
                 least = sorted(self.streams.items(), key=lambda item: item[1].size)
-                for key, _ in least[: MOST_STREAMS // 4]:
+                for key, _ in least[: MAX_STREAMS // 4]:
                     del self.streams[key]
             stream = self.streams[protocol, topic] = Stream()
         return stream

@@ -29,7 +29,7 @@ from wiredecode.report.gather import (
     PUBLISHED,
     Gathering,
 )
-from wiredecode.report.plots import MOST_LINES, PERCENTILES, Plots
+from wiredecode.report.plots import MAX_LINES, PERCENTILES, Plots
 from wiredecode.report.sequence import Sequence, Skipped
 
 GAUGES = {
@@ -37,11 +37,11 @@ GAUGES = {
     LAG: ("lag", "Lag", "Committed messages that consumers or replicas have not received."),
 }
 HERE = Path(__file__).parent
-MOST_FINDINGS = 100
-MOST_EVENTS = 80
-MOST_WORDS, MOST_CHARACTERS = 600, 160
+MAX_FINDINGS = 100
+MAX_EVENTS = 80
+MAX_WORDS, MAX_CHARACTERS = 600, 160
 """Characters of one text from the wire, and of one in a cell of a table."""
-MOST_ROWS = 100
+MAX_ROWS = 100
 TEXTS = ("who", "protocol", "health", "end", "type", "from", "stream, topic or subject")
 """Columns of tables that are no numbers."""
 
@@ -150,7 +150,7 @@ def findings(gathering: Gathering) -> list[dict[str, Any]]:
     """Return findings as the page shows them; the meaning of a code is at its first one."""
     explained: set[str] = set()
     found = []
-    for problem in gathering.problems[:MOST_FINDINGS]:
+    for problem in gathering.problems[:MAX_FINDINGS]:
         found.append(
             {
                 "severity": problem.severity,
@@ -173,11 +173,11 @@ def findings(gathering: Gathering) -> list[dict[str, Any]]:
 def happened(gathering: Gathering) -> tuple[list[dict[str, str]], int]:
     """Changes and errors, in order of time; and the number of changes left out."""
     span_ns = max(gathering.last_ns - gathering.first_ns, 1)
-    changes, left_out = condensed(gathering.events, span_ns, MOST_EVENTS)
+    changes, left_out = condensed(gathering.events, span_ns, MAX_EVENTS)
     found = [(each.time_ns, each.kind, "error" if each.kind == ERROR else "", each.what) for each in changes]
     found += [
         (problem.first_ns, problem.severity, problem.severity, problem.what)
-        for problem in gathering.problems[:MOST_FINDINGS]
+        for problem in gathering.problems[:MAX_FINDINGS]
         if problem.first_ns is not None and problem.severity != "note"
     ]
     found.sort(key=lambda each: each[0])
@@ -227,7 +227,7 @@ def seconds(time_ns: int, first_ns: int) -> str:
     return f"{(time_ns - first_ns) / 1e9:,.6f}"
 
 
-def cut(text: str, most: int = MOST_WORDS) -> str:
+def cut(text: str, most: int = MAX_WORDS) -> str:
     """Text that may come from the wire: one line, no control characters, not endless."""
     return shorten(escape(text), most)
 
@@ -260,7 +260,7 @@ def drawn(gathering: Gathering) -> list[dict[str, Any]]:
         add("heat", "Latency, heat map", note, [], plots.heat(gathering.latency))
     for what, (name, title, note) in GAUGES.items():
         series = {of: each for (kind, of), each in gathering.series.items() if kind == what and each.shown}
-        chosen = sorted(series, key=lambda of: (-series[of].changes, of))[:MOST_LINES]
+        chosen = sorted(series, key=lambda of: (-series[of].changes, of))[:MAX_LINES]
         if chosen:
             more = f" The {len(chosen)} busiest of {len(series)}." if len(series) > len(chosen) else ""
             svg = plots.series([series[of] for of in chosen], name)
@@ -292,7 +292,7 @@ class Table:
 
 def cell(text: str) -> str:
     """Text that may come from the wire."""
-    return cut(text, MOST_CHARACTERS)
+    return cut(text, MAX_CHARACTERS)
 
 
 def connections(gathering: Gathering) -> Table:
@@ -300,7 +300,7 @@ def connections(gathering: Gathering) -> Table:
     known = sorted(gathering.connections.values(), key=lambda each: (-(each.findings > 0), -sum(each.length)))
     concerned = {number for problem in gathering.problems for number in problem.connections}
     known.sort(key=lambda each: each.connection.number not in concerned)
-    shown = sorted(known[:MOST_ROWS], key=lambda each: each.connection.number)
+    shown = sorted(known[:MAX_ROWS], key=lambda each: each.connection.number)
     lasting = "number", "who", "protocol", "begins (s)", "lasts"
     return Table(
         "connections",
@@ -350,7 +350,7 @@ def commands(gathering: Gathering) -> Table:
     """Types of messages, the most frequent first."""
     ordered = sorted(gathering.commands.items(), key=lambda item: (-item[1].frames, item[0][1]))
     rows = []
-    for (protocol, kind, sender), command in ordered[:MOST_ROWS]:
+    for (protocol, kind, sender), command in ordered[:MAX_ROWS]:
         counts = f"{command.frames:,}", f"{command.length:,}", *_spread(command.latency)
         unanswered = max(command.requests - command.latency.count, 0)
         bad = (f"{count:,}" if count else "" for count in (unanswered, command.refused))
@@ -376,7 +376,7 @@ def streams(gathering: Gathering) -> Table:
     """Streams, topics, subjects and segments, those with most bytes first."""
     ordered = sorted(gathering.streams.items(), key=lambda item: (-item[1].size, item[0]))
     rows = []
-    for (protocol, topic), one in ordered[:MOST_ROWS]:
+    for (protocol, topic), one in ordered[:MAX_ROWS]:
         counts = (f"{each[operation]:,}" for operation in (PUBLISH, DELIVER) for each in (one.messages, one.length))
         rows.append(("", (cell(protocol), cell(topic) or "-", *counts)))
     return Table(

@@ -13,13 +13,13 @@ from wiredecode.frames.bins import Bins
 from wiredecode.frames.escape import duration
 from wiredecode.report.gather import PER_DOUBLING, Series, percentile
 
-MOST_BINS = 240
+MAX_BINS = 240
 """Points of a line."""
 HEAT_BINS = 160
 PERCENTILES = (50, 90, 99)
-MOST_LINES = 8
+MAX_LINES = 8
 INK, GRID = "#010101", "#020202"
-LINES = [f"#{10 + index:02d}0303" for index in range(MOST_LINES)]
+LINES = [f"#{10 + index:02d}0303" for index in range(MAX_LINES)]
 """Placeholders for the colours of the page, which has light and dark ones."""
 PAGE_COLORS = {INK: "var(--ink)", GRID: "var(--grid)"} | {
     color: f"var(--line{index})" for index, color in enumerate(LINES, 1)
@@ -39,7 +39,7 @@ class Plots:
 
     def rates(self, bins: Bins, columns: Sequence[int], label: str) -> tuple[str, int]:
         """A line per column, per second; and how long a bin is, ns."""
-        counts, width = bins.counts(MOST_BINS, self.last_ns)
+        counts, width = bins.counts(MAX_BINS, self.last_ns)
         with self._axes(label) as (axes, out):
             for color, column in zip(LINES, columns, strict=False):
                 self._step(axes, bins, counts[:, column] / (width / 1e9), width, color)
@@ -48,7 +48,7 @@ class Plots:
 
     def levels(self, bins: Bins, up: int, down: int) -> str:
         """Number of open connections, from the numbers that began and ended."""
-        counts, width = bins.counts(MOST_BINS, self.last_ns)
+        counts, width = bins.counts(MAX_BINS, self.last_ns)
         with self._axes("connections") as (axes, out):
             opened = np.cumsum(counts[:, up]) - np.concatenate([[0], np.cumsum(counts[:-1, down])])
             self._step(axes, bins, opened, width, LINES[0])
@@ -57,7 +57,7 @@ class Plots:
 
     def percentiles(self, bins: Bins) -> tuple[str, int]:
         """Latencies: a line per percentile; and how long a bin is, ns."""
-        counts, width = bins.counts(MOST_BINS // 2, self.last_ns)
+        counts, width = bins.counts(MAX_BINS // 2, self.last_ns)
         with self._axes("") as (axes, out):
             starts = self._starts(bins, len(counts), width) + width / 2e9
             for color, percent in zip(LINES, PERCENTILES, strict=False):

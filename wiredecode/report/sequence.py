@@ -14,8 +14,8 @@ BEFORE = 2
 """Frames in front of one that matters."""
 LAST = 12
 """Frames at the end."""
-MOST_STEPS = 240
-MOST_TROUBLE = 80
+MAX_STEPS = 240
+MAX_TROUBLE = 80
 """Frames that are shown because of a finding or as evidence."""
 
 
@@ -85,13 +85,13 @@ class Sequence:
     def _frame(self, frame: Frame) -> None:
         self._seen[frame.type, frame.side] += 1
         matters = frame.number in self._evidence or any(each.severity != "note" for each in frame.findings)
-        if matters and self._trouble < MOST_TROUBLE:
+        if matters and self._trouble < MAX_TROUBLE:
             self._trouble += 1
             self._let_go(BEFORE)
             while self._held:
                 self._show(self._held.popleft())
             self._show(frame)
-        elif self._seen[frame.type, frame.side] <= EACH and self._arrows < MOST_STEPS:
+        elif self._seen[frame.type, frame.side] <= EACH and self._arrows < MAX_STEPS:
             self._let_go(0)
             self._show(frame)
         else:

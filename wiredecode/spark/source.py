@@ -52,7 +52,7 @@ OPTIONS = (
     "path",
     "paths",
 )
-PARTITION_BYTES, MOST_PARTITIONS = 64 << 20, 8
+PARTITION_BYTES, MAX_PARTITIONS = 64 << 20, 8
 """A source gets a partition for every this many bytes, but only a few: each one reads all packets of the source."""
 
 
@@ -195,7 +195,7 @@ class CaptureReader(DataSourceReader):
             wanted = self.wanted.partitions
             if wanted is None:
                 size = sum(sizes[file.name] for file in own)
-                wanted = min(max(math.ceil(size / PARTITION_BYTES), 1), MOST_PARTITIONS)
+                wanted = min(max(math.ceil(size / PARTITION_BYTES), 1), MAX_PARTITIONS)
             yield from (BucketPartition(source, own, bucket, wanted) for bucket in range(wanted))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

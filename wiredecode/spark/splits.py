@@ -25,7 +25,7 @@ from wiredecode.capture.remote import open_file
 from wiredecode.spark.parcels import File
 
 SPLIT_BYTES = 128 << 20
-LEAST_SPLIT_BYTES = 1 << 20
+MIN_SPLIT_BYTES = 1 << 20
 CHAIN_RECORDS, CHAIN_BYTES = 64, 256 << 10
 """This many records, and at least this many bytes, must follow from each other before an edge is believed."""
 EARLIER_SECONDS, LATER_SECONDS = 86_400, 400 * 86_400
@@ -70,10 +70,8 @@ def splits(file: File, size: int, split_bytes: int = SPLIT_BYTES) -> list[Split]
 
 def check_size(split_bytes: int) -> None:
     """Raise ``ValueError`` for parts that are too small."""
-    if 0 < split_bytes < LEAST_SPLIT_BYTES:
-        raise ValueError(
-            f"parts of {split_bytes} bytes are too small: from {LEAST_SPLIT_BYTES} on, or 0 for whole files"
-        )
+    if 0 < split_bytes < MIN_SPLIT_BYTES:
+        raise ValueError(f"parts of {split_bytes} bytes are too small: from {MIN_SPLIT_BYTES} on, or 0 for whole files")
 
 
 def _lows(size: int, step: int) -> range:

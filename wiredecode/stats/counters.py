@@ -25,7 +25,7 @@ from wiredecode.stats.tables import CONNECTION_FACTS, FITTING, Statistic, fittin
 from wiredecode.tables.connections import ConnectionTable
 from wiredecode.tables.schema import declared_schema
 
-MOST_CELLS = 65_536
+MAX_CELLS = 65_536
 """Topics times intervals that are counted separately, if the interval is not given: beyond it, it gets longer."""
 SECOND_NS = 1_000_000_000
 Key = tuple[str, str | None, str, int]
@@ -70,7 +70,7 @@ class Throughput:
         if topic is not None:
             topic = topic_group(topic)
         topic = within_limit(self._topics, (protocol, topic, operation), topic)
-        while self._fits and len(self._cells) > MOST_CELLS and self._lengthen():
+        while self._fits and len(self._cells) > MAX_CELLS and self._lengthen():
             start -= start % self._interval
         return self._cells.setdefault((protocol, topic, operation, start), [0, 0, 0])
 
@@ -118,7 +118,7 @@ TEXTS = frozenset(
     )
 )
 RANKS = {name: rank for rank, name in enumerate(SEVERITIES)}
-MOST_CONSUMERS = 20_000
+MAX_CONSUMERS = 20_000
 STATES = (PARTIAL, MALFORMED, UNDECODED)
 
 
@@ -173,7 +173,7 @@ class ConsumerCounter:
         for what, of, value, _ in self._gauges.read(frame):
             found = self._found.get((frame.protocol, what, of))
             if found is None:
-                if len(self._found) < MOST_CONSUMERS:
+                if len(self._found) < MAX_CONSUMERS:
                     self._found[frame.protocol, what, of] = [1, value, value, value]
                 continue
             found[:] = found[0] + 1, min(found[1], value), max(found[2], value), value

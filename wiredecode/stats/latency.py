@@ -19,7 +19,7 @@ from wiredecode.protocols.shared.pairing import reply_captured
 Row = dict[str, Any]
 ExchangeKey = tuple[str, str | None, str | None]
 """Protocol, stream, broker."""
-MOST_TOPICS = 20_000
+MAX_TOPICS = 20_000
 OTHERS = "(others)"
 """Topic of all further topics."""
 
@@ -32,7 +32,7 @@ def topic_group(topic: str) -> str:
 
 def within_limit(known: set[Any], key: Any, topic: str | None) -> str | None:
     """Add the key of a topic to ``known``, and return the topic; :data:`OTHERS` if ``known`` is full."""
-    if key not in known and len(known) >= MOST_TOPICS:
+    if key not in known and len(known) >= MAX_TOPICS:
         return OTHERS
     known.add(key)
     return topic

@@ -75,12 +75,12 @@ def chosen(names: Iterable[str] | None, *, captures: bool = False) -> list[Stati
 
 FITTING = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400)
 """Intervals, seconds, that :func:`fitting` chooses of."""
-MOST_INTERVALS = 20
+MAX_INTERVALS = 20
 
 
 def fitting(span_ns: int) -> int:
-    """The shortest interval, seconds, of which a capture of that length has at most :data:`MOST_INTERVALS`."""
-    return next((each for each in FITTING if span_ns <= each * MOST_INTERVALS * 10**9), FITTING[-1])
+    """The shortest interval, seconds, of which a capture of that length has at most :data:`MAX_INTERVALS`."""
+    return next((each for each in FITTING if span_ns <= each * MAX_INTERVALS * 10**9), FITTING[-1])
 
 
 def seconds(interval: str) -> int:

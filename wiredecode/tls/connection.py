@@ -4,17 +4,17 @@ from typing import NamedTuple
 
 from wiredecode.net.types import Chunk, Event
 from wiredecode.tls import handshake
-from wiredecode.tls.half import HEADER, KINDS, LEAST_RECORD, MOST_RECORD, Half, Record
+from wiredecode.tls.half import HEADER, KINDS, MAX_RECORD, MIN_RECORD, Half, Record
 from wiredecode.tls.keylog import KeyLog
 
 CHANGE_CIPHER, ALERT, HANDSHAKE, APPLICATION = 20, 21, 22, 23
 CLIENT_HELLO, SERVER_HELLO, END_OF_EARLY_DATA, ENCRYPTED_EXTENSIONS, FINISHED, KEY_UPDATE = 1, 2, 5, 8, 20, 24
 TLS_1_3 = 0x0304
-MOST_WAITING = 1 << 20
+MAX_WAITING = 1 << 20
 """Bytes of one direction that wait for data of the other one."""
 
 
-MOST_GUESSES = 1 << 17
+MAX_GUESSES = 1 << 17
 """Keys and numbers that are tried for a connection without its handshake: less than a second."""
 
 
@@ -55,7 +55,7 @@ class TlsConnection:
         label = "SERVER_TRAFFIC_SECRET_0" if session.from_client else "CLIENT_TRAFFIC_SECRET_0"
         for half, secret in ((self.halves[side], session.secret), (self.halves[1 - side], self._secret(label))):
             half.clear = half.begun = False
-            half.lost, half.most_tries = MOST_GUESSES * LEAST_RECORD, MOST_GUESSES
+            half.lost, half.most_tries = MAX_GUESSES * MIN_RECORD, MAX_GUESSES
             self._use(half, secret)
             if half.opener is not None:
                 half.opener.sequence = -1
@@ -107,7 +107,7 @@ class TlsConnection:
             return 0
         if half.available() < HEADER:
             return 0
-        if half.peek(1) not in KINDS or half.peek(1, 1) != b"\3" or int.from_bytes(half.peek(2, 3)) > MOST_RECORD:
+        if half.peek(1) not in KINDS or half.peek(1, 1) != b"\3" or int.from_bytes(half.peek(2, 3)) > MAX_RECORD:
             half.dead = True
             return 0
         return half.record_size()
@@ -124,13 +124,13 @@ class TlsConnection:
             size = half.record_size()
             header = half.peek(HEADER)
             likely = header[0] in KINDS and header[1] == 3 and header[2] <= 4
-            likely &= int.from_bytes(header[3:]) <= MOST_RECORD
+            likely &= int.from_bytes(header[3:]) <= MAX_RECORD
             if likely and not size:
                 return False
             assert half.lost is not None
-            if likely and size >= LEAST_RECORD:
+            if likely and size >= MIN_RECORD:
                 body = half.peek(size - HEADER, HEADER)
-                for skipped in range(1, half.lost // LEAST_RECORD + 2):
+                for skipped in range(1, half.lost // MIN_RECORD + 2):
                     if half.tries == half.most_tries:
                         half.dead = True
                         return False
@@ -174,7 +174,7 @@ class TlsConnection:
 
     def _wait(self, half: Half) -> bool:
         """Wait for data of the other side, which shows how to continue; True: it will not come, the direction ends."""
-        half.dead = half.only_read or half.waiting() > MOST_WAITING
+        half.dead = half.only_read or half.waiting() > MAX_WAITING
         return half.dead
 
     def _in_clear(self, side: int, kind: int, body: bytes, size: int, known: int = 0) -> None:
@@ -221,7 +221,7 @@ class TlsConnection:
                 self._message(side, kind, body, ready)
         except ValueError:  # the other side cannot have read it either
             half.dead = True
-        half.dead |= len(half.handshake) > handshake.MOST_MESSAGE
+        half.dead |= len(half.handshake) > handshake.MAX_MESSAGE
 
     def _message(self, side: int, kind: int, body: bytes, ready: int) -> None:
         half = self.halves[side]

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from wiredecode.tls.ciphers import Opener
 
 HEADER = 5
-MOST_RECORD = (1 << 14) + 2048
+MAX_RECORD = (1 << 14) + 2048
 """RFC 5246 section 6.2.3; TLS 1.3 allows less."""
-LEAST_RECORD = HEADER + 17
+MIN_RECORD = HEADER + 17
 """So short may a record of a cipher with a tag be; it bounds how many lie in a gap."""
-MOST_TRIES = 4096
+MAX_TRIES = 4096
 """Records that are tried after a gap before the direction is given up."""
 KINDS = b"\x14\x15\x16\x17"
 
@@ -64,7 +64,7 @@ class Half:
         """No record was seen yet: what comes before the first one is no TLS."""
         self.lost: int | None = None
         """Wire bytes since the last record before a gap, while the next record is looked for."""
-        self.tries, self.most_tries = 0, MOST_TRIES
+        self.tries, self.most_tries = 0, MAX_TRIES
         self.begun = True
         """False: it begins before the capture, and no record was opened yet."""
         self.dead = False
@@ -173,7 +173,7 @@ class Half:
     def gap(self, length: int, size: int, out: list[Event]) -> None:
         """Content of ``length`` bytes is missing before the next record, which has ``size`` bytes."""
         if not self.begun:
-            self.begun, self.most_tries = True, MOST_TRIES
+            self.begun, self.most_tries = True, MAX_TRIES
             return
         self.flush(out)
         place = bisect_left(self._ends, self.at + size)

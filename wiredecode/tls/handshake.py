@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-MOST_MESSAGE = 1 << 18
+MAX_MESSAGE = 1 << 18
 """Longer incomplete data is no handshake message."""
 ENCRYPT_THEN_MAC, EARLY_DATA, SUPPORTED_VERSIONS = 22, 42, 43
 """Extensions."""

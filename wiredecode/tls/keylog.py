@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-MOST_SECRETS = 1 << 20
+MAX_SECRETS = 1 << 20
 """Secrets remembered; the oldest are forgotten first."""
 
-MOST_GUESSED = 2048
+MAX_GUESSED = 2048
 """Secrets that are tried on a connection whose handshake was not captured."""
 
 
@@ -48,7 +48,7 @@ class KeyLog:
             if len(random) == 32:
                 self._secrets[words[0].decode("ascii", "replace"), random] = secret
                 self._randoms[random] = None
-        while len(self._secrets) > MOST_SECRETS:
+        while len(self._secrets) > MAX_SECRETS:
             del self._secrets[next(iter(self._secrets))]
 
     @property
@@ -73,7 +73,7 @@ class KeyLog:
     def traffic(self) -> list[tuple[str, bytes, bytes]]:
         """Label, client random and secret of content in TLS 1.3, the newest sessions."""
         found = [(*key, secret) for key, secret in self._secrets.items() if key[0].endswith("_TRAFFIC_SECRET_0")]
-        return found[-MOST_GUESSED:]
+        return found[-MAX_GUESSED:]
 
     def secret(self, label: str, random: bytes) -> bytes | None:
         """One secret of a connection."""

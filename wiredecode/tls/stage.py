@@ -7,13 +7,13 @@ from typing import NamedTuple
 import numpy as np
 
 from wiredecode.net.types import Chunk, Connection, End, Event, Gap, Note
-from wiredecode.tls.connection import MOST_GUESSES, Session, TlsConnection
-from wiredecode.tls.half import HEADER, LEAST_RECORD, MOST_RECORD, Half, Record
+from wiredecode.tls.connection import MAX_GUESSES, Session, TlsConnection
+from wiredecode.tls.half import HEADER, MAX_RECORD, MIN_RECORD, Half, Record
 from wiredecode.tls.keylog import KeyLog
 
 START = b"\x17\x03\x03"
 """So begins every record of TLS 1.3 after the handshake."""
-MOST_GUESSES_IN_ALL = 1 << 20
+MAX_GUESSES_IN_ALL = 1 << 20
 """Secrets that are tried for a capture, where its handshakes were not captured."""
 PIECES, HELD_PIECES = 8, 64
 """Packets of a connection in which a record is looked for, and that may wait until it is whole."""
@@ -58,7 +58,7 @@ def _record(events: list[Event], side: int, start: int) -> Found | None:
             ends += event.ends.tolist()
             readies += event.ready.tolist()
     size = HEADER + int.from_bytes(data[3:HEADER])
-    if not LEAST_RECORD <= size <= min(MOST_RECORD + HEADER, len(data)):
+    if not MIN_RECORD <= size <= min(MAX_RECORD + HEADER, len(data)):
         return None
     return Found(side, data[:size], readies[bisect_left(ends, start + size)])
 
@@ -107,7 +107,7 @@ RECORD = b"\x16\x03"
 """A handshake record begins so."""
 ANSWERS = (b"", RECORD[:1], RECORD, b"\x15", b"\x15\x03")
 """So begins what answers a ClientHello, as far as it is there: a handshake, or an alert."""
-MOST_HELD = 64
+MAX_HELD = 64
 """Events that wait for secrets that may still be written."""
 HELLO = 43
 """Bytes up to the end of the client's random: record header 5, message header 4, version 2, random 32."""
@@ -132,7 +132,7 @@ class Decryption:
         self.keys = keys
         self._known: dict[Connection, TlsConnection | Undecided | None] = {}
         self._records: list[Record] = []
-        self._guesses = MOST_GUESSES_IN_ALL
+        self._guesses = MAX_GUESSES_IN_ALL
 
     def open(self, events: list[Event]) -> list[Event]:
         """Events as reassembly hands them on, and as dissection takes them."""
@@ -204,7 +204,7 @@ class Decryption:
             return
         connection.waited = True
         if isinstance(found, Found):
-            session, tried = guess(self.keys, found.data, min(MOST_GUESSES, self._guesses))
+            session, tried = guess(self.keys, found.data, min(MAX_GUESSES, self._guesses))
             self._guesses -= tried
             if session is not None:
                 first, second = (Half(each, 0) for each in connection.directions)
@@ -229,7 +229,7 @@ class Decryption:
         """``side`` begins with a ClientHello; ``starts``: what both begin with, as far as it is there."""
         random, answer = starts[side][11:], _answered(events, side)
         keys = self.keys if self.keys.knows(random) else None
-        if keys is None and self.keys.grows and not (starts[1 - side] or state.over) and len(events) < MOST_HELD:
+        if keys is None and self.keys.grows and not (starts[1 - side] or state.over) and len(events) < MAX_HELD:
             state.held = events  # clients write their secrets when they were answered
             return
         if keys is None and (state.ends[1 - side] or answer[:2] not in ANSWERS):

@@ -19,9 +19,9 @@ from wiredecode.net.headers import HeaderReader
 from wiredecode.net.limits import Limits
 from wiredecode.net.segments import ACK, FIN, MASK, RST, SYN, FlowKey, Segments, reverse
 
-MOST_FILES = 8
+MAX_FILES = 8
 """More files are the rotated files of one capture, on one clock."""
-MOST_SEGMENTS = 300_000
+MAX_SEGMENTS = 300_000
 """Segments per file that are compared."""
 ODD_SHARE = 0.01
 """This share of the closest pairs may be wrong, as when only a repeated segment was captured."""
@@ -60,7 +60,7 @@ class Sequences:
 
 def seen_in(file: str | Path) -> Sequences:
     """Return the first segments of a file; read errors are reported when the file is decoded."""
-    seen, reader, left = Sequences(), HeaderReader(Limits(), Counter(), Counter()), MOST_SEGMENTS
+    seen, reader, left = Sequences(), HeaderReader(Limits(), Counter(), Counter()), MAX_SEGMENTS
     try:
         for batch in open_capture([file]):
             if len(batch) == 0:
@@ -93,7 +93,7 @@ def between(one: Sequences, other: Sequences) -> tuple[int, int] | None:
 def compare(files: Sequence[str | Path]) -> list[Offset | None]:
     """Offset of each file's clock to the first; 0 if one clock explains both; None if no connection shows it."""
     first = Offset(str(files[0]), 0, 0)
-    if not 1 < len(files) <= MOST_FILES:
+    if not 1 < len(files) <= MAX_FILES:
         return [first, *(Offset(str(file), 0, 0) for file in files[1:])]
     seen = [seen_in(file) for file in files]
     found: dict[int, Offset] = {0: first}

@@ -22,7 +22,7 @@ WIDTH = 80
 INDENT = 25
 BODY = 40
 """Characters of a body that are shown."""
-MOST_LISTED = 20
+MAX_LISTED = 20
 """Other messages that are listed."""
 NUMBERS = ("partition", "sequence", "offset")
 """Facts shown of a sighting, by these names; answers have none."""
@@ -144,12 +144,12 @@ def _hop(hop: Hop, first_ns: int, width: int) -> Iterator[str]:
 def listed(messages: list[Message], nth: int, first_ns: int, width: int = WIDTH) -> Iterator[str]:
     """The messages that fit, numbered, a line each; with their topics if these differ."""
     several = len({message.first.topic for message in messages}) > 1
-    begin = max(0, min(nth - 1 - MOST_LISTED // 2, len(messages) - MOST_LISTED))
-    for number, message in enumerate(messages[begin : begin + MOST_LISTED], begin + 1):
+    begin = max(0, min(nth - 1 - MAX_LISTED // 2, len(messages) - MAX_LISTED))
+    for number, message in enumerate(messages[begin : begin + MAX_LISTED], begin + 1):
         mark = ">" if number == nth else " "
         head = f"{mark}{number:>4}  {seconds_text(message.first.time_ns - first_ns)}  frame {message.first.frame}  "
         yield shorten(f"{head}{escape(title(message, topic=several))}", width)
-    if len(messages) > MOST_LISTED:
+    if len(messages) > MAX_LISTED:
         yield f"      {len(messages):,} in all; --nth chooses"
 
 

@@ -9,11 +9,11 @@ from wiredecode.frames.message import PUBLISH, FrameMessages, Messages
 from wiredecode.protocols.shared.pairing import refusal_of
 from wiredecode.trace.sighting import STORED, Criteria, LogPosition, Reply, Sighting, digest_of, facts, sighting
 
-MOST_FOUND = 1000
+MAX_FOUND = 1000
 """Sightings that fit the criteria; more are only counted."""
-MOST_SIGHTINGS = 4096
+MAX_SIGHTINGS = 4096
 """Sightings of these messages; more are only counted."""
-MOST_PUBLISHERS = 1000
+MAX_PUBLISHERS = 1000
 """Publishers with a name whose last number is remembered."""
 
 
@@ -67,7 +67,7 @@ class Finder:
             if part.frame.number == self.criteria.frame:
                 self._messages = before + len(part.bodies)
             for index in self.criteria.fits(part, before):
-                if len(self.found) < MOST_FOUND:
+                if len(self.found) < MAX_FOUND:
                     self.found.append(sighting(part, index, before))
                 else:
                     self.more += 1
@@ -99,7 +99,7 @@ class Collector:
             self._with_messages.add(part.frame.number)
             highest = self._number(part)
             for index in self._fitting(part, before):
-                if len(self.sightings) >= MOST_SIGHTINGS:
+                if len(self.sightings) >= MAX_SIGHTINGS:
                     self.more += 1
                     continue
                 found = sighting(part, index, before)
@@ -114,7 +114,7 @@ class Collector:
         if name is None or not known or part.operation != PUBLISH:
             return None
         before = self._highest.get((part.topic, name))
-        if before is not None or len(self._highest) < MOST_PUBLISHERS:
+        if before is not None or len(self._highest) < MAX_PUBLISHERS:
             self._highest[part.topic, name] = max(*known, -1 if before is None else before)
         return before
 

@@ -19,7 +19,7 @@ from wiredecode.settings import Settings, SettingsError, write
 from wiredecode.ui import keys
 
 FILTER, NUMBER, WORD, BYTES, FILE = "filter", "number", "word", "bytes", "file"
-MOST_KEPT = 20
+MAX_KEPT = 20
 """Filters that are remembered, and kept between runs."""
 SAVED = re.compile(r"\s*@([A-Za-z_][\w-]*)\s*=(?!=)\s*")
 """Before a filter: save it by this name."""
@@ -94,7 +94,7 @@ class Entry(Input):
 
     def remember(self, text: str) -> None:
         """A filter is used: it is the last of all, also next time."""
-        self.history = [*(each for each in self.history if each != text), text][-MOST_KEPT:]
+        self.history = [*(each for each in self.history if each != text), text][-MAX_KEPT:]
         with suppress(SettingsError):  # then they last as long as the screen
             write("ui.recent", self.history)
 

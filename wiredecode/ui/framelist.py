@@ -29,11 +29,11 @@ from wiredecode.view.colors import ColorRules
 from wiredecode.view.screen import MAX_TYPE, columns, cut, cut_middle, pad
 from wiredecode.view.times import seconds_text
 
-MOST_LOOKS = 8192
+MAX_LOOKS = 8192
 """Frames whose look is remembered."""
 NEAR = 64
 """Frames between two that are wanted which are read with them."""
-MOST_CHARACTERS = 60
+MAX_CHARACTERS = 60
 
 
 class Look(NamedTuple):
@@ -77,7 +77,7 @@ class Looks:
 def _text(field: Field, frame: Frame) -> str:
     values = [each for each in field.get(frame) if not isinstance(each, dict | list)]
     shown = (each.hex() if isinstance(each, bytes) else str(each) for each in values[:4])
-    return shorten(escape(", ".join(shown) + (", …" if len(values) > 4 else "")), MOST_CHARACTERS)
+    return shorten(escape(", ".join(shown) + (", …" if len(values) > 4 else "")), MAX_CHARACTERS)
 
 
 class Painter:
@@ -118,7 +118,7 @@ class Painter:
                 except Exception as error:
                     self._looks.problem = escape(f"colours: {type(error).__name__}: {error}")
                 self._known |= found
-                while len(self._known) > MOST_LOOKS:
+                while len(self._known) > MAX_LOOKS:
                     self._known.popitem(last=False)
                 self._painted()
 

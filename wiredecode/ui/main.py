@@ -26,7 +26,7 @@ NOTHING_SET = Settings()
 CONTRAST = Theme("high-contrast", "#ffff00", foreground="#ffffff", background="#000000", surface="#000000", dark=True)
 ANSI = "ansi-dark"
 THEMES = ("textual-dark", "textual-light", CONTRAST.name, ANSI, "ansi-light")
-MOST_FILTERED, RECENT = 8, 5
+MAX_FILTERED, RECENT = 8, 5
 """Filters whose frames are remembered, and filters that are offered."""
 
 
@@ -172,7 +172,7 @@ class MainScreen(NavigationScreen):
         else:
             self.frames.show(known.result)
         self.filtering = self._filtered[select.text] = known
-        if len(self._filtered) > MOST_FILTERED:
+        if len(self._filtered) > MAX_FILTERED:
             del self._filtered[next(iter(self._filtered))]
         self._show_filter()
 

@@ -39,7 +39,7 @@ EVERY_SECONDS = 0.1
 """Least dissecting, in CPU time, between two states: it is repeated to show a frame."""
 COST_SHARE = 2
 """Dissecting between two states takes at least this many times as long as keeping one."""
-MOST_STATES, MOST_BYTES, MOST_IN_MEMORY = 4096, 512 << 20, 64 << 20
+MAX_STATES, MAX_BYTES, MAX_IN_MEMORY = 4096, 512 << 20, 64 << 20
 """When there are more, every second one is dropped and they are made half as often."""
 COMPRESSION = 1
 """Level of zlib: a quarter of the bytes, for a fifth more time."""
@@ -81,8 +81,8 @@ class States:
             self._made += 1
             kept.write_bytes(data)
         self._states = [*self._states, State(frame, place, kept, len(data))]
-        most = MOST_IN_MEMORY if dissector.decrypts else MOST_BYTES
-        if len(self._states) > MOST_STATES or sum(state.size for state in self._states) > most:
+        most = MAX_IN_MEMORY if dissector.decrypts else MAX_BYTES
+        if len(self._states) > MAX_STATES or sum(state.size for state in self._states) > most:
             self._drop(self._states[::2])
             self._least *= 2
         self._since = thread_time()

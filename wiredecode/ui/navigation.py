@@ -12,7 +12,7 @@ from wiredecode.ui.jobs import Job
 from wiredecode.ui.panes import PanesScreen
 from wiredecode.ui.store import Test
 
-MOST_BACK = 100
+MAX_BACK = 100
 """Jumps that can be undone."""
 
 
@@ -34,7 +34,7 @@ class NavigationScreen(PanesScreen):
             self.say(f"there is no frame {number:,}" + ("" if self.model.finished else " yet"))
             return
         if remember:
-            self._jumps = [*self._jumps[-MOST_BACK:], self.frames.number]
+            self._jumps = [*self._jumps[-MAX_BACK:], self.frames.number]
         self.frames.update()
         if not self.frames.go_to(number):
             self.frames.admit(number)

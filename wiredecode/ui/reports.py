@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from wiredecode.stats.tables import Statistic
     from wiredecode.trace.text import Hop
 
-MOST_FOLLOWED = 5_000
+MAX_FOLLOWED = 5_000
 """Frames of a connection that are followed from the one under the cursor on."""
 SO_FAR = ("frames", "findings", "consumers")
 """Statistics that can be shown before the end."""
-MOST_TRACED = 20
+MAX_TRACED = 20
 """Messages of a frame whose way is shown."""
-LEAST, MOST_DIAGRAM, MARGIN = 50, 130, 17
+LEAST, MAX_DIAGRAM, MARGIN = 50, 130, 17
 """Columns between the two sides of a sequence diagram, and beside them."""
 PAUSE_NS = 500_000_000
 """A diagram shows a pause if it is at least this long."""
@@ -196,8 +196,8 @@ def follow(model: CaptureModel, job: Job, number: int, width: int) -> list[Repor
     seen = model.survey.activities.by_number.get(row.connection)
     ends = " ↔ ".join(seen.connection.endpoints) if seen is not None else ""
     made = [ReportLine(Text(f"connection #{row.connection}  {row.protocol}  {ends}", theme.HEAD))]
-    for at in _along(model, number, MOST_FOLLOWED + 1):
-        if job.stopped or len(made) > MOST_FOLLOWED:
+    for at in _along(model, number, MAX_FOLLOWED + 1):
+        if job.stopped or len(made) > MAX_FOLLOWED:
             made.append(ReportLine(Text(f"and more, from frame {at} on", "dim"), (at,)))
             break
         made.append(_dialogue_line(model, at))
@@ -206,7 +206,7 @@ def follow(model: CaptureModel, job: Job, number: int, width: int) -> list[Repor
 
 def diagram(model: CaptureModel, job: Job, number: int, width: int) -> list[ReportLine]:
     """The connection of a frame as a sequence diagram, from that frame on."""
-    row, room = model.rows[number], min(max(width - MARGIN, LEAST), MOST_DIAGRAM)
+    row, room = model.rows[number], min(max(width - MARGIN, LEAST), MAX_DIAGRAM)
     seen = model.survey.activities.by_number.get(row.connection)
     ends = seen.connection.endpoints if seen is not None else ("", "")
     sides = {row.side: row.sender for row in (model.rows[each] for each in _along(model, number, 50))}
@@ -218,7 +218,7 @@ def diagram(model: CaptureModel, job: Job, number: int, width: int) -> list[Repo
         ReportLine(Text(f"{margin}│{' ' * room}│", "dim")),
     ]
     before = row.time_ns
-    for at in _along(model, number, MOST_FOLLOWED):
+    for at in _along(model, number, MAX_FOLLOWED):
         if job.stopped:
             break
         if model.rows[at].time_ns - before > PAUSE_NS:
@@ -272,14 +272,14 @@ def trace(model: CaptureModel, job: Job, number: int, width: int) -> list[Report
         collector.frame(frame)
     found = chosen(group(collector.sightings), finder.found)
     made = [ReportLine(Text(f"messages of frame {number:,}: {len(found):,}", theme.HEAD))]
-    for message in found[:MOST_TRACED]:
+    for message in found[:MAX_TRACED]:
         made.append(ReportLine(Text()))
         before: Hop | None = None
         for hop, line in text.hop_lines(message, model.first_ns, width):
             begins, before = hop is not None and hop is not before, hop
             made.append(ReportLine(Text(line, theme.HEAD if begins else ""), () if hop is None else (hop.what.frame,)))
-    if len(found) > MOST_TRACED:
-        more = f"and {len(found) - MOST_TRACED:,} more: wiredecode trace --frame {number} --message M"
+    if len(found) > MAX_TRACED:
+        more = f"and {len(found) - MAX_TRACED:,} more: wiredecode trace --frame {number} --message M"
         made += [ReportLine(Text()), ReportLine(Text(more, "dim"))]
     return made
 

@@ -43,8 +43,8 @@ class Survey:
 
 
 NUMBERS = ("#", "frames", "bytes", "seconds")
-MOST_WHO = 200
-LEAST_WIDTHS = (("who", 14), ("ended", 11), ("who", 8))
+MAX_WHO = 200
+MIN_WIDTHS = (("who", 14), ("ended", 11), ("who", 8))
 """Columns that these keep where the terminal is narrow, in the order in which they are cut."""
 
 
@@ -70,8 +70,8 @@ def table(rows: Iterable[Activity], width: int | None = None) -> list[str]:
             ended, who = columns.pop("ended"), columns.pop("who")
             columns |= {f"client → {servers.pop()}": clients, "ended": ended, "who": who}
     widths = {head: max(map(len, (head, *column))) for head, column in columns.items()}
-    widths["who"] = min(widths["who"], MOST_WHO)
-    for head, least in LEAST_WIDTHS:
+    widths["who"] = min(widths["who"], MAX_WHO)
+    for head, least in MIN_WIDTHS:
         needed = sum(widths.values()) + 2 * (len(widths) - 1)
         widths[head] -= max(0, min(needed - (width or needed), widths[head] - least))
     lines = [columns.keys(), *zip(*columns.values(), strict=True)]

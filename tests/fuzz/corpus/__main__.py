@@ -10,7 +10,7 @@ from tests.fuzz.coverage import Coverage
 from tests.fuzz.engine import Watch
 from tests.fuzz.targets import TARGETS
 
-MOST_BYTES = 24_000
+MAX_BYTES = 24_000
 """Of a target."""
 
 
@@ -24,7 +24,7 @@ def main() -> None:
         found = sorted((path.read_bytes() for path in Path(work, "corpus", name).iterdir()), key=len)
         for data in found:
             coverage.restart()
-            if coverage.of(watch.run, data) and size + len(data) <= MOST_BYTES:
+            if coverage.of(watch.run, data) and size + len(data) <= MAX_BYTES:
                 chosen.append(data)
                 size += len(data)
         keep(name, chosen)

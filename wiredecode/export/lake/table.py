@@ -23,7 +23,7 @@ from wiredecode.tables.reader import FRAMES
 
 TRIES, WAIT_SECONDS = 60, 0.2
 """Number of attempts of a commit while others commit to the same table, and the first wait."""
-MOST_WAIT_SECONDS = 3.0
+MAX_WAIT_SECONDS = 3.0
 PREFIX = "wiredecode"
 """Prefix of the properties of tables."""
 
@@ -140,7 +140,7 @@ class Lake(Store):
                 work()
             except Conflict as error:
                 why = str(error)
-                time.sleep(random.uniform(0.1, 1) * min(WAIT_SECONDS * 2**attempt, MOST_WAIT_SECONDS))
+                time.sleep(random.uniform(0.1, 1) * min(WAIT_SECONDS * 2**attempt, MAX_WAIT_SECONDS))
             else:
                 return
         raise LakeError(f"table {name} is changed by others again and again; {TRIES} times: {why}")

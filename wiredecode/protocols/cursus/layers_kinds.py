@@ -149,7 +149,7 @@ def holds_token(pattern: bytes | Reach) -> When:
 
 MAX_PIECES = 65_536
 """Pieces of one text that are read: each becomes an object, however short it is on the wire."""
-_MOST_PIECES = re.compile(rb"(?:\s*\S+){0,%d}" % (MAX_PIECES - 1)).match
+_MAX_PIECES = re.compile(rb"(?:\s*\S+){0,%d}" % (MAX_PIECES - 1)).match
 
 
 class TextList(Array):
@@ -163,7 +163,7 @@ class TextList(Array):
         stop = self.whole_bound(data, position, end)
         if stop - position < 2 * MAX_PIECES:
             return stop
-        most = _MOST_PIECES(data, position, stop)
+        most = _MAX_PIECES(data, position, stop)
         return most.end() if most else position
 
     def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[list[Any], int]:

@@ -24,7 +24,7 @@ SIMPLE_ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\
 
 QUOTED = re.compile(r'"(?:[^"\\]|\\.)*+"', re.DOTALL)
 
-MOST_SPELLED = 8
+MAX_SPELLED = 8
 """Offsets of a list that lines show."""
 MAX_OFFSETS = 65_536
 """Longest list of offsets that is taken apart."""
@@ -125,8 +125,8 @@ def offset_list(text: str) -> list[dict[str, int]] | None:
 
 def offsets_spelled(offsets: Sequence[Mapping[str, int]]) -> str:
     """``"0:3,1:7"``; of many the first ones."""
-    found = [f"{each['partition']}:{each['offset']}" for each in offsets[:MOST_SPELLED]]
-    return ",".join([*found, "..."] if len(offsets) > MOST_SPELLED else found)
+    found = [f"{each['partition']}:{each['offset']}" for each in offsets[:MAX_SPELLED]]
+    return ",".join([*found, "..."] if len(offsets) > MAX_SPELLED else found)
 
 
 # Commands.

@@ -12,7 +12,7 @@ from wiredecode.net.types import Connection
 from wiredecode.protocols.cursus import names, names_texts
 from wiredecode.protocols.shared.advertised import AdvertisedHost
 from wiredecode.protocols.shared.codes import codes_of
-from wiredecode.protocols.shared.gauges import GROUP, MOST_KNOWN, POSITION, STREAM, Change, Gauge, Measurement
+from wiredecode.protocols.shared.gauges import GROUP, MAX_KNOWN, POSITION, STREAM, Change, Gauge, Measurement
 from wiredecode.protocols.shared.pairing import Newest, reply_captured
 from wiredecode.protocols.shared.problems import Checks, FrameRef, Publishing, Rule, ref_of
 from wiredecode.protocols.shared.rebalances import Rebalances
@@ -48,7 +48,7 @@ class Commits(Gauge):
     types = frozenset({"COMMIT_OFFSET", "BATCH_COMMIT", "OK"})
 
     def __init__(self) -> None:
-        self._waiting: Newest[int, list[Measurement]] = Newest(MOST_KNOWN)
+        self._waiting: Newest[int, list[Measurement]] = Newest(MAX_KNOWN)
         """By frame of the commit; those that are refused are forgotten last."""
 
     def read(self, frame: Frame) -> Iterator[Measurement]:
@@ -71,9 +71,9 @@ def _committed(frame: Frame) -> Iterator[Measurement]:
 
 # Rules.
 
-MOST_MEMBERS = 10_000
+MAX_MEMBERS = 10_000
 """That are remembered, as are groups; the oldest are forgotten."""
-MOST_COMMANDS = 10_000
+MAX_COMMANDS = 10_000
 """Commands that wait for a reply at the same time."""
 MANY_REFUSALS, MANY_REBALANCES = 3, 5
 """Refusals, and rebalances, from which on there is a warning ..."""
@@ -107,11 +107,11 @@ class Groups(Rule):
     """Rebalances, members with a stale generation, and members that timed out."""
 
     types = GROUP_COMMANDS | {"FETCH_OFFSET", "OK", "ERROR"}
-    _members: Newest[tuple[str, str], Member] = field(default_factory=lambda: Newest(MOST_MEMBERS))
-    _generations: Newest[str, int] = field(default_factory=lambda: Newest(MOST_MEMBERS))
-    _requests: Newest[int, tuple[str, str, str]] = field(default_factory=lambda: Newest(MOST_COMMANDS))
+    _members: Newest[tuple[str, str], Member] = field(default_factory=lambda: Newest(MAX_MEMBERS))
+    _generations: Newest[str, int] = field(default_factory=lambda: Newest(MAX_MEMBERS))
+    _requests: Newest[int, tuple[str, str, str]] = field(default_factory=lambda: Newest(MAX_COMMANDS))
     """Command, group and member, by frame."""
-    _reading: Newest[int, tuple[str, str]] = field(default_factory=lambda: Newest(MOST_MEMBERS))
+    _reading: Newest[int, tuple[str, str]] = field(default_factory=lambda: Newest(MAX_MEMBERS))
     """By connection: the group and the member that consumes."""
 
     def __post_init__(self) -> None:
@@ -220,7 +220,7 @@ class Admission(Rule):
     """Clients that were not let in, or may not do what they asked for, and who they said they were."""
 
     types = frozenset({"AUTH", "ERROR"})
-    _principals: Newest[int, str] = field(default_factory=lambda: Newest(MOST_MEMBERS))
+    _principals: Newest[int, str] = field(default_factory=lambda: Newest(MAX_MEMBERS))
     """By connection: who it said it is."""
 
     def frame(self, frame: Frame) -> None:
@@ -268,9 +268,9 @@ class Unanswered(Rule):
     """Commands to which the broker answered by closing the connection."""
 
     types = names.COMMANDS | names.OTHER_TYPES | {name for _, name in names_texts.JSON_TYPES}
-    _waiting: Newest[int, tuple[FrameRef, int, str]] = field(default_factory=lambda: Newest(MOST_COMMANDS))
+    _waiting: Newest[int, tuple[FrameRef, int, str]] = field(default_factory=lambda: Newest(MAX_COMMANDS))
     """Frame, side of the client and type, by frame."""
-    _answered: Newest[str, None] = field(default_factory=lambda: Newest(MOST_MEMBERS))
+    _answered: Newest[str, None] = field(default_factory=lambda: Newest(MAX_MEMBERS))
     """Brokers that said something."""
 
     def frame(self, frame: Frame) -> None:

@@ -23,7 +23,7 @@ from wiredecode.protocols.shared.pairing import Newest, Outstanding, Request, li
 
 ASKED = struct.Struct(">4xhhi")
 """Key, version and correlation id of a request."""
-MOST_NAMED = 3
+MAX_NAMED = 3
 """Partitions that a line names."""
 CARRIERS = names.TYPES["carriers"]
 TOKEN = FrameDecoder(SaslToken, "SaslToken")
@@ -126,10 +126,10 @@ class KafkaConversation(Conversation):
 
     def _name_places(self, frame: Frame) -> None:
         """The first partitions that a frame is about; of a truncated frame there may be more."""
-        about = islice(places(frame.values), MOST_NAMED + 1)
+        about = islice(places(frame.values), MAX_NAMED + 1)
         found = [topic if number is None else f"{topic}[{number}]" for topic, number in about]
-        if len(found) > MOST_NAMED or (found and frame.status != OK):
-            found[MOST_NAMED:] = ["..."]
+        if len(found) > MAX_NAMED or (found and frame.status != OK):
+            found[MAX_NAMED:] = ["..."]
         if found:
             frame.generate("topics_named", " ".join(found))
 

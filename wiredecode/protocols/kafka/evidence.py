@@ -10,16 +10,16 @@ from wiredecode.protocols.kafka.layers_table import REQUESTS
 REQUEST = struct.Struct(">ihhih")
 """Size, key, version, correlation id and length of the client id."""
 RESPONSE = struct.Struct(">ii")
-MOST_BYTES = 256 * 1024 * 1024
-MOST_CLIENT_ID = 300
-MOST_STEP = 100
+MAX_BYTES = 256 * 1024 * 1024
+MAX_CLIENT_ID = 300
+MAX_STEP = 100
 """Between the correlation ids of responses that follow each other: requests with acks=0 have none."""
 VERSIONS = {key: message.versions for key, message in REQUESTS.items()}
 NEWER = 3
 """Versions above the last known one that a request may have."""
-LEAST_SURE = 16
+MIN_SURE = 16
 """Bytes of fields after the client id that fit exactly: no chance."""
-MOST_REST = 3
+MAX_REST = 3
 """Bytes after the last field: librdkafka sends some, and brokers ignore them."""
 
 
@@ -37,7 +37,7 @@ def judge_request(data: bytes, position: int) -> Evidence:
     end, start = position + 4 + size, position + REQUEST.size
     if key == 7 and version == 0:
         return Evidence(WEAK, end, True)
-    if not -1 <= length <= min(MOST_CLIENT_ID, size - 10):
+    if not -1 <= length <= min(MAX_CLIENT_ID, size - 10):
         return Evidence(BAD)
     name = data[start : start + max(length, 0)]
     if not all(32 <= byte < 127 for byte in name):
@@ -49,15 +49,15 @@ def judge_request(data: bytes, position: int) -> Evidence:
         rest = end - compiler.walk(layer_of(REQUESTS[key].name, version), data, position, end)[1]
     except compiler.FAILED:
         return Evidence(BAD)
-    if not 0 <= rest <= MOST_REST:
+    if not 0 <= rest <= MAX_REST:
         return Evidence(BAD)
-    sure = named and not rest and end - start - length >= LEAST_SURE
+    sure = named and not rest and end - start - length >= MIN_SURE
     return Evidence(SURE if sure else GOOD if named else WEAK, end, True)
 
 
 def _is_known(size: int, key: int, version: int) -> bool:
     first, last = VERSIONS.get(key, (0, -1))
-    return 8 <= size <= MOST_BYTES and first <= version <= last + (NEWER if last >= 0 else 0)
+    return 8 <= size <= MAX_BYTES and first <= version <= last + (NEWER if last >= 0 else 0)
 
 
 class RequestChain(Chain):
@@ -101,10 +101,10 @@ class ResponseChain(Chain):
         if len(data) - position < RESPONSE.size:
             return Evidence(SHORT)
         size, correlation = RESPONSE.unpack_from(data, position)
-        if not 4 <= size <= MOST_BYTES or correlation <= 0:  # 0: mostly the front of an offset
+        if not 4 <= size <= MAX_BYTES or correlation <= 0:  # 0: mostly the front of an offset
             return Evidence(BAD)
         before, self.before = self.before, correlation
-        if before is not None and not 0 < correlation - before <= MOST_STEP:
+        if before is not None and not 0 < correlation - before <= MAX_STEP:
             return Evidence(BAD)
         return Evidence(WEAK, position + 4 + size, False)
 

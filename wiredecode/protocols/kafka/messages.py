@@ -6,7 +6,7 @@ from typing import Any
 from wiredecode.fields import printable
 from wiredecode.fields.layer import Style
 from wiredecode.frames.frame import Frame
-from wiredecode.frames.message import DELIVER, FORWARD, MOST_MILLISECONDS, PUBLISH, Messages
+from wiredecode.frames.message import DELIVER, FORWARD, MAX_MILLISECONDS, PUBLISH, Messages
 from wiredecode.protocols.kafka import names
 from wiredecode.protocols.kafka.conversation_values import Asked, Produced, partitions
 from wiredecode.protocols.kafka.layers_records import Contents, batches_of, harmless
@@ -40,7 +40,7 @@ def columns_of(what: str, batch: Mapping[str, Any], found: Contents, style: Styl
         "offsets": None if what == PUBLISH else [offset if offset >= 0 else None for offset in found.offsets],
         "sequences": range(first, first + count) if what == PUBLISH and first >= 0 else None,
         "times_ns": [
-            time_ms * 1_000_000 if time_ms is not None and 0 <= time_ms < MOST_MILLISECONDS else None
+            time_ms * 1_000_000 if time_ms is not None and 0 <= time_ms < MAX_MILLISECONDS else None
             for time_ms in found.times_ms
         ],
         "headers": None if headers.count(None) == count else headers,

@@ -9,7 +9,7 @@ PRODUCE, FETCH, METADATA, CONTROLLED_SHUTDOWN = 0, 1, 3, 7
 SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE = LOGIN = 17, 18, 36
 
 UNSUPPORTED_VERSION = 35
-LEAST_PRODUCE, NEW_PRODUCE = 3, 12
+MIN_PRODUCE, NEW_PRODUCE = 3, 12
 """Brokers that offer Produce up to version 12 or more offer older ones than 3, too, but do not have them."""
 
 METADATA_ID, METADATA_TOPIC = bytes(15) + b"\x01", "__cluster_metadata"

@@ -12,7 +12,7 @@ from wiredecode.net.types import Connection
 from wiredecode.protocols.kafka import names
 from wiredecode.protocols.kafka.conversation_values import errors_in, partitions, places
 from wiredecode.protocols.kafka.layers_table import APIS, ERRORS, MESSAGES, RESPONSES
-from wiredecode.protocols.kafka.problems_groups import CODES, MOST_REMEMBERED, Blocked, Lags, Members
+from wiredecode.protocols.kafka.problems_groups import CODES, MAX_REMEMBERED, Blocked, Lags, Members
 from wiredecode.protocols.shared.advertised import AdvertisedHost, host_of
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import Checks, FrameRef, Publishing, Rule, ref_of
@@ -36,11 +36,11 @@ class Refusals(Rule):
     """Error codes of responses that are problems of their own."""
 
     types = ALL_RESPONSES - {"ApiVersionsResponse"}
-    _coordinated: Newest[int, bool] = field(default_factory=lambda: Newest(MOST_REMEMBERED))
+    _coordinated: Newest[int, bool] = field(default_factory=lambda: Newest(MAX_REMEMBERED))
     """Connections on which a coordinator has worked."""
-    _lasting: Newest[tuple[str, str], tuple[int, int]] = field(default_factory=lambda: Newest(MOST_REMEMBERED))
+    _lasting: Newest[tuple[str, str], tuple[int, int]] = field(default_factory=lambda: Newest(MAX_REMEMBERED))
     """First and latest time of passing refusals, by client and title."""
-    _deleted: Newest[str, str] = field(default_factory=lambda: Newest(MOST_REMEMBERED))
+    _deleted: Newest[str, str] = field(default_factory=lambda: Newest(MAX_REMEMBERED))
     """By topic: the client that deleted it, and the time."""
 
     def frame(self, frame: Frame) -> None:
@@ -97,7 +97,7 @@ class Throttled(Rule):
     """Clients that a broker slows down because of a quota."""
 
     types = ALL_RESPONSES
-    _longest: Newest[int, int] = field(default_factory=lambda: Newest(MOST_REMEMBERED))
+    _longest: Newest[int, int] = field(default_factory=lambda: Newest(MAX_REMEMBERED))
     """Longest wait, by connection."""
 
     def frame(self, frame: Frame) -> None:
@@ -125,10 +125,10 @@ class Closed(Rule):
     """Brokers that answer a request by closing the connection."""
 
     types = frozenset(MESSAGES)
-    _sent: Newest[int, Sent] = field(default_factory=lambda: Newest(MOST_REMEMBERED))
-    _served: Newest[Any, bool] = field(default_factory=lambda: Newest(MOST_REMEMBERED))
+    _sent: Newest[int, Sent] = field(default_factory=lambda: Newest(MAX_REMEMBERED))
+    _served: Newest[Any, bool] = field(default_factory=lambda: Newest(MAX_REMEMBERED))
     """Connections on which a broker answered more than the question for its versions, and brokers without logins."""
-    _offers: Newest[str, dict[int, tuple[int, int]]] = field(default_factory=lambda: Newest(MOST_REMEMBERED))
+    _offers: Newest[str, dict[int, tuple[int, int]]] = field(default_factory=lambda: Newest(MAX_REMEMBERED))
     """By broker the versions of its APIs."""
 
     def frame(self, frame: Frame) -> None:
@@ -161,7 +161,7 @@ class Closed(Rule):
         sides = sent.place.connection.directions
         offered = self._offers.get(broker, {}).get(sent.key)
         if offered is not None and sent.key == names.PRODUCE and offered[1] >= names.NEW_PRODUCE:
-            offered = names.LEAST_PRODUCE, offered[1]
+            offered = names.MIN_PRODUCE, offered[1]
         client = sent.place.connection.identity.get("name")
         if offered is not None and not offered[0] <= sent.version <= offered[1]:
             has = f"it has {offered[0]} to {offered[1]}"
@@ -188,7 +188,7 @@ class Advertised(AdvertisedHost):
     codes, code = CODES, "advertised-listener"
     working, leaves = names.TYPES["working"], False
     asks, speaks = "ApiVersionsRequest", "ApiVersionsResponse"
-    _named: Newest[int, bool] = field(default_factory=lambda: Newest(MOST_REMEMBERED))
+    _named: Newest[int, bool] = field(default_factory=lambda: Newest(MAX_REMEMBERED))
     """Requests for metadata that name topics: others only look around."""
 
     def addresses(self, frame: Frame) -> Iterator[tuple[str, int]]:

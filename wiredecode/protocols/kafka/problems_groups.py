@@ -12,7 +12,7 @@ from wiredecode.protocols.kafka import names
 from wiredecode.protocols.kafka.conversation_values import errors_in, partitions
 from wiredecode.protocols.kafka.layers_table import ERRORS
 from wiredecode.protocols.shared.codes import codes_of
-from wiredecode.protocols.shared.gauges import LAG, MOST_KNOWN, POSITION, Gauge, Measurement
+from wiredecode.protocols.shared.gauges import LAG, MAX_KNOWN, POSITION, Gauge, Measurement
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import FrameRef, Rule, ref_of
 from wiredecode.protocols.shared.rebalances import Place, Rebalances
@@ -26,10 +26,10 @@ class Lags(Gauge):
     types = names.TYPES["lags"]
 
     def __init__(self) -> None:
-        self._ends: Newest[Place, int] = Newest(MOST_KNOWN)
-        self._committed: Newest[Place, dict[str, int]] = Newest(MOST_KNOWN)
+        self._ends: Newest[Place, int] = Newest(MAX_KNOWN)
+        self._committed: Newest[Place, dict[str, int]] = Newest(MAX_KNOWN)
         """By partition, then by group."""
-        self._waiting: Newest[int, tuple[str, dict[Place, int]]] = Newest(MOST_KNOWN)
+        self._waiting: Newest[int, tuple[str, dict[Place, int]]] = Newest(MAX_KNOWN)
         """Commits without an answer, by frame."""
 
     def read(self, frame: Frame) -> Iterator[Measurement]:
@@ -56,7 +56,7 @@ class Lags(Gauge):
     def _commit(self, group: str, offsets: Mapping[Place, int]) -> Iterator[Measurement]:
         for place, offset in offsets.items():
             groups = self._committed.get_or_make(place, dict)
-            if group in groups or len(groups) < MOST_GROUPS:
+            if group in groups or len(groups) < MAX_GROUPS:
                 groups[group] = offset
             yield Measurement(POSITION, called(place, group), offset, (*place, offset - 1))
             yield from self._lag(place, {group: offset})
@@ -71,9 +71,9 @@ def called(place: Place, group: str) -> str:
     return f"{place[0]}[{place[1]}], group {group}"
 
 
-MOST_GROUPS = 100
+MAX_GROUPS = 100
 """Groups of a partition whose lag is measured."""
-MOST_REMEMBERED = 10_000
+MAX_REMEMBERED = 10_000
 """Clients, brokers, groups and requests that a rule remembers."""
 STAYED_NS = 3_000_000_000
 """A member that closes leaves its group this long before the end of its connection at most."""
@@ -110,7 +110,7 @@ class Members(Rule):
         member = self._members.get(number)
         if frame.sender == "server" and member is not None and frame.request is not None:
             self._answered(frame, member)
-        elif isinstance(group, str) and (member is not None or len(self._members) < MOST_REMEMBERED):
+        elif isinstance(group, str) and (member is not None or len(self._members) < MAX_REMEMBERED):
             member = self._members.setdefault(number, Member(printable(group)))
             if frame.type == "LeaveGroupRequest":
                 member.left = ref_of(frame)
@@ -161,9 +161,9 @@ class Blocked(Rule):
     """Partitions in which readers of committed records wait for a transaction that does not end."""
 
     types = frozenset({"FetchResponse", "AddPartitionsToTxnRequest", "ProduceRequest", "EndTxnRequest"})
-    _waits: Newest[Place, tuple[FrameRef, FrameRef, int, int]] = field(default_factory=lambda: Newest(MOST_REMEMBERED))
+    _waits: Newest[Place, tuple[FrameRef, FrameRef, int, int]] = field(default_factory=lambda: Newest(MAX_REMEMBERED))
     """First and latest answer without records, where the transaction begins, and the end of the partition."""
-    _open: Newest[str, FrameRef] = field(default_factory=lambda: Newest(MOST_REMEMBERED))
+    _open: Newest[str, FrameRef] = field(default_factory=lambda: Newest(MAX_REMEMBERED))
     """The last request in a transaction that has not ended, by transactional id."""
 
     def frame(self, frame: Frame) -> None:

@@ -11,7 +11,7 @@ from wiredecode.protocols.base import Found, Generated, Protocol, Rejected, Unde
 from wiredecode.protocols.kafka import NAME, PORTS, names
 from wiredecode.protocols.kafka.conversation import KafkaConversation
 from wiredecode.protocols.kafka.conversation_values import Produced
-from wiredecode.protocols.kafka.evidence import MOST_BYTES, RequestChain, ResponseChain
+from wiredecode.protocols.kafka.evidence import MAX_BYTES, RequestChain, ResponseChain
 from wiredecode.protocols.kafka.layers import OTHERS, versions
 from wiredecode.protocols.kafka.layers_records import Batch, Message
 from wiredecode.protocols.kafka.layers_table import REQUESTS, RESPONSES
@@ -30,11 +30,11 @@ def generated() -> Iterator[tuple[str, Generated]]:
 
 
 EVERY = (*REQUESTS.values(), *RESPONSES.values())
-MOST_KNOWN = 10_000
+MAX_KNOWN = 10_000
 """Topic ids with names, and produced batches, remembered per capture."""
 SEARCH_BYTES = 256 * 1024
 """While searching, no frame is waited for that is longer."""
-LEAST_BYTES = 16
+MIN_BYTES = 16
 """Least bytes of two responses."""
 FRONT = re.compile(
     rb"""(?=
@@ -55,16 +55,16 @@ class Kafka(Protocol):
     title = "Apache Kafka"
     ports = PORTS
     header_bytes = 8
-    framing = LengthPrefix(Number(0, 4, 0, MOST_BYTES), after=4, header=4)
+    framing = LengthPrefix(Number(0, 4, 0, MAX_BYTES), after=4, header=4)
     requests = {"kafka": frozenset(message.name for key, message in REQUESTS.items() if key)}
     summary_keys = ("error", "topics_named", "api_version", "group_id")
     generated = dict(generated())
     column_types = dict.fromkeys(names.BATCHES, "list<struct>") | dict.fromkeys(names.MEMBERS, "json")
 
     def __init__(self) -> None:
-        self.topics: Newest[bytes, str] = Newest(MOST_KNOWN)
+        self.topics: Newest[bytes, str] = Newest(MAX_KNOWN)
         self.topics.put(names.METADATA_ID, names.METADATA_TOPIC)
-        self.produced: Newest[Produced, Request] = Newest(MOST_KNOWN)
+        self.produced: Newest[Produced, Request] = Newest(MAX_KNOWN)
 
     def new_session(self) -> "Kafka":
         """Metadata on one connection names the topics of others, which copy what it produced."""
@@ -97,7 +97,7 @@ class Kafka(Protocol):
 
     def search(self, data: bytes, *, final: bool) -> Found:
         """Find a request that may be whole, or responses with rising correlation ids; rejected bytes are passed."""
-        behind = max(0, len(data) - LEAST_BYTES)
+        behind = max(0, len(data) - MIN_BYTES)
         for match in FRONT.finditer(data):
             position = match.start()
             if position >= behind:

@@ -44,7 +44,7 @@ RAFT_MARK = ".raft.metadata."
 
 WHO = ("leader", "replica", "replica_to_add", "replica_to_remove", "group_id", "consumer_id")
 """Fields of operations that name servers and members."""
-MOST_SPELLED = 4
+MAX_SPELLED = 4
 """Entries of one message that lines show."""
 
 
@@ -69,8 +69,8 @@ def spelled(values: Mapping[str, Any]) -> str:
 def entries_text(entries: Iterable[Any]) -> str:
     """Operations of entries of the log: ``"CREATE_STREAM orders; LogNoop"``; empty: there are none."""
     known = [each for each in entries if isinstance(each, Mapping)]
-    found = [entry_text(each) for each in known[:MOST_SPELLED]]
-    return "; ".join([*found, f"{len(known) - MOST_SPELLED} more"] if len(known) > MOST_SPELLED else found)
+    found = [entry_text(each) for each in known[:MAX_SPELLED]]
+    return "; ".join([*found, f"{len(known) - MAX_SPELLED} more"] if len(known) > MAX_SPELLED else found)
 
 
 def entry_text(entry: Mapping[str, Any]) -> str:

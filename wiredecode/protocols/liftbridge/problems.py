@@ -33,7 +33,7 @@ from wiredecode.protocols.shared.problems import Checks, FrameRef, Publishing, R
 CODES = codes_of("liftbridge")
 OPERATIONS: dict[str, tuple[str, str, str]] = names.NAMES["changes"]
 """By field of the request: kind of the change, field of who changes, and what holds from now on."""
-MOST_FOLLOWERS = 4096
+MAX_FOLLOWERS = 4096
 """Requests of followers that are remembered until they are answered."""
 
 # For the timeline.
@@ -80,7 +80,7 @@ class ReplicaLag(Gauge):
     types = frozenset({"ReplicationRequest", "ReplicationResponse"})
 
     def __init__(self) -> None:
-        self._requests: Newest[int, int] = Newest(MOST_FOLLOWERS)
+        self._requests: Newest[int, int] = Newest(MAX_FOLLOWERS)
 
     def read(self, frame: Frame) -> Iterator[Measurement]:
         if "copy_of" in frame.generated or not frame.inner:
@@ -112,9 +112,9 @@ class Cursors(Gauge):
 
 # Rules.
 
-MOST_WAITING = 65_536
+MAX_WAITING = 65_536
 """Publishes that wait for their ack at the same time; the oldest beyond it are not judged."""
-MOST_SERVERS = 1000
+MAX_SERVERS = 1000
 """Servers, and partitions of one, that are remembered."""
 PATIENCE_NS = 1_000_000_000
 """A publish has no ack if this much of the capture follows without one."""
@@ -156,7 +156,7 @@ class Cluster(Rule):
     """Publishes without ack, leaders that went away, replicas out of sync."""
 
     types = frozenset({"Publish", "Ack", "PropagatedRequest"})
-    _waiting: Newest[tuple[str, str], tuple[FrameRef, Subject]] = field(default_factory=lambda: Newest(MOST_WAITING))
+    _waiting: Newest[tuple[str, str], tuple[FrameRef, Subject]] = field(default_factory=lambda: Newest(MAX_WAITING))
     _losses: dict[str, Loss] = field(default_factory=dict)
     _ends: dict[str, list[tuple[int, str, Connection]]] = field(default_factory=dict)
     """By server: when and how its connections to NATS ended."""
@@ -196,11 +196,11 @@ class Cluster(Rule):
 
     def _reported(self, frame: Frame, operation: Mapping[str, Any], partition: Partition) -> None:
         leader, by = spelled_in(partition.namespace, named(operation, "leader")), named(operation, "replica")
-        if leader not in self._losses and len(self._losses) >= MOST_SERVERS:
+        if leader not in self._losses and len(self._losses) >= MAX_SERVERS:
             return
         loss = self._losses.setdefault(leader, Loss(ref_of(frame)))
         loss.last_ns = frame.time_ns
-        if len(loss.partitions) < MOST_SERVERS:
+        if len(loss.partitions) < MAX_SERVERS:
             loss.partitions.setdefault(partition, Reported(frame.time_ns, by)).reports += 1
         if len(loss.places) < 4:
             loss.places.append(ref_of(frame))
@@ -208,7 +208,7 @@ class Cluster(Rule):
     def _leads(self, frame: Frame, operation: Mapping[str, Any], partition: Partition) -> None:
         known = self._leaders.get(partition)
         leader = spelled_in(partition.namespace, named(operation, "leader"))
-        if known is None and len(self._leaders) < MOST_SERVERS:
+        if known is None and len(self._leaders) < MAX_SERVERS:
             known = self._leaders[partition] = []
         if known is not None and len(known) < 64 and (not known or known[-1][1] != leader):
             known.append((frame.time_ns, leader))
@@ -217,7 +217,7 @@ class Cluster(Rule):
 
     def ended(self, connection: Connection) -> None:
         server, health = server_of(connection.identity), connection.health
-        if server is None or health is None or health.end is None or len(self._ends) >= MOST_SERVERS:
+        if server is None or health is None or health.end is None or len(self._ends) >= MAX_SERVERS:
             return
         ends = self._ends.setdefault(server, [])
         if len(ends) < 64:

@@ -21,8 +21,8 @@ CODES = codes_of("liftbridge")
 
 IN_SYNC = {"shrink_isr_op": ("replica_to_remove", "removed"), "expand_isr_op": ("replica_to_add", "back in sync")}
 """By operation: field of the replica, and its new state."""
-MOST_PARTITIONS = 10_000
-MOST_CLUSTERS = 64
+MAX_PARTITIONS = 10_000
+MAX_CLUSTERS = 64
 MAX_REQUESTS = 10_000
 """Operations that may wait for their answer; the oldest are forgotten."""
 
@@ -32,10 +32,10 @@ class Metadata(Rule):
     """Finds leaders: of the cluster, by the RPCs of Raft, and of partitions, by the entries of its log."""
 
     types = frozenset({"AppendEntries", "RequestVote"})
-    _leaders: Newest[str, tuple[str, int]] = field(default_factory=lambda: Newest(MOST_CLUSTERS))
+    _leaders: Newest[str, tuple[str, int]] = field(default_factory=lambda: Newest(MAX_CLUSTERS))
     """Leader and term, by cluster."""
     _partitions: dict[Partition, str] = field(default_factory=dict)
-    _newest: Newest[str, int] = field(default_factory=lambda: Newest(MOST_CLUSTERS))
+    _newest: Newest[str, int] = field(default_factory=lambda: Newest(MAX_CLUSTERS))
     """Index of the newest entry of the log, by cluster."""
 
     def frame(self, frame: Frame) -> None:
@@ -88,7 +88,7 @@ class Metadata(Rule):
         if isinstance(created, Mapping) and isinstance(created.get("stream"), Mapping):
             stream = printable(created["stream"].get("stream_name", ""))
             for each in created["stream"].get("partitions") or ():
-                if isinstance(each, Mapping) and len(self._partitions) < MOST_PARTITIONS:
+                if isinstance(each, Mapping) and len(self._partitions) < MAX_PARTITIONS:
                     self._partitions[Partition(cluster, stream, each.get("id", 0))] = printable(each.get("leader", ""))
         elif isinstance(changed, Mapping):
             self._changed(frame, printable(changed.get("stream", "")), changed)
@@ -102,7 +102,7 @@ class Metadata(Rule):
         key = Partition(cluster_of(frame), stream, operation.get("partition", 0))
         leader = printable(operation.get("leader", "?"))
         before = self._partitions.get(key)
-        if before is not None or len(self._partitions) < MOST_PARTITIONS:
+        if before is not None or len(self._partitions) < MAX_PARTITIONS:
             self._partitions[key] = leader
         if before == leader:
             return
@@ -150,9 +150,9 @@ class Refusals(Rule):
 
 CLIENT_NAME = "LIFT."
 """Of which the newest offsets are remembered."""
-MOST_STEPS = 1024
+MAX_STEPS = 1024
 """Newest offsets of a partition that are remembered."""
-LAG_NS, LEAST_LAG_NS = 5_000_000_000, 1_000_000_000
+LAG_NS, MIN_LAG_NS = 5_000_000_000, 1_000_000_000
 """Lag of replicas that is a warning, or a note."""
 SILENT_NS = 1_000_000_000
 SILENT_REQUESTS = 3
@@ -228,8 +228,8 @@ class Log:
             return
         self.offsets.append(offset)
         self.times.append(time_ns)
-        if len(self.offsets) > 2 * MOST_STEPS:
-            del self.offsets[:MOST_STEPS], self.times[:MOST_STEPS]
+        if len(self.offsets) > 2 * MAX_STEPS:
+            del self.offsets[:MAX_STEPS], self.times[:MAX_STEPS]
 
     def after(self, offset: int) -> int | None:
         """Since when there is a message after this offset."""
@@ -242,7 +242,7 @@ class Replicas(Rule):
     """Lag of replicas when they ask for messages: time since the next message was known to be there."""
 
     types = frozenset({"ReplicationRequest", "ReplicationResponse", "Ack"})
-    _logs: Newest[Partition, Log] = field(default_factory=lambda: Newest(MOST_PARTITIONS))
+    _logs: Newest[Partition, Log] = field(default_factory=lambda: Newest(MAX_PARTITIONS))
     _worst: dict[str, dict[Partition, tuple[int, int]]] = field(default_factory=dict)
     """By replica and partition: the largest lag, and its time."""
 
@@ -268,7 +268,7 @@ class Replicas(Rule):
             return
         known = self._logs.get(partition)
         since = None if known is None else known.after(values.get("offset", 0))
-        if since is not None and frame.time_ns - since >= LEAST_LAG_NS:
+        if since is not None and frame.time_ns - since >= MIN_LAG_NS:
             replica = spelled_in(partition.namespace, printable(values.get("replica_id", "?")))
             self._lags(frame, replica, partition, since)
 
@@ -278,7 +278,7 @@ class Replicas(Rule):
         lag = frame.time_ns - since
         problem = self.report.add(CODES["replica-lag"], f"{replica} lags behind", replica, frame=frame, severity="note")
         worst = self._worst.setdefault(replica, {})
-        if lag > worst.get(partition, (0, 0))[0] and len(worst) < MOST_PARTITIONS:
+        if lag > worst.get(partition, (0, 0))[0] and len(worst) < MAX_PARTITIONS:
             worst[partition] = lag, frame.time_ns
         if lag > problem.weight:
             problem.weight = lag

@@ -12,7 +12,7 @@ from wiredecode.frames.identity import client_side, short
 from wiredecode.net.types import Connection
 from wiredecode.protocols.nats import names
 from wiredecode.protocols.nats.conversation_memory import ACK, acknowledged
-from wiredecode.protocols.nats.problems_jetstream import MOST_KNOWN, PUBLISHED, Pulls
+from wiredecode.protocols.nats.problems_jetstream import MAX_KNOWN, PUBLISHED, Pulls
 from wiredecode.protocols.nats.problems_requests import INBOX, NOT_DONE, Consumers, Requests
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.gauges import LAG, POSITION, STATE, Change, Gauge, Measurement
@@ -36,7 +36,7 @@ MANY, MANY_UNCERTAIN = 3, 4
 MESSAGES = ("PUB", "HPUB", "MSG", "HMSG", "RMSG", "LMSG")
 PULL = "pull"
 """A request for the next messages of a JetStream consumer: it waits until there are some."""
-MOST_DELIVERIES = 100
+MAX_DELIVERIES = 100
 """A connection that got more did not crash on its first messages."""
 
 
@@ -73,7 +73,7 @@ class Crashes(Rule):
                 last.acknowledged = True
         elif (last is not None or number not in self._last) and not subject.startswith(INBOX):
             count = 1 if last is None else last.count + 1
-            if count > MOST_DELIVERIES or frame.sender != "server":
+            if count > MAX_DELIVERIES or frame.sender != "server":
                 self._last[number] = None
                 return
             contents = hash((subject, bytes(frame.values.get("data", b""))))
@@ -84,12 +84,12 @@ class Crashes(Rule):
         end, name = None if health is None else health.end, connection.identity.get("name")
         if last is None or end is None or not name or last.acknowledged:
             return
-        if end.side == client and 0 <= end.time_ns - last.place.time_ns <= SOON_NS and len(self._ends) < MOST_KNOWN:
+        if end.side == client and 0 <= end.time_ns - last.place.time_ns <= SOON_NS and len(self._ends) < MAX_KNOWN:
             host, server = connection.endpoints[client].rpartition(":")[0], connection.endpoints[1 - client]
             ends = self._ends.setdefault((name, host, server), [])
             previous = ends[-1][0].health if ends else None
             after = previous is None or previous.end is None or previous.end.time_ns <= connection.first_ns
-            if after and len(ends) < MOST_KNOWN:
+            if after and len(ends) < MAX_KNOWN:
                 ends.append((connection, last))
 
     def finish(self) -> None:
@@ -151,9 +151,9 @@ class ConsumerPlaces(Gauge):
 
 CLOSING = frozenset({"authentication", "stale", "slow-consumer", "max-payload", "server-error", "lame-duck"})
 """After these the server closes the connection: why it ended is known."""
-MOST_SUBSCRIPTIONS = 1024
+MAX_SUBSCRIPTIONS = 1024
 """Per connection."""
-LEAST_CLOSED_NS = 200_000_000
+MIN_CLOSED_NS = 200_000_000
 """A window closed for this long makes a slow consumer."""
 SERVER_PATIENCE_NS, CLIENT_PATIENCE_NS = 2_000_000_000, 10_000_000_000
 """A server answers PING immediately; a client may be busy with a message."""
@@ -223,7 +223,7 @@ class Clients(Rule):
         if kind in ("MSG", "HMSG"):
             count_delivery(reader, frame)
         elif kind == "SUB":
-            if len(reader.subjects) < MOST_SUBSCRIPTIONS and "sid" in values:
+            if len(reader.subjects) < MAX_SUBSCRIPTIONS and "sid" in values:
                 reader.subjects[values["sid"]] = printable(values.get("subject", ""))
         elif kind == "PING":
             pings = reader.pings[frame.side]
@@ -304,7 +304,7 @@ class Clients(Rule):
         client, health = client_side(connection), connection.health
         if health is None or reader.errors & CLOSING or not reader.delivered:
             return
-        if health.directions[client].zero_window_ns < LEAST_CLOSED_NS:
+        if health.directions[client].zero_window_ns < MIN_CLOSED_NS:
             return
         end = health.end
         if end is not None and end.side != client:
@@ -366,7 +366,7 @@ def count_delivery(reader: Reader, frame: Frame) -> None:
     sid = values.get("sid", "")
     counts = reader.delivered.get(sid)
     if counts is None:
-        if len(reader.delivered) >= MOST_SUBSCRIPTIONS:
+        if len(reader.delivered) >= MAX_SUBSCRIPTIONS:
             return
         counts = reader.delivered[sid] = Delivered()
     counts.messages += 1

@@ -13,7 +13,7 @@ from wiredecode.frames.identity import short
 from wiredecode.protocols.nats.conversation_memory import DUPLICATE, OWN, SEQUENCE, STREAM, acknowledged
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.pairing import Newest
-from wiredecode.protocols.shared.problems import MOST_EVIDENCE, FrameRef, Problem, Report, Rule, ref_of, whole
+from wiredecode.protocols.shared.problems import MAX_EVIDENCE, FrameRef, Problem, Report, Rule, ref_of, whole
 
 CODES = codes_of("nats")
 PUBLISHED = ("PUB", "HPUB")
@@ -24,11 +24,11 @@ DELETE, DELETE_CONSUMER, NEXT = ".API.STREAM.DELETE.", ".API.CONSUMER.DELETE.", 
 """Parts of subjects; the last one is that of a pull, which waits for messages."""
 UNJUDGED = (".MSG.", ".DIRECT.", ".DELETE")
 """Parts of the subjects of requests that are often refused: lookups of messages, and removals."""
-MANY_REFUSED, LEAST_REFUSED_NS = 3, 1_000_000_000
+MANY_REFUSED, MIN_REFUSED_NS = 3, 1_000_000_000
 """Refusals about one stream or consumer that are worth a warning, and the time between the first and the last."""
-MOST_IDS = 65_536
+MAX_IDS = 65_536
 """Message ids remembered with a digest of the contents published with them."""
-MOST_KNOWN = 1024
+MAX_KNOWN = 1024
 """Subjects, deleted streams, consumers."""
 MANY_PULLS = 2
 """This many pulls in a row without answer are an error."""
@@ -85,9 +85,9 @@ class Pulls(Rule):
     """Pulls without an answer: their consumer is gone."""
 
     types = frozenset({"PUB", "HPUB", "MSG", "HMSG"})
-    _open: Newest[str, Pull] = field(default_factory=lambda: Newest(MOST_IDS))
+    _open: Newest[str, Pull] = field(default_factory=lambda: Newest(MAX_IDS))
     """By reply subject."""
-    _answered: Newest[str, int] = field(default_factory=lambda: Newest(MOST_KNOWN))
+    _answered: Newest[str, int] = field(default_factory=lambda: Newest(MAX_KNOWN))
     """Time of the last answer, by consumer."""
 
     def frame(self, frame: Frame) -> None:
@@ -139,16 +139,16 @@ class Stored:
 
     def __init__(self, report: Report) -> None:
         self.report = report
-        self._digests: Newest[tuple[str, str], int] = Newest(MOST_IDS)
+        self._digests: Newest[tuple[str, str], int] = Newest(MAX_IDS)
         """Of the first message with an id, by stream and id."""
-        self._streams: Newest[str, str] = Newest(MOST_KNOWN)
+        self._streams: Newest[str, str] = Newest(MAX_KNOWN)
         """Stream that stored a subject."""
-        self._deleted: Newest[str, tuple[str, FrameRef]] = Newest(MOST_KNOWN)
+        self._deleted: Newest[str, tuple[str, FrameRef]] = Newest(MAX_KNOWN)
         """Client that deleted a stream or consumer, and when."""
         self._dropped: dict[tuple[int, str], Dropped] = {}
-        self._refused: Newest[str, tuple[list[FrameRef], str]] = Newest(MOST_KNOWN)
+        self._refused: Newest[str, tuple[list[FrameRef], str]] = Newest(MAX_KNOWN)
         """Requests about a stream or consumer that were refused since the last one that was granted, and why."""
-        self._away: Newest[str, Problem] = Newest(MOST_KNOWN)
+        self._away: Newest[str, Problem] = Newest(MAX_KNOWN)
         """Problems of publishes that were not stored, by subject, until one is stored."""
 
     def stream_of(self, subject: str) -> str:
@@ -179,11 +179,11 @@ class Stored:
             self._digests.put(key, publish.digest)
         elif known != publish.digest and frame.generated.get(DUPLICATE):
             place = published.connection.number, stream
-            if place in self._dropped or len(self._dropped) < MOST_KNOWN:
+            if place in self._dropped or len(self._dropped) < MAX_KNOWN:
                 dropped = self._dropped.setdefault(place, Dropped(published))
                 dropped.messages += 1
                 dropped.last_ns = published.time_ns
-                if len(dropped.frames) < MOST_EVIDENCE:
+                if len(dropped.frames) < MAX_EVIDENCE:
                     dropped.frames.append(published)
 
     def not_taken(self, frame: Frame, subject: str, publish: Publish | None) -> bool:
@@ -228,7 +228,7 @@ class Stored:
             self._refused.pop(what, None)
             return
         refusals, _ = self._refused.get(what) or ([], "")
-        self._refused.put(what, ([*refusals[: MOST_EVIDENCE - 1], asked], why))
+        self._refused.put(what, ([*refusals[: MAX_EVIDENCE - 1], asked], why))
 
     def finish(self) -> None:
         for (code, consumer), problem in self.report.problems.items():
@@ -236,7 +236,7 @@ class Stored:
                 self._explain(problem, consumer.partition(",")[0])
                 self._explain(problem, consumer)
         for what, (places, why) in self._refused.items():
-            if len(places) >= MANY_REFUSED and places[-1].time_ns - places[0].time_ns >= LEAST_REFUSED_NS:
+            if len(places) >= MANY_REFUSED and places[-1].time_ns - places[0].time_ns >= MIN_REFUSED_NS:
                 said = f"{short(places[-1].connection)} asks JetStream for {what} in vain: {why}"
                 problem = self.report.about(CODES["api-refused"], said, what, places)
                 problem.alike, problem.likely = why, problem.code.cause_of(why)

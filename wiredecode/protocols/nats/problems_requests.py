@@ -16,17 +16,17 @@ from wiredecode.protocols.nats.conversation_memory import ACK, Acknowledged, ack
 from wiredecode.protocols.nats.problems_jetstream import NEXT, PUBLISHED, Publish, Stored, publish_of
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.pairing import Newest
-from wiredecode.protocols.shared.problems import MOST_EVIDENCE, FrameRef, Problem, Report, Rule, ref_of, whole
+from wiredecode.protocols.shared.problems import MAX_EVIDENCE, FrameRef, Problem, Report, Rule, ref_of, whole
 
 CODES = codes_of("nats")
 INBOX = "_INBOX."
 CREATE = ".API.CONSUMER."
 NOT_DONE = (b"-NAK", b"+WPI")
-MOST_OPEN = 20_000
+MAX_OPEN = 20_000
 """Requests waiting at the same time, and unacknowledged messages of a consumer; the oldest beyond it are not judged."""
-MOST_CLOSED = 4096
+MAX_CLOSED = 4096
 """Requests that were answered, of which a delivery may still come."""
-MOST_KNOWN = 1024
+MAX_KNOWN = 1024
 """Subjects, services and consumers that are kept separate."""
 PATIENCE_NS, STUCK_NS = 1_000_000_000, 3_000_000_000
 """A request is unanswered, and a consumer of known limit stuck, after the first; of unknown limit after the second."""
@@ -82,7 +82,7 @@ class Service:
         else:
             self.late += 1
             self.took_ns = self.took_ns[0] or took_ns, took_ns
-            if len(self.waited) < MOST_EVIDENCE:
+            if len(self.waited) < MAX_EVIDENCE:
                 self.waited.append(place)
             if self.spoke_ns <= place.time_ns and (self.pause is None or took_ns > self.pause[1]):
                 self.pause = place, took_ns
@@ -97,11 +97,11 @@ class Requests(Rule):
     def __init__(self, report: Report) -> None:
         super().__init__(report)
         self._stored = Stored(report)
-        self._carriers: Newest[int, None] = Newest(MOST_KNOWN)
+        self._carriers: Newest[int, None] = Newest(MAX_KNOWN)
         """Connections of clients by a protocol that NATS carries, whose rules report the outcomes of their requests."""
-        self._open: Newest[str, Asked] = Newest(MOST_OPEN)
+        self._open: Newest[str, Asked] = Newest(MAX_OPEN)
         """By reply subject."""
-        self._closed: Newest[str, None] = Newest(MOST_CLOSED)
+        self._closed: Newest[str, None] = Newest(MAX_CLOSED)
         """Reply subjects of requests that were answered: their deliveries may come later, to plain subscribers."""
         self._asked: dict[str, int] = {}
         """Requests by subject."""
@@ -145,7 +145,7 @@ class Requests(Rule):
             self._stored.request(frame, subject)
             is_new = reply not in self._open  # else another interface captured it, too
             self._open.put(reply, known)
-            if is_new and (known.subject in self._asked or len(self._asked) < MOST_KNOWN):
+            if is_new and (known.subject in self._asked or len(self._asked) < MAX_KNOWN):
                 self._asked[known.subject] = self._asked.get(known.subject, 0) + 1
         if delivered and frame.sender == "server":
             known.delivered.append(ref_of(frame))
@@ -157,7 +157,7 @@ class Requests(Rule):
             self._closed.put(reply, None)
             for place in asked.delivered:
                 self._service(place).answered(place, frame.time_ns)
-                if asked.subject in self._served or len(self._served) < MOST_KNOWN:
+                if asked.subject in self._served or len(self._served) < MAX_KNOWN:
                     self._served[asked.subject] = place
             self._stored.answer(frame, asked.subject, asked.place, asked.publish)
         if values.get("status") == names.NO_RESPONDERS and "description" not in values:
@@ -184,7 +184,7 @@ class Requests(Rule):
             problem.severity = "warning"
 
     def _service(self, place: FrameRef) -> Service:
-        if place.connection.number not in self._services and len(self._services) >= MOST_KNOWN:
+        if place.connection.number not in self._services and len(self._services) >= MAX_KNOWN:
             return Service()
         return self._services.setdefault(place.connection.number, Service())
 
@@ -271,7 +271,7 @@ class Deliveries:
 
     last: FrameRef
     stream: str
-    open: Newest[int, FrameRef] = field(default_factory=lambda: Newest(MOST_OPEN))
+    open: Newest[int, FrameRef] = field(default_factory=lambda: Newest(MAX_OPEN))
     """By sequence in the stream."""
     sequence: int = 0
     pending: int = 0
@@ -293,9 +293,9 @@ class Consumers(Rule):
 
     types = frozenset({"PUB", "HPUB", "MSG", "HMSG"})
     _known: dict[str, Deliveries] = field(default_factory=dict)
-    _limits: Newest[str, dict[str, Any]] = field(default_factory=lambda: Newest(MOST_KNOWN))
+    _limits: Newest[str, dict[str, Any]] = field(default_factory=lambda: Newest(MAX_KNOWN))
     """Configuration of consumers that were created."""
-    _newest: Newest[str, int] = field(default_factory=lambda: Newest(MOST_KNOWN))
+    _newest: Newest[str, int] = field(default_factory=lambda: Newest(MAX_KNOWN))
     """Newest sequence by stream, as acks of publishes say."""
 
     def frame(self, frame: Frame) -> None:
@@ -327,7 +327,7 @@ class Consumers(Rule):
     def _deliver(self, delivery: Acknowledged, frame: Frame) -> None:
         known = self._known.get(delivery.of)
         if known is None:
-            if len(self._known) >= MOST_KNOWN:
+            if len(self._known) >= MAX_KNOWN:
                 return
             known = self._known[delivery.of] = Deliveries(ref_of(frame), printable(delivery.stream))
         known.last, known.pending = ref_of(frame), delivery.pending
@@ -338,7 +338,7 @@ class Consumers(Rule):
             known.again_ns, known.behind = frame.time_ns, delivery.pending
             if delivery.delivered > known.worst[0]:
                 known.worst = delivery.delivered, delivery.sequence
-            if len(known.again) < MOST_EVIDENCE:
+            if len(known.again) < MAX_EVIDENCE:
                 known.again.append(known.last)
 
     def _acknowledge(self, acked: Acknowledged, time_ns: int) -> None:

@@ -13,7 +13,7 @@ from wiredecode.protocols.nats import transport_websocket as websocket
 from wiredecode.protocols.nats.names import S2_CHUNKS
 from wiredecode.protocols.shared.tls import TlsRecord
 from wiredecode.tls.half import HEADER as TLS_HEADER
-from wiredecode.tls.half import MOST_RECORD
+from wiredecode.tls.half import MAX_RECORD
 
 
 class S2Chunk(Layer):
@@ -96,7 +96,7 @@ def stop_of(layer: type[Layer], data: bytes, position: int) -> int | str | None:
         if len(head) < TLS_HEADER:
             return None
         length = int.from_bytes(head[3:5], "big")
-        return position + TLS_HEADER + length if length <= MOST_RECORD else "a TLS record is too long"
+        return position + TLS_HEADER + length if length <= MAX_RECORD else "a TLS record is too long"
     if len(head) < s2.HEADER:
         return None
     length = int.from_bytes(head[1:4], "little")

@@ -7,7 +7,7 @@ from uuid import UUID
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.identity import IdentityReader
 
-MOST_WRITERS = 3
+MAX_WRITERS = 3
 """Writers of a connection that are named."""
 
 
@@ -17,9 +17,9 @@ def writer(frame: Frame) -> Mapping[str, Any]:
         return {}
     name, known = str(UUID(bytes=bytes(raw))), frame.connection.identity.get("name", "")
     writers = known.removeprefix("writer ").split(", ") if known else []
-    if name in writers or len(writers) > MOST_WRITERS:
+    if name in writers or len(writers) > MAX_WRITERS:
         return {}
-    return {"name": f"writer {', '.join([*writers, name if len(writers) < MOST_WRITERS else '...'])}"}
+    return {"name": f"writer {', '.join([*writers, name if len(writers) < MAX_WRITERS else '...'])}"}
 
 
 IDENTITIES: Mapping[str | None, IdentityReader] = {"SetupAppend": writer, "ConditionalAppend": writer}

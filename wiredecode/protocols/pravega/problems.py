@@ -13,7 +13,7 @@ from wiredecode.frames.frame import Frame
 from wiredecode.frames.identity import short
 from wiredecode.protocols.pravega.names import APPENDS, AUTH_ERRORS, FAILURES, NAMES
 from wiredecode.protocols.shared.codes import codes_of
-from wiredecode.protocols.shared.gauges import LAG, MOST_KNOWN, POSITION, STREAM, Change, Gauge, Measurement
+from wiredecode.protocols.shared.gauges import LAG, MAX_KNOWN, POSITION, STREAM, Change, Gauge, Measurement
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import Checks, FrameRef, Publishing, Rule, ref_of
 
@@ -64,26 +64,26 @@ class Readers(Gauge):
             yield Measurement(LAG, of, end - offset)
 
     def _grew(self, segment: str, end: int) -> None:
-        if segment in self._ends or len(self._ends) < MOST_KNOWN:
+        if segment in self._ends or len(self._ends) < MAX_KNOWN:
             self._ends[segment] = max(self._ends.get(segment, 0), end)
 
 
 # Rules.
 
-MOST_SETUPS = 10_000
+MAX_SETUPS = 10_000
 """That may wait for their answer; the oldest are forgotten."""
 SUCCESSORS_NS = 2_000_000_000
 """A writer whose segment was sealed continues with another one within this time."""
 SETUP_NS = 1_000_000_000
 """A writer is not set up if this much of the capture follows without an answer."""
-MOST_SEGMENTS = 10_000
+MAX_SEGMENTS = 10_000
 """Of which the end is known; the oldest are forgotten."""
-MOST_READS = 1000
+MAX_READS = 1000
 """Reads of one segment that wait at the same time; more are not judged."""
 SLOW_NS = 1_000_000_000
 TRANSACTION = "#transaction."
 """In names of segments, between the segment that it is merged into and the id."""
-MOST_TRANSACTIONS = 10_000
+MAX_TRANSACTIONS = 10_000
 """That are remembered; the oldest are forgotten."""
 LEASE_NS = 30_000_000_000
 """A transaction still open this long after its last event is a warning: the usual lease."""
@@ -153,9 +153,9 @@ class Sealed(Rule):
     """Writers whose segments are sealed and that continue with no other segment of the stream."""
 
     types = frozenset({"SetupAppend", "DataAppended", "SegmentIsSealed"})
-    _writers: Newest[int, None] = field(default_factory=lambda: Newest(MOST_SETUPS))
+    _writers: Newest[int, None] = field(default_factory=lambda: Newest(MAX_SETUPS))
     """Connections on which a client set up appends."""
-    _sealed: Newest[tuple[str, str], FrameRef] = field(default_factory=lambda: Newest(MOST_SETUPS))
+    _sealed: Newest[tuple[str, str], FrameRef] = field(default_factory=lambda: Newest(MAX_SETUPS))
     """By host of the client and stream: the last refusal."""
 
     def frame(self, frame: Frame) -> None:
@@ -181,7 +181,7 @@ class Setups(Rule):
     """Writers that were not set up."""
 
     types = FAILURES | {"SetupAppend", "AppendSetup"}
-    _waiting: Newest[int, tuple[FrameRef, str, str]] = field(default_factory=lambda: Newest(MOST_SETUPS))
+    _waiting: Newest[int, tuple[FrameRef, str, str]] = field(default_factory=lambda: Newest(MAX_SETUPS))
 
     def frame(self, frame: Frame) -> None:
         if frame.type != "SetupAppend":
@@ -218,7 +218,7 @@ class Segment:
     """Length of a segment, and the readers that wait for more."""
 
     end: int = -1
-    reads: Newest[int, Read] = field(default_factory=lambda: Newest(MOST_READS))
+    reads: Newest[int, Read] = field(default_factory=lambda: Newest(MAX_READS))
 
     def grew(self, end: object, time_ns: int) -> None:
         if not isinstance(end, int) or end <= self.end:
@@ -234,7 +234,7 @@ class Reads(Rule):
     """Reads that were slow although their data was there, not those that wait at the tail of a segment."""
 
     types = frozenset({"ReadSegment", "SegmentRead", "DataAppended", "StreamSegmentInfo"})
-    _segments: Newest[str, Segment] = field(default_factory=lambda: Newest(MOST_SEGMENTS))
+    _segments: Newest[str, Segment] = field(default_factory=lambda: Newest(MAX_SEGMENTS))
     _tail: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Of segments: how many reads waited at the tail, and the longest time."""
 
@@ -304,7 +304,7 @@ class Transactions(Rule):
     """Transactions that were aborted, or never ended: their events lie in segments of their own until then."""
 
     types = frozenset({"CreateSegment", "AppendBlockEnd", "MergeSegments", "MergeSegmentsBatch", "DeleteSegment"})
-    _known: Newest[str, Transaction] = field(default_factory=lambda: Newest(MOST_TRANSACTIONS))
+    _known: Newest[str, Transaction] = field(default_factory=lambda: Newest(MAX_TRANSACTIONS))
     _aborted: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def frame(self, frame: Frame) -> None:

@@ -58,7 +58,7 @@ class CreditGauge(gauges.Gauge):
 
     def read(self, frame: Frame) -> Iterator[gauges.Measurement]:
         key = frame.connection.number, frame.values.get("subscription_id", -1)
-        if frame.type == "Subscribe" and len(self._known) < gauges.MOST_KNOWN:
+        if frame.type == "Subscribe" and len(self._known) < gauges.MAX_KNOWN:
             self._known[key] = name_of(frame), 0
         known = self._known.get(key)
         if known is None:
@@ -104,10 +104,10 @@ def name_of(frame: Frame) -> str:
 
 WORKING = frozenset({"DeclarePublisher", "Subscribe", "Create", "Delete", "StreamStats", "QueryOffset", "StoreOffset"})
 """Commands of a client that did not only look for a stream."""
-MOST_LOOKED = 10_000
+MAX_LOOKED = 10_000
 """Publish frames whose ids are read: that takes time."""
-MOST_NAMES = 1000
-MOST_IDS = 200_000
+MAX_NAMES = 1000
+MAX_IDS = 200_000
 """Messages of publishers with a name that are compared with later ones of the same id."""
 
 
@@ -165,12 +165,12 @@ class DuplicateIds(problems.Rule):
                 self._known -= len(self._bodies.pop(key, ()))
             return
         name = frame.generated.get("reference")
-        if name is None or self._looked >= MOST_LOOKED:
+        if name is None or self._looked >= MAX_LOOKED:
             return
         self._looked += 1
         key = frame.generated["stream"], name
         messages = [each for each in values_of(frame).get("messages", ()) if "publishing_id" in each]
-        if not messages or (key not in self._highest and len(self._highest) >= MOST_NAMES):
+        if not messages or (key not in self._highest and len(self._highest) >= MAX_NAMES):
             return
         highest, bodies = self._highest.get(key, -1), self._bodies.setdefault(key, {})
         lost: list[int] = []
@@ -179,7 +179,7 @@ class DuplicateIds(problems.Rule):
             number, body = each["publishing_id"], hash(bytes(each.get("data") or b""))
             if number > highest:
                 highest = number
-                if self._known < MOST_IDS:
+                if self._known < MAX_IDS:
                     self._known += 1
                     bodies[number] = body
             else:
@@ -199,7 +199,7 @@ class DuplicateIds(problems.Rule):
 
 
 BEGINNINGS = frozenset({"DeclarePublisherResponse", "SubscribeResponse"})
-MOST_MISSING = 1000
+MAX_MISSING = 1000
 MANY_ROUTES = 3
 """Questions that name no stream: at least this number is a warning."""
 RESPONSES = frozenset(names.KEYS[key] for key in names.RESPONSES)
@@ -304,16 +304,16 @@ class MissingStreams(problems.Rule):
         deleted = self._deletion(*key)
         if frame.type == "MetadataUpdate":
             is_user = deleted is not None and deleted.place.connection is not frame.connection
-            if deleted is not None and is_user and len(deleted.users) < problems.MOST_EVIDENCE:
+            if deleted is not None and is_user and len(deleted.users) < problems.MAX_EVIDENCE:
                 deleted.users.append(problems.ref_of(frame))
-            if deleted is None and len(self._gone) < MOST_MISSING:
+            if deleted is None and len(self._gone) < MAX_MISSING:
                 what = f"{frame.source} said that stream {key[0]} is unavailable"
                 code, place = CODES["stream-unavailable"], (frame.source, key)
                 self._gone[key] = problem = self.report.add(code, what, place, frame=frame, severity="note")
                 problem.weight = problem.count
             return
         missing = self._missing.pop(key, None)
-        if frame.type == "Delete" and len(self._deleted) < MOST_MISSING:
+        if frame.type == "Delete" and len(self._deleted) < MAX_MISSING:
             self._deleted.setdefault(key, Deletion(problems.ref_of(frame))).place = problems.ref_of(frame)
         elif frame.type == "Create" and deleted is not None:
             if deleted.users and (deleted.refused or missing):
@@ -333,7 +333,7 @@ class MissingStreams(problems.Rule):
                 self._missing.pop(key, None)
                 if each.get("response_code") == names.OK:
                     self._gone.pop(key, None)
-            elif self._in_vain(frame, key) and len(self._missing) < MOST_MISSING:
+            elif self._in_vain(frame, key) and len(self._missing) < MAX_MISSING:
                 self._missing.setdefault(key, problems.ref_of(frame))
 
     def _in_vain(self, frame: Frame, key: tuple[str, str]) -> bool:
@@ -380,7 +380,7 @@ class Routes(problems.Rule):
     """Routing keys and super streams that lead to no stream: what is published there is not sent."""
 
     types = frozenset({"Route", "Partitions", "RouteResponse", "PartitionsResponse"})
-    _asked: Newest[int, str] = field(default_factory=lambda: Newest(MOST_MISSING))
+    _asked: Newest[int, str] = field(default_factory=lambda: Newest(MAX_MISSING))
     """By frame: super stream and routing key."""
 
     def frame(self, frame: Frame) -> None:

@@ -18,11 +18,11 @@ FLAPS, FLAP_NS = 5, 60_000_000_000
 MANY_CHUNKS = 50
 SMALL, SMALL_BATCH = 10, 10
 """Messages per chunk, and per sub-batch, that are few."""
-LEAST_CRASHES, LONGEST_LIFE_NS = 3, 300_000_000_000
+MIN_CRASHES, LONGEST_LIFE_NS = 3, 300_000_000_000
 """A consumer that begins this often at the same offset, and lives at most this long each time, crashes in a loop."""
-LEAST_GONE = 100
+MIN_GONE = 100
 """Fewer offsets may be missing: brokers keep the offsets of consumers in chunks between."""
-MOST_STREAMS = 1000
+MAX_STREAMS = 1000
 
 
 @dataclass(eq=False)
@@ -50,7 +50,7 @@ class Offsets(Rule):
         known[number] = begin + chunk["num_records"]
         asked = self._asked.pop((frame.connection.number, number), None)
         if asked is not None and expected is not None:
-            if begin - expected >= LEAST_GONE and not frame.connection.directions[frame.side].missing:
+            if begin - expected >= MIN_GONE and not frame.connection.directions[frame.side].missing:
                 self._gone(frame, asked, expected, begin)
             return
         if expected is not None and begin != expected:
@@ -83,7 +83,7 @@ class Flapping(Rule):
         if not frame.values.get("active") or "stream" not in frame.generated:
             return
         key = frame.generated["stream"], frame.generated.get("reference", "")
-        if key not in self._changes and len(self._changes) >= MOST_STREAMS:
+        if key not in self._changes and len(self._changes) >= MAX_STREAMS:
             return
         changes = self._changes.setdefault(key, deque(maxlen=FLAPS))
         changes.append((frame.values.get("subscription_id", -1), ref_of(frame)))
@@ -154,12 +154,12 @@ class CrashLoop(Rule):
             return
         who = connection.identity.get("name") or connection.endpoints[client].rpartition(":")[0]
         key = who, life.stream, life.start, life.first
-        if key in self._loops or len(self._loops) < MOST_STREAMS:
+        if key in self._loops or len(self._loops) < MAX_STREAMS:
             self._loops.setdefault(key, []).append(life)
 
     def finish(self) -> None:
         for (who, stream, _, first), lives in self._loops.items():
-            if len(lives) < LEAST_CRASHES:
+            if len(lives) < MIN_CRASHES:
                 continue
             what = f"{who} began to consume {stream} at offset {first:,} {len(lives):,} times, and ended soon each time"
             code, key = CODES["consumer-crash-loop"], (who, stream, first)
@@ -188,7 +188,7 @@ class Fill(Rule):
         chunk, stream = frame.values.get("chunk") or {}, frame.generated.get("stream")
         if stream is None or chunk.get("chunk_type") != 0 or "num_records" not in chunk:
             return
-        if stream not in self._streams and len(self._streams) >= MOST_STREAMS:
+        if stream not in self._streams and len(self._streams) >= MAX_STREAMS:
             return
         filled = self._streams.setdefault(stream, Filled())
         filled.chunks += 1

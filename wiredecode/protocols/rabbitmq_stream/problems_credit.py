@@ -14,21 +14,21 @@ CODES = codes_of("rabbitmq_stream")
 
 AT_ONCE_NS = 20_000_000
 """A chunk that follows credit within this time, minus the round trip, had been waiting for it."""
-LEAST_WAITS, LEAST_SHARE = 5, 0.2
+MIN_WAITS, MIN_SHARE = 5, 0.2
 """A consumer is starved if it waited at least this many times, for at least this share of its time ..."""
 LONG_STARVED_NS = 1_000_000_000
 """... and for at least this long: a consumer that catches up with a stream is often out of credit for moments."""
-LEAST_PAUSE_NS = 2_000_000_000
+MIN_PAUSE_NS = 2_000_000_000
 """Shortest time without credit after which a consumer that had kept up counts as paused."""
-LEAST_STOPPED_NS = 5_000_000_000
+MIN_STOPPED_NS = 5_000_000_000
 """A consumer that has no credit for this long, while the stream continues, has stopped."""
-LEAST_CLOSED_NS = 200_000_000
+MIN_CLOSED_NS = 200_000_000
 """Time that the TCP window must be closed before credit counts as given too early."""
-LEAST_CHUNKS = 20
+MIN_CHUNKS = 20
 """Chunks from which on one credit at a time is worth a note."""
 LAG_NS, LAG_SHARE, LAG_CHUNKS = 5_000_000_000, 0.2, 5
 """A consumer lags if it is this far behind, for this share of its time, and the age of this many chunks is known."""
-MOST_STREAMS = 10_000
+MAX_STREAMS = 10_000
 NEVER = 1 << 63
 MS = 1_000_000
 
@@ -123,7 +123,7 @@ class Credits(Rule):
             self._judge(known.pop(number), frame.time_ns)
 
     def _went_on(self, name: str | None, time_ns: int, position: int = 0, end: int = 0) -> None:
-        if name is None or (name not in self._streams and len(self._streams) >= MOST_STREAMS):
+        if name is None or (name not in self._streams and len(self._streams) >= MAX_STREAMS):
             return
         stream = self._streams.setdefault(name, Stream())
         stream.position = max(stream.position, position)
@@ -164,11 +164,11 @@ class Credits(Rule):
         self._stopped(subscription, end_ns)
         active, behind = subscription.last_ns - subscription.place.time_ns, subscription.age_ns - subscription.lowest_ns
         starved_ns, paused_ns = subscription.starved_ns, subscription.paused_ns[0]
-        if paused_ns >= LEAST_PAUSE_NS and 2 * paused_ns > starved_ns:
+        if paused_ns >= MIN_PAUSE_NS and 2 * paused_ns > starved_ns:
             self._paused(subscription)
-        elif subscription.waits >= LEAST_WAITS and starved_ns >= LEAST_SHARE * max(active, 1):
+        elif subscription.waits >= MIN_WAITS and starved_ns >= MIN_SHARE * max(active, 1):
             self._starved(subscription, active)
-        if subscription.most == 1 and subscription.chunks >= LEAST_CHUNKS:
+        if subscription.most == 1 and subscription.chunks >= MIN_CHUNKS:
             what = f"consumes {subscription.stream} with a credit of 1: {subscription.chunks:,} chunks, one at a time"
             self._report("credit-one", subscription, what)
         began_before = subscription.written_ns < subscription.place.time_ns  # its expected speed is unknown
@@ -223,7 +223,7 @@ class Credits(Rule):
     def _stopped(self, subscription: Subscription, end_ns: int) -> None:
         since, stream = subscription.out_of_credit_ns, self._streams.get(subscription.stream, Stream())
         until_ns = min(stream.grew_ns, end_ns)
-        if since is None or subscription.given_ns is not None or until_ns - since < LEAST_STOPPED_NS:
+        if since is None or subscription.given_ns is not None or until_ns - since < MIN_STOPPED_NS:
             return
         what = (
             f"stopped consuming {subscription.stream}: no credit since {self.report.seconds(since)}, while the stream "
@@ -242,7 +242,7 @@ class Credits(Rule):
         closed_ns = 0 if health is None or client is None else health.directions[client].zero_window_ns
         for subscription in self._subscriptions.pop(connection.number, {}).values():
             self._judge(subscription, end_ns)
-            if closed_ns >= LEAST_CLOSED_NS and not subscription.dry and subscription.chunks >= LEAST_WAITS:
+            if closed_ns >= MIN_CLOSED_NS and not subscription.dry and subscription.chunks >= MIN_WAITS:
                 what = (
                     f"gives credit for {subscription.stream} that it cannot use: it closed its window for "
                     f"{closed_ns / 1e9:.3f} s, with up to {subscription.most:,} credits left"

@@ -19,7 +19,7 @@ UNUSED_NS = 500_000_000
 """A client that does nothing for this long after it got an address cannot use it."""
 CONTAINER = re.compile(r"[0-9a-f]{12}")
 """A container's id, which is its host name unless it is given one."""
-MOST_ADDRESSES = 1000
+MAX_ADDRESSES = 1000
 """Advertised addresses, and addresses of servers, that are remembered."""
 
 
@@ -81,7 +81,7 @@ class AdvertisedHost(Rule):
 
     def frame(self, frame: Frame) -> None:
         if frame.type in self.working:
-            if len(self._worked) < MOST_ADDRESSES:
+            if len(self._worked) < MAX_ADDRESSES:
                 self._worked[host_of(frame.source)] = frame.time_ns
         elif frame.type in (self.asks, self.speaks):
             (self._spoke if frame.type == self.speaks else self._requested).add(frame.connection.number)
@@ -96,9 +96,7 @@ class AdvertisedHost(Rule):
     def _note_advertised(self, frame: Frame, host: str, port: int) -> None:
         client = host_of(frame.destination)
         key = host, port, client
-        if join(host, port) == frame.source or (
-            key not in self._advertised and len(self._advertised) >= MOST_ADDRESSES
-        ):
+        if join(host, port) == frame.source or (key not in self._advertised and len(self._advertised) >= MAX_ADDRESSES):
             return
         before = self._advertised.get(key)
         times, first_ns = (1, frame.time_ns) if before is None else (before.times + 1, before.first_ns)
@@ -116,16 +114,16 @@ class AdvertisedHost(Rule):
     def ended(self, connection: Connection) -> None:
         health = connection.health
         for end in connection.endpoints if connection.initiator is None else ():
-            if len(self._attempts) < MOST_ADDRESSES:  # it began before the capture
+            if len(self._attempts) < MAX_ADDRESSES:  # it began before the capture
                 self._attempts.setdefault(end, Attempts()).accepted += 1
-        if connection.initiator is not None and health is not None and len(self._attempts) < MOST_ADDRESSES:
+        if connection.initiator is not None and health is not None and len(self._attempts) < MAX_ADDRESSES:
             attempts = self._attempts.setdefault(connection.endpoints[1 - connection.initiator], Attempts())
             how = "is refused" if health.refused else "gets no answer" if health.unanswered else ""
             if how or self._met_another(connection):
                 attempts.failed += 1
                 attempts.last = connection
                 attempts.how = how or "meets something that is no broker"
-                if len(self._failed) < MOST_ADDRESSES:
+                if len(self._failed) < MAX_ADDRESSES:
                     self._failed.append(connection)
             else:
                 attempts.accepted += 1

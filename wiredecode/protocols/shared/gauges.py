@@ -11,7 +11,7 @@ from wiredecode.frames.frame import Frame
 
 CREDIT, LAG, POSITION = "credit", "lag", "position"
 """Quantities: credit of a consumer; messages (Pravega: bytes) by which it, or a replica, lags; its offset."""
-MOST_KNOWN = 65_536
+MAX_KNOWN = 65_536
 """Subscriptions, partitions and the like that a gauge keeps at most; others are not measured."""
 
 

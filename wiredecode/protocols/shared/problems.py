@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from wiredecode.protocols.shared.codes import Code
     from wiredecode.protocols.shared.gauges import ChangeReader, Gauge
 
-MOST_EVIDENCE = 8
+MAX_EVIDENCE = 8
 """Frames, packets, connections and lines of detail that a problem cites."""
 RESENT_NS = 1_000_000_000
 """Bytes without an ACK are sent again before that; later where round trips are long."""
 FAREWELL_NS, LAST = 1_000_000_000, (1 << 63) - 1
 """A farewell is said within this time of the end, a greeting of the beginning; the last time that there can be."""
-MOST_PROBLEMS = 1000
+MAX_PROBLEMS = 1000
 """Problems that are kept separately; beyond it only the number is known."""
-MOST_MEMBERS = 10_000
+MAX_MEMBERS = 10_000
 """Connections of a problem that are compared with those of others."""
 ALIVE_NS = 1_000_000
 """A packet this long after the beginning of a silence, and before its end, shows that the host was alive."""
@@ -75,7 +75,7 @@ class Problem:
     """The problems that were joined to this one."""
 
     def detail(self, text: str) -> None:
-        if text and len(self.details) < MOST_EVIDENCE and text not in self.details:
+        if text and len(self.details) < MAX_EVIDENCE and text not in self.details:
             self.details.append(text)
 
 
@@ -140,10 +140,10 @@ class Report:
     def __init__(self) -> None:
         self.problems: dict[tuple[str, Any], Problem] = {}
         self.omitted = 0
-        """Problems beyond :data:`MOST_PROBLEMS`."""
+        """Problems beyond :data:`MAX_PROBLEMS`."""
         self.first_ns = self.last_ns = 0
         """Times of the first packet and of the newest frame."""
-        self.made: Newest[str, None] = Newest(MOST_PROBLEMS)
+        self.made: Newest[str, None] = Newest(MAX_PROBLEMS)
         """Topics that were made in the capture: what is sent there first waits for leaders and replicas ..."""
         self.settled: dict[str, tuple[int, int]] = {}
         """... By server: from when to when it confirmed nothing for that reason."""
@@ -182,14 +182,14 @@ class Report:
             problem = Problem(code, severity or code.severity, name or code.code, title)
             if not wanted:
                 return problem
-            if len(self.problems) >= MOST_PROBLEMS:
+            if len(self.problems) >= MAX_PROBLEMS:
                 self.omitted += 1
                 return problem
             self.problems[place] = problem
         problem.count += count
         if not isinstance(frame, Place):
             self.cite(problem, frame)
-        elif frame.packet is not None and len(problem.packets) < MOST_EVIDENCE:
+        elif frame.packet is not None and len(problem.packets) < MAX_EVIDENCE:
             problem.packets.append(frame.packet)
         if time_ns is not None:
             problem.first_ns = time_ns if problem.first_ns is None else min(problem.first_ns, time_ns)
@@ -232,7 +232,7 @@ class Report:
         if health is not None:
             self.last_ns = max(self.last_ns, health.last_ns)
             for direction in connection.directions:
-                for _, shown_ns, _ in direction.losses[: MOST_PROBLEMS - len(self.holes)]:
+                for _, shown_ns, _ in direction.losses[: MAX_PROBLEMS - len(self.holes)]:
                     quiet = health.directions[direction.side].quiet
                     begins = (begin for begin, end in quiet if begin < shown_ns <= end + FAREWELL_NS)
                     self.holes.add((min(begins, default=shown_ns) - FAREWELL_NS, shown_ns))
@@ -261,15 +261,15 @@ class Report:
     def cite(self, problem: Problem, *frames: Frame | FrameRef) -> None:
         """Add frames to the evidence."""
         for frame in frames:
-            if len(problem.frames) < MOST_EVIDENCE and frame.number not in problem.frames:
+            if len(problem.frames) < MAX_EVIDENCE and frame.number not in problem.frames:
                 problem.frames.append(frame.number)
                 problem.packets += [packet for packet in frame.packets[:1] if packet not in problem.packets]
 
     def concerns(self, problem: Problem, connection: Connection) -> None:
         """Add a connection to the evidence."""
-        if len(problem.connections) < MOST_EVIDENCE:
+        if len(problem.connections) < MAX_EVIDENCE:
             problem.connections.setdefault(connection.number, identity.describe(connection))
-        if len(problem.members) < MOST_MEMBERS:
+        if len(problem.members) < MAX_MEMBERS:
             problem.members.add(connection.number)
             problem.servers.add(connection.endpoints[1 - identity.client_side(connection)])
             problem.paths.add(hosts_of(connection))

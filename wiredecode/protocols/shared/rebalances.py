@@ -8,7 +8,7 @@ from wiredecode.frames.identity import client_side, short
 from wiredecode.net.types import Connection
 from wiredecode.protocols.shared.codes import Code
 from wiredecode.protocols.shared.pairing import Newest
-from wiredecode.protocols.shared.problems import MOST_PROBLEMS, Report, begin_of
+from wiredecode.protocols.shared.problems import MAX_PROBLEMS, Report, begin_of
 
 STORM, STORM_NS = 6, 60_000_000_000
 """This number of generations of a group, in this time, is a storm."""
@@ -56,7 +56,7 @@ class Rebalances:
     def crashed(self, group: str, connection: Connection) -> None:
         """A member may have ended without leaving the group."""
         end, ends = connection.health and connection.health.end, self._crashes.get_or_make(group, list)
-        if end and end.side == client_side(connection) and len(ends) < MOST_PROBLEMS:
+        if end and end.side == client_side(connection) and len(ends) < MAX_PROBLEMS:
             ends.append(connection)
 
     def finish(self) -> None:

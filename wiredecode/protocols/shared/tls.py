@@ -24,7 +24,7 @@ from wiredecode.tls.half import HEADER
 from wiredecode.tls.handshake import (
     EARLY_DATA,
     GREASE,
-    MOST_MESSAGE,
+    MAX_MESSAGE,
     SUPPORTED_VERSIONS,
     Cursor,
     extensions,
@@ -44,7 +44,7 @@ CIPHERS = numbered(NAMES["ciphers"])
 """Names of cipher suites: those that are decrypted, and common ones; others show their number."""
 
 SERVER_NAME, ALPN, SESSION_TICKET, PSK = 0, 16, 35, 41
-MOST_NAMES = 64
+MAX_NAMES = 64
 """Names of one list that are shown."""
 
 Facts = dict[str, Any]
@@ -62,7 +62,7 @@ def _protocols(data: bytes) -> list[str]:
         name = names.vector(1)
         if int.from_bytes(name) not in GREASE or len(name) != 2:
             found.append(printable(text(name)))
-    return found[:MOST_NAMES]
+    return found[:MAX_NAMES]
 
 
 def _server_name(data: bytes) -> str | None:
@@ -86,11 +86,11 @@ def client_hello(data: bytes) -> Facts:
     resumes = PSK in found or found.get(SESSION_TICKET) or (session and SUPPORTED_VERSIONS not in found)
     return {
         "server_name": _server_name(found[SERVER_NAME]) if SERVER_NAME in found else None,
-        "versions": [name_of(number, VERSIONS) for number in versions[:MOST_NAMES]],
+        "versions": [name_of(number, VERSIONS) for number in versions[:MAX_NAMES]],
         "alpn": _protocols(found[ALPN]) if ALPN in found else None,
         "resumption": "offered" if resumes else None,
         "early_data": "offered" if EARLY_DATA in found else None,
-        "ciphers": [name_of(number, CIPHERS) for number in ciphers[:MOST_NAMES]],
+        "ciphers": [name_of(number, CIPHERS) for number in ciphers[:MAX_NAMES]],
         "session": session,
     }
 
@@ -152,7 +152,7 @@ def _alternatives(found: Any, x509: Any) -> list[str] | None:
         names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
         return None
-    return [printable(str(name.value)) for name in names][:MOST_NAMES]
+    return [printable(str(name.value)) for name in names][:MAX_NAMES]
 
 
 READERS: dict[str, Callable[[bytes], Facts]] = {
@@ -238,7 +238,7 @@ class Handshakes:
                 known |= self._message(frame, names, message)
             except ValueError as error:
                 frame.find("warning", "malformed", "handshake-unreadable", f"{names[-1]}: {error}")
-        if (data and data[0] not in MESSAGES) or len(data) > MOST_MESSAGE:
+        if (data and data[0] not in MESSAGES) or len(data) > MAX_MESSAGE:
             self.hidden[side], data = True, b""
         self.rest[side] = data
         frame.type = names[0] if names else frame.type

@@ -4,7 +4,7 @@ from typing import Any
 
 from wiredecode.fields import compiler, printable
 from wiredecode.frames.frame import Frame
-from wiredecode.frames.message import DELIVER, MOST_MILLISECONDS, PUBLISH, Messages, nanoseconds
+from wiredecode.frames.message import DELIVER, MAX_MILLISECONDS, PUBLISH, Messages, nanoseconds
 from wiredecode.protocols.tank import conversation_bundles as bundles
 from wiredecode.protocols.tank.layers_bundle import Bundle, message_count
 from wiredecode.protocols.tank.names import CODEC_MASK, CODECS, PREVIOUS_PLUS_ONE, PRODUCE, PRODUCE_WITH_BASE
@@ -72,7 +72,7 @@ def numbers(bundle: bundles.Bundled, number: int | None, messages: list[dict[str
 
 def times(stamps: list[int | None]) -> list[int | None]:
     """Times of messages, of which some have that of the message before; the first of a bundle then has 0."""
-    if None not in stamps and max(stamps) < MOST_MILLISECONDS:  # type: ignore[type-var,operator]
+    if None not in stamps and max(stamps) < MAX_MILLISECONDS:  # type: ignore[type-var,operator]
         return [stamp * 1_000_000 for stamp in stamps]  # type: ignore[operator]
     found: list[int | None] = []
     last: int | None = 0

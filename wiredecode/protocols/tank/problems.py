@@ -47,7 +47,7 @@ class Consumers(Gauge):
 
 # Rules.
 
-MOST_REQUESTS = 10_000
+MAX_REQUESTS = 10_000
 """Requests that wait for answers at the same time; beyond it the oldest are forgotten."""
 MANY_REDIRECTS = 3
 """Redirects of one place to one node that are worth a warning."""
@@ -61,7 +61,7 @@ class Results(Rule):
     """Results of Produce and Consume that are none of success, by partition."""
 
     types = frozenset({"Produce", "ProduceWithBaseSequenceNumber", "ProduceResponse", "Consume", "ConsumeResponse"})
-    _requests: Newest[int, Subject] = field(default_factory=lambda: Newest(MOST_REQUESTS))
+    _requests: Newest[int, Subject] = field(default_factory=lambda: Newest(MAX_REQUESTS))
 
     def frame(self, frame: Frame) -> None:
         if frame.type == "ProduceResponse":
