@@ -17,7 +17,7 @@ from typer import Exit
 from wiredecode.capture import open_capture
 from wiredecode.capture.live.privileges import missing_right
 from wiredecode.capture.live.source import LiveOptions
-from wiredecode.cli import capturing
+from wiredecode.cli import wireshark
 from wiredecode.cli.app import run
 
 SENTENCE = re.compile(r"(\w+) ((?:\{[a-z_]+=[^{}]*\})+)$")
@@ -117,7 +117,7 @@ def test_options_reach_the_capture(loopback: str, tmp_path: Path, monkeypatch: p
         given.append(said)
         raise Exit(2)
 
-    monkeypatch.setattr(capturing, "capturing", opened)
+    monkeypatch.setattr(wireshark, "capturing", opened)
     words = ["--snaplen", "96", "--no-promiscuous", "--via", "dumpcap", "--extcap-capture-filter", "tcp"]
     assert run(["extcap", "--extcap-interface", loopback, "--capture", "--fifo", str(tmp_path / "f"), *words]) == 2
     ((wanted, via, duration),) = given
