@@ -79,7 +79,7 @@ def check(
     from wiredecode.check.timeline import Timeline
 
     live, span = captures.live, captures.span
-    asked = Asked(severity=severity, fail_on=fail_on, json=json, color=color)
+    asked = CheckOptions(severity=severity, fail_on=fail_on, json=json, color=color)
     if live.interface is not None:
         alone = connection or display_filter or write or two_passes or timeline or not span.is_whole
         options.refuse(
@@ -109,7 +109,7 @@ def check(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class CheckOptions:
     """Options for files and for an interface alike."""
 
     severity: str
@@ -139,7 +139,7 @@ class FileCheck:
     """Judges capture files. ``connection`` and ``display`` choose the connections whose problems are shown."""
 
     captures: Checked
-    asked: Asked
+    asked: CheckOptions
     layout: Layout
     connection: int | None
     display: Filter | None
@@ -258,7 +258,7 @@ def write_evidence(captures: options.Captures, problems: list[Problem], out: Pat
     return 0
 
 
-def watch(settings: Reading, live: OptionalLive, asked: Asked, times: Times) -> int:
+def watch(settings: Reading, live: OptionalLive, asked: CheckOptions, times: Times) -> int:
     """Report problems until Ctrl-C or the end of the duration; the exit code of ``check``."""
     from wiredecode.check import Checker
     from wiredecode.check.live import Watch
@@ -303,7 +303,7 @@ def watch(settings: Reading, live: OptionalLive, asked: Asked, times: Times) -> 
     return exit_code
 
 
-def line(event: Event, first_ns: int, times: Times, asked: Asked) -> str:
+def line(event: Event, first_ns: int, times: Times, asked: CheckOptions) -> str:
     """An event as a line, or as a JSON object."""
     from wiredecode.check.text import COLORS, record
     from wiredecode.frames.record import dumps
