@@ -81,9 +81,9 @@ def test_a_request_without_response_is_reported_after_a_time() -> None:
     assert worse(problems(asked, later_ns=1000)) == []
 
 
-@pytest.mark.parametrize(("acked", "told"), [(True, ["publish.unconfirmed", "request.unanswered"]), (False, [])])
+@pytest.mark.parametrize(("acked", "expected"), [(True, ["publish.unconfirmed", "request.unanswered"]), (False, [])])
 def test_a_connection_that_neither_acknowledges_nor_sends_again_was_no_longer_captured(
-    acked: bool, told: list[str]
+    acked: bool, expected: list[str]
 ) -> None:
     """Its last publishes have no ACK; another connection shows that the capture continued."""
     asked = layers.QueryOffset(correlation_id=0x0A0B0C0D, reference="r", stream="orders")
@@ -95,13 +95,13 @@ def test_a_connection_that_neither_acknowledges_nor_sends_again_was_no_longer_ca
     other = craft.Talk(client=("10.0.0.3", 40001))
     made += [*other.handshake(), *other.send(CLIENT, bytes(layers.Heartbeat()))]
     made += [(9.0, part) for part in other.send(SERVER, bytes(layers.Heartbeat()))]
-    assert sorted(worse(check(craft.batches(made)))) == told
+    assert sorted(worse(check(craft.batches(made)))) == expected
 
 
-@pytest.mark.parametrize(("seconds", "told"), [(119, []), (300, ["rabbitmq_stream.heartbeat"] * 2)])
-def test_silence_longer_than_two_heartbeats_is_reported(seconds: int, told: list[str]) -> None:
+@pytest.mark.parametrize(("seconds", "expected"), [(119, []), (300, ["rabbitmq_stream.heartbeat"] * 2)])
+def test_silence_longer_than_two_heartbeats_is_reported(seconds: int, expected: list[str]) -> None:
     tunes = [(side, layers.Tune(frame_max=0x01020304, heartbeat=60)) for side in (SERVER, CLIENT)]
-    assert sorted(worse(problems(tunes, later_ns=seconds * 10**9))) == told
+    assert sorted(worse(problems(tunes, later_ns=seconds * 10**9))) == expected
 
 
 def test_a_syn_without_answer_is_reported() -> None:
@@ -127,7 +127,7 @@ def test_errors_of_nats_servers_are_reported_by_text() -> None:
 METADATA = layers.Metadata(correlation_id=0x0B0C0D0E, streams=["orders"])
 
 
-def told(host: str, port: int) -> Layer:
+def metadata_response(host: str, port: int) -> Layer:
     brokers = [layers.Broker(reference=3, host=host, port=port)]
     streams = [layers.StreamMetadata(stream="orders", response_code=1, leader_reference=3)]
     return layers.LAYERS[0x800F, 1](correlation_id=0x0B0C0D0E, brokers=brokers, streams=streams)
@@ -137,7 +137,7 @@ def visit(host: str, port: int, *more: bytes) -> list[Problem]:
     """A client asks 10.0.0.2:5552 where a stream is, and closes; then ``more`` packets follow."""
     talk = craft.Talk()
     made = talk.handshake()
-    for side, message in (*HANDSHAKE, (CLIENT, METADATA), (SERVER, told(host, port))):
+    for side, message in (*HANDSHAKE, (CLIENT, METADATA), (SERVER, metadata_response(host, port))):
         made += talk.send(side, bytes(message))
     return check(craft.batches([*made, *talk.close(), *more]))
 

@@ -49,14 +49,14 @@ def test_stored_messages_raise_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "base", "told"),
+    ("wanted", "base", "expected"),
     [(0x0102, 0x0102, []), (0x0102, 0x0100, []), (0x0102, 0x0105, ["tank.gap"]), (0, 0x0105, [])],
 )
-def test_messages_between_the_requested_and_the_first_one(wanted: int, base: int, told: list[str]) -> None:
+def test_messages_between_the_requested_and_the_first_one(wanted: int, base: int, expected: list[str]) -> None:
     """Bundles come whole, so the first message may be an earlier one; 0 requests the first available message."""
     found = said(consume({0: wanted}), consumed([sized(plain(message(), message()))], base=base))
-    assert worse(found) == told
-    if told:
+    assert worse(found) == expected
+    if expected:
         assert found[0].what == "3 messages of foo/0 are missing: 258 was asked for, 261 came"
 
 

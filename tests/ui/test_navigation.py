@@ -253,7 +253,7 @@ def test_partial_results_are_shown_with_a_progress_bar() -> None:
             go_on.clear()
             with patch.object(source, "again", slowly), patch.multiple(jobs, PARTIAL_SECONDS=0, PARTIAL_SHARE=0):
                 await ui.press(key)
-                await ui.until(lambda: all(each in ui.text() for each in (found, "─ ", " 50%")))  # noqa: B023 - awaited immediately
+                await ui.until(lambda found=found: all(each in ui.text() for each in (found, "─ ", " 50%")))
                 go_on.set()
                 await ui.until(lambda: " 50%" not in ui.text())
             assert "so far" not in ui.text()

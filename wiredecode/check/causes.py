@@ -31,8 +31,9 @@ def grouped(problems: Iterable[Problem]) -> list[Problem]:
         later = [each for each in left if each.name in cause.code.before and concerns(cause, each, [cause])]
         cause.severity = min([cause.severity, *(each.severity for each in later)], key=SEVERITIES.index)
         again = [each for each in cause.effects if each.code is cause.code]  # a server that stalls again and again
-        cause.first_ns, cause.last_ns = span([cause, *again])
-        cause.count += sum(each.count for each in again)
+        if again:
+            cause.first_ns, cause.last_ns = span([cause, *again])
+            cause.count += sum(each.count for each in again)
     return sorted(left, key=order)
 
 

@@ -217,9 +217,10 @@ class Publishes(Rule):
             problem.detail(finding.message)
 
     def _report_slow(self, broker: str, stream: str, confirmed: Confirmed) -> None:
-        times, p99, transfer, problem = confirmed.times, confirmed.times.percentile(990), "", None
+        times, p99 = confirmed.times, confirmed.times.percentile(990)
         slow = [entry for entry in confirmed.worst if entry.latency_ns >= REMARKABLE_NS]
-        slowest, *_ = worst = sorted(slow, key=lambda entry: (-entry.latency_ns, entry.confirm))
+        worst = sorted(slow, key=lambda entry: (-entry.latency_ns, entry.confirm))
+        slowest, transfer, problem = worst[0], "", None
         busy = slowest.confirm - slowest.published.number >= BUSY * slowest.latency_ns / 1e9
         late = times.largest >= SLOW_NS or (p99 >= SLOW_P99_NS and not busy)
         most = f"p99 {p99 / 1e9:.3f} s, worst {slowest.latency_ns / 1e9:.3f} s of {times.count:,} messages"

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -78,8 +78,9 @@ class Requests(Rule):
                     seconds = (until_ns - request.time_ns) / 1e9
                     who, end, kind = short(connection), connection.endpoints[side], request.type or ""
                     what = f"{kind} of {who} waited {seconds:.3f} s while {why} of {end}"
-                    how: Any = {"frame": request.ref, "severity": None if seconds >= PATIENCE_NS / 1e9 else "note"}
-                    self.report.add(CODES["tcp.slow-response"], what, (connection.number, why, how["severity"]), **how)
+                    severity = None if until_ns - request.time_ns >= PATIENCE_NS else "note"
+                    code, key = CODES["tcp.slow-response"], (connection.number, why, severity)
+                    self.report.add(code, what, key, frame=request.ref, severity=severity)
 
     def finish(self) -> None:
         last = self.report.last_ns

@@ -160,9 +160,9 @@ class FileCheck:
         """Numbers of the connections asked for; None: all."""
         kind = PipeSession if is_pipe(files) else Session
         over = None if self.timeline is None else self.timeline.end
-        selection, demand = Selection(span=captures.span, display=self.display), ANALYSED
+        selection = Selection(span=captures.span, display=self.display)
         self.session = kind.of(
-            captures, files, selection, demand, two_passes=two_passes, on_end=self._end, on_decoded=over
+            captures, files, selection, ANALYSED, two_passes=two_passes, on_end=self._end, on_decoded=over
         )
         self.session.shows_totals, self.session.on_terminal = verbosity.verbose and not verbosity.quiet, False
         code = self.session.work(self._work)

@@ -64,10 +64,8 @@ def _run(settings: ReportOptions, source: list[str | BinaryIO]) -> int:
 
     display = options.display_filter(settings.display_filter, utc=settings.span.utc)
     gathering = Gathering(filtered=display is not None)
-    selection, demand = (
-        Selection(span=settings.span, display=display),
-        replace(ANALYSED, messages=gathering.messages),
-    )
+    selection = Selection(span=settings.span, display=display)
+    demand = replace(ANALYSED, messages=gathering.messages)
     session = Session.of(settings, source, selection, demand, on_end=gathering.end, on_decoded=gathering.over)
     session.on_terminal = False
 

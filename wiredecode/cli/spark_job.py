@@ -264,7 +264,7 @@ class SparkRun:
 
     @property
     def how(self) -> dict[str, Any]:
-        """Options of ``pipeline.planned``."""
+        """Options of ``pipeline.make_plan``."""
         return {name: getattr(self.options, name) for name in ("partitions", "split_bytes")}
 
     def plan(self, spark: SparkSession) -> Plan:

@@ -88,13 +88,13 @@ def sql(
         with Database(opener, once=once, files=allow_files) as database:
             schema, batches = database.answer(query)
             first = list(islice(batches, 1))
-            if database.unreadable:
-                pass
-            elif form is not None:
-                settings = Settings(BYTES[bytes_], form.compression, guard_formulas=guarded)
-                _write(schema, chain(first, batches), form, out, settings)
-            elif _show(schema, chain(first, batches), bytes_, format_, color, bar) and not quiet:
-                complain(f"these are the first {MAX_ROWS:,} rows; -o FILE writes all of them")
+            if not database.unreadable:
+                answer = chain(first, batches)
+                if form is not None:
+                    settings = Settings(BYTES[bytes_], form.compression, guard_formulas=guarded)
+                    _write(schema, answer, form, out, settings)
+                elif _show(schema, answer, bytes_, format_, color, bar) and not quiet:
+                    complain(f"these are the first {MAX_ROWS:,} rows; -o FILE writes all of them")
             bar.end()
             for damage in database.errors:
                 complain(str(damage))
@@ -145,10 +145,10 @@ def _opener(
     from wiredecode.export.tables import TIME, TimedReader
     from wiredecode.tables.reader import FRAMES, MESSAGES, TableReader, prefer_bulk
 
-    span, reading = captures.span, {**captures.decoding.arguments, "show_secrets": show_secrets}
-    decoding = captures.decoding
-    first = partial(find_answers, open_capture(captures.files), decoding.limits, decoding.ports, keys=decoding.keys)
-    answers = cache(first)
+    span, decoding = captures.span, captures.decoding
+    reading = {**decoding.arguments, "show_secrets": show_secrets}
+    packets = open_capture(captures.files)
+    answers = cache(partial(find_answers, packets, decoding.limits, decoding.ports, keys=decoding.keys))
 
     def open_(level: str, columns: list[str] | None) -> TableReader | TimedReader:
         capture, chosen = open_capture(captures.files), display()

@@ -32,7 +32,7 @@ SO_FAR = ("frames", "findings", "consumers")
 """Statistics that can be shown before the end."""
 MAX_TRACED = 20
 """Messages of a frame whose way is shown."""
-LEAST, MAX_DIAGRAM, MARGIN = 50, 130, 17
+MIN_WIDTH, MAX_DIAGRAM, MARGIN = 50, 130, 17
 """Columns between the two sides of a sequence diagram, and beside them."""
 PAUSE_NS = 500_000_000
 """A diagram shows a pause if it is at least this long."""
@@ -102,7 +102,7 @@ def _problems(problems: list[Problem], heading: str, model: CaptureModel, width:
     made = [ReportLine(Text(heading, theme.HEAD)), ReportLine(Text())]
     before: Problem | None = None
     title = False
-    for problem, line in report_lines(problems, model.first_ns, Layout(max(width, LEAST))):
+    for problem, line in report_lines(problems, model.first_ns, Layout(max(width, MIN_WIDTH))):
         title = problem is not before or (title and line[:4].isspace())  # all lines of it
         style = theme.SEVERITY[problem.severity] if problem is not None and title else ""
         made.append(ReportLine(Text(line, style), () if problem is None else tuple(problem.frames)))
@@ -206,7 +206,7 @@ def follow(model: CaptureModel, job: Job, number: int, width: int) -> list[Repor
 
 def diagram(model: CaptureModel, job: Job, number: int, width: int) -> list[ReportLine]:
     """The connection of a frame as a sequence diagram, from that frame on."""
-    row, room = model.rows[number], min(max(width - MARGIN, LEAST), MAX_DIAGRAM)
+    row, room = model.rows[number], min(max(width - MARGIN, MIN_WIDTH), MAX_DIAGRAM)
     seen = model.survey.activities.by_number.get(row.connection)
     ends = seen.connection.endpoints if seen is not None else ("", "")
     sides = {row.side: row.sender for row in (model.rows[each] for each in _along(model, number, 50))}

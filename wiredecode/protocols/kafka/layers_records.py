@@ -14,7 +14,7 @@ from wiredecode.protocols.shared.compression import Budget, Status
 
 FRONT = struct.Struct(">qi4xb")
 """Offset, length and magic of a batch or an old message."""
-LENGTH_END, LEAST = 12, 14
+LENGTH_END, MIN_LENGTH = 12, 14
 """Where the length of a batch ends, and the least that it can be."""
 BATCH_MAGIC, CODEC_AT, OLD_CODEC_AT = 2, 22, 17
 
@@ -133,7 +133,7 @@ def slots(raw: bytes) -> tuple[list[Slot], int, str]:
     while position + FRONT.size <= len(raw):
         _, length, magic = FRONT.unpack_from(raw, position)
         stop = position + LENGTH_END + length
-        if length < LEAST or not 0 <= magic <= BATCH_MAGIC:
+        if length < MIN_LENGTH or not 0 <= magic <= BATCH_MAGIC:
             return found, len(raw) - position, f"no batch of magic {magic} has {length} bytes"
         if stop > len(raw):
             break

@@ -84,7 +84,7 @@ UNKNOWN_MEMBER, FENCED_EPOCH, ILLEGAL_GENERATION = 25, 110, 22
 
 @dataclass(slots=True)
 class Member:
-    """A member of a group, by its connection to the coordinator."""
+    """A member of a group that is not static (those do not leave), by its connection to the coordinator."""
 
     group: str
     patience_ms: int = 0
@@ -106,7 +106,7 @@ class Members(Rule):
 
     def frame(self, frame: Frame) -> None:
         values, number = frame.values, frame.connection.number
-        group = None if values.get("group_instance_id") else values.get("group_id")  # static members do not leave
+        group = None if frame.sender == "server" or values.get("group_instance_id") else values.get("group_id")
         member = self._members.get(number)
         if frame.sender == "server" and member is not None and frame.request is not None:
             self._answered(frame, member)

@@ -14,7 +14,7 @@ STORM, STORM_NS = 6, 60_000_000_000
 """This number of generations of a group, in this time, is a storm."""
 MANY_CRASHES = 3
 """Members that ended without leaving the group, and began at the same offset."""
-MOST = 10_000
+MAX_REMEMBERED = 10_000
 """Groups, and partitions of one, that are remembered."""
 Place = tuple[str, int | None]
 """Topic and partition."""
@@ -26,11 +26,11 @@ class Rebalances:
 
     report: Report
     code: Code
-    _generations: Newest[str, deque[tuple[int, int]]] = field(default_factory=lambda: Newest(MOST))
+    _generations: Newest[str, deque[tuple[int, int]]] = field(default_factory=lambda: Newest(MAX_REMEMBERED))
     """Number and time of the latest generations."""
-    _starts: Newest[str, dict[Place, tuple[int, int]]] = field(default_factory=lambda: Newest(MOST))
+    _starts: Newest[str, dict[Place, tuple[int, int]]] = field(default_factory=lambda: Newest(MAX_REMEMBERED))
     """By group and partition: the offset that its members began at, and how many times in a row."""
-    _crashes: Newest[str, list[Connection]] = field(default_factory=lambda: Newest(MOST))
+    _crashes: Newest[str, list[Connection]] = field(default_factory=lambda: Newest(MAX_REMEMBERED))
     """By group: connections of members that ended without leaving it."""
 
     def generation(self, frame: Frame, group: str, number: int) -> None:
@@ -50,7 +50,7 @@ class Rebalances:
         """A member asked where to begin; -1: nothing was committed."""
         starts = self._starts.get_or_make(group, dict)
         before, times = starts.get(place, (-1, 0))
-        if place in starts or len(starts) < MOST:
+        if place in starts or len(starts) < MAX_REMEMBERED:
             starts[place] = offset, times + 1 if offset == before else 1
 
     def crashed(self, group: str, connection: Connection) -> None:

@@ -72,8 +72,9 @@ def numbers(bundle: bundles.Bundled, number: int | None, messages: list[dict[str
 
 def times(stamps: list[int | None]) -> list[int | None]:
     """Times of messages, of which some have that of the message before; the first of a bundle then has 0."""
-    if None not in stamps and max(stamps) < MAX_MILLISECONDS:  # type: ignore[type-var,operator]
-        return [stamp * 1_000_000 for stamp in stamps]  # type: ignore[operator]
+    given = [stamp for stamp in stamps if stamp is not None]
+    if len(given) == len(stamps) and max(given, default=0) < MAX_MILLISECONDS:
+        return [stamp * 1_000_000 for stamp in given]
     found: list[int | None] = []
     last: int | None = 0
     for stamp in stamps:
