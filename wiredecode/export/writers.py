@@ -19,6 +19,8 @@ ROW_GROUP = 65_536
 ROW_GROUP_BYTES = 24 * 1024 * 1024
 """A row group is written when this much is waiting for it, even with few rows; nulls are not counted."""
 WIDE = "layers"
+WIDE_BATCH_BYTES = 1024 * 1024
+"""What a waiting batch of a thousand columns takes beside its values, at least."""
 NOT_PACKED = "none"
 GROWTH = 16
 """A file with the column :data:`WIDE` has a thousand columns, whose footer takes 260 KB per row group: after this many
@@ -149,6 +151,7 @@ class ParquetWriter:
             max_rows_per_page=PAGE_ROWS,
         )
         self._wide = WIDE in schema.names
+        self._batch_bytes = WIDE_BATCH_BYTES if self._wide else 0
         self._file = open_parquet(stream, make, wide=self._wide)
         self._waiting: list[pa.RecordBatch] = []
         self._count = self._groups = 0
@@ -169,7 +172,7 @@ class ParquetWriter:
     def _keep(self, batch: pa.RecordBatch) -> None:
         self._waiting.append(batch.cast(self._schema) if self._encoded else batch)
         self._count += len(batch)
-        self.waiting_bytes += sum(map(weight, batch.columns))
+        self.waiting_bytes += self._batch_bytes + sum(map(weight, batch.columns))
 
     def flush(self) -> None:
         """Write what waits as a row group."""
