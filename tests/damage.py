@@ -294,7 +294,9 @@ def compare(
         if found is None or found.status != OK:
             report.missed[frame.protocol] += 1
             known = began.get((frame.source, frame.destination))
-            report.missed_after[frame.protocol] += known is not None and frame.packets[0] > known
+            # Without the INFO that announced it, TLS without keys is another protocol: its handshake is shown, no more.
+            if frame.protocol != "tls":
+                report.missed_after[frame.protocol] += known is not None and frame.packets[0] > known
     return report
 
 

@@ -154,6 +154,16 @@ def test_a_response_without_its_bit_is_recognised_by_layout(first: int) -> None:
 
 
 CLIENT_PORT = 50_000
+KAFKA_DESCRIBED = bytes.fromhex(
+    "00000034 00000010 00000000 00000002 0004 6a6f6273 00000001 00000000"
+    "0000 0006 6f7264657273 00000002 00000001 00000000 00000000"
+)
+"""A response whose size and correlation id are the header of Pravega's SegmentAlreadyExists, of a segment "jobs"."""
+
+
+def test_one_message_of_pravega_before_none_is_not_believed_in_mid_stream() -> None:
+    assert late(9292, [(1, KAFKA_DESCRIBED)]) == []
+    assert late(9292, [(1, KAFKA_DESCRIBED[:24])]) == [("pravega", "SegmentAlreadyExists")]
 
 
 def late(port: int, sides: Sequence[tuple[int, bytes]]) -> list[tuple[str, str | None]]:

@@ -42,6 +42,11 @@ def hello(data: bytes, final: bool) -> bool | None:
     return data.startswith(HELLO) and 1 <= low <= high <= MAX_VERSION
 
 
+def _possible(data: bytes, position: int) -> bool:
+    """Whether a message may start here; if its header is not whole, it may."""
+    return position + HEADER.size > len(data) or evidence.plausible(*HEADER.unpack_from(data, position))
+
+
 class MessageChain(Chain):
     """Messages in a row: how much they prove, and for which dialect they speak."""
 
@@ -100,7 +105,8 @@ class Pravega(BehindProxy):
             more_may_come = not final and len(data) - position < SEARCH_BYTES
             alone = port and position == 0 and chain.fills(data, final)
             framed = position == 4 and int.from_bytes(data[:4]) >= len(data) - 4  # Kafka's size, and its correlation id
-            if alone or (chain.believed(port and started) and not framed):
+            refuted = framed or not (started or _possible(data, chain.end))
+            if alone or (chain.believed(port and started) and not refuted):
                 undecided = chain.dialect is None and chain.last.level == SHORT and chain.whole < MESSAGES_TO_DECIDE
                 if undecided and more_may_come and chain.end - position < DECIDE_BYTES:
                     return Undecided(position, sure=True)
@@ -123,7 +129,7 @@ class Pravega(BehindProxy):
         following = position + HEADER.size + length
         if length <= evidence.LARGE_BODY or code not in evidence.BLOBS or following + HEADER.size > len(data):
             return bool(length > (SEARCH_BYTES if code in evidence.BLOBS else SEARCH_SMALL_BYTES))
-        return length > SEARCH_BYTES or not evidence.plausible(*HEADER.unpack_from(data, following))
+        return length > SEARCH_BYTES or not _possible(data, following)
 
     def search(self, data: bytes, *, final: bool) -> Found:
         """A message whose lengths add up, followed by a possible header; or one that also names a segment."""
@@ -153,7 +159,7 @@ class Pravega(BehindProxy):
         if judged.end + HEADER.size > len(data):
             return judged.anchor if final else None
         if judged.anchor:
-            return evidence.plausible(*HEADER.unpack_from(data, judged.end))
+            return _possible(data, judged.end)
         following = evidence.judge(data, judged.end)
         if following.level == SHORT:
             return False if final else None
