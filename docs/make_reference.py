@@ -307,7 +307,7 @@ def finding_page(one: Code) -> str:
         "",
         f"**{one.severity}**: {one.title}.",
         "",
-        one.meaning,
+        f"{one.meaning} {one.otherwise}".rstrip(),
         "",
         "## Usual causes",
         "",

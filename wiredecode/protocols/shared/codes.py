@@ -29,6 +29,8 @@ class Code:
     """Advice to the user."""
     capture: str
     """The capture in ``captures/`` that shows it; empty: a test makes one."""
+    otherwise: str = ""
+    """When it has another severity; only its page says so."""
     rank: int = EFFECT
     """Of problems of one severity those with a lower rank come first."""
     explains: tuple[str, ...] = ()
