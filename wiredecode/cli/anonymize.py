@@ -97,8 +97,8 @@ def _run(settings: AnonymizeOptions, key: Key, target: NewFile) -> int:
         demand=replace(FRAMES_ONLY, decrypt=False),
         on_events=anonymizer.events,
         on_decoded=anonymizer.over,
+        to_stdout=False,
     )
-    session.on_terminal = False
     code = session.work(lambda: _work(session, anonymizer))
     if code == INTERRUPTED or (code and not anonymizer.written):
         return code
@@ -109,7 +109,6 @@ def _run(settings: AnonymizeOptions, key: Key, target: NewFile) -> int:
 
 
 def _work(session: Session, anonymizer: Anonymizer) -> None:
-    assert session.dissector is not None
     from wiredecode.capture.errors import Postponed
 
     with Postponed() as damage:

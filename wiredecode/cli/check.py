@@ -162,9 +162,13 @@ class FileCheck:
         over = None if self.timeline is None else self.timeline.end
         selection = Selection(span=captures.span, display=self.display)
         self.session = kind.of(
-            captures, files, selection, ANALYSED, two_passes=two_passes, on_end=self._end, on_decoded=over
+            *(captures, files, selection, ANALYSED),
+            two_passes=two_passes,
+            on_end=self._end,
+            on_decoded=over,
+            totals=verbosity.verbose,
+            to_stdout=False,
         )
-        self.session.shows_totals, self.session.on_terminal = verbosity.verbose and not verbosity.quiet, False
         code = self.session.work(self._work)
         if self.checker.report.omitted and not verbosity.quiet:
             say(f"and {self.checker.report.omitted:,} more problems of the same kinds")
@@ -280,7 +284,6 @@ def watch(settings: Reading, live: OptionalLive, asked: CheckOptions, times: Tim
     with capturing(live.wanted, live.via, live.duration, saves=False) as sniffer:
         demand = replace(ANALYSED, wait_ns=PATIENCE_NS)
         session = SniffSession.of(settings, sniffer, demand=demand, on_end=checker.end)
-        session.on_terminal = True
 
         def look(_: PacketBatch) -> None:
             show(session, watching.look(time.time_ns()))

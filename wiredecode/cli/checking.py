@@ -48,9 +48,8 @@ def judged(session: Session, checker: Checker, also: Callable[[PacketBatch], Non
         if also is not None:
             also(batch)
 
-    session.on_batch = look
     try:
-        for frame in session.all_frames():
+        for frame in session.all_frames(look):
             if not report.first_ns:
                 report.first_ns, report.span = session.first_ns, session.span_ns()
             checker.frame(frame)
@@ -77,7 +76,7 @@ def overview(captures: Captures) -> str:
         for _ in judged(session, checker):
             pass
     problems = checker.finish()
-    if not session.totals.packets or session.dissector is None:
+    if not session.totals.packets:
         return ""
     rows = _rows(session.totals, problems, " ".join(map(shlex.quote, files)))
     return "".join(f"{name:<13}{text}\n" for name, text in rows) + "\n"

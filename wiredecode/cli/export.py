@@ -182,15 +182,12 @@ def run(settings: ExportOptions, export: Export) -> int:
 def begun(settings: ExportOptions, export: Export) -> Session:
     """The pass over the captures, and the output opened."""
     from wiredecode.cli.session import Selection, Session
-    from wiredecode.dissect.dissector import Dissector
 
     selection = Selection(settings.count, settings.span, settings.display)
-    session = Session(settings.files, None, settings.verbosity, selection)
-    session.on_terminal = settings.out == STANDARD_OUTPUT and sys.stdout.isatty()
+    session = Session(settings.files, None, settings.verbosity, selection, to_stdout=settings.out == STANDARD_OUTPUT)
     try:
-        reader = session.counted_reader = export.begin(session)
+        reader = export.begin(session)
     except (FileExistsError, NotADirectoryError, ValueError) as error:
         raise options.UsageError(str(error)) from None
-    if isinstance(reader, Dissector):
-        session.dissector, session.output = reader, Output(binary=export.packed)
+    session.read_with(reader, Output(binary=export.packed))
     return session

@@ -123,8 +123,8 @@ def _choose(settings: FollowOptions, source: list[str | BinaryIO]) -> tuple[int,
     from wiredecode.view.follow import ConnectionFilter, Survey, table
 
     survey, connections = Survey(settings.display), settings.connections
-    session = Session.of(settings, source, Selection(display=settings.display), ANALYSED, on_end=survey.end)
-    session.on_terminal = False
+    selection = Selection(display=settings.display)
+    session = Session.of(settings, source, selection, ANALYSED, on_end=survey.end, to_stdout=False)
     rows: list[Activity] = []
     chosen: list[Activity] = []
 
@@ -136,7 +136,7 @@ def _choose(settings: FollowOptions, source: list[str | BinaryIO]) -> tuple[int,
         active = [row for row in rows if any(row.frames)] or [row for row in rows if row.captured]
         if len(active) == 1:
             chosen.extend(active)
-            session.shows_totals = False  # the second pass shows them
+            session.hide_totals()
             return
         screen = terminal()
         width = None if screen is None else screen.columns
@@ -181,7 +181,7 @@ class Following:
         self.session: Session = (PipeSession if seen is None and is_pipe(settings.files) else Session).of(
             settings,
             source,
-            Selection(settings.count, settings.span, only),
+            Selection(settings.count, settings.span, only, phrase=f"are of connection #{number}"),
             Demand(
                 style=Style(self.show, settings.show_secrets) if form == "json" else None,
                 link_responses=form not in ("raw", "messages"),
@@ -190,7 +190,6 @@ class Following:
             ),
             on_events=self._payload if form == "raw" else None,
         )
-        self.session.chosen = f"are of connection #{number}"
 
     def run(self) -> int:
         """Show the connection; return the exit code."""

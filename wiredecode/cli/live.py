@@ -21,6 +21,7 @@ from wiredecode.cli.output import say
 from wiredecode.cli.session import Session, Source
 
 if TYPE_CHECKING:
+    from wiredecode.capture.batch import PacketBatch
     from wiredecode.capture.live.sniffer import Sniffer
     from wiredecode.frames.frame import Frame
 
@@ -48,14 +49,13 @@ class LiveSession(Session):
     recorded_ns: int | None = None
     """Packets older than this do not count as live."""
 
-    def all_frames(self) -> Iterator[Frame]:
+    def all_frames(self, on_batch: Callable[[PacketBatch], None] | None = None) -> Iterator[Frame]:
         """As `Dissector.frames`; while nothing comes, what waits is shown when its time is over."""
         dissector = self.dissector
-        assert dissector is not None
         last_ns: int | None = None
         since = 0
         with Postponed() as damage:
-            for batch in self.batches():
+            for batch in self.batches(on_batch):
                 if len(batch):
                     yield from dissector.feed(batch)
                     last_ns, since = int(batch.time_ns.max()), time.monotonic_ns()

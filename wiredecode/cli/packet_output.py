@@ -23,7 +23,8 @@ from wiredecode.view.theme import SEVERITY, painted
 def chosen_packets(session: Session, limits: Limits, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
     """Make ``session`` read the table of packets; return the rows that it selects."""
     reader = TableReader(session.batches(), PACKETS, columns=columns, limits=limits, display=session.selection.display)
-    session.counted_reader, session.shown = reader, 0
+    session.read_with(reader)
+    session.count_shown(0)
 
     def selected() -> Iterator[pa.RecordBatch]:
         count, shown = session.selection.count, 0
@@ -31,10 +32,9 @@ def chosen_packets(session: Session, limits: Limits, columns: list[str] | None =
             if shown == count:
                 continue
             found = within(batch, *session.span_ns()).slice(0, None if count is None else count - shown)
-            session.shown = shown = shown + len(found)
+            shown += len(found)
             yield found
-            if shown == count and not session.reads_on:
-                session.stopped = True
+            session.count_shown(len(found))
 
     return selected()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -61,10 +62,15 @@ def pcap(
     kind = PipeSession if follow_file or is_pipe(files) else Session
     source = _open_growing(files) if follow_file else files
     if display is not None and display.chooses_packets:
-        session = kind(source, None, captures.verbosity, selection)
+        session = kind(source, None, captures.verbosity, selection, to_stdout=write is None)
         return _packets(session, captures, frames, write, summary_json, whole=whole_connections)
     demand = frames.demand(display)
-    session = kind.of(captures, source, selection, demand, colors=frames.colors, two_passes=two_passes)
+    session = kind.of(
+        *(captures, source, replace(selection, reads_on=whole_connections), demand),
+        colors=frames.colors,
+        two_passes=two_passes,
+        to_stdout=write is None,
+    )
     if write is not None:
         return _write(session, captures, write, summary_json, whole=whole_connections)
     if with_overview and sys.stdout.isatty():
@@ -120,10 +126,8 @@ def _write(
 
     target = NewFile(out, mode=MODE)
     packets, chosen = PacketFile(target.stream), ChosenPackets(whole=whole)
-    session.reads_on, session.on_terminal = whole, False
 
     def everything() -> None:
-        assert session.dissector is not None
         passing = packets.passing(session.batches(), session.capture.info)
         for _ in session.dissector.frames(passing):
             chosen.frames += 1

@@ -66,8 +66,9 @@ def _run(settings: ReportOptions, source: list[str | BinaryIO]) -> int:
     gathering = Gathering(filtered=display is not None)
     selection = Selection(span=settings.span, display=display)
     demand = replace(ANALYSED, messages=gathering.messages)
-    session = Session.of(settings, source, selection, demand, on_end=gathering.end, on_decoded=gathering.over)
-    session.on_terminal = False
+    session = Session.of(
+        *(settings, source, selection, demand), on_end=gathering.end, on_decoded=gathering.over, to_stdout=False
+    )
 
     def gather() -> None:
         try:
@@ -103,8 +104,8 @@ def _sequence(settings: ReportOptions, source: list[str | BinaryIO], number: int
     evidence = {frame for problem in gathering.problems if number in problem.connections for frame in problem.frames}
     sequence, only = Sequence(evidence), compile_filter(f"tcp.stream == {number}")
     selection = Selection(span=settings.span, display=only)
-    session = Session.of(settings, source, selection, replace(FRAMES_ONLY, select=only, skip_hidden=True))
-    session.shows_totals = session.on_terminal = False
+    demand = replace(FRAMES_ONLY, select=only, skip_hidden=True)
+    session = Session.of(settings, source, selection, demand, totals=False, to_stdout=False)
 
     def collect() -> None:
         with suppress(CaptureError):  # the first pass reported it

@@ -49,6 +49,10 @@ class Selection:
     count: int | None = None
     span: Span = field(default_factory=Span)
     display: Filter | None = None
+    phrase: str = "match the filter"
+    """What they do, in the totals."""
+    reads_on: bool = False
+    """True if packets are read after the last frame."""
 
     @property
     def is_everything(self) -> bool:
@@ -61,7 +65,8 @@ EVERYTHING = Selection()
 class Session:
     """One pass of ``dissector`` over ``source``: yields the frames of ``selection``, then reports totals and errors.
 
-    Without a dissector the caller of :meth:`work` reads :meth:`batches` itself, and sets ``counted_reader``.
+    ``totals``: report them, unless the user wants quiet. ``to_stdout``: frames are written there: if that is a
+    terminal, there is no progress bar. Without a dissector :meth:`read_with` comes before :meth:`work`.
     """
 
     def __init__(
@@ -70,34 +75,30 @@ class Session:
         dissector: Dissector | None,
         verbosity: Verbosity,
         selection: Selection = EVERYTHING,
+        *,
+        totals: bool = True,
+        to_stdout: bool = True,
     ) -> None:
         for each in source if isinstance(source, list) else ():
             if not isinstance(each, str):
                 each.seek(0)  # a copy of standard input, which an earlier pass has read
         self.capture = open_capture(source) if isinstance(source, list) else source
-        self.dissector, self.output = dissector, Output()
-        self.counted_reader: Dissector | TableReader | None = dissector
+        self.output = Output()
+        if dissector is not None:
+            self.read_with(dissector)
         self.selection = selection
         self.quiet, self.verbose = verbosity.quiet, verbosity.verbose
-        self.shows_totals = not self.quiet
+        self._shows_totals = totals and not self.quiet
         self.first_ns = 0
         """Time of the first packet; `batches` sets it before the first frame."""
-        self.reads_on = False
-        """True if packets are read after the last frame that was asked for."""
         self.stopped = False
         """True once all frames that were asked for have been shown."""
-        self.on_batch: Callable[[PacketBatch], None] | None = None
-        """Called with packets before they are decoded."""
         self.shown: int | None = None
         """Number of frames shown, if not all are."""
-        self.chosen = "match the filter"
-        """Phrase for the selected frames, in the totals."""
-        self.on_terminal = sys.stdout.isatty()
-        """True if frames are written to the terminal: then there is no progress bar."""
         self.interrupted = False
         self.connections: ConnectionTable | None = None
         """Ended connections, for ``--summary-json``."""
-        self._bar = ReadingBar()
+        self._bar = ReadingBar(wanted=not (self.quiet or (to_stdout and sys.stdout.isatty())))
         self._collected = 0
         """Number of ended connections at the last garbage collection."""
 
@@ -114,6 +115,8 @@ class Session:
         on_end: ConnectionCallback | None = None,
         on_decoded: ConnectionCallback | None = None,
         on_events: EventCallback | None = None,
+        totals: bool = True,
+        to_stdout: bool = True,
     ) -> Self:
         """Build the session and its :class:`Dissector`, which gets the callbacks.
 
@@ -131,7 +134,16 @@ class Session:
             answers = find_answers(open_capture(source), limits, decoding.ports, keys=decoding.keys)
             demand = replace(demand, answers=answers)
         dissector = Dissector(demand, Network(limits), on_end=on_end, on_decoded=on_decoded, on_events=on_events)
-        return cls(source, dissector, reading.verbosity, selection)
+        return cls(source, dissector, reading.verbosity, selection, totals=totals, to_stdout=to_stdout)
+
+    def read_with(self, reader: Dissector | TableReader, output: Output | None = None) -> None:
+        """Let ``reader`` read the batches and count them; records go to ``output``."""
+        self._reader, self.output = reader, output or self.output
+        self.dissector: Dissector = getattr(reader, "dissector", reader)  # type: ignore[arg-type]
+
+    def hide_totals(self) -> None:
+        """Leave the totals to a later pass."""
+        self._shows_totals = False
 
     def run(self, show: Callable[[Iterable[Frame]], None], summary_json: Path | None = None) -> int:
         """Show the selected frames, then the totals; return the exit code."""
@@ -142,12 +154,11 @@ class Session:
         collect_less()
         failure: CaptureError | None = None
         how = ""
-        dissector = self.dissector or getattr(self.counted_reader, "dissector", None)
-        if summary_json is not None and dissector is not None:
+        if summary_json is not None:
             from wiredecode.tables.connections import ConnectionTable
 
             self.connections = ConnectionTable(most=MAX_LISTED)
-            dissector.watch_connections(self.connections.end)
+            self.dissector.watch_connections(self.connections.end)
         try:
             work()
         except CaptureError as error:
@@ -158,7 +169,7 @@ class Session:
         finally:
             self._bar.end()
         self.output.flush()
-        if self.shows_totals:
+        if self._shows_totals:
             self._report_totals(how or ("stopped" if self.stopped else ""), failure)
         for each in failure.errors if failure else ():
             complain(str(CaptureError(each.path, each.what, each.offset, each.packet, each.advice)))  # not the others
@@ -171,7 +182,7 @@ class Session:
             write_summary(summary_json, {**row, "interrupted": True} if self.interrupted else row)
         if self.interrupted:
             return INTERRUPTED
-        if self.counted_reader is not None and (failures := self.totals.failures):
+        if failures := self.totals.failures:
             what, others = failures.most_common(1)[0][0], len(failures) - 1
             more = f", and others: {others:,}" if others else ""
             complain(f"{what} (frames: {failures.total():,}{more}); only their bytes were shown")
@@ -195,27 +206,29 @@ class Session:
         """The selected frames. All frames are decoded, as later ones may depend on them."""
         return self.all_frames() if self.selection.is_everything else self._selected(self.all_frames())
 
-    def all_frames(self) -> Iterator[Frame]:
-        """All frames."""
-        assert self.dissector is not None
-        return self.dissector.frames(self.batches())
+    def all_frames(self, on_batch: Callable[[PacketBatch], None] | None = None) -> Iterator[Frame]:
+        """All frames; ``on_batch`` as in :meth:`batches`."""
+        return self.dissector.frames(self.batches(on_batch))
 
     def _selected(self, frames: Iterable[Frame]) -> Iterator[Frame]:
         count, display = self.selection.count, self.selection.display
-        shown, matches = 0, None if display is None else display.matches
-        self.shown = 0
-        messages = self.dissector.demand.messages if self.dissector is not None else None
+        matches = None if display is None else display.matches
+        self.count_shown(0)
+        messages = self.dissector.demand.messages
         for frame in frames:
-            ended = self.stopped or shown == count
+            ended = self.stopped or self.shown == count
             if ended or not self.within(frame.time_ns) or (matches is not None and not matches(frame)):
                 if messages is not None:
                     messages.of(frame)  # no other reader takes them
                 continue
             yield frame
-            shown += 1
-            self.shown = shown
-            if shown == count and not self.reads_on:
-                self.stopped = True
+            self.count_shown(1)
+
+    def count_shown(self, more: int) -> None:
+        """Count shown frames or packets; stop reading once there are enough."""
+        self.shown = (self.shown or 0) + more
+        if self.shown == self.selection.count and not self.selection.reads_on:
+            self.stopped = True
 
     def within(self, time_ns: int) -> bool:
         """Whether a time is within ``--from`` and ``--to``."""
@@ -226,10 +239,10 @@ class Session:
         """``--from`` and ``--to`` in ns since the epoch; known once the first packets were read."""
         return self.selection.span.since(self.first_ns)
 
-    def batches(self) -> Iterator[PacketBatch]:
+    def batches(self, on_batch: Callable[[PacketBatch], None] | None = None) -> Iterator[PacketBatch]:
         """The packets, until all selected frames were shown; flushes the output after each batch.
 
-        The dissector takes them: code after ``yield`` runs once their frames are shown.
+        ``on_batch`` gets packets before they are decoded. Code after ``yield`` runs once their frames are shown.
         """
         first, display = True, self.selection.display
         for batch in self.capture:
@@ -239,21 +252,19 @@ class Session:
                     if display is not None:
                         display.clock.first_ns = self.first_ns
                 _, end = self.span_ns()
-                if end is not None and not self.reads_on and int(batch.time_ns[0]) > end + READING_SLACK_NS:
+                if end is not None and not self.selection.reads_on and int(batch.time_ns[0]) > end + READING_SLACK_NS:
                     self.stopped = True  # only ever set: an interrupt sets it, too
             if not self.stopped:
-                if self.on_batch is not None:
-                    self.on_batch(batch)
+                if on_batch is not None:
+                    on_batch(batch)
                 yield batch
             if self.stopped:
                 break
             self.output.flush()
-            ended = 0 if self.counted_reader is None else self.totals.connections
-            if ended - self._collected >= COLLECT_CONNECTIONS:
-                self._collected = ended
+            if self.totals.connections - self._collected >= COLLECT_CONNECTIONS:
+                self._collected = self.totals.connections
                 gc.collect()
-            if not self.quiet and not self.on_terminal:
-                self._bar.show(self.capture)
+            self._bar.show(self.capture)
         self._bar.end()
 
     def _report_totals(self, how: str, failure: CaptureError | None) -> None:
@@ -268,7 +279,8 @@ class Session:
         shown, display = "", self.selection.display
         if self.shown is not None:
             whole = not how and self.shown != self.selection.count
-            shown = shown_text(totals, self.shown, whole=whole, chosen=self.chosen if display is not None else "")
+            chosen = self.selection.phrase if display is not None else ""
+            shown = shown_text(totals, self.shown, whole=whole, chosen=chosen)
         say(totals_text(totals, how=how, verbose=self.verbose, width=totals_width(), shown=shown))
         if display is not None:
             for hint in filter_hints(totals, display):
@@ -276,8 +288,7 @@ class Session:
 
     @property
     def totals(self) -> Totals:
-        assert self.counted_reader is not None
-        return self.counted_reader.totals
+        return self._reader.totals
 
     def totals_record(self) -> dict[str, Any]:
         """The totals of ``--summary-json``."""

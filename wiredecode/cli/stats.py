@@ -42,9 +42,10 @@ class CaptureOptions(options.Captures):
         from wiredecode.cli.session import Selection, Session
 
         selection = Selection(span=self.span, display=self.display)
-        session = Session.of(self, self.files, selection, demand, two_passes=self.two_passes, on_decoded=on_decoded)
-        session.on_terminal = False
-        return session
+        two_passes = self.two_passes
+        return Session.of(
+            *(self, self.files, selection, demand), two_passes=two_passes, on_decoded=on_decoded, to_stdout=False
+        )
 
 
 def stats(settings: CaptureOptions) -> int:

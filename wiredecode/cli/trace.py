@@ -169,15 +169,15 @@ def _session(settings: TraceOptions, clocks: list[Offset | None], messages: Mess
 
     files = settings.files
     shifts = [0 if each is None else -each.offset_ns for each in clocks]
-    session = Session.of(
+    return Session.of(
         settings,
         open_capture(files, shifts_ns=shifts) if any(shifts) else files,
         EVERYTHING if again else Selection(span=settings.span),
         Demand(link_responses=again, messages=messages),
         two_passes=settings.two_passes,
+        totals=settings.verbosity.verbose and not again,
+        to_stdout=False,
     )
-    session.shows_totals, session.on_terminal = session.verbose and not (again or session.quiet), False
-    return session
 
 
 def _find(session: Session, finder: Finder) -> None:
@@ -190,7 +190,6 @@ def _find(session: Session, finder: Finder) -> None:
 
 
 def _collect(session: Session, collector: Collector) -> None:
-    assert session.dissector is not None
     from wiredecode.capture import CaptureError
 
     with suppress(CaptureError):  # reported in the first pass
