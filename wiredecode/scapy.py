@@ -22,7 +22,7 @@ from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.fields.layer import Layer
 from wiredecode.frames.frame import Frame
 from wiredecode.net import Connection
-from wiredecode.protocols.base import Protocol, Verdict
+from wiredecode.protocols.base import Protocol, Start, Verdict
 from wiredecode.protocols.registry import decoding, protocols
 
 KEPT_PACKETS = 10_000
@@ -59,8 +59,7 @@ def layer_of(protocol: Protocol, data: bytes, client: bool | None = None) -> typ
     ports = (40000, protocol.ports[0])
     connection = Connection(1, (f"192.0.2.1:{ports[0]}", f"192.0.2.2:{ports[1]}"), ports, None if client is None else 0)
     side = int(client is False)
-    conversation = protocol.new_session().conversation(connection, None)
-    conversation.inner_frames = []
+    conversation = protocol.new_session().conversation(Start(connection))
     frame = Frame(connection, side, data, 0, stop, 0, stop + missing, missing, [1], 1, 0, 0, is_partial=missing > 0)
     conversation.decode(frame, None)
     return frame.layer

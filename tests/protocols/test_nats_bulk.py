@@ -20,6 +20,7 @@ from wiredecode.frames.block import BlockMessages, BulkSplit, FrameBlock
 from wiredecode.frames.frame import NOTHING, OK, Frame
 from wiredecode.frames.message import Coded, FrameMessages, HeaderLists, Messages, Slices
 from wiredecode.net.types import Connection
+from wiredecode.protocols.base import Start
 from wiredecode.protocols.liftbridge.conversation import Session
 from wiredecode.protocols.liftbridge.names import MAGIC
 from wiredecode.protocols.nats.bulk import NatsBulk
@@ -208,8 +209,7 @@ def drive(parts: list[Part], *, least: int | None, messages: bool = True) -> Out
     for part in parts:
         if part.connection not in talks:
             connection = Connection(part.connection, ("a", "b"), (40000, 4222), initiator=0)
-            talks[part.connection] = conversation = protocol.conversation(connection, None)
-            conversation.inner_frames, conversation.copies = [], False
+            talks[part.connection] = conversation = protocol.conversation(Start(connection, copies=False))
         conversation = talks[part.connection]
         base = reached.get((part.connection, part.side), 0)
         number = play(conversation, protocol, part, base, least, number, out, outcome)
@@ -420,7 +420,7 @@ def test_messages_with_findings_are_left_to_the_row_decoder(name: str) -> None:
 def test_gap_before_a_block() -> None:
     parts = opened(Part(1, 0, PLAIN["PUB"]))
     protocol = Nats()
-    conversation = protocol.conversation(Connection(1, ("a", "b"), (1, 4222), initiator=0), None)
+    conversation = protocol.conversation(Start(Connection(1, ("a", "b"), (1, 4222), initiator=0)))
     conversation.verbose = None
     run = run_of(conversation, parts[-1], 10, BULK.split(PLAIN["PUB"]), 0, 1, 0)
     assert not BULK.decode(conversation, run, None)
@@ -432,6 +432,6 @@ def test_gap_before_a_block() -> None:
 def test_roles_are_learnt_from_the_first_message_of_a_block() -> None:
     for raw, side, client in ((PLAIN["PUB"], 1, 1), (PLAIN["MSG"], 1, 0)):
         protocol = Nats()
-        conversation = protocol.conversation(Connection(1, ("a", "b"), (1, 2)), None)
+        conversation = protocol.conversation(Start(Connection(1, ("a", "b"), (1, 2))))
         assert BULK.decode(conversation, run_of(conversation, Part(1, side, raw), 0, BULK.split(raw), 0, 1, 0), None)
         assert conversation.client == client

@@ -18,7 +18,7 @@ from wiredecode.fields import compiler
 from wiredecode.fields.numbers import LongForm, Varint32, shortest
 from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
-from wiredecode.protocols.base import Found, Rejected, Undecided, Verdict
+from wiredecode.protocols.base import Found, Rejected, Start, Undecided, Verdict
 from wiredecode.protocols.shared import compression
 from wiredecode.protocols.tank import conversation_bundles
 from wiredecode.protocols.tank import layers_bundle as bundle
@@ -421,7 +421,7 @@ def test_obsolete_types_and_wrong_senders_are_reported() -> None:
 @in_one_test("vector", VECTORS, ids=lambda vector: vector.name)
 def test_sides_are_inferred_from_message_layout(vector: Any) -> None:
     ambiguous = {"V08", "V09a", "V07", "V39"}
-    talk = TankConversation(Connection(1, ("10.0.0.1:4000", "10.0.0.2:5000"), (4000, 5000)), (11011,))
+    talk = TankConversation(Start(Connection(1, ("10.0.0.1:4000", "10.0.0.2:5000"), (4000, 5000))), (11011,))
     frame = frame_of(talk, vector.data, 0)
     talk.decode(frame, STYLE)
     if vector.name not in ambiguous:

@@ -12,6 +12,7 @@ from wiredecode.fields import compiler
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.frames.frame import Frame, merge_generated
 from wiredecode.net.types import Connection
+from wiredecode.protocols.base import Start
 from wiredecode.protocols.tank.conversation import TankConversation
 from wiredecode.protocols.tank.layers import REQUESTS, RESPONSES
 from wiredecode.protocols.tank.protocol import Tank
@@ -26,7 +27,7 @@ def layer_of(vector: Vector) -> type[Layer]:
 
 
 def conversation() -> TankConversation:
-    return TankConversation(Connection(1, ("10.0.0.1:40000", "10.0.0.2:11011"), (40000, 11011), 0), (11011,))
+    return TankConversation(Start(Connection(1, ("10.0.0.1:40000", "10.0.0.2:11011"), (40000, 11011), 0)), (11011,))
 
 
 def frame_of(talk: TankConversation, data: bytes, side: int, number: int = 1) -> Frame:

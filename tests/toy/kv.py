@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 from wiredecode.fields import Binary, LengthOf, Text, UInt8, UInt16
 from wiredecode.frames.frame import Frame
 from wiredecode.layer import Layer, Style
-from wiredecode.net import Connection
 from wiredecode.protocols.base import (
     Conversation,
     Found,
@@ -16,6 +15,7 @@ from wiredecode.protocols.base import (
     Number,
     Protocol,
     Rejected,
+    Start,
     Undecided,
     Verdict,
 )
@@ -62,8 +62,8 @@ DECODERS = {1: FrameDecoder(Get, "Get"), 2: FrameDecoder(Value, "Value"), 3: Fra
 
 
 class KVConversation(Conversation):
-    def __init__(self, connection: Connection) -> None:
-        self.client = connection.initiator
+    def __init__(self, start: Start) -> None:
+        super().__init__(start)
         self.waiting: Outstanding[int, Request] = Outstanding()
 
     def decode(self, frame: Frame, style: Style | None) -> None:
@@ -120,8 +120,8 @@ class KV(Protocol):
                 return Found(position, len(split.ends) >= 2)
         return Found(max(0, len(data) - HEADER + 1), False)
 
-    def conversation(self, connection: Connection, dialect: str | None) -> KVConversation:
-        return KVConversation(connection)
+    def conversation(self, start: Start) -> KVConversation:
+        return KVConversation(start)
 
     def checks(self) -> Checks:
         return Checks(codes=(DENIED,), rules=(Denied,))

@@ -9,8 +9,7 @@ from wiredecode.fields import Bits, LengthOf, Optional, Rest, Text, UInt8, UInt1
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import DELIVER, PUBLISH, Messages
 from wiredecode.layer import Layer, Style
-from wiredecode.net import Connection
-from wiredecode.protocols.base import Conversation, Found, Protocol, Rejected, Split, Undecided, Verdict
+from wiredecode.protocols.base import Conversation, Found, Protocol, Rejected, Split, Start, Undecided, Verdict
 from wiredecode.protocols.reading import FrameDecoder
 
 TYPES = {1: "Connect", 2: "ConnAck", 3: "Publish", 4: "PubAck", 12: "PingReq", 13: "PingResp"}
@@ -84,8 +83,8 @@ ANSWERS = {answer: ask for ask, answer in ASKS.items()}
 
 
 class MQTTConversation(Conversation):
-    def __init__(self, connection: Connection) -> None:
-        self.client = connection.initiator
+    def __init__(self, start: Start) -> None:
+        super().__init__(start)
         self.asked: dict[tuple[int, str, int], Frame] = {}
 
     def decode(self, frame: Frame, style: Style | None) -> None:
@@ -146,8 +145,8 @@ class MQTT(Protocol):
                 return Found(position, len(split.ends) >= 3)
         return Found(max(0, len(data) - 1), False)
 
-    def conversation(self, connection: Connection, dialect: str | None) -> MQTTConversation:
-        return MQTTConversation(connection)
+    def conversation(self, start: Start) -> MQTTConversation:
+        return MQTTConversation(start)
 
     def layers(self) -> Iterable[type[Layer]]:
         return [decoder.layer for decoder in DECODERS.values()]

@@ -13,7 +13,7 @@ from tests.conftest import in_one_test
 from tests.toy.kv import KV, Error, Get, KVConversation, Value
 from wiredecode.fields import Array, Float64, UInt8
 from wiredecode.layer import Layer
-from wiredecode.net import Connection
+from wiredecode.protocols.base import Start
 from wiredecode.protocols.catalogue import catalogue
 from wiredecode.testing import Case, Part, ProtocolTests, every, readers_agree
 
@@ -74,8 +74,8 @@ def test_two_layers_of_one_name_are_both_tested() -> None:
 
 
 class Broken(KV):
-    def conversation(self, connection: Connection, dialect: str | None) -> KVConversation:
-        made = KVConversation(connection)
+    def conversation(self, start: Start) -> KVConversation:
+        made = KVConversation(start)
         made.waiting = None  # type: ignore[assignment]
         return made
 

@@ -18,7 +18,6 @@ from wiredecode.cli.app import run as run_command
 from wiredecode.fields import compiler
 from wiredecode.fields.layer import Style
 from wiredecode.frames.frame import Frame
-from wiredecode.net.types import Connection
 from wiredecode.protocols import base, registry
 from wiredecode.protocols.nats.protocol import Nats
 from wiredecode.protocols.registry import DecodeAs
@@ -82,13 +81,13 @@ class Naming(KV):
 
     generated: ClassVar = {"kv.key_of_request": base.Generated("string", "key that was asked for")}
 
-    def conversation(self, connection: Connection, dialect: str | None) -> KVConversation:
+    def conversation(self, start: base.Start) -> KVConversation:
         class Conversation(KVConversation):
             def decode(self, frame: Frame, style: Style | None) -> None:
                 super().decode(frame, style)
                 frame.generate("key_of_request", "lamp")
 
-        return Conversation(connection)
+        return Conversation(start)
 
 
 def test_generated_fields_are_in_records_automatically() -> None:

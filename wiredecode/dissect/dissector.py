@@ -27,7 +27,7 @@ from wiredecode.dissect.tracker import Tracker
 from wiredecode.extras import installed
 from wiredecode.frames.failure import unread
 from wiredecode.frames.frame import NOTHING, OK, Frame, connection_id, merge_generated
-from wiredecode.frames.identity import learn
+from wiredecode.frames.identity import IdentityReader, learn
 from wiredecode.frames.totals import Totals
 from wiredecode.net import Limits, Network
 from wiredecode.net.logical_time import END, logical_time, packet_of
@@ -49,6 +49,8 @@ PART_FRAMES, SINGLE_FRAMES = 64 * 1024, 16 * 1024
 """Approximate number of frames per part: with blocks, and without, as each is an object."""
 MIN_PART_BYTES = 256 * 1024
 """Captured bytes of the first part, and of the smallest."""
+FrameReader = tuple[Callable[[Frame], None], Mapping[str | None, IdentityReader]]
+"""Of a conversation: the function that decodes its frames, and what these say about client and server."""
 ConnectionCallback = Callable[[Connection, str | None], None]
 EventCallback = Callable[[list[Event]], None]
 
@@ -160,8 +162,7 @@ class Dissector:
         self._ledger = Ledger(demand.wait_ns, demand.answers, demand.late_outcomes)
         self._held: deque[Frame] = deque()
         """Frames from the oldest request on that is held back for its response."""
-        self._readers: dict[Conversation, Callable[[Frame], None]] = {}
-        """By conversation: the function that decodes its frames."""
+        self._readers: dict[Conversation, FrameReader] = {}
         self._number = 0
         self._part_bytes = MIN_PART_BYTES
 
@@ -425,12 +426,12 @@ class Dissector:
         frame.number = self._number = number
         if readable:
             try:
-                decode = self._readers.get(conversation) or self._reader(frame.connection, conversation)
+                decode, identities = self._readers.get(conversation) or self._reader(frame.connection, conversation)
                 decode(frame)
                 if frame.layers and frame.generated is not NOTHING:
                     protocol = self._trackers[frame.connection].protocol
                     merge_generated(frame, protocol.unshown if protocol is not None else frozenset())
-                read_identity = conversation.identities.get(frame.type)
+                read_identity = identities.get(frame.type)
                 if read_identity is not None:
                     learn(frame, read_identity)
             except Exception as error:
@@ -443,9 +444,10 @@ class Dissector:
             frame.layers = {} if self.demand.style is not None else None
         self.accounts.count_frame(frame)
 
-    def _reader(self, connection: Connection, conversation: Conversation) -> Callable[[Frame], None]:
-        """Return the function that decodes frames of a conversation, `Conversation.decode` if it needs nothing more."""
-        demand, protocol = self.demand, self._trackers[connection].protocol
+    def _reader(self, connection: Connection, conversation: Conversation) -> FrameReader:
+        """Make the reader of a conversation; it calls only `Conversation.decode` if nothing more is needed."""
+        demand, tracker = self.demand, self._trackers[connection]
+        protocol = tracker.protocol
         recorded = demand.recorded is None or (protocol is not None and protocol.name in demand.recorded)
         style, select, messages = demand.style if recorded else None, demand.select, demand.messages
         later = style is not None and conversation.records_later and (select is not None or messages is not None)
@@ -459,7 +461,8 @@ class Dissector:
                 conversation.record(frame, style)
 
         plain = select is None and messages is None
-        reader = self._readers[conversation] = partial(conversation.decode, style=style) if plain else read
+        decode = partial(conversation.decode, style=style) if plain else read
+        reader = self._readers[conversation] = decode, tracker.identities_of(conversation)
         return reader
 
     def _skip(self, frame: Frame, number: int, tracker: Tracker, conversation: Conversation, select: Filter) -> bool:

@@ -101,6 +101,13 @@ class Identified:
     offset: int = 0
     """Stream offset of the first frame there."""
 
+    @property
+    def client(self) -> int | None:
+        """The endpoint that is the client, if the verdict shows it."""
+        if self.verdict is None or self.verdict.client is None:
+            return None
+        return self.side if self.verdict.client else 1 - self.side
+
 
 @dataclass(slots=True)
 class PacketBytes:

@@ -13,11 +13,12 @@ from wiredecode.frames.failure import failure
 from wiredecode.frames.frame import UNDECODED, Frame
 from wiredecode.frames.framer import Framer
 from wiredecode.net.types import Chunk, Connection, End, Event, Gap
-from wiredecode.protocols.base import Conversation, Found, Protocol, Split
+from wiredecode.protocols.base import Conversation, Found, Protocol, Split, Start
 from wiredecode.protocols.registry import DecodeAs
 
 if TYPE_CHECKING:
     from wiredecode.frames.block import FrameBlock
+    from wiredecode.frames.identity import IdentityReader
     from wiredecode.protocols.shared.tls import TlsConversation
     from wiredecode.tls.half import Record
 
@@ -88,7 +89,7 @@ class Tracker:
         from wiredecode.protocols.shared.tls import DECRYPTED, NAME, TlsConversation
 
         if self.security is None:
-            self.security = TlsConversation(self.connection)
+            self.security = TlsConversation(Start(self.connection))
         direction, size = record.direction, len(record.data)
         frame = Frame(
             connection=self.connection,
@@ -116,6 +117,13 @@ class Tracker:
         conversation = self.security if own else self.conversation
         assert conversation is not None
         return conversation
+
+    def identities_of(self, conversation: Conversation) -> Mapping[str | None, IdentityReader]:
+        """What the frames of a conversation of the connection say about client and server, by message type."""
+        if self.security is not None and conversation is self.security:
+            return self.security.identities
+        assert self.protocol is not None
+        return self.protocol.identities()
 
     def identify(self, events: list[Event]) -> None:
         """Take all events of a batch, while the protocol is unknown."""
@@ -172,17 +180,15 @@ class Tracker:
         assert identifier is not None
         protocol = found.protocol
         self.protocol, self.header_bytes = protocol, protocol.header_bytes
-        self.conversation = protocol.conversation(self.connection, found.dialect)
-        self.conversation.inner_frames, self.conversation.copies = [], self.copies
-        self.conversation.identities = protocol.identities()
         splitter = found.verdict.splitter if found.verdict else None
-        self.conversation.splitter = splitter
+        self.conversation = protocol.conversation(
+            Start(self.connection, found.dialect, found.verdict is not None, found.client, splitter, self.copies)
+        )
         first, second = (
             Framer(each, splitter or protocol, self.out, each.started) for each in self.connection.directions
         )
         self.framers = first, second
         if found.verdict is not None:
-            self.conversation.started_by(found.side, found.verdict.client)
             recognised = self.framers[found.side]
             if found.offset or not recognised.in_sync:
                 recognised.in_sync, recognised.sync_at = False, found.offset

@@ -19,14 +19,13 @@ from wiredecode.frames.framing import Number as Number
 from wiredecode.frames.framing import Split as Split
 from wiredecode.frames.framing import Splitter as Splitter
 from wiredecode.protocols.shared.data import data_of
-from wiredecode.protocols.shared.offers import NO_IDENTITIES, Offers
+from wiredecode.protocols.shared.offers import Offers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from wiredecode.fields.layer import Style
     from wiredecode.frames.block import Bulk, FrameBlock
-    from wiredecode.frames.identity import IdentityReader
     from wiredecode.frames.message import Messages
     from wiredecode.net.types import Connection
 
@@ -56,6 +55,22 @@ class Undecided:
 @dataclass(slots=True, frozen=True)
 class Rejected:
     """The bytes are of another protocol."""
+
+
+@dataclass(slots=True, frozen=True)
+class Start:
+    """What is known of a connection when its conversation begins."""
+
+    connection: Connection
+    dialect: str | None = None
+    is_recognised: bool = False
+    """Whether the bytes showed protocol and dialect; False: the user chose them."""
+    client: int | None = None
+    """The endpoint that is the client, as the bytes showed it."""
+    splitter: Splitter | None = None
+    """:attr:`Verdict.splitter`."""
+    copies: bool = True
+    """:attr:`Demand.copies`."""
 
 
 class Generated(NamedTuple):
@@ -155,37 +170,27 @@ class Protocol(Offers):
         return self.search(data, final=final)
 
     @abstractmethod
-    def conversation(self, connection: Connection, dialect: str | None) -> Conversation:
-        """The state of one connection."""
+    def conversation(self, start: Start) -> Conversation:
+        """Make the state of one connection."""
 
 
 class Conversation(ABC):
     """State of one connection that decoding needs."""
 
-    client: int | None = None
-    """The endpoint that is the client, once known."""
-    inner_frames: list[Frame]
-    """Frames that the frame just decoded completes inside it (compressed, wrapped), to be decoded next.
-
-    The tracker sets the list; the dissector empties it after each :meth:`decode`.
-    """
-
-    splitter: Splitter | None = None
-    """:attr:`Verdict.splitter`, set by the tracker."""
-
-    copies: bool = True
-    """:attr:`Demand.copies`, set by the tracker."""
-
-    identities: Mapping[str | None, IdentityReader] = NO_IDENTITIES
-    """:meth:`Protocol.identities`, set by the tracker; the dissector reads them after each :meth:`decode`."""
-
     records_later: ClassVar[bool] = False
     """Whether :meth:`record` can make the record of a frame that was decoded without a style."""
 
-    def __init__(self, connection: Connection) -> None:
-        self.connection, self.client = connection, connection.initiator
-        self.whole = connection.initiator is not None
+    def __init__(self, start: Start) -> None:
+        self.connection = start.connection
+        self.whole = self.connection.initiator is not None
         """Whether the beginning was captured."""
+        self.client = self.connection.initiator if self.whole else start.client
+        """The endpoint that is the client, once known."""
+        self.inner_frames: list[Frame] = []
+        """Frames that the frame just decoded completes inside it (compressed, wrapped), to be decoded next.
+
+        The dissector empties the list after each :meth:`decode`.
+        """
 
     @abstractmethod
     def decode(self, frame: Frame, style: Style | None) -> None:
@@ -212,8 +217,3 @@ class Conversation(ABC):
         if self.client is None:
             return None
         return "client" if frame.side == self.client else "server"
-
-    def started_by(self, side: int, client: bool | None) -> None:
-        """Set the role of ``side`` as its bytes showed it, unless a SYN showed the client."""
-        if self.client is None and client is not None:
-            self.client = side if client else 1 - side

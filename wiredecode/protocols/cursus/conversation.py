@@ -7,8 +7,7 @@ from typing import Any
 from wiredecode.fields.layer import Style
 from wiredecode.frames.frame import NOT_ASKED, Frame
 from wiredecode.frames.message import Messages
-from wiredecode.net.types import Connection
-from wiredecode.protocols.base import Conversation
+from wiredecode.protocols.base import Conversation, Start
 from wiredecode.protocols.cursus import NAME, layers, names, names_texts
 from wiredecode.protocols.cursus.conversation_bodies import BATCH, read
 from wiredecode.protocols.cursus.messages import add_batch, add_delivered, add_envelope, add_published
@@ -46,9 +45,9 @@ class CommandRequest(Request):
 class CursusConversation(Conversation):
     """Decodes the frames of one connection in the order in which they were complete."""
 
-    def __init__(self, connection: Connection, dialect: str | None) -> None:
-        super().__init__(connection)
-        self.forced, self.dialect = dialect, dialect
+    def __init__(self, start: Start) -> None:
+        super().__init__(start)
+        self.forced = self.dialect = start.dialect
         self.outstanding: Outstanding[int, CommandRequest] = Outstanding()
         self.is_streaming = False
         """The broker accepted STREAM: from then on it answers nothing else."""

@@ -5,8 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from wiredecode.fields.layer import Layer
 from wiredecode.frames.framing import BAD, EMPTY, GOOD, SHORT, SURE, WEAK, LengthPrefix, Number
-from wiredecode.net.types import Connection
-from wiredecode.protocols.base import Found, Generated, Rejected, Undecided, Verdict, generated_of
+from wiredecode.protocols.base import Found, Generated, Rejected, Start, Undecided, Verdict, generated_of
 from wiredecode.protocols.cursus import NAME, PORTS, names, names_texts
 from wiredecode.protocols.cursus.conversation import CursusConversation
 from wiredecode.protocols.cursus.conversation_bodies import KEPT
@@ -139,8 +138,8 @@ class Cursus(BehindProxy):
         """Empty frames, which may be chance elsewhere, are believed where they fill a segment."""
         return Found(0, True) if FrameChain(data, 0, False, final).fills(data, True) else self.search(data, final=final)
 
-    def conversation(self, connection: Connection, dialect: str | None) -> CursusConversation:
-        return CursusConversation(connection, dialect)
+    def conversation(self, start: Start) -> CursusConversation:
+        return CursusConversation(start)
 
     def layers(self) -> Iterable[type[Layer]]:
         return [*BATCHES.values(), *TEXT_LAYERS, *PROXY_LAYERS]

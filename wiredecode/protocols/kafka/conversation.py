@@ -9,8 +9,7 @@ from wiredecode.fields.layer import Style
 from wiredecode.frames.frame import NOT_ASKED, OK, Frame
 from wiredecode.frames.framing import GOOD
 from wiredecode.frames.message import Messages
-from wiredecode.net.types import Connection
-from wiredecode.protocols.base import Conversation
+from wiredecode.protocols.base import Conversation, Start
 from wiredecode.protocols.kafka import NAME, names
 from wiredecode.protocols.kafka.conversation_values import Asked, Produced, errors_in, name_topics, partitions, places
 from wiredecode.protocols.kafka.evidence import RESPONSE, judge_request
@@ -42,9 +41,10 @@ def decoder(name: str, version: int) -> FrameDecoder | None:
 class KafkaConversation(Conversation):
     """State of one connection."""
 
-    def __init__(self, connection: Connection, topics: Newest[bytes, str], produced: Newest[Produced, Request]) -> None:
+    def __init__(self, start: Start, topics: Newest[bytes, str], produced: Newest[Produced, Request]) -> None:
         """``topics``: names of topic ids, known to all connections of the capture; ``produced``: frames of batches."""
-        super().__init__(connection)
+        super().__init__(start)
+        self.copies = start.copies
         self.waiting: Outstanding[int, Asked] = Outstanding()
         self.topics, self.produced = topics, produced
         self.answered: Asked | None = None

@@ -6,8 +6,7 @@ from typing import Any
 
 from wiredecode.fields.layer import Layer
 from wiredecode.frames.framing import BAD, GOOD, LengthPrefix, Number
-from wiredecode.net.types import Connection
-from wiredecode.protocols.base import Found, Generated, Protocol, Rejected, Undecided, Verdict, generated_of
+from wiredecode.protocols.base import Found, Generated, Protocol, Rejected, Start, Undecided, Verdict, generated_of
 from wiredecode.protocols.kafka import NAME, PORTS, names
 from wiredecode.protocols.kafka.conversation import KafkaConversation
 from wiredecode.protocols.kafka.conversation_values import Produced
@@ -109,8 +108,8 @@ class Kafka(Protocol):
                     return Found(position, False)
         return Found(behind, False)
 
-    def conversation(self, connection: Connection, dialect: str | None) -> KafkaConversation:
-        return KafkaConversation(connection, self.topics, self.produced)
+    def conversation(self, start: Start) -> KafkaConversation:
+        return KafkaConversation(start, self.topics, self.produced)
 
     def layers(self) -> Iterable[type[Layer]]:
         return [*(layer for message in EVERY for layer in versions(message.name).layers()), *OTHERS]

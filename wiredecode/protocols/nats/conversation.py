@@ -12,8 +12,7 @@ from wiredecode.fields.credentials import is_secret_value
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.frames.frame import MALFORMED, NOTHING, OK, Frame
 from wiredecode.frames.message import Messages
-from wiredecode.net.types import Connection
-from wiredecode.protocols.base import Conversation, Protocol
+from wiredecode.protocols.base import Conversation, Protocol, Start
 from wiredecode.protocols.nats import NAME, names, transport
 from wiredecode.protocols.nats import transport_websocket as websocket
 from wiredecode.protocols.nats.conversation_memory import (
@@ -60,12 +59,12 @@ JWT = re.compile(rb"eyJ[\w-]{6,}\.[\w.-]*")
 class NatsConversation(Conversation):
     """Decodes the frames of one connection in the order in which they were complete."""
 
-    def __init__(self, connection: Connection, link: str | None, protocol: Protocol, memory: Memory) -> None:
-        super().__init__(connection)
+    def __init__(self, start: Start, protocol: Protocol, memory: Memory) -> None:
+        super().__init__(start)
         self.memory = memory
-        self.forced = link is not None
-        self.link = link
-        self.sides = tuple(Side(publisher=Publisher(server)) for server in reversed(connection.endpoints))
+        self.link, self.forced = start.dialect, start.dialect is not None
+        self.upgraded, self.copies = start.splitter is not None, start.copies
+        self.sides = tuple(Side(publisher=Publisher(server)) for server in reversed(self.connection.endpoints))
         self.account: str | None = None
         """The account of a route for one account; "" if its name is unknown; None: other links."""
         self.decoders: dict[bytes, FrameDecoder] = {}
@@ -206,7 +205,7 @@ class NatsConversation(Conversation):
 
     def _upgraded(self, frame: Frame) -> bool:
         """Whether its side has switched to WebSocket, and the frame is not from inside a chunk."""
-        switched = self.splitter is not None or self.sides[frame.side].upgraded
+        switched = self.upgraded or self.sides[frame.side].upgraded
         return switched and frame.generated is NOTHING
 
     def _transport(self, frame: Frame, style: Style | None) -> None:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from wiredecode.fields.jsonfields import parse
 from wiredecode.fields.layer import Layer
-from wiredecode.net.types import Connection
-from wiredecode.protocols.base import Found, Generated, Rejected, Split, Undecided, Verdict, generated_of
+from wiredecode.protocols.base import Found, Generated, Rejected, Split, Start, Undecided, Verdict, generated_of
 from wiredecode.protocols.nats import NAME, PORTS, evidence, transport
 from wiredecode.protocols.nats import transport_s2 as s2
 from wiredecode.protocols.nats import transport_websocket as websocket
@@ -153,8 +152,8 @@ class Nats(BehindProxy):
         known = data.startswith(s2.IDENTIFIER) or isinstance(transport.s2_plain(data), bytes)
         return Found(0, True) if known else self.search(data, final=final)
 
-    def conversation(self, connection: Connection, dialect: str | None) -> NatsConversation:
-        return NatsConversation(connection, dialect, self, self.memory)
+    def conversation(self, start: Start) -> NatsConversation:
+        return NatsConversation(start, self, self.memory)
 
     def generated_fields(self) -> Mapping[str, Generated]:
         return self.generated | {name: field for one in carried_by(self.name) for name, field in one.generated.items()}

@@ -8,8 +8,7 @@ from wiredecode.fields import Rest, compiler
 from wiredecode.fields.layer import Style
 from wiredecode.frames.frame import MALFORMED, Frame
 from wiredecode.frames.message import Messages
-from wiredecode.net.types import Connection
-from wiredecode.protocols.base import Conversation
+from wiredecode.protocols.base import Conversation, Start
 from wiredecode.protocols.pravega import NAME, names
 from wiredecode.protocols.pravega.conversation_proposed import Proposed
 from wiredecode.protocols.pravega.conversation_shipped import Shipped
@@ -49,13 +48,13 @@ NEWER = "written by a newer version, readers skip them"
 class PravegaConversation(Conversation):
     """Decodes the frames of one connection in the order in which they were complete."""
 
-    def __init__(self, connection: Connection, dialect: str | None) -> None:
-        super().__init__(connection)
+    def __init__(self, start: Start) -> None:
+        super().__init__(start)
         self.shipped, self.proposed = Shipped(self.whole), Proposed(self.whole)
         self.reader: Shipped | Proposed | None = None
         """The dialect's reader of the frame just decoded."""
-        self.dialect = dialect
-        self.fixed = dialect is not None
+        self.dialect = dialect = start.dialect
+        self.fixed = dialect is not None and not start.is_recognised
         """Whether the dialect is certain: forced, or from a Hello."""
         exact = dialect in names.PROPOSALS and dialect != names.PROPOSAL
         self.presets: list[str] = [dialect] if exact and dialect else list(names.PROPOSALS)
@@ -65,10 +64,6 @@ class PravegaConversation(Conversation):
         self.empty_events = 0
         self.early = False
         """The connection began without Hello: it is the proposal, or older than every release."""
-
-    def started_by(self, side: int, client: bool | None) -> None:
-        super().started_by(side, client)
-        self.fixed = False  # recognised, not forced: messages may show otherwise
 
     def decode(self, frame: Frame, style: Style | None) -> None:
         frame.protocol, self.reader = NAME, None

@@ -5,8 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from wiredecode.fields.layer import Layer
 from wiredecode.frames.framing import BAD, EMPTY, GOOD, SHORT, SURE, Chain, Evidence, LengthPrefix, Number
-from wiredecode.net.types import Connection
-from wiredecode.protocols.base import Found, Rejected, Undecided, Verdict, generated_of
+from wiredecode.protocols.base import Found, Rejected, Start, Undecided, Verdict, generated_of
 from wiredecode.protocols.pravega import NAME, PORTS, evidence, names
 from wiredecode.protocols.pravega.conversation import PravegaConversation
 from wiredecode.protocols.pravega.layers import HEADER, MAX_VERSION, Unknown
@@ -165,8 +164,8 @@ class Pravega(BehindProxy):
             return False if final else None
         return following.anchor
 
-    def conversation(self, connection: Connection, dialect: str | None) -> PravegaConversation:
-        return PravegaConversation(connection, dialect)
+    def conversation(self, start: Start) -> PravegaConversation:
+        return PravegaConversation(start)
 
     def layers(self) -> Iterable[type[Layer]]:
         found: list[type[Layer]] = [*evidence.CURRENT.values(), Unknown]

@@ -10,8 +10,7 @@ from wiredecode.fields import printable, text
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.frames.frame import OK, Frame
 from wiredecode.frames.message import Messages
-from wiredecode.net.types import Connection
-from wiredecode.protocols.base import Conversation
+from wiredecode.protocols.base import Conversation, Start
 from wiredecode.protocols.rabbitmq_stream import NAME, names
 from wiredecode.protocols.rabbitmq_stream import layers_sub_batches as sub_batches
 from wiredecode.protocols.rabbitmq_stream.evidence import HEADER, UNMARKED, is_request
@@ -86,8 +85,8 @@ class Bindings:
 class RabbitMQConversation(Conversation):
     """Decodes the frames of one connection in the order in which they were complete."""
 
-    def __init__(self, connection: Connection) -> None:
-        super().__init__(connection)
+    def __init__(self, start: Start) -> None:
+        super().__init__(start)
         self.outstanding: Outstanding[tuple[int, int, int], ValuesRequest] = Outstanding()
         self.offered: ValuesRequest | None = None
         """The server's Tune."""

@@ -4,8 +4,7 @@ from collections.abc import Iterable
 
 from wiredecode.fields.layer import Layer
 from wiredecode.frames.framing import BAD, GOOD, SHORT, SURE
-from wiredecode.net.types import Connection
-from wiredecode.protocols.base import Found, Rejected, Undecided, Verdict, generated_of
+from wiredecode.protocols.base import Found, Rejected, Start, Undecided, Verdict, generated_of
 from wiredecode.protocols.rabbitmq_stream import NAME, PORTS, evidence
 from wiredecode.protocols.rabbitmq_stream.conversation import RabbitMQConversation
 from wiredecode.protocols.rabbitmq_stream.layers import LAYERS, Unknown, UnknownSasl
@@ -86,8 +85,8 @@ class RabbitMQStream(BehindProxy):
                 return Found(position, False)
         return Found(evidence.behind(data), False)
 
-    def conversation(self, connection: Connection, dialect: str | None) -> RabbitMQConversation:
-        return RabbitMQConversation(connection)
+    def conversation(self, start: Start) -> RabbitMQConversation:
+        return RabbitMQConversation(start)
 
     def layers(self) -> Iterable[type[Layer]]:
         return [*LAYERS.values(), Unknown, UnknownSasl, *PROXY_LAYERS]

@@ -14,8 +14,7 @@ from wiredecode.fields.layer import Layer, Style
 from wiredecode.frames.frame import OK, Frame
 from wiredecode.frames.identity import IdentityReader
 from wiredecode.frames.record import rfc3339
-from wiredecode.net.types import Connection
-from wiredecode.protocols.base import Conversation, generated_of
+from wiredecode.protocols.base import Conversation, Start, generated_of
 from wiredecode.protocols.reading import FrameDecoder
 from wiredecode.protocols.shared.data import data_of, numbered
 from wiredecode.tls import handshake
@@ -287,9 +286,8 @@ class TlsConversation(Conversation):
 
     layer = TlsRecord
 
-    def __init__(self, connection: Connection) -> None:
-        super().__init__(connection)
-        self.inner_frames = []
+    def __init__(self, start: Start) -> None:
+        super().__init__(start)
         self.handshakes = Handshakes()
         self.identities = IDENTITIES
 

@@ -9,8 +9,7 @@ from wiredecode.fields import printable
 from wiredecode.fields.layer import Style
 from wiredecode.frames.frame import MALFORMED, OK, Frame
 from wiredecode.frames.message import Messages
-from wiredecode.net.types import Connection
-from wiredecode.protocols.base import Conversation
+from wiredecode.protocols.base import Conversation, Start
 from wiredecode.protocols.reading import FrameDecoder
 from wiredecode.protocols.shared import proxy
 from wiredecode.protocols.shared.pairing import Outstanding, Request, link
@@ -56,10 +55,10 @@ class TopicsRequest(Request):
 class TankConversation(Conversation):
     """Decodes the frames of one connection in the order in which they were complete."""
 
-    def __init__(self, connection: Connection, ports: tuple[int, ...]) -> None:
-        super().__init__(connection)
-        served = [port in ports for port in connection.ports]
-        if self.client is None and served[0] != served[1]:
+    def __init__(self, start: Start, ports: tuple[int, ...]) -> None:
+        super().__init__(start)
+        served = [port in ports for port in self.connection.ports]
+        if not self.whole and served[0] != served[1]:
             self.client = 1 if served[0] else 0
         self.outstanding: Outstanding[tuple[int, int], TopicsRequest] = Outstanding()
         self.style: Style | None = None

@@ -5,8 +5,7 @@ from collections.abc import Iterable
 
 from wiredecode.fields.layer import Layer
 from wiredecode.frames.framing import BAD, GOOD, SHORT, LengthPrefix, Number
-from wiredecode.net.types import Connection
-from wiredecode.protocols.base import Found, Rejected, Split, Undecided, Verdict, generated_of
+from wiredecode.protocols.base import Found, Rejected, Split, Start, Undecided, Verdict, generated_of
 from wiredecode.protocols.shared.proxy import LAYERS as PROXY_LAYERS
 from wiredecode.protocols.shared.proxy import BehindProxy
 from wiredecode.protocols.tank import NAME, PORTS
@@ -82,8 +81,8 @@ class Tank(BehindProxy):
                 return Found(position, False)
         return Found(max(0, len(data) - HEADER.size + 1), False)
 
-    def conversation(self, connection: Connection, dialect: str | None) -> TankConversation:
-        return TankConversation(connection, self.ports)
+    def conversation(self, start: Start) -> TankConversation:
+        return TankConversation(start, self.ports)
 
     def layers(self) -> Iterable[type[Layer]]:
         return [*dict.fromkeys([*REQUESTS.values(), *RESPONSES.values()]), Unknown, *PROXY_LAYERS]
