@@ -66,17 +66,13 @@ class Exchange:
 
 
 class Exchanges:
-    """Receives frames with :meth:`frame`, before those who read here what the newest one asks and answers."""
+    """Receives frames with :meth:`frame`, before those who ask for the exchanges of the newest one."""
 
     def __init__(self) -> None:
         self.open: OrderedDict[int, Exchange] = OrderedDict()
         """By id of the request, without their last answer; the oldest first."""
-        self.asked: Exchange | None = None
-        """Of the newest frame that asks."""
-        self.answered: Exchange | None = None
-        """Of the newest frame that answers one; None: its request is not known."""
         self.confirmed: Sequence[tuple[Exchange, Confirmation]] = ()
-        """By the same frame."""
+        """By the newest frame that answers."""
         self.give_up: list[Callable[[Exchange], None]] = []
         """Called for each request from which on no answer is expected."""
         self._expired_ns = 0
@@ -92,13 +88,16 @@ class Exchanges:
         if frame.request is not None:
             self._answer(frame, frame.request)
         if frame.expects_response or frame.type in requests_of(frame.protocol):
-            asked = self.asked = Exchange(frame, checks_of(frame.protocol) or NO_CHECKS)
-            self.open[asked.id] = asked
+            self.open[frame.id] = Exchange(frame, checks_of(frame.protocol) or NO_CHECKS)
             if len(self.open) > MAX_OPEN:
                 self._given_up(self.open.popitem(last=False)[1])
 
+    def of(self, request: int) -> Exchange | None:
+        """The exchange of the request with this id; None: it is not known."""
+        return self.open.get(request) or self._over.get(request) or self._over_before.get(request)
+
     def _answer(self, frame: Frame, request: int) -> None:
-        asked = self.answered = self.open.get(request) or self._over.get(request) or self._over_before.get(request)
+        asked = self.of(request)
         over: Sequence[Exchange] = ()
         self.confirmed = ()
         if frame.confirmations or (asked is not None and asked.publishing is not None):

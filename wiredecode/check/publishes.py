@@ -103,7 +103,7 @@ class Publishes(Rule):
         """A frame that publishes."""
         if frame.is_partial and not frame.missing and frame.connection.closed:
             self._incomplete(frame)
-        asked = self._exchanges.asked
+        asked = self._exchanges.open.get(frame.id)
         if not frame.expects_response or frame.is_copy or asked is None or (how := asked.publishing) is None:
             return
         stream = next((str(found) for name in how.stream if (found := _value(frame, name))), "")

@@ -51,14 +51,13 @@ class Requests(Rule):
 
     def frame(self, frame: Frame) -> None:
         if frame.request is not None:
-            request = self._exchanges.answered
+            request = self._exchanges.of(frame.request)
             if request is not None and not request.is_heard:
                 request.is_heard = True
                 if request.is_judged and (frame.latency_ns or 0) >= SLOW_NS:
                     self._remember_slow(frame, request)
         if frame.expects_response and "copy_of" not in frame.generated and not self.report.held(frame):
-            assert self._exchanges.asked is not None
-            self._exchanges.asked.is_judged = True
+            self._exchanges.open[frame.id].is_judged = True
 
     def _remember_slow(self, frame: Frame, request: Exchange) -> None:
         checks, slow = checks_of(request.protocol), self._slow.setdefault(frame.connection.number, [])

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from wiredecode.check import Checker, Problem
+from wiredecode.check.exchanges import Exchange
 from wiredecode.check.gauges import Gauges
 from wiredecode.check.timeline import Event, Timeline
 from wiredecode.frames.activity import Activities, Activity
@@ -182,8 +183,8 @@ class Gathering:
         command.length += length
         command.requests += frame.expects_response
         if frame.request is not None:
-            self._answer(frame)
-        if frame.expects_response and (asked := self.checker.exchanges.asked) is not None:
+            self._answer(frame, self.checker.exchanges.of(frame.request))
+        if frame.expects_response and (asked := self.checker.exchanges.open.get(frame.id)) is not None:
             asked.counted = command
         for reading in self._gauges.read(frame):
             self._show(frame, reading)
@@ -218,8 +219,7 @@ class Gathering:
         self.by_time.add(connection.first_ns, OPENED)
         return self._activities.of(connection)
 
-    def _answer(self, frame: Frame) -> None:
-        asked = self.checker.exchanges.answered
+    def _answer(self, frame: Frame, asked: Exchange | None) -> None:
         command: Command | None = None
         if asked is not None:
             command, asked.counted = asked.counted, None

@@ -81,7 +81,7 @@ class RequestLatency:
         """Count a response, after :meth:`Exchanges.frame` has found its request."""
         if frame.request is None or frame.latency_ns is None:
             return
-        request = self._exchanges.answered
+        request = self._exchanges.of(frame.request)
         if request is None or (request.given_up and request.place is None):  # its type is unknown
             self._counts[frame.protocol, None, None, broker(frame)].latency.add(frame.latency_ns)
         elif self._hops or not request.is_copy:
@@ -196,7 +196,7 @@ class ConfirmLatency:
             self._rows[frame.protocol, refused, broker(frame)].failed += 1
         if not parts or not frame.expects_response:
             return
-        asked = self._exchanges.asked
+        asked = self._exchanges.open.get(frame.id)
         if asked is not None and asked.publishing is not None and (self._hops or not asked.is_copy):
             asked.messages = self._published(parts, asked, asked.publishing.other_streams)
 
