@@ -208,7 +208,7 @@ class Dissection:
         if display is None:
             yield from self._whole(dissector.frames(packets))
             return
-        for frame in self._whole(dissector.frames(display.watch(packets))):
+        for frame in self._whole(dissector.frames(packets)):
             if display.matches(frame):
                 yield frame
 
@@ -218,8 +218,7 @@ class Dissection:
         wanted = {"link_responses": False, "messages": messages, "analyse": connections is not None}
         over = None if connections is None else connections.end
         dissector = self._dissector(wanted, display, on_decoded=over)
-        frames = dissector.frames(packets if display is None else display.watch(packets))
-        for frame in self._whole(frames):
+        for frame in self._whole(dissector.frames(packets)):
             yield frame, display is None or display.matches(frame)
 
     def _dissector(self, wanted: dict[str, Any], *filters: Filter | None, **how: Any) -> Dissector:
@@ -319,7 +318,7 @@ class Dissection:
 
         display = self._display()
         return TableReader(
-            packets if display is None else display.watch(packets),
+            packets,
             self.level,
             columns=self.columns,
             bulk=prefer_bulk(packets),

@@ -45,7 +45,6 @@ def numbers(text: str, name: str = BASIC) -> list[int]:
     """Numbers of the matching frames when each frame is decoded."""
     chosen = compile_filter(text)
     found = known(name, chosen.style(None))
-    chosen.clock.first_ns = first_ns(name)
     return [frame.number for frame in found if chosen.matches(frame)]
 
 

@@ -155,7 +155,7 @@ def test_connection_is_asked_once_per_direction() -> None:
         asked.append(frame.number)
         return frame.side == 0
 
-    made = Filter("", Atom(ask, Level.CONNECTION), Names().clock)
+    made = Filter("", Atom(ask, Level.CONNECTION))
     found = known(BASIC, None)
     assert [made.matches(frame) for frame in found] == [frame.side == 0 for frame in found]
     assert len(asked) == len({(frame.connection.number, frame.side) for frame in found})
@@ -167,7 +167,7 @@ def test_costly_parts_are_skipped_if_cheap_ones_decide() -> None:
 
     cheap = Atom(lambda frame: False, Level.ARRIVAL)
     expression: Expression = Negation(join("and", [Atom(never, Level.FIELDS), cheap]))
-    assert Filter("", expression, Names().clock).matches(known(BASIC, None)[0])
+    assert Filter("", expression).matches(known(BASIC, None)[0])
 
 
 @pytest.mark.parametrize("name", SOME)

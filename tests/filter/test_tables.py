@@ -48,8 +48,7 @@ def batches(name: str, level: str, text: str | None = None, **options: Any) -> I
     from wiredecode.tables.reader import TableReader
 
     display = None if text is None else compile_filter(text)
-    packets = open_capture([CAPTURES / name])
-    source = packets if display is None else display.watch(packets)
+    source = open_capture([CAPTURES / name])
     try:
         yield from TableReader(source, level, display=display, **options)
     except CaptureError:

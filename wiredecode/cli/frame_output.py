@@ -196,7 +196,7 @@ def _lines(session: Session, chosen: FrameOptions) -> FrameWriter:
     def line(frame: Frame) -> str:
         text = lines.line(frame, session.first_ns)
         if rules is not None:
-            text = rules.painted(text, frame, session.first_ns)
+            text = rules.painted(text, frame)
         return heads.pop() + text if heads else text
 
     return _one_by_one(session.output.text, session.guarded(line))
@@ -262,12 +262,7 @@ def _pdml(session: Session, chosen: FrameOptions) -> FrameWriter:
 def _fields(session: Session, chosen: FrameOptions) -> FrameWriter:
     lines = chosen.lines
     assert lines is not None
-
-    def line(frame: Frame) -> str:
-        lines.clock.first_ns = session.first_ns
-        return lines.line(frame)
-
-    return _one_by_one(session.output.text, session.guarded(line), lines.header())
+    return _one_by_one(session.output.text, session.guarded(lines.line), lines.header())
 
 
 def _trees(session: Session, chosen: FrameOptions) -> FrameWriter:
@@ -279,7 +274,7 @@ def _trees(session: Session, chosen: FrameOptions) -> FrameWriter:
     tree_options, rules = chosen.tree_options, chosen.rules
 
     def tree(frame: Frame) -> RenderableType:
-        style = "" if rules is None else rules.style(frame, session.first_ns)
+        style = "" if rules is None else rules.style(frame)
         return frame_tree(frame, session.first_ns, tree_options, style)
 
     return _one_by_one(console.print, session.guarded(tree))

@@ -244,13 +244,11 @@ class Session:
 
         ``on_batch`` gets packets before they are decoded. Code after ``yield`` runs once their frames are shown.
         """
-        first, display = True, self.selection.display
+        first = True
         for batch in self.capture:
             if len(batch):
                 if first:
                     first, self.first_ns = False, int(batch.time_ns[0])
-                    if display is not None:
-                        display.clock.first_ns = self.first_ns
                 _, end = self.span_ns()
                 if end is not None and not self.selection.reads_on and int(batch.time_ns[0]) > end + READING_SLACK_NS:
                     self.stopped = True  # only ever set: an interrupt sets it, too

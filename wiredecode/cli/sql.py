@@ -157,7 +157,7 @@ def _opener(
             columns = columns and list(dict.fromkeys([*columns, TIME]))
 
         def reader(packets: Iterable[PacketBatch]) -> TableReader:
-            watched = bar.along(packets if chosen is None else chosen.watch(packets), capture)
+            watched = bar.along(packets, capture)
             bulk = prefer_bulk(capture)
             return TableReader(watched, level, columns=columns, bulk=bulk, display=chosen, **first_pass, **reading)
 

@@ -4,14 +4,12 @@ The language is Wireshark's (docs/filters.md). A filter is evaluated at the chea
 connection, of framing, of decoding without a record, fields, records. See :class:`Filter`.
 """
 
-from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from wiredecode.capture.batch import PacketBatch
 from wiredecode.fields.layer import Style
 from wiredecode.filter.errors import FilterError as FilterError
 from wiredecode.filter.logic import Atom, Expression, decide, tests
-from wiredecode.filter.model import Clock, Level
+from wiredecode.filter.model import Level
 from wiredecode.filter.wireshark_names import OF_PACKETS, is_analysis
 from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
@@ -26,12 +24,11 @@ class Filter:
     """A predicate over frames.
 
     ``needs_records``: it uses fields that only frames dissected with a style have (see :meth:`style`).
-    ``needs_responses``: it uses numbers of responses: dissect with ``link_responses``. Set ``clock.first_ns`` to the
-    time of the first packet before the first frame is tested.
+    ``needs_responses``: it uses numbers of responses: dissect with ``link_responses``.
     """
 
-    def __init__(self, text: str, expression: Expression, clock: Clock) -> None:
-        self.text, self.expression, self.clock = text, expression, clock
+    def __init__(self, text: str, expression: Expression) -> None:
+        self.text, self.expression = text, expression
         found = list(tests(expression))
         self.levels = sorted({test.level for test in found})
         self.needs_records = any(test.complete for test in found)
@@ -123,20 +120,12 @@ class Filter:
 
         return any(map(is_copy, self.names))
 
-    def watch(self, packets: Iterable[PacketBatch]) -> Iterator[PacketBatch]:
-        """Pass on packets; the first one sets the start of relative times."""
-        unset = True
-        for batch in packets:
-            if unset and len(batch):
-                unset, self.clock.first_ns = False, int(batch.time_ns[0])
-            yield batch
-
 
 def numbered(first: int, last: int) -> Filter:
     """The predicate of frames ``first`` to ``last``; no text is parsed for it, which takes a tenth of a second once."""
     text = f"frame.number >= {first} && frame.number <= {last}"
     test = Atom(lambda frame: first <= frame.number <= last, Level.ARRIVAL, names=frozenset(("frame.number",)))
-    return Filter(text, test, Clock())
+    return Filter(text, test)
 
 
 def compile_filter(text: str, *, secrets: bool = False, utc: bool = False) -> Filter:
@@ -148,6 +137,5 @@ def compile_filter(text: str, *, secrets: bool = False, utc: bool = False) -> Fi
     from wiredecode.filter.grammar import parse
     from wiredecode.filter.names import Names
 
-    tree, names = parse(text), Names(secrets=secrets)
-    comparisons = Comparisons(text, names, secrets, utc=utc)
-    return Filter(text, comparisons.expression(tree), names.clock)
+    comparisons = Comparisons(text, Names(secrets=secrets), secrets, utc=utc)
+    return Filter(text, comparisons.expression(parse(text)))

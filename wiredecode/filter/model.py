@@ -47,12 +47,6 @@ class Level(IntEnum):
     """The number of the response, which comes later."""
 
 
-class Clock:
-    """Beginning of the capture, for times relative to it; the caller sets it."""
-
-    first_ns = 0
-
-
 @dataclass(frozen=True)
 class Field:
     """A name that filters know."""

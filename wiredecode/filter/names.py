@@ -10,7 +10,7 @@ from typing import Any
 
 from wiredecode.fields.layer import Layer
 from wiredecode.filter.errors import close_names, did_you_mean, nearest
-from wiredecode.filter.model import Clock, Field, Level, Type, Values
+from wiredecode.filter.model import Field, Level, Type, Values
 from wiredecode.filter.values import Records, as_any, field_reader, values_below
 from wiredecode.filter.wireshark_names import ALIASES, analysis_values
 from wiredecode.frames.columns import NAMES, FrameName
@@ -62,12 +62,12 @@ def address_of(endpoint: str) -> tuple[Address | None, int | None]:
         return None, None
 
 
-def frame_fields(clock: Clock) -> dict[str, Field]:
+def frame_fields() -> dict[str, Field]:
     """The names of :data:`wiredecode.frames.columns.NAMES`."""
     multi_valued = {**_multi_valued(), **analysis_values()}
     made = {}
     for each in NAMES:
-        one = None if each.name in multi_valued else _single_valued(each, clock)
+        one = None if each.name in multi_valued else _single_valued(each)
         get = multi_valued[each.name] if one is None else _listed(one)
         type_ = Type.STRUCTURE if each.type == "protocol" and each.name != "frame" else type_of(each.type)
         comparable = each.column is not None and each.comparable and one is not None
@@ -84,10 +84,10 @@ def frame_fields(clock: Clock) -> dict[str, Field]:
     return made
 
 
-def _single_valued(name: FrameName, clock: Clock) -> Callable[[Frame], Any]:
+def _single_valued(name: FrameName) -> Callable[[Frame], Any]:
     """Reader of a name that has at most one value."""
     calculated: dict[str, Callable[[Frame], Any]] = {
-        "frame.time_relative": lambda frame: frame.time_ns - clock.first_ns,
+        "frame.time_relative": lambda frame: frame.time_ns - frame.connection.capture_ns,
         "frame.protocol": lambda frame: frame.protocol or None,
         "frame.outcome": lambda frame: frame.outcome or None,
         "tcp.srcport": lambda frame: address_of(frame.source)[1],
@@ -165,8 +165,8 @@ class Names:
     """Meanings of names; protocols are imported when a name needs them, since each takes its time."""
 
     def __init__(self, *, secrets: bool = False) -> None:
-        self.records, self.clock = Records(secrets=secrets), Clock()
-        self._frames = frame_fields(self.clock)
+        self.records = Records(secrets=secrets)
+        self._frames = frame_fields()
 
     def find(self, name: str) -> Field | None:
         """The field of that name, which may be that of a record; None: there is none."""

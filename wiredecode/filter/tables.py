@@ -1,12 +1,13 @@
 """A filter on record batches of the tables, column by column: the same rows as frame by frame."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from wiredecode.arrays import Bools
+from wiredecode.capture.batch import PacketBatch
 from wiredecode.filter import Filter
 from wiredecode.filter.logic import Atom, Expression, Negation, tests
 from wiredecode.filter.wireshark_names import ANALYSIS, FLAGS
@@ -61,6 +62,14 @@ class TableFilter:
             {name for atom in tests(self.expression) for name in atom.names if not _columns_of(name, known)}
         )
         """Names without a column: they cannot be used."""
+        self._capture_ns = 0
+
+    def watch(self, packets: Iterable[PacketBatch]) -> Iterator[PacketBatch]:
+        """Pass on the packets of the capture; times of rows are relative to the first one."""
+        for batch in packets:
+            if len(batch):
+                self._capture_ns = self._capture_ns or int(batch.time_ns[0])
+            yield batch
 
     @property
     def columns(self) -> list[str]:
@@ -77,7 +86,7 @@ class TableFilter:
         if isinstance(expression, bool):
             return np.full(len(batch), expression)
         if isinstance(expression, Atom):
-            return _matching_rows(expression, batch, self._columns[expression.names])
+            return _matching_rows(expression, batch, self._columns[expression.names], self._capture_ns)
         if isinstance(expression, Negation):
             return ~self._mask(expression.part, batch)
         mask = self._mask(expression.parts[0], batch)
@@ -100,7 +109,7 @@ def _columns(atom: Atom, known: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(column for name in sorted(atom.names) for column in _columns_of(name, known)))
 
 
-def _matching_rows(atom: Atom, batch: pa.RecordBatch, names: tuple[str, ...]) -> Bools:
+def _matching_rows(atom: Atom, batch: pa.RecordBatch, names: tuple[str, ...], capture_ns: int) -> Bools:
     """The rows that match a test of these columns: each distinct row is tested once."""
     if len(names) == 1 and atom.comparison is not None:
         compare, value = atom.comparison
@@ -115,7 +124,7 @@ def _matching_rows(atom: Atom, batch: pa.RecordBatch, names: tuple[str, ...]) ->
         _, codes = np.unique(codes * (len(whole.dictionary) + 1) + own, return_inverse=True)
     different, places = np.unique(codes, return_index=True)
     answers = np.empty(len(different), np.bool_)
-    for index, frame in enumerate(_frames(batch.select(names).take(pa.array(places)))):
+    for index, frame in enumerate(_frames(batch.select(names).take(pa.array(places)), capture_ns)):
         answers[index] = atom.run(frame)
     found: Bools = answers[codes]
     return found
@@ -129,14 +138,14 @@ def _dictionary(column: pa.Array) -> pa.DictionaryArray:
     return column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
 
 
-def _frames(rows: pa.RecordBatch) -> Iterator[Frame]:
+def _frames(rows: pa.RecordBatch, capture_ns: int) -> Iterator[Frame]:
     """A frame per row that has the values of these columns."""
     plain = (column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column for column in rows.columns)
     for values in zip(*(column.to_pylist() for column in plain), strict=True):
         row = dict(zip(rows.schema.names, values, strict=True))
         tcp = row.pop("transport", "TCP") == "TCP"
         ends = _endpoint(row.pop("src", None), tcp), _endpoint(row.pop("dst", None), tcp)
-        connection = Connection(row.pop("connection", None), ends, (0, 0))
+        connection = Connection(row.pop("connection", None), ends, (0, 0), capture_ns=capture_ns)
         frame = Frame(connection, 0, b"", 0, 0, 0, 0, 0, [], 0, 0, 0)
         _analyse(frame, row.pop("tcp_analysis", None), row.pop("flags_code", None))
         for name, value in row.items():

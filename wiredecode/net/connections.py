@@ -97,6 +97,7 @@ class Connections:
         source, target = ports >> 16 & 0xFFFF, ports & 0xFFFF
         names = endpoint(key[0], key[1], source, ipv6), endpoint(key[2], key[3], target, ipv6)
         connection = Connection(self.count, names, (source, target), first=number, first_ns=packet.time_ns)
+        connection.capture_ns = self.shared.first_ns or 0
         self.opened.append(connection)
         first, second = (
             Reassembler(direction, self.shared, acked_by)

@@ -35,8 +35,12 @@ class ReassemblyContext:
     until: int = 0
     """Number of the packet before which all packets have been processed."""
 
+    first_ns: int | None = None
+    """The capture clock at the first packet."""
+
     def begin(self, clock: Int64s, number: Int64s) -> None:
         """Start the next packets: the capture clock at each, and their numbers."""
+        self.first_ns = int(clock[0]) if self.first_ns is None else self.first_ns
         self.clock, self.number, self.until = clock, number, int(number[-1]) + 1
 
     def number_after(self, clock: int) -> int:

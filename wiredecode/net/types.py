@@ -41,6 +41,8 @@ class Connection:
     """Number of its first packet: no two connections of a capture have the same."""
     first_ns: int = 0
     """Time of that packet."""
+    capture_ns: int = 0
+    """Time of the first packet of the capture."""
     stable_id: int | None = None
     """Its stable id, if stable ids are wanted."""
     hosts: tuple[str | None, str | None] | None = None

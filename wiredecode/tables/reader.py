@@ -97,6 +97,8 @@ class LevelsReader:
         self._bulk = can_bulk and (prefer_bulk(capture) if bulk is None else bulk)
         self._where = where(display, levels[0], bulk=self._bulk)
         self._select = display if self._where is None else None
+        if self._where is not None:
+            self._capture = self._where.watch(capture)
         if stable_ids and display is not None:
             display.check_stable()
         self.schemas = {level: self._schema(level, columns, protocol, stable_ids=stable_ids) for level in levels}

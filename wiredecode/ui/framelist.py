@@ -68,10 +68,10 @@ class Looks:
         self.select = compile_filter(" || ".join(f"({text})" for text in texts)) if texts else None
         """Fits what has another look than others; None: nothing has."""
 
-    def of(self, frame: Frame, first_ns: int) -> Look:
+    def of(self, frame: Frame) -> Look:
         """The look of one frame."""
         values = {name: _text(field, frame) for name, field in self._fields.items()}
-        return Look(self._rules.style(frame, first_ns), values)
+        return Look(self._rules.style(frame), values)
 
 
 def _text(field: Field, frame: Frame) -> str:
@@ -112,7 +112,7 @@ class Painter:
                 found: dict[int, Look] = dict.fromkeys(range(first, last + 1), NOTHING)
                 try:
                     for frame in self._reading.between(first, last, self._looks.select):
-                        found[frame.number] = self._looks.of(frame, self._reading.first_ns)
+                        found[frame.number] = self._looks.of(frame)
                         if not self._wanted:
                             return
                 except Exception as error:

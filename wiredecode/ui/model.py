@@ -284,7 +284,9 @@ class CaptureModel:
     def _ended(self, job: Job) -> Stop:
         return lambda: job.stopped or self._stop.is_set()
 
-    def _frames(self, dissector: Dissector, batches: Iterable[PacketBatch], stop: Stop, look: Look) -> Iterator[Frame]:
+    def _frames(
+        self, dissector: Dissector, batches: Iterable[PacketBatch], stop: Stop, look: Look = lambda batch: None
+    ) -> Iterator[Frame]:
         with suppress(CaptureError):
             for part in self._parts(batches):
                 self._give_way()
@@ -370,25 +372,15 @@ class CaptureModel:
 
     def between(self, first: int, last: int, select: Filter | None) -> Iterator[Frame]:
         """Frames ``first`` to ``last``, as a filter needs them."""
-        return self._resumed(first, last, self._selecting(select))
-
-    def _selecting(self, select: Filter | None) -> Demand:
-        if select is None:
-            return self.demand()
-        select.clock.first_ns = self.first_ns
-        return self.demand(select=select)
+        return self._resumed(first, last, self.demand(select=select))
 
     def fitting(self, select: Filter, job: Job) -> Iterator[int]:
         """The numbers of all frames that fit, and while more comes of those to come. Raises :class:`Stopped`."""
-        demand, stop = self._selecting(select), self._ended(job)
-
-        def look(batch: PacketBatch) -> None:
-            select.clock.first_ns = select.clock.first_ns or int(batch.time_ns[0])
-
+        demand, stop = self.demand(select=select), self._ended(job)
         dissector, place = (self.states.first() if self._gone else None) or (self.dissector(demand), Position())
         dissector.resume(demand)
         batches = self.source.after(place, stop, wait=True) if self.live else self.source.again(stop, job.progress)
-        for frame in self._frames(dissector, batches, stop, look):
+        for frame in self._frames(dissector, batches, stop):
             if select.matches(frame):
                 yield frame.number
 

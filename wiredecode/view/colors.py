@@ -33,17 +33,13 @@ class ColorRules:
         """Fits frames that some rule may fit: what has to be known of frames; None: there are no rules."""
         return compile_filter(" || ".join(f"({text})" for text in self.filters)) if self.filters else None
 
-    def style(self, frame: Frame, first_ns: int) -> str:
-        """The style of a frame; empty: no rule fits. ``first_ns``: when the capture began."""
-        for style, rule in self._rules:
-            rule.clock.first_ns = first_ns
-            if rule.matches(frame):
-                return style
-        return ""
+    def style(self, frame: Frame) -> str:
+        """The style of a frame; empty: no rule fits."""
+        return next((style for style, rule in self._rules if rule.matches(frame)), "")
 
-    def painted(self, line: str, frame: Frame, first_ns: int) -> str:
+    def painted(self, line: str, frame: Frame) -> str:
         """A line for a terminal about a frame, in the frame's style below the colours that it has."""
-        style = self.style(frame, first_ns)
+        style = self.style(frame)
         if not style:
             return line
         begin, _, _ = Style.parse(style).render("\0", color_system=ColorSystem.EIGHT_BIT).partition("\0")

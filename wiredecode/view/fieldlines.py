@@ -57,13 +57,13 @@ class Form:
 
 
 class FieldLines:
-    """Makes the lines of one capture. ``clock`` gets the beginning. Raises :class:`UnknownField`."""
+    """Makes the lines of one capture. Raises :class:`UnknownField`."""
 
     def __init__(
         self, names: Sequence[str], form: Form, *, show: Callable[[bytes], str], secrets: bool = False
     ) -> None:
         known = Names(secrets=secrets)
-        self.clock, self.form, self._names, self._show = known.clock, form, names, show
+        self.form, self._names, self._show = form, names, show
         self._columns = self._made_columns()
         self._fields = [None if name.lower() in self._columns else known.find(name) for name in names]
         for name, field in zip(names, self._fields, strict=True):
@@ -82,7 +82,7 @@ class FieldLines:
         columns: dict[str, Callable[[Frame], str]] = {
             "number": lambda frame: str(frame.number),
             "no.": lambda frame: str(frame.number),
-            "time": lambda frame: seconds_text(frame.time_ns - self.clock.first_ns, 9),
+            "time": lambda frame: seconds_text(frame.time_ns - frame.connection.capture_ns, 9),
             "source": lambda frame: frame.source,
             "destination": lambda frame: frame.destination,
             "protocol": lambda frame: frame.protocol,
