@@ -200,6 +200,12 @@ class Conversation(ABC):
         """Make the record of the frame just decoded, as :meth:`decode` does with a ``style``."""
         raise NotImplementedError
 
+    def decode_headless(self, frame: Frame, style: Style | None) -> None:
+        """Decode a frame of which too little was captured to know its type."""
+        frame.sender = self.sender(frame)
+        if style is not None:
+            frame.layers = {frame.protocol: {}}
+
     def skip(self, frame: Frame, *, connection_hidden: bool) -> bool:
         """Skip a frame that is not shown, in place of :meth:`decode`; return False if later frames depend on it.
 

@@ -68,10 +68,10 @@ class CursusConversation(Conversation):
         self._note_lost(frame)
         if not frame.offset and proxy.decode(self, frame, style):
             return
-        frame.sender = self.sender(frame)
         if frame.stop - frame.start < 4:
-            self._headless(frame, style)
+            self.decode_headless(frame, style)
             return
+        frame.sender = self.sender(frame)
         named = self.named = read(frame, style, self.forced, self.dialect)
         if self.client is None:
             self._learn_sides(frame)
@@ -97,11 +97,12 @@ class CursusConversation(Conversation):
         elif frame.type == "Text" and answered is not None and answered.type == "CONSUME":
             add_delivered(frame, named, answered.topic, answered.partition, out)
 
-    def _headless(self, frame: Frame, style: Style | None) -> None:
-        """A frame of which not even the length is there whole; it is known where more of the frame was sent."""
+    def decode_headless(self, frame: Frame, style: Style | None) -> None:
+        """Decode a frame without its whole length; that is known where more of the frame was sent."""
+        super().decode_headless(frame, style)
         frame.values = {"length": frame.length - 4} if frame.missing else {}
-        if style is not None:
-            frame.layers = {NAME: dict(frame.values)}
+        if frame.layers is not None:
+            frame.layers[NAME] |= frame.values
 
     # Identities.
 

@@ -4,6 +4,7 @@ import re
 from typing import ClassVar, NamedTuple
 
 from wiredecode.fields.textfields import MAX_DIGITS
+from wiredecode.frames.framing import BAD, GOOD, SHORT
 from wiredecode.protocols.base import Found, Split
 from wiredecode.protocols.nats import NAME, transport
 from wiredecode.protocols.nats import transport_websocket as websocket
@@ -65,8 +66,6 @@ WEAK = frozenset({"PING", "PONG", "+OK", "-ERR"})
 NAMES = frozenset(OPERATIONS)
 STARTS = tuple(name.encode() for name in OPERATIONS)
 STRONG = COUNTED | {"INFO", "CONNECT"}
-
-GOOD, SHORT, BAD = "good", "cut", "bad"
 
 
 def split(data: bytes) -> Split:
@@ -151,7 +150,7 @@ def body_stop(data: bytes, position: int, body: int, name: str) -> int:
 # Judging.
 
 
-def judge(data: bytes, position: int) -> tuple[str, int, str]:
+def judge(data: bytes, position: int) -> tuple[int, int, str]:
     """Judge what may be an operation: (GOOD, SHORT or BAD; its end as far as known; its name)."""
     if position >= len(data):
         return SHORT, position, ""
@@ -183,7 +182,7 @@ def judge(data: bytes, position: int) -> tuple[str, int, str]:
     return (GOOD if stop <= len(data) else SHORT), stop, name
 
 
-def chain(data: bytes, position: int) -> tuple[list[str], str, str]:
+def chain(data: bytes, position: int) -> tuple[list[str], int, str]:
     """Follow operations: (names of the good ones, how the chain ends, name at which it ends)."""
     names: list[str] = []
     while len(names) <= CHAIN:
@@ -307,8 +306,8 @@ class Front(NamedTuple):
     plain: bytes
     masked: bool
     """As clients' are."""
-    ends: str
-    """``"good"``: with a frame; ``"cut"``: inside one; ``"bad"``: at bytes that are none."""
+    ends: int
+    """``GOOD``: with a frame; ``SHORT``: inside one; ``BAD``: at bytes that are none."""
 
     @property
     def names(self) -> list[str]:
@@ -323,10 +322,10 @@ def front(data: bytes) -> Front:
     while position < len(data):
         head = websocket.header(data, position)
         if isinstance(head, str) or (head and bool(head.key) != masked):
-            return Front(plain, masked, "bad")
+            return Front(plain, masked, BAD)
         if head is None or head.stop > len(data):
-            return Front(plain, masked, "cut")
+            return Front(plain, masked, SHORT)
         payload = data[head.body : head.stop]
         plain += messages.feed(head.first, websocket.unmask(payload, head.key) if masked else payload).data or b""
         position = head.stop
-    return Front(plain, masked, "good")
+    return Front(plain, masked, GOOD)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from wiredecode.fields.jsonfields import parse
 from wiredecode.fields.layer import Layer
+from wiredecode.frames.framing import BAD, SHORT
 from wiredecode.protocols.base import Found, Generated, Rejected, Split, Start, Undecided, Verdict, generated_of
 from wiredecode.protocols.nats import NAME, PORTS, evidence, transport
 from wiredecode.protocols.nats import transport_s2 as s2
@@ -80,7 +81,7 @@ class Nats(BehindProxy):
         names = [name for name in names if name in evidence.NAMES]
         if believed(names, ends, port, final):
             return Verdict(0, client=evidence.role(names))
-        if ends == evidence.SHORT and not final and len(data) < IDENTIFY_BYTES and transport_free(data):
+        if ends == SHORT and not final and len(data) < IDENTIFY_BYTES and transport_free(data):
             return Undecided()
         return Rejected()
 
@@ -96,7 +97,7 @@ class Nats(BehindProxy):
         front = evidence.front(data[head + 4 :])
         if front.names[:1] == ["INFO"]:
             return Verdict(0, client=False)
-        waits = front.ends != "bad" and not front.names and not final and len(data) < IDENTIFY_BYTES
+        waits = front.ends != BAD and not front.names and not final and len(data) < IDENTIFY_BYTES
         return Undecided() if waits else Rejected()
 
     def _late(self, data: bytes, final: bool, port: bool) -> Answer:
@@ -117,7 +118,7 @@ class Nats(BehindProxy):
                 continue
             if believed(names, ends, port, final):
                 return Verdict(position, client=evidence.role(names))
-            if ends == evidence.SHORT and not final and len(data) - position < evidence.SEARCH_BYTES:
+            if ends == SHORT and not final and len(data) - position < evidence.SEARCH_BYTES:
                 return Undecided(max(0, position - 1))  # the byte before shows that a line begins
         return self._late_chunk(data, final, evidence.keep_from(data, evidence.LINE_CANDIDATE), port)
 
@@ -131,7 +132,7 @@ class Nats(BehindProxy):
         front = evidence.front(data[head:])
         if believed(front.names, front.ends, True, final):
             return Verdict(0, front.masked, None, evidence.WEBSOCKET)
-        waits = front.ends != "bad" and not final and len(data) < IDENTIFY_BYTES
+        waits = front.ends != BAD and not final and len(data) < IDENTIFY_BYTES
         return Undecided() if waits else None
 
     def _late_chunk(self, data: bytes, final: bool, keep: int, port: bool) -> Answer:
@@ -182,12 +183,12 @@ def transport_free(data: bytes) -> bool:
     return not data or transport.layer_at(data, 0) is None
 
 
-def believed(names: list[str], ends: str, port: bool, final: bool) -> bool:
+def believed(names: list[str], ends: int, port: bool, final: bool) -> bool:
     """Whether a chain of operations is NATS: on an unknown port two, of which one is not of other protocols too."""
     strong = [name for name in names if name in evidence.STRONG]
     if port:
-        return bool(strong) or len(names) > 1 or bool(names and final and ends != evidence.BAD)
-    if ends == evidence.BAD:
+        return bool(strong) or len(names) > 1 or bool(names and final and ends != BAD)
+    if ends == BAD:
         return False
     return (len(names) > 1 and bool(strong)) or len([name for name in names if name not in evidence.WEAK]) > 2
 

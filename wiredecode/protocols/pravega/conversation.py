@@ -72,8 +72,7 @@ class PravegaConversation(Conversation):
         if not frame.offset and proxy.decode(self, frame, style):
             return
         if frame.stop - frame.start < HEADER.size:
-            frame.sender = self.sender(frame)
-            frame.layers = {NAME: {}} if style is not None else None
+            self.decode_headless(frame, style)
             return
         code = HEADER.unpack_from(frame.buffer, frame.start)[0]
         frame.code = code

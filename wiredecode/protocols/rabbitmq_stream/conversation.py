@@ -99,14 +99,13 @@ class RabbitMQConversation(Conversation):
 
     def decode(self, frame: Frame, style: Style | None) -> None:
         frame.protocol = NAME
-        _, code, version = HEADER.unpack_from(frame.buffer, frame.start)
         if not frame.offset and proxy.decode(self, frame, style):
             return
+        _, code, version = HEADER.unpack_from(frame.buffer, frame.start)
+        frame.code = code
         if self.client is None:
             self._learn_sides(frame, code)
-        if self.client is not None:
-            frame.sender = "client" if frame.side == self.client else "server"
-        frame.code = code
+        frame.sender = self.sender(frame)
         if code in UNMARKED and frame.sender == "server":
             code |= names.RESPONSE_BIT
             frame.find(

@@ -73,7 +73,7 @@ class TankConversation(Conversation):
         if not frame.offset and proxy.decode(self, frame, style):
             return
         if frame.stop - frame.start < HEADER.size:
-            self._decode_headless(frame, style)
+            self.decode_headless(frame, style)
             return
         code, length = HEADER.unpack_from(frame.buffer, frame.start)
         frame.code = code
@@ -90,12 +90,6 @@ class TankConversation(Conversation):
     def messages(self, frame: Frame, out: Messages) -> None:
         if self.contents is not None:
             add_messages(frame, self.contents, out)
-
-    def _decode_headless(self, frame: Frame, style: Style | None) -> None:
-        """A frame of which not even the length was captured."""
-        frame.sender = self.sender(frame)
-        if style is not None:
-            frame.layers = {NAME: {}}
 
     def _decode_unknown(self, frame: Frame, code: int, length: int, style: Style | None) -> None:
         name = names.MESSAGES.get(code)
