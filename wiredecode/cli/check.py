@@ -97,8 +97,9 @@ def check(
         options.check_writing(files, write)
     layout = _layout(files, options.times(time, utc=span.utc, records=json), color, asked=time is not None or span.utc)
     display = options.display_filter(display_filter, utc=span.utc)
-    judging = FileCheck(captures, asked, layout, connection, display, Timeline() if timeline else None)
-    if code := judging.run(two_passes=two_passes):
+    changes = Timeline() if timeline else None
+    judging = FileCheck(captures, asked, layout, connection, display, changes, two_passes=two_passes)
+    if code := judging.run():
         return code
     if judging.chosen is not None and not judging.chosen:
         complain("no connection matches: wiredecode follow lists them")
@@ -134,43 +135,48 @@ class CheckOptions:
         return 0 if conclusion.judged and (conclusion.whole or self.fail_on != "undecoded") else NOT_JUDGED
 
 
-@dataclass(eq=False)
 class FileCheck:
     """Judges capture files. ``connection`` and ``display`` choose the connections whose problems are shown."""
 
-    captures: Checked
-    asked: CheckOptions
-    layout: Layout
-    connection: int | None
-    display: Filter | None
-    timeline: Timeline | None
-
-    def run(self, *, two_passes: bool) -> int:
-        """Judge the files, and write the problems and the verdict; nonzero: the files could not be read."""
+    def __init__(
+        self,
+        captures: Checked,
+        asked: CheckOptions,
+        layout: Layout,
+        connection: int | None,
+        display: Filter | None,
+        timeline: Timeline | None,
+        *,
+        two_passes: bool,
+    ) -> None:
         from wiredecode.check import Checker
         from wiredecode.check.verdict import NOT_JUDGED
         from wiredecode.cli.live import PipeSession, is_pipe
         from wiredecode.cli.session import Selection, Session
         from wiredecode.dissect.dissector import ANALYSED
 
-        captures, files, verbosity = self.captures, self.captures.files or [], self.captures.verbosity
+        self.asked, self.layout, self.verbosity = asked, layout, captures.verbosity
+        self.connection, self.display, self.timeline = connection, display, timeline
         self.checker, self.exit_code = Checker(), NOT_JUDGED
         self.found: list[Problem] = []
-        self.chosen: set[int] | None = None if self.connection is None and self.display is None else set()
+        self.chosen: set[int] | None = None if connection is None and display is None else set()
         """Numbers of the connections asked for; None: all."""
+        files = captures.files or []
         kind = PipeSession if is_pipe(files) else Session
-        over = None if self.timeline is None else self.timeline.end
-        selection = Selection(span=captures.span, display=self.display)
+        over, selection = None if timeline is None else timeline.end, Selection(span=captures.span, display=display)
         self.session = kind.of(
             *(captures, files, selection, ANALYSED),
             two_passes=two_passes,
             on_end=self._end,
             on_decoded=over,
-            totals=verbosity.verbose,
+            totals=captures.verbosity.verbose,
             to_stdout=False,
         )
+
+    def run(self) -> int:
+        """Judge the files, and write the problems and the verdict; nonzero: the files could not be read."""
         code = self.session.work(self._work)
-        if self.checker.report.omitted and not verbosity.quiet:
+        if self.checker.report.omitted and not self.verbosity.quiet:
             say(f"and {self.checker.report.omitted:,} more problems of the same kinds")
         return code
 
@@ -214,7 +220,7 @@ class FileCheck:
         else:
             for _, text in report_lines(shown, session.first_ns, self.layout):
                 session.output.text(f"{text}\n")
-            if shown or not conclusion.whole or terminal or self.captures.verbosity.verbose:
+            if shown or not conclusion.whole or terminal or self.verbosity.verbose:
                 text = textwrap.fill(conclusion.text, self.layout.width, break_on_hyphens=False)
                 session.output.text(f"{text if terminal else conclusion.text}\n")
         if self.timeline is not None:

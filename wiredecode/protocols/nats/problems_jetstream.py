@@ -233,8 +233,7 @@ class Stored:
     def finish(self) -> None:
         for (code, consumer), problem in self.report.problems.items():
             if code == CODES["consumer-gone"].code:
-                self._explain(problem, consumer.partition(",")[0])
-                self._explain(problem, consumer)
+                self._explain(problem, consumer if consumer in self._deleted else consumer.partition(",")[0])
         for what, (places, why) in self._refused.items():
             if len(places) >= MANY_REFUSED and places[-1].time_ns - places[0].time_ns >= MIN_REFUSED_NS:
                 said = f"{short(places[-1].connection)} asks JetStream for {what} in vain: {why}"
