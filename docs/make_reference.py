@@ -30,7 +30,7 @@ from wiredecode.protocols.base import Protocol
 from wiredecode.protocols.catalogue import FRAME_ENTRIES, FieldEntry, catalogue, generated_entries
 from wiredecode.protocols.registry import carried_by, protocols
 from wiredecode.protocols.shared.codes import Code
-from wiredecode.stats.tables import chosen
+from wiredecode.stats.tables import choose_statistics
 from wiredecode.tables.schema import declared_columns
 
 WRITTEN = Path(__file__).parent / "protocols"
@@ -145,7 +145,7 @@ def tables() -> Iterator[str]:
         rows = [(code(column), kind, meaning) for column, (kind, meaning) in declared_columns()[name].items()]
         yield from (f"## {name}", "", *table(heads, rows))
     yield from ("## Statistics", "", "`wiredecode stats --table NAME`.", "")
-    for one in chosen(None, captures=True):
+    for one in choose_statistics(None, captures=True):
         yield from (
             f"### {one.name}",
             "",

@@ -147,10 +147,10 @@ def test_fields_equal_those_of_records(run: Run) -> None:
 
 
 def test_control_characters_in_fields_are_escaped_and_quotes_doubled(run: Run) -> None:
-    from wiredecode.view.fieldlines import quoted
+    from wiredecode.view.fieldlines import in_quotes
     from wiredecode.view.times import seconds_text
 
-    assert quoted('a"b', '"') == '"a""b"'
+    assert in_quotes('a"b', '"') == '"a""b"'
     assert (seconds_text(-1, 9), seconds_text(1_234_567_890, 9)) == ("-0.000000001", "1.234567890")
     path = CAPTURES / "nats/06-headers.pcap"
     out = run("-r", path, "-q", "-T", "fields", "-e", "nats.payload", "-e", "frame", "--bytes", "text").out

@@ -83,12 +83,12 @@ def test_carets_below_the_place(run: Run) -> None:
 def test_carets_in_a_long_filter_and_after_escapes() -> None:
     with pytest.raises(FilterError) as caught:
         compile_filter("frame\t" + "&& frame " * 30 + "&& nothing.like.it " + "&& frame " * 30)
-    _, shown, carets = caught.value.explained().splitlines()
+    _, shown, carets = caught.value.explain().splitlines()
     assert shown[carets.index("^") : carets.rindex("^") + 1] == "nothing.like.it"
     assert len(shown) < 140
     with pytest.raises(FilterError) as caught:
         compile_filter('frame.type contains "\x1b[2J" && bad')
-    _, shown, carets = caught.value.explained().splitlines()
+    _, shown, carets = caught.value.explain().splitlines()
     assert "\x1b" not in shown
     assert shown[carets.index("^") : carets.rindex("^") + 1] == "bad"
 
@@ -123,7 +123,7 @@ def accept(text: str) -> None:
         compile_filter(text)
     except FilterError as error:
         assert 0 <= error.start <= len(text)
-        assert error.explained().count("\n") == 2
+        assert error.explain().count("\n") == 2
 
 
 def test_only_filter_errors_for_random_pieces() -> None:

@@ -382,7 +382,7 @@ def run_filter(data: bytes) -> None:
     try:
         found = compile_filter(text, utc=True)
     except FilterError as error:
-        properties.harmless(error.explained().replace("\n", " "), "an error")
+        properties.harmless(error.explain().replace("\n", " "), "an error")
         holds(0 <= error.start <= len(text), "filter: a place outside of the text")
         return
     for frame in some_frames():

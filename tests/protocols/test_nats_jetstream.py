@@ -14,7 +14,7 @@ from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.nats.conversation_memory import acknowledged
 from wiredecode.protocols.nats.protocol import Nats
-from wiredecode.trace import Collector, Criteria, Finder, chosen, group
+from wiredecode.trace import Collector, Criteria, Finder, drop_answers, group
 from wiredecode.trace.text import hops
 
 REAL = Path(__file__).parent / "nats_jetstream.pcap"
@@ -71,7 +71,7 @@ def test_trace_shows_the_sequence_or_the_reason(frame: int, step: tuple[str, int
     for each in Dissector(Demand(messages=collector.messages)).frames(open_capture([str(REAL)])):
         collector.collect()
         collector.frame(each)
-    (message,) = chosen(group(collector.sightings), finder.found)
+    (message,) = drop_answers(group(collector.sightings), finder.found)
     last = hops(message)[-1]
     assert (last.word, last.what.sequence) == step[:2]
     assert step[2] in last.what.rests_on

@@ -23,7 +23,7 @@ from wiredecode.capture.listing import Listed
 from wiredecode.export.lake.run import selection
 from wiredecode.spark.accounts import Accounts
 from wiredecode.spark.decode import Decoded, TableDemand, decode
-from wiredecode.spark.files import Found, Problem, find, settled
+from wiredecode.spark.files import Found, Problem, find, settled_files
 from wiredecode.spark.folder import Occupied, lock_folder
 from wiredecode.spark.increments import (
     LOG,
@@ -245,12 +245,12 @@ def test_a_file_is_complete_if_a_newer_one_exists_or_writes_stopped(tmp_path: Pa
     found.changed = dict.fromkeys([*found.sizes, "broken"], 1000.0)
 
     def names(seconds: float) -> list[str]:
-        kept = settled(found, seconds, now=1060.0)
+        kept = settled_files(found, seconds, now=1060.0)
         return [Path(each.name).name for each in kept.files] + [each.file for each in kept.problems]
 
     assert names(60.5) == ["2.pcap", "1.pcap"]
     assert names(59.5) == ["2.pcap", "1.pcap", "0.pcap", "broken"]
-    assert settled(Found(), 1.0, 0.0) == Found()
+    assert settled_files(Found(), 1.0, 0.0) == Found()
 
 
 @pytest.mark.slow

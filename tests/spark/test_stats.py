@@ -43,7 +43,9 @@ def wide(level: str) -> pa.Table:
     from wiredecode.tables.reader import table_schema
     from wiredecode.tables.schema import select
 
-    texts = ((field, stats.answer_column(one, each) if each.answer else field) for one, field, each in stats.called())
+    texts = (
+        (field, stats.answer_column(one, each) if each.answer else field) for one, field, each in stats.request_texts()
+    )
     nested = (*stats.marks(), *(name for pair in texts for name in pair))
     needed = [name for each in STATISTICS if each.level == level for name in each.needs if name != "layers"]
     names = list(dict.fromkeys(["source", *needed, *(nested if level == "frames" else ())]))

@@ -132,7 +132,7 @@ JSON = schema.json_field("x")
 )
 def test_two_fields_of_one_name_share_a_column(one: pa.DataType, two: pa.DataType, both: pa.DataType | None) -> None:
     for first, second in ((one, two), (two, one)):
-        found = schema.merged(pa.field("x", first), pa.field("x", second))
+        found = schema.merge_fields(pa.field("x", first), pa.field("x", second))
         assert schema.is_json(found) == (both is None)
         if both is not None and not pa.types.is_struct(both):
             assert found.type == both
@@ -140,9 +140,9 @@ def test_two_fields_of_one_name_share_a_column(one: pa.DataType, two: pa.DataTyp
 
 def test_json_text_and_names_of_numbers_keep_their_types() -> None:
     enumeration = pa.field("x", pa.string(), metadata=schema.ENUMERATION)
-    assert schema.is_json(schema.merged(pa.field("x", pa.string()), JSON))
-    assert schema.is_json(schema.merged(JSON, pa.field("x", pa.string())))
-    assert schema.is_enumeration(schema.merged(pa.field("x", pa.string()), enumeration))
+    assert schema.is_json(schema.merge_fields(pa.field("x", pa.string()), JSON))
+    assert schema.is_json(schema.merge_fields(JSON, pa.field("x", pa.string())))
+    assert schema.is_enumeration(schema.merge_fields(pa.field("x", pa.string()), enumeration))
 
 
 def test_a_recursive_structure_ends_as_json_text() -> None:

@@ -15,7 +15,7 @@ from tests.cli.test_terminal import on_terminal
 from tests.support import beginning
 from wiredecode.capture import open_capture
 from wiredecode.dissect.dissector import Demand, Dissector
-from wiredecode.trace import Collector, Criteria, Finder, Message, chosen, group
+from wiredecode.trace import Collector, Criteria, Finder, Message, drop_answers, group
 from wiredecode.trace.sighting import Sighting
 
 __all__ = ["run"]
@@ -46,7 +46,7 @@ def messages_of(capture: Path, criteria: Criteria) -> list[Message]:
     for frame in Dissector(Demand(messages=collector.messages)).frames(open_capture([str(capture)])):
         collector.collect()
         collector.frame(frame)
-    return chosen(group(collector.sightings), finder.found)
+    return drop_answers(group(collector.sightings), finder.found)
 
 
 def test_a_message_in_a_batch_is_followed_over_its_confirm_to_the_consumer(run: Run) -> None:

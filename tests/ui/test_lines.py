@@ -9,7 +9,7 @@ from textual.geometry import Region
 from textual.strip import Strip
 
 from tests.ui.support import CAPTURES, Driver, drive
-from wiredecode.ui.lines import Lines, changed
+from wiredecode.ui.lines import Lines, changed_columns
 from wiredecode.view.screen import columns
 
 BASIC = CAPTURES / "rabbitmq-stream/c43_basic.pcap"
@@ -18,11 +18,11 @@ BASIC = CAPTURES / "rabbitmq-stream/c43_basic.pcap"
 def test_the_columns_in_which_lines_differ() -> None:
     bold = Style(bold=True)
     plain = Strip([Segment("frame 17 of 142")])
-    assert changed(plain, Strip([Segment("frame 18 of 142")])) == (7, 8)
-    assert changed(plain, Strip([Segment("frame "), Segment("17", bold), Segment(" of 142")])) == (6, 8)
-    assert changed(plain, Strip([Segment("frame 17"), Segment(" of 142")])) == (0, 0)
+    assert changed_columns(plain, Strip([Segment("frame 18 of 142")])) == (7, 8)
+    assert changed_columns(plain, Strip([Segment("frame "), Segment("17", bold), Segment(" of 142")])) == (6, 8)
+    assert changed_columns(plain, Strip([Segment("frame 17"), Segment(" of 142")])) == (0, 0)
     wide = Strip([Segment("漢字漢字漢字漢 ")])
-    assert changed(plain, wide) == (0, 15), "columns are not letters there"
+    assert changed_columns(plain, wide) == (0, 15), "columns are not letters there"
 
 
 def test_a_step_draws_two_list_lines_and_the_changed_pane_lines() -> None:

@@ -30,7 +30,7 @@ def test_each_form(times: Times, said: str, tokyo: None) -> None:
 
 def test_delta_counts_from_the_frame_before_even_backwards() -> None:
     times = Times("delta")
-    assert [times.labelled(ns, FIRST) for ns in (THEN, THEN + 5_000, THEN)] == [
+    assert [times.label(ns, FIRST) for ns in (THEN, THEN + 5_000, THEN)] == [
         "+0.000000 s",
         "+0.000005 s",
         "-0.000005 s",

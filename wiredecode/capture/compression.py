@@ -54,12 +54,12 @@ class DecompressedSource:
             if self._codec.needs_input:
                 data = self._raw.read(_INPUT_BYTES)
                 if not data:
-                    self.error = self._raw.error or self._damaged("is cut", "the end is missing")
+                    self.error = self._raw.error or self._damage_error("is cut", "the end is missing")
                     break
             try:
                 output: bytes = self._codec.decompress(data, max(size, _MIN_OUTPUT))
             except Exception as error:  # every library has its own
-                self.error = self._damaged("is corrupt", str(error).strip() or type(error).__name__)
+                self.error = self._damage_error("is corrupt", str(error).strip() or type(error).__name__)
                 break
             if output:
                 self._produced += len(output)
@@ -78,13 +78,13 @@ class DecompressedSource:
             self.error = self._raw.error
             return False
         if not rest.startswith(self._magic):
-            self.error = self._damaged("is damaged", f"other bytes follow a complete {self._name} part")
+            self.error = self._damage_error("is damaged", f"other bytes follow a complete {self._name} part")
             return False
         self._raw.unread(rest)
         self._codec = self._make()
         return True
 
-    def _damaged(self, what: str, why: str) -> CaptureError:
+    def _damage_error(self, what: str, why: str) -> CaptureError:
         return CaptureError(
             self._raw.name,
             f"the {self._name} compression {what}: {why}",
@@ -93,7 +93,7 @@ class DecompressedSource:
         )
 
 
-def decompressed(raw: RawSource, info: FileInfo) -> Source:
+def open_decompressed(raw: RawSource, info: FileInfo) -> Source:
     """The bytes of ``raw``, decompressed if they are compressed; ``info`` says by what."""
     head = fill(raw, b"", MAGIC_BYTES, MAGIC_BYTES)
     raw.unread(head)

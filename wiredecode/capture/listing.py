@@ -32,20 +32,20 @@ def listing(path: str) -> Iterator[Listed]:
     try:
         info = place.system.get_file_info(place.path)
         if info.type == pafs.FileType.NotFound and GLOB.search(place.path):
-            yield from sorted(_globbed(place))
+            yield from sorted(_expand_pattern(place))
         elif info.type == pafs.FileType.NotFound:
             raise CaptureError(place.name(place.path), "does not exist")
         elif info.type == pafs.FileType.Directory:
             yield from sorted(_inside(place, info.path))
         else:
-            yield _listed(place, info)
+            yield _describe_file(place, info)
     except CaptureError:
         raise
     except Exception as error:  # every store has its own
         raise CaptureError(place.name(place.path), f"cannot be listed: {line_of(error)}") from None
 
 
-def _listed(place: Location, info: Any) -> Listed:
+def _describe_file(place: Location, info: Any) -> Listed:
     """A file as its file system describes it. Object stores give no time: there a file is complete when it is seen."""
     return Listed(place.name(info.path), info.size or 0, (info.mtime_ns or 0) / 1e9)
 
@@ -64,10 +64,10 @@ def _inside(place: Location, folder: str) -> Iterator[Listed]:
     for info in place.system.get_file_info(pafs.FileSelector(folder, recursive=True)):
         below = info.path.removeprefix(folder).lstrip("/")
         if info.type == pafs.FileType.File and is_capture_name(info.base_name) and not is_hidden(below):
-            yield _listed(place, info)
+            yield _describe_file(place, info)
 
 
-def _globbed(place: Location) -> Iterator[Listed]:
+def _expand_pattern(place: Location) -> Iterator[Listed]:
     """Files that fit, and the captures of folders that fit."""
     parts = place.path.split("/")
     fixed = next(index for index, part in enumerate(parts) if GLOB.search(part))
@@ -79,7 +79,7 @@ def _globbed(place: Location) -> Iterator[Listed]:
         if info.type == pafs.FileType.Directory:
             yield from _inside(place, info.path)
         else:
-            yield _listed(place, info)
+            yield _describe_file(place, info)
 
 
 def _matching(place: Location, folder: str, parts: list[str]) -> Iterator[Any]:

@@ -119,13 +119,13 @@ class Merge:
 
     def _emit(self, ends: list[tuple[_Open, int]]) -> Iterator[PacketBatch]:
         parts = [(one, one.at, end) for one, end in ends if end > one.at]
-        whole, order = _joined(parts)
+        whole, order = _join_by_time(parts)
         count = len(whole)
         number = np.arange(self._count + 1, self._count + 1 + count, dtype=np.int64)
         self._count += count
         ranks = np.array([one.rank for one, _, _ in parts], np.int64)
         owner = np.repeat(ranks, [end - at for _, at, end in parts])[order]
-        interface = self._renumbered({one.rank: one for one, _, _ in parts}, owner, whole.interface)
+        interface = self._renumber_interfaces({one.rank: one for one, _, _ in parts}, owner, whole.interface)
         for one, _, end in parts:
             one.at = end
         secrets = tuple(secret for one, _, _ in parts for secret in one.batch.secrets)
@@ -134,7 +134,7 @@ class Merge:
         for low in range(0, count, self.batch_packets):
             yield whole.part(low, low + self.batch_packets)
 
-    def _renumbered(self, opened: dict[int, _Open], owner: Int64s, local: Int32s) -> Int32s:
+    def _renumber_interfaces(self, opened: dict[int, _Open], owner: Int64s, local: Int32s) -> Int32s:
         """Interfaces of the files as interfaces of the capture, new ones in order of first packet."""
         keys, first, inverse = np.unique(owner << 32 | local, return_index=True, return_inverse=True)
         table = np.zeros(len(keys), np.int32)
@@ -154,7 +154,7 @@ class Merge:
                     self.interfaces.append(interface)
 
 
-def _joined(parts: list[tuple[_Open, int, int]]) -> tuple[PacketBatch, Int64s]:
+def _join_by_time(parts: list[tuple[_Open, int, int]]) -> tuple[PacketBatch, Int64s]:
     """Packets at..end of all parts as one batch in time order, and that order. Numbers are still those of the files."""
     if len(parts) == 1:
         one, at, end = parts[0]

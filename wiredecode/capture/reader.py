@@ -11,7 +11,7 @@ import numpy as np
 
 from wiredecode.capture import pcap, pcapng
 from wiredecode.capture.batch import PacketBatch
-from wiredecode.capture.compression import MAGIC_BYTES, decompressed
+from wiredecode.capture.compression import MAGIC_BYTES, open_decompressed
 from wiredecode.capture.errors import CaptureError
 from wiredecode.capture.info import CaptureInfo, FileInfo
 from wiredecode.capture.merge import Merge
@@ -62,7 +62,7 @@ class CaptureFile:
         try:
             while self.idle_seconds is not None and raw.waits and not raw.ready(self.idle_seconds):
                 yield NOTHING
-            yield from self._read(raw, decompressed(raw, self.info))
+            yield from self._read(raw, open_decompressed(raw, self.info))
         finally:
             raw.close()
 

@@ -11,7 +11,7 @@ from wiredecode.check.stalls import Silences
 from wiredecode.frames.bins import Bins
 from wiredecode.frames.escape import counted, escape
 from wiredecode.frames.frame import Frame
-from wiredecode.frames.identity import BEFORE, HANDSHAKE, client_side, end_text, ended, label, short
+from wiredecode.frames.identity import BEFORE, HANDSHAKE, client_side, end_text, ended_by, label, short
 from wiredecode.frames.identity import began as beginning
 from wiredecode.frames.record import rfc3339
 from wiredecode.net.types import Connection
@@ -117,7 +117,7 @@ class Timeline:
         if health is None:
             return
         self.last_ns = max(self.last_ns, health.last_ns)
-        over = ended(connection)
+        over = ended_by(connection)
         if health.end is not None and over is not None and start in (HANDSHAKE, BEFORE):
             kind = RESET if over[1] == "RST" else CLOSED
             text = f"by {end_text(connection)}"

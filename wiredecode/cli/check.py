@@ -186,12 +186,12 @@ class FileCheck:
         self.checker.end(one, other)
 
     def _work(self) -> None:
-        from wiredecode.cli.checking import judged
+        from wiredecode.cli.checking import feed_checker
 
         session, timeline = self.session, self.timeline
         chosen, connection, display = self.chosen, self.connection, self.display
         try:
-            for frame in judged(session, self.checker):
+            for frame in feed_checker(session, self.checker):
                 number = frame.connection.number
                 if chosen is not None and connection in (None, number) and (display is None or display.matches(frame)):
                     chosen.add(number)
@@ -273,7 +273,7 @@ def watch(settings: Reading, live: OptionalLive, asked: CheckOptions, times: Tim
     from wiredecode.check import Checker
     from wiredecode.check.live import Watch
     from wiredecode.check.verdict import NOT_JUDGED, verdict
-    from wiredecode.cli.checking import judged
+    from wiredecode.cli.checking import feed_checker
     from wiredecode.cli.live import PATIENCE_NS, SniffSession
     from wiredecode.dissect.dissector import ANALYSED
 
@@ -296,7 +296,7 @@ def watch(settings: Reading, live: OptionalLive, asked: CheckOptions, times: Tim
 
         def work() -> None:
             nonlocal exit_code
-            for _ in judged(session, checker, look):
+            for _ in feed_checker(session, checker, look):
                 pass
             show(session, watching.finish())
             notes_shown = asked.severity == "note"

@@ -39,7 +39,9 @@ def show_timeline(session: Session, timeline: Timeline, *, json: bool, connectio
         session.output.text(f"{line}\n")
 
 
-def judged(session: Session, checker: Checker, also: Callable[[PacketBatch], None] | None = None) -> Iterator[Frame]:
+def feed_checker(
+    session: Session, checker: Checker, also: Callable[[PacketBatch], None] | None = None
+) -> Iterator[Frame]:
     """Pass frames to the checker, then yield them. ``also``: gets every batch of packets before its frames."""
     report = checker.report
 
@@ -73,7 +75,7 @@ def overview(captures: Captures) -> str:
     checker = Checker()
     session = Session.of(captures, files, demand=ANALYSED, on_end=checker.end)
     with suppress(CaptureError):  # the pass that shows the frames says so
-        for _ in judged(session, checker):
+        for _ in feed_checker(session, checker):
             pass
     problems = checker.finish()
     if not session.totals.packets:

@@ -148,7 +148,7 @@ def run(settings: ExportOptions, export: Export) -> int:
     """Do the job; return the exit code."""
     job = export.job
     try:
-        session = begun(settings, export)
+        session = open_session(settings, export)
         code = session.work(partial(export.write, session), settings.summary_json)
         if code == INTERRUPTED:
             raise KeyboardInterrupt
@@ -179,7 +179,7 @@ def run(settings: ExportOptions, export: Export) -> int:
     return code
 
 
-def begun(settings: ExportOptions, export: Export) -> Session:
+def open_session(settings: ExportOptions, export: Export) -> Session:
     """The pass over the captures, and the output opened."""
     from wiredecode.cli.session import Selection, Session
 

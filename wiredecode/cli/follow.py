@@ -230,19 +230,19 @@ class Following:
             color=self.color,
             terminal=sys.stdout.isatty(),
             messages=self.messages,
-            guarded=self.session.guarded,
+            guarded=self.session.guard,
         )
         dialogue.show(frames, lambda: self.session.first_ns)
 
     def _bodies(self, frames: Iterable[Frame]) -> None:
         from wiredecode.view.dialogue import body_line
-        from wiredecode.view.theme import SIDE, painted
+        from wiredecode.view.theme import SIDE, paint
 
         assert self.messages is not None
         for frame in frames:
             for part in self.messages.of(frame):
                 for body in part.bodies:
-                    line = painted(body_line(body, self.show), SIDE.get(frame.sender or "", ""), color=self.color)
+                    line = paint(body_line(body, self.show), SIDE.get(frame.sender or "", ""), color=self.color)
                     self.session.output.text(f"{line}\n")
                     self.pieces += 1
 

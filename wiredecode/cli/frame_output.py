@@ -196,10 +196,10 @@ def _lines(session: Session, chosen: FrameOptions) -> FrameWriter:
     def line(frame: Frame) -> str:
         text = lines.line(frame, session.first_ns)
         if rules is not None:
-            text = rules.painted(text, frame)
+            text = rules.paint(text, frame)
         return heads.pop() + text if heads else text
 
-    return _one_by_one(session.output.text, session.guarded(line))
+    return _one_by_one(session.output.text, session.guard(line))
 
 
 def record_lines(session: Session, ranges: bool, bytes_: str) -> FrameWriter:
@@ -210,7 +210,7 @@ def record_lines(session: Session, ranges: bool, bytes_: str) -> FrameWriter:
 def _record_line(session: Session, ranges: bool, bytes_: str) -> Callable[[Frame], bytes]:
     from wiredecode.frames.record import BYTES, record_line
 
-    return session.guarded(partial(record_line, ranges=ranges, show=BYTES[bytes_]))
+    return session.guard(partial(record_line, ranges=ranges, show=BYTES[bytes_]))
 
 
 def _one_by_one(
@@ -255,14 +255,14 @@ def _pdml(session: Session, chosen: FrameOptions) -> FrameWriter:
     from wiredecode.frames.record import BYTES
     from wiredecode.view.pdml import FOOT, HEAD, Pdml
 
-    line = session.guarded(Pdml(BYTES[chosen.bytes_], secrets=chosen.show_secrets).packet)
+    line = session.guard(Pdml(BYTES[chosen.bytes_], secrets=chosen.show_secrets).packet)
     return _one_by_one(session.output.text, line, HEAD.format(version=version_number()), FOOT)
 
 
 def _fields(session: Session, chosen: FrameOptions) -> FrameWriter:
     lines = chosen.lines
     assert lines is not None
-    return _one_by_one(session.output.text, session.guarded(lines.line), lines.header())
+    return _one_by_one(session.output.text, session.guard(lines.line), lines.header())
 
 
 def _trees(session: Session, chosen: FrameOptions) -> FrameWriter:
@@ -277,4 +277,4 @@ def _trees(session: Session, chosen: FrameOptions) -> FrameWriter:
         style = "" if rules is None else rules.style(frame)
         return frame_tree(frame, session.first_ns, tree_options, style)
 
-    return _one_by_one(console.print, session.guarded(tree))
+    return _one_by_one(console.print, session.guard(tree))

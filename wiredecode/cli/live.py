@@ -59,13 +59,13 @@ class LiveSession(Session):
                 if len(batch):
                     yield from dissector.feed(batch)
                     last_ns, since = int(batch.time_ns.max()), time.monotonic_ns()
-                elif last_ns is not None and not self._recorded(last_ns):
+                elif last_ns is not None and not self._is_recording(last_ns):
                     now_ns = last_ns + time.monotonic_ns() - since - MARGIN_NS
                     yield from dissector.tick(max(now_ns, last_ns), PATIENCE_NS)
         yield from dissector.finish()
         damage.raise_again()
 
-    def _recorded(self, last_ns: int) -> bool:
+    def _is_recording(self, last_ns: int) -> bool:
         return self.recorded_ns is not None and abs(time.time_ns() - last_ns) > self.recorded_ns
 
 

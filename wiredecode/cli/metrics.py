@@ -107,7 +107,7 @@ def metrics(settings: MetricsOptions, files: options.OptionalFiles = None) -> in
 def _of_files(
     settings: MetricsOptions, files: list[str], instruments: Instruments, checker: Checker, watch: Watch, registry: Any
 ) -> int:
-    from wiredecode.cli.checking import judged
+    from wiredecode.cli.checking import feed_checker
     from wiredecode.cli.session import Session
     from wiredecode.dissect.dissector import ANALYSED
     from wiredecode.metrics.readers import Steps
@@ -123,7 +123,7 @@ def _of_files(
 
     def work() -> None:
         due = 0
-        for frame in judged(session, checker):
+        for frame in feed_checker(session, checker):
             if frame.time_ns >= due:
                 if due:
                     checker.exchanges.expire(frame.time_ns - settings.timeout_ns)
@@ -153,7 +153,7 @@ def _write(name: str, text: bytes) -> None:
 
 
 def _live(settings: MetricsOptions, instruments: Instruments, checker: Checker, watch: Watch, registry: Any) -> int:
-    from wiredecode.cli.checking import judged
+    from wiredecode.cli.checking import feed_checker
     from wiredecode.cli.live import PATIENCE_NS, SniffSession
     from wiredecode.dissect.dissector import ANALYSED
     from wiredecode.metrics.evidence import AlertPackets
@@ -183,7 +183,7 @@ def _live(settings: MetricsOptions, instruments: Instruments, checker: Checker, 
                     say(each)
 
         def work() -> None:
-            for frame in judged(session, checker, look):
+            for frame in feed_checker(session, checker, look):
                 instruments.frame(frame)
             checker.exchanges.expire()
             watch.finish()

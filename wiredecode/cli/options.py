@@ -99,7 +99,7 @@ def refuse(*cases: tuple[object, str]) -> None:
 BytesForm = Literal["hex", "base64", "text", "sha256", "length"]
 
 
-def listed(files: list[str] | None) -> list[str]:
+def expand_files(files: list[str] | None) -> list[str]:
     """Folders and patterns as the captures in them; a file whose name looks like a pattern is that file."""
     return [found for name in files or () for found in (_captures(name) if _stands_for_several(name) else [name])]
 
@@ -134,8 +134,10 @@ FILES = (
     "folder or of a quoted pattern, are one capture in time order."
 )
 PIPE = f"{FILES} - is standard input."
-Files = Annotated[list[str], Argument(metavar="FILE", show_default=False, callback=listed, help=PIPE)]
-OptionalFiles = Annotated[list[str] | None, Argument(metavar="FILE", show_default=False, callback=listed, help=FILES)]
+Files = Annotated[list[str], Argument(metavar="FILE", show_default=False, callback=expand_files, help=PIPE)]
+OptionalFiles = Annotated[
+    list[str] | None, Argument(metavar="FILE", show_default=False, callback=expand_files, help=FILES)
+]
 Count = Annotated[int | None, Option("-c", "--count", min=1, metavar="N", help="Stop after N frames.")]
 Bytes = Annotated[BytesForm, Option("--bytes", help="Form of bytes.")]
 RecordRanges = Annotated[bool, Option("--ranges", help="With --json: byte range of every field.")]
@@ -178,9 +180,9 @@ SummaryJson = Annotated[
 
 def complete_filter(incomplete: str) -> list[str]:
     """Names that the last word of a filter may become, for the shell."""
-    from wiredecode.filter.names import completed
+    from wiredecode.filter.names import completions
 
-    return completed(incomplete)
+    return completions(incomplete)
 
 
 def _filter_option(help: str) -> Any:  # noqa: A002 - as typer calls it
@@ -459,7 +461,7 @@ def display_filter(text: str | None, *, secrets: bool = False, utc: bool = False
     except SettingsError as error:
         raise UsageError(f"-Y: {error}") from None
     except FilterError as error:
-        say(f"wiredecode: -Y: {error.explained()}")
+        say(f"wiredecode: -Y: {error.explain()}")
         raise typer.Exit(2) from None
 
 
@@ -484,16 +486,16 @@ def _limits(gap_seconds: float | None, gap_buffer: int | None, others: list[str]
             chosen[name] = int(text) if text.isdecimal() else float(text)
         except ValueError:
             raise typer.BadParameter(f"{choice!r} needs a number, as in gap_seconds=2", param_hint="--limit") from None
-    _checked(chosen, "--limit")
+    _check_limits(chosen, "--limit")
     if gap_seconds is not None:
         chosen["gap_seconds"] = gap_seconds
     if gap_buffer is not None:
         total = max(chosen.get("buffered_total", Limits().buffered_total), gap_buffer * MIB)
         chosen |= {"buffered_bytes": gap_buffer * MIB, "buffered_total": total}
-    return _checked(chosen, "--gap-timeout, --gap-buffer")
+    return _check_limits(chosen, "--gap-timeout, --gap-buffer")
 
 
-def _checked(chosen: Mapping[str, float], option: str) -> Limits:
+def _check_limits(chosen: Mapping[str, float], option: str) -> Limits:
     from wiredecode.net.limits import limits_of
 
     try:

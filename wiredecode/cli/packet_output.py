@@ -17,7 +17,7 @@ from wiredecode.frames.record import BYTES, JsonArray
 from wiredecode.net.limits import Limits
 from wiredecode.tables.reader import PACKETS, TableReader
 from wiredecode.tables.rows import dumps, rows
-from wiredecode.view.theme import SEVERITY, painted
+from wiredecode.view.theme import SEVERITY, paint
 
 
 def chosen_packets(session: Session, limits: Limits, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
@@ -93,4 +93,4 @@ def _facts(row: dict[str, Any], ends: str, *, color: bool) -> str:
     if row["flags"] is not None:
         text += f"  {row['flags']:<7} seq={row['seq']} ack={row['ack']} len={row['payload']}"
     marks = f"  [{', '.join(row['tcp_analysis'])}]" if row["tcp_analysis"] else ""
-    return text + painted(marks, SEVERITY["warning"], color=color)
+    return text + paint(marks, SEVERITY["warning"], color=color)

@@ -54,12 +54,12 @@ def report(settings: ReportOptions) -> int:
 
 def _run(settings: ReportOptions, source: list[str | BinaryIO]) -> int:
     """Read the captures once for everything and once for the sequence, then write the page."""
-    from wiredecode.cli.checking import judged
+    from wiredecode.cli.checking import feed_checker
     from wiredecode.cli.session import Selection, Session
     from wiredecode.dissect.dissector import ANALYSED
     from wiredecode.export.atomic import NewFile
     from wiredecode.extras import version_number
-    from wiredecode.report.gather import Gathering, chosen
+    from wiredecode.report.gather import Gathering, most_interesting
     from wiredecode.report.page import Source, page
 
     display = options.display_filter(settings.display_filter, utc=settings.span.utc)
@@ -72,7 +72,7 @@ def _run(settings: ReportOptions, source: list[str | BinaryIO]) -> int:
 
     def gather() -> None:
         try:
-            for frame in judged(session, gathering.checker):
+            for frame in feed_checker(session, gathering.checker):
                 gathering.frame(frame, counts=display is None or display.matches(frame))
         finally:
             gathering.first_ns = session.first_ns
@@ -85,7 +85,7 @@ def _run(settings: ReportOptions, source: list[str | BinaryIO]) -> int:
     if number is not None and number not in gathering.connections:
         complain(f"there is no connection #{number}; wiredecode follow FILE lists them")
         return 1
-    number = chosen(gathering) if number is None else number
+    number = most_interesting(gathering) if number is None else number
     sequence = None if number is None else _sequence(settings, source, number, gathering)
     text = page(gathering, Source(settings.files, settings.title, totals, version_number()), number, sequence)
     with NewFile(settings.out) as file:

@@ -90,12 +90,12 @@ def confine(reads: Iterable[Path], writes: Iterable[Path], *, live: bool = False
     rights = (1 << RIGHTS.get(known, 16)) - 1
     handled = struct.pack("=QQQ", rights, NETWORK if known >= 4 else 0, SCOPES if known >= 6 else 0)
     size = 24 if known >= 6 else 16 if known >= 4 else 8
-    ruleset = _checked(_CREATE_RULESET, handled, size, 0)
+    ruleset = _check_call(_CREATE_RULESET, handled, size, 0)
     try:
         for path, wanted in _rules(reads, writes):
             _allow(ruleset, path, wanted & rights)
         ctypes.CDLL(None).prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-        _checked(_RESTRICT_SELF, ruleset, 0)
+        _check_call(_RESTRICT_SELF, ruleset, 0)
     finally:
         os.close(ruleset)
     if not live:
@@ -153,7 +153,7 @@ def _allow(ruleset: int, path: Path, rights: int) -> None:
         try:
             if not path.is_dir():
                 rights &= FILE_RIGHTS
-            _checked(_ADD_RULE, ruleset, _PATH_BENEATH, struct.pack("=Qi", rights, place), 0)
+            _check_call(_ADD_RULE, ruleset, _PATH_BENEATH, struct.pack("=Qi", rights, place), 0)
         finally:
             os.close(place)
 
@@ -172,7 +172,7 @@ def _call(number: int, *arguments: Any) -> int:
     return int(libc.syscall(ctypes.c_long(number), *made))
 
 
-def _checked(number: int, *arguments: Any) -> int:
+def _check_call(number: int, *arguments: Any) -> int:
     found = _call(number, *arguments)
     if found < 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), "--sandbox")

@@ -189,7 +189,7 @@ class Session:
             return 2
         return 2 if failure else 0
 
-    def guarded(self, make: Callable[[Frame], Rendered]) -> Callable[[Frame], Rendered]:
+    def guard(self, make: Callable[[Frame], Rendered]) -> Callable[[Frame], Rendered]:
         """Wrap a function that shows a frame: if it raises (a bug of ours), the frame is shown without contents."""
         from wiredecode.frames.failure import strip
 
@@ -204,13 +204,13 @@ class Session:
 
     def frames(self) -> Iterator[Frame]:
         """The selected frames. All frames are decoded, as later ones may depend on them."""
-        return self.all_frames() if self.selection.is_everything else self._selected(self.all_frames())
+        return self.all_frames() if self.selection.is_everything else self._select(self.all_frames())
 
     def all_frames(self, on_batch: Callable[[PacketBatch], None] | None = None) -> Iterator[Frame]:
         """All frames; ``on_batch`` as in :meth:`batches`."""
         return self.dissector.frames(self.batches(on_batch))
 
-    def _selected(self, frames: Iterable[Frame]) -> Iterator[Frame]:
+    def _select(self, frames: Iterable[Frame]) -> Iterator[Frame]:
         count, display = self.selection.count, self.selection.display
         matches = None if display is None else display.matches
         self.count_shown(0)

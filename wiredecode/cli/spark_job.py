@@ -227,7 +227,7 @@ class SparkRun:
 
     def follow(self, spark: SparkSession) -> NoReturn:
         """Add what is new again and again, until the user interrupts it."""
-        from wiredecode.spark.files import find, settled
+        from wiredecode.spark.files import find, settled_files
 
         assert self.states is not None
         options, increment = self.options, self.increment(self.states)
@@ -237,7 +237,7 @@ class SparkRun:
         reported: set[Problem] = set()
         while True:
             begun = time.monotonic()
-            found = settled(find(options.inputs, options.source, heads), settle, time.time())
+            found = settled_files(find(options.inputs, options.source, heads), settle, time.time())
             known, reported = reported, set(found.problems)
             found.problems = [each for each in found.problems if each not in known]
             accounts = increment.run(spark, found)

@@ -14,7 +14,7 @@ from wiredecode.cli import options
 from wiredecode.cli.options import with_groups
 from wiredecode.cli.output import complain
 from wiredecode.cli.spark_options import Cluster
-from wiredecode.cli.stats_output import StatsOptions, requested, show
+from wiredecode.cli.stats_output import StatsOptions, parse_tables, show
 from wiredecode.frames.escape import escape
 
 if TYPE_CHECKING:
@@ -53,18 +53,18 @@ def run(
 ) -> int:
     """Print the statistics of folders; return the exit code (2 after an error). ``spark``: session to use."""
     from wiredecode.spark import session
-    from wiredecode.spark.stats import Unusable, collected
-    from wiredecode.stats.tables import chosen
+    from wiredecode.spark.stats import Unusable, collect_tables
+    from wiredecode.stats.tables import choose_statistics
 
     tables, interval = form.table, "1h" if form.interval == "auto" else form.interval
     try:
-        requested(form)
+        parse_tables(form)
         if spark is not None:
-            found = collected(spark, folders, tables, interval)
+            found = collect_tables(spark, folders, tables, interval)
         else:
             log = nullcontext(None) if verbose else Path(os.devnull).open("wb")  # noqa: SIM115
             with log as quiet, session.session(cluster.master, settings=cluster.settings, log=quiet) as started:
-                found = collected(started, folders, tables, interval)
+                found = collect_tables(started, folders, tables, interval)
     except (ValueError, Unusable, session.CannotStart, OSError) as error:
         complain(escape(str(error)))
         return 2
@@ -74,7 +74,11 @@ def run(
         complain(escape(session.one_line(error)))
         return 2
     show(found, form)
-    left = [statistic.name for statistic in chosen(tables) if statistic.name not in {each.name for each, _ in found}]
+    left = [
+        statistic.name
+        for statistic in choose_statistics(tables)
+        if statistic.name not in {each.name for each, _ in found}
+    ]
     if left:
-        complain(f"without {', '.join(left)}: name a folder with {chosen(left)[0].level}, too")
+        complain(f"without {', '.join(left)}: name a folder with {choose_statistics(left)[0].level}, too")
     return 0

@@ -10,7 +10,7 @@ from typer import Option
 
 from wiredecode.cli import options
 from wiredecode.cli.interrupt import INTERRUPTED
-from wiredecode.cli.stats_output import StatsOptions, requested, show
+from wiredecode.cli.stats_output import StatsOptions, parse_tables, show
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,16 +59,16 @@ def stats(settings: CaptureOptions) -> int:
             raise options.UsageError("--timeline is no table: leave out --table and --csv")
         return _timeline(settings)
     try:
-        statistics, length = requested(form)
+        statistics, length = parse_tables(form)
     except ValueError as error:
         raise options.UsageError(str(error)) from None
-    code, counters = _counted(settings, statistics, length)
+    code, counters = _count(settings, statistics, length)
     if counters is not None:
         show([(statistic, counters.table(statistic)) for statistic in statistics], form)
     return code
 
 
-def _counted(
+def _count(
     settings: CaptureOptions, statistics: Sequence[Statistic], interval: int | None
 ) -> tuple[int, Counters | None]:
     """The exit code, and the counters; None: nothing could be counted."""

@@ -94,7 +94,7 @@ def trace(settings: TraceOptions) -> int:
     connections, and corrected. Exit code 1: no message fits. Spans need the extra metrics.
     """
     from wiredecode.cli.live import is_pipe
-    from wiredecode.trace import Collector, Finder, chosen, group
+    from wiredecode.trace import Collector, Finder, drop_answers, group
     from wiredecode.trace.clocks import compare
 
     criteria, files, quiet = settings.criteria, settings.files, settings.verbosity.quiet
@@ -118,7 +118,7 @@ def trace(settings: TraceOptions) -> int:
     second = _session(settings, clocks, collector.messages, again=True)
     if second.work(lambda: _collect(second, collector)) == INTERRUPTED:
         return INTERRUPTED
-    messages = chosen(group(collector.sightings), finder.found)
+    messages = drop_answers(group(collector.sightings), finder.found)
     if settings.nth > len(messages):
         raise UsageError(f"--nth {settings.nth}: matching messages: {len(messages)}")
     _show(second, collector, messages, clocks, settings)
@@ -220,7 +220,7 @@ def _show(
         width = text.WIDTH if screen is None else screen.columns
         if len(messages) > 1:
             lines += [f"{len(messages):,} messages fit; this is number {nth}"]
-            lines += [*text.listed(messages, nth, session.first_ns, width), ""]
+            lines += [*text.message_lines(messages, nth, session.first_ns, width), ""]
         for line in (*lines, *(line for _, line in text.hop_lines(message, session.first_ns, width))):
             session.output.text(f"{line}\n")
     session.output.flush()

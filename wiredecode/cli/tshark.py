@@ -122,7 +122,7 @@ class CommandLine:
         if name in WAYS:
             raise UsageError(WAYS[name])
         if name in LONG:
-            self._valued(LONG[name], value if equals else self._next(name, left))
+            self._option_with_value(LONG[name], value if equals else self._next(name, left))
             return
         self.words.append(word)
         if not equals and name in self.valued and left:
@@ -133,7 +133,7 @@ class CommandLine:
         for place, letter in enumerate(letters):
             if letter in VALUED:
                 rest = letters[place + 1 :]
-                self._valued(letter, rest or self._next(f"-{letter}", left))
+                self._option_with_value(letter, rest or self._next(f"-{letter}", left))
                 return
             self._flag(letter)
 
@@ -148,7 +148,7 @@ class CommandLine:
         if letter not in NOTHING_TO_DO:
             self.words.append(f"-{'q' if letter == 'Q' else letter}")
 
-    def _valued(self, letter: str, value: str) -> None:
+    def _option_with_value(self, letter: str, value: str) -> None:
         refuse(
             (letter == "t" and value not in TIMES, f"-t {value}: times are --time relative, absolute, delta or epoch"),
             (letter == "F" and value != "pcapng", f"-w writes pcapng, not {value}"),

@@ -80,7 +80,7 @@ def ui(
     if live.interface is not None:
         from wiredecode.ui.live import Live
 
-        with capturing(live.wanted, live.via, live.duration, saves=True) as sniffer, _saved(sniffer, saving):
+        with capturing(live.wanted, live.via, live.duration, saves=True) as sniffer, _saving_packets(sniffer, saving):
             source = Live(sniffer)
             return run(Growing(lambda: source.files, lambda: source.over), select, live=source, **arguments)
     assert files
@@ -126,7 +126,7 @@ def _check_source(files: list[str], live: OptionalLive, saving: Saving, follow_f
 
 
 @contextmanager
-def _saved(sniffer: Sniffer, saving: Saving) -> Iterator[None]:
+def _saving_packets(sniffer: Sniffer, saving: Saving) -> Iterator[None]:
     """While it lasts, packets are saved: where the user says, or to a ring in a folder that goes away."""
     from wiredecode.capture.live.pcapng_writer import Rotation
     from wiredecode.capture.live.ring import MIB

@@ -457,7 +457,7 @@ class Dissector:
             conversation.decode(frame, None if later or hidden else style)
             if messages is not None:
                 conversation.messages(frame, messages)
-            if later and style is not None and not (hidden or (select is not None and select.unwanted(frame))):
+            if later and style is not None and not (hidden or (select is not None and select.cannot_match(frame))):
                 conversation.record(frame, style)
 
         plain = select is None and messages is None

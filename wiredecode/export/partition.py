@@ -120,7 +120,7 @@ class PartitionWriter:
     def write(self, batch: pa.RecordBatch) -> None:
         for place, part in self._parts(batch):
             rows = part.select(self._kept)
-            opened = self._opened(place, rows.schema)
+            opened = self._open_file(place, rows.schema)
             opened.writer.write(rows)
             opened.rows += len(part)
             if self._most_bytes is not None and opened.stream.tell() >= self._most_bytes:
@@ -139,7 +139,7 @@ class PartitionWriter:
         for *found, rows in zip(*columns, groups.column("row_list"), strict=True):
             yield "/".join(found), take_rows(batch, rows.values)
 
-    def _opened(self, place: str, schema: pa.Schema) -> _Open:
+    def _open_file(self, place: str, schema: pa.Schema) -> _Open:
         opened = self._open.get(place)
         if opened is None:
             if len(self._open) >= MAX_OPEN:

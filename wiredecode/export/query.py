@@ -70,7 +70,7 @@ class Table:
         try:
             reader = self._reader()
             try:
-                yield from map(self._seen, reader)
+                yield from map(self._convert, reader)
             except CaptureError as error:
                 self.errors += error.errors
                 self.unreadable = not reader.totals.packets
@@ -87,7 +87,7 @@ class Table:
         names = [name for name in self.schema.names if name in wanted]
         return self._open(self.level, names or self.schema.names[:1])
 
-    def _seen(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def _convert(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         there = set(batch.schema.names)
         columns = []
         for field in self.schema:
@@ -162,8 +162,8 @@ class Database:
                 return pa.schema([]), iter(())
             reader = relation.to_arrow_reader(BATCH_ROWS)
         except self._error as error:
-            raise self._failed(error) from None
-        schema = pa.schema(_shown(reader.schema))
+            raise self._query_error(error) from None
+        schema = pa.schema(_answer_columns(reader.schema))
         return schema, self._batches(reader, schema)
 
     def _batches(self, reader: pa.RecordBatchReader, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -172,7 +172,7 @@ class Database:
                 columns = [_texts(column) for column in batch.columns]
                 yield pa.record_batch(columns, schema=schema)
         except (self._error, pa.ArrowException, OSError) as error:
-            raise self._failed(error) from None
+            raise self._query_error(error) from None
 
     def _explain(self, query: str) -> None:
         """Find out which columns are read, from DuckDB's plan; this finds mistakes before anything is decoded."""
@@ -192,7 +192,7 @@ class Database:
         for table in self.tables:
             table.needed = needed
 
-    def _failed(self, error: Exception) -> QueryError:
+    def _query_error(self, error: Exception) -> QueryError:
         for table in self.tables:
             if table.failure is not None:
                 raise table.failure
@@ -220,7 +220,7 @@ def _columns(scans: list[dict[str, Any]]) -> set[str] | None:
     return needed
 
 
-def _shown(schema: pa.Schema) -> list[pa.Field]:
+def _answer_columns(schema: pa.Schema) -> list[pa.Field]:
     """The columns of an answer: each name once, intervals as text."""
     found: dict[str, pa.Field] = {}
     for field in schema:

@@ -25,7 +25,7 @@ class RecordExport(Export):
     def begin(self, source: Pass) -> Dissector:
         """Open the output; return the dissector. Raises UnknownColumn."""
         job = self.job
-        self._columns = None if job.columns is None else _checked(job.columns)
+        self._columns = None if job.columns is None else _check_columns(job.columns)
         self._show = BYTES[job.bytes or "hex"]
         if job.display is not None and job.stable_ids:
             job.display.check_stable()
@@ -44,7 +44,7 @@ class RecordExport(Export):
 
     def write(self, source: Pass) -> None:
         """Write the record of every frame."""
-        line, self._output = source.guarded(self._line()), source.output
+        line, self._output = source.guard(self._line()), source.output
         write = source.output.write
         array = self._array = JsonArray(write, b"[\n", b"\n]\n") if self.form.name == "json" else None
         for frame in source.frames():
@@ -68,7 +68,7 @@ class RecordExport(Export):
             self._output.flush()
 
 
-def _checked(names: list[str]) -> list[str]:
+def _check_columns(names: list[str]) -> list[str]:
     """The columns of records by name: their keys, and fields below ``layers``. Raises :class:`UnknownColumn`."""
     layers = [layer for protocol in protocols() for layer in protocol.layers()]
     fields = [entry.name for entry in (*catalogue(layers), *generated_entries(protocols()))]

@@ -17,7 +17,7 @@ from wiredecode.frames.record import BYTES
 from wiredecode.frames.totals import Totals
 from wiredecode.tables.portable import portable_rows, portable_schema, table_columns
 from wiredecode.tables.reader import TableReader, prefer_bulk, table_schema
-from wiredecode.tables.schema import field_of, named
+from wiredecode.tables.schema import column_names, field_of
 
 TIME = "time"
 
@@ -34,7 +34,7 @@ class Projection:
         """``schema`` has the columns, nested ones in their structures; None: all of its columns."""
         if columns is None:
             return cls(tuple(schema.names), schema)
-        columns = named(schema, columns)
+        columns = column_names(schema, columns)
         fields = [field_of(schema, name).with_name(name).with_nullable(True) for name in columns]
         return cls(tuple(columns), pa.schema(fields, schema.metadata))
 
@@ -71,7 +71,7 @@ class TimedReader:
     ) -> None:
         self._since = since
         self._span: tuple[int | None, int | None] = None, None
-        self._reader = open_(self._watched(packets))
+        self._reader = open_(self._note_start(packets))
 
     @property
     def totals(self) -> Totals:
@@ -81,7 +81,7 @@ class TimedReader:
         for batch in self._reader:
             yield within(batch, *self._span)
 
-    def _watched(self, packets: Iterable[PacketBatch]) -> Iterator[PacketBatch]:
+    def _note_start(self, packets: Iterable[PacketBatch]) -> Iterator[PacketBatch]:
         unset = True
         for batch in packets:
             if unset and len(batch):
@@ -121,7 +121,7 @@ class TableExport(Export):
         self.reader = TableReader(
             source.batches(),
             job.level,
-            columns=self._needed(),
+            columns=self._needed_columns(),
             decode_as=job.decode_as,
             limits=job.limits,
             keys=job.keys,
@@ -137,13 +137,13 @@ class TableExport(Export):
             self.portable = portable_schema(self.reader.schema)
         return self.reader
 
-    def _needed(self) -> list[str] | None:
+    def _needed_columns(self) -> list[str] | None:
         """The columns to read, also for partitions and a selection by time; those of Parquet are derived from them."""
         if self.columns is None:
             return None
         portable = self.form.name == "parquet"
         if portable:
-            self.columns = named(portable_schema(table_schema(self.job.level)), self.columns)
+            self.columns = column_names(portable_schema(table_schema(self.job.level)), self.columns)
         timed = self.job.start is not None or self.job.end is not None
         wanted = [*self.columns, *self._by(), *([TIME] if timed else [])]
         return table_columns(wanted) if portable else list(dict.fromkeys(wanted))

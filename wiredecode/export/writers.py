@@ -94,14 +94,14 @@ class CsvWriter:
     def write(self, batch: pa.RecordBatch) -> None:
         columns = [text_column(column, self._show) for column in batch.columns]
         if self._guarded:
-            columns = [_guarded(column) for column in columns]
+            columns = [_guard_formulas(column) for column in columns]
         self._writer.write_batch(pa.record_batch(columns, names=batch.schema.names).cast(self._schema))
 
     def close(self) -> None:
         self._writer.close()
 
 
-def _guarded(column: pa.Array) -> pa.Array:
+def _guard_formulas(column: pa.Array) -> pa.Array:
     """Text that is no formula for a spreadsheet; other columns as they are."""
     import pyarrow.compute as pc
 

@@ -76,7 +76,7 @@ class Filter:
                 return answer
         return decide(frame) if callable(decide) else decide
 
-    def unwanted(self, frame: Frame) -> bool:
+    def cannot_match(self, frame: Frame) -> bool:
         """Whether a frame that was decoded, but has no record yet, will certainly not match."""
         answer = self.connection(frame)
         decide = self._before_record
@@ -121,7 +121,7 @@ class Filter:
         return any(map(is_copy, self.names))
 
 
-def numbered(first: int, last: int) -> Filter:
+def number_range(first: int, last: int) -> Filter:
     """The predicate of frames ``first`` to ``last``; no text is parsed for it, which takes a tenth of a second once."""
     text = f"frame.number >= {first} && frame.number <= {last}"
     test = Atom(lambda frame: first <= frame.number <= last, Level.ARRIVAL, names=frozenset(("frame.number",)))

@@ -61,15 +61,15 @@ class Comparisons(Operands):
 
     def relation(self, node: Relation) -> Expression:
         """``left operator right``."""
-        left = self.make(_numbered(node.left, node.right))
-        right_node = _numbered(node.right, node.left)
+        left = self.make(_as_frame_number(node.left, node.right))
+        right_node = _as_frame_number(node.right, node.left)
         right = self._member(right_node) if isinstance(left, Operand) else self.make(right_node)
         if isinstance(left, Constant) and isinstance(right, Constant):
             for side in (node.left, node.right):
                 if isinstance(side, Word):
                     self.field(side)
             left = self.constant(left)
-        left, right = self._unnamed(left, right, node.left), self._unnamed(right, left, node.right)
+        left, right = self._protocol_as_text(left, right, node.left), self._protocol_as_text(right, left, node.right)
         operator = node.operator
         if isinstance(left, Constant):
             if operator in ("contains", "matches"):
@@ -86,7 +86,7 @@ class Comparisons(Operands):
             get = _if_frame_holds(get, self._value(right, left))
         return self._test(left, get, fits, every, self._on_column(operator, left, right))
 
-    def _unnamed(self, side: Operand | Constant, other: Operand | Constant, node: Node) -> Operand | Constant:
+    def _protocol_as_text(self, side: Operand | Constant, other: Operand | Constant, node: Node) -> Operand | Constant:
         """The name of a protocol beside text is text: ``frame.protocol == nats``."""
         text = isinstance(other, Operand) and other.type is Type.STRING
         if text and isinstance(side, Operand) and side.type is Type.PROTOCOL and isinstance(node, Word):
@@ -96,7 +96,7 @@ class Comparisons(Operands):
 
     def membership(self, node: Membership) -> Expression:
         """``left in {...}``."""
-        left = self.operand(_numbered(node.left, node.members[0][0]))
+        left = self.operand(_as_frame_number(node.left, node.members[0][0]))
         every = node.quantifier == "all"
         tests: list[tuple[ValueTest, Callable[[Frame], Values]]] = []
         for first, last in node.members:
@@ -291,7 +291,7 @@ class Comparisons(Operands):
         return Atom(lambda frame: len(get(frame)) > 0, operand.level, operand.complete)
 
 
-def _numbered(node: Node, other: Node) -> Node:
+def _as_frame_number(node: Node, other: Node) -> Node:
     """``frame == 31`` is about its number, as in records; beside bytes and text ``frame`` is its bytes."""
     digits = isinstance(other, Literal) and not other.quoted and other.text.isdigit()
     whole = isinstance(node, Word) and node.text == "frame"

@@ -22,7 +22,7 @@ class FilterError(ValueError):
         self.start = min(max(start, 0), len(text))
         self.stop = max(self.start + 1, stop if stop is not None else 0)
 
-    def explained(self) -> str:
+    def explain(self) -> str:
         """Three lines: the message, the filter, and carets below the place."""
         from wiredecode.frames.escape import escape
 

@@ -51,7 +51,7 @@ def parse(text: str) -> Node:
     try:
         node = Builder(text).transform(_parser().parse(text))
     except UnexpectedInput as error:
-        raise _unexpected(error, text) from None
+        raise _syntax_error(error, text) from None
     except VisitError as error:
         if isinstance(error.orig_exc, FilterError):
             raise error.orig_exc from None
@@ -65,12 +65,12 @@ def _parser() -> Lark:
     return Lark.open("grammar.lark", rel_to=__file__, parser="lalr", lexer="contextual", propagate_positions=True)
 
 
-def _unexpected(error: UnexpectedInput, text: str) -> FilterError:
+def _syntax_error(error: UnexpectedInput, text: str) -> FilterError:
     start = getattr(error, "pos_in_stream", None) or 0
     if isinstance(error, UnexpectedToken) and error.token.type != "$END":
         if str(error.token) in HINTS:
             return FilterError(HINTS[str(error.token)], text, start)
-        message = f"'{error.token}' does not fit here{_expected(error.accepts or error.expected)}"
+        message = f"'{error.token}' does not fit here{_expected_words(error.accepts or error.expected)}"
         if error.token in UNITS and text[:start].rstrip()[-1:].isdigit():
             message = f"a unit follows its number without a blank, as in 5{error.token}"
         return FilterError(message, text, start, error.token.end_pos)
@@ -83,10 +83,10 @@ def _unexpected(error: UnexpectedInput, text: str) -> FilterError:
     assert isinstance(error, UnexpectedToken | UnexpectedEOF)
     end = len(text.rstrip())
     accepts = getattr(error, "accepts", None) or error.expected
-    return FilterError(f"the filter ends too early{_expected(accepts)}", text, end)
+    return FilterError(f"the filter ends too early{_expected_words(accepts)}", text, end)
 
 
-def _expected(terminals: Any) -> str:
+def _expected_words(terminals: Any) -> str:
     words = [shown for name, shown in EXPECTED.items() if name in terminals]
     if len(words) > 1 and "LBRACE" in terminals:  # it may replace (
         words.remove(EXPECTED["LBRACE"])

@@ -135,7 +135,7 @@ def value_of(constant: Constant, type_: Type, *, utc: bool) -> Any:
     return readers.get(type_, str)(text)
 
 
-def written(kind: Type, value: Any) -> str:
+def literal_of(kind: Type, value: Any) -> str:
     """A value of a frame as a literal that is equal to it."""
     if kind is Type.DURATION:
         return f"{value}ns"
@@ -147,10 +147,10 @@ def written(kind: Type, value: Any) -> str:
         return value.hex(":") if value else '""'
     if isinstance(value, int | float) or kind is Type.ADDRESS:
         return str(value)
-    return '"' + "".join(map(_spelled, str(value))) + '"'
+    return '"' + "".join(map(_spell, str(value))) + '"'
 
 
-def _spelled(character: str) -> str:
+def _spell(character: str) -> str:
     if character in '"\\':
         return f"\\{character}"
     if character.isprintable():

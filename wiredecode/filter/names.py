@@ -68,7 +68,7 @@ def frame_fields() -> dict[str, Field]:
     made = {}
     for each in NAMES:
         one = None if each.name in multi_valued else _single_valued(each)
-        get = multi_valued[each.name] if one is None else _listed(one)
+        get = multi_valued[each.name] if one is None else _as_values(one)
         type_ = Type.STRUCTURE if each.type == "protocol" and each.name != "frame" else type_of(each.type)
         comparable = each.column is not None and each.comparable and one is not None
         words = WORDS.get(each.name)
@@ -99,7 +99,7 @@ def _single_valued(name: FrameName) -> Callable[[Frame], Any]:
     return calculated.get(name.name) or attrgetter(attribute)
 
 
-def _listed(one: Callable[[Frame], Any]) -> Callable[[Frame], Values]:
+def _as_values(one: Callable[[Frame], Any]) -> Callable[[Frame], Values]:
     def get(frame: Frame) -> Values:
         value = one(frame)
         return [] if value is None else [value]
@@ -185,10 +185,10 @@ class Names:
             return Field(name, Type.PROTOCOL, Level.HEADER, _bytes_of(prefix))
         entries = known.get(name)
         if entries is not None:
-            return self._declared(name, entries)
+            return self._declared_field(name, entries)
         if rest in ("type", "code"):
             type_, words = (Type.NUMBER, None) if rest == "code" else (Type.STRING, type_names)
-            return Field(name, type_, Level.HEADER, _listed(_own(prefix, attrgetter(rest))), words=words)
+            return Field(name, type_, Level.HEADER, _as_values(_own(prefix, attrgetter(rest))), words=words)
         if prefix == "amqp":
             return self._amqp(name, rest)
         before, amqp, after = name.partition(".amqp.")
@@ -202,12 +202,12 @@ class Names:
         free = any(entry.type == "any" for each in above for entry in known.get(each, ()))
         return self._record_field(name, Type.ANY) if free or _is_open(known.get(parent, ())) or other else None
 
-    def _declared(self, name: str, entries: list[FieldEntry]) -> Field:
+    def _declared_field(self, name: str, entries: list[FieldEntry]) -> Field:
         if name.startswith("amqp."):
             found = self._amqp(name, name.removeprefix("amqp."))
             assert found is not None
             return found
-        type_, names = merged(entries)
+        type_, names = merge_entries(entries)
         secret = any(entry.secret for entry in entries)
         single = name.count(".") == 1 and not any(
             entry.generated or entry.type[:5] in ("array", "struc") for entry in entries
@@ -285,7 +285,7 @@ def _own(prefix: str, get: Callable[[Frame], Any]) -> Callable[[Frame], Any]:
     return lambda frame: get(frame) if frame.protocol == prefix else None
 
 
-def merged(entries: list[FieldEntry]) -> tuple[Type, dict[str, int]]:
+def merge_entries(entries: list[FieldEntry]) -> tuple[Type, dict[str, int]]:
     """The type of a name that several message types have, and its names of numbers."""
     declared = [entry for entry in entries if not entry.generated]
     types = {type_of(entry.type) for entry in declared}
@@ -357,7 +357,7 @@ def entries_by_name(prefix: str) -> dict[str, list[FieldEntry]]:
     return found
 
 
-def completed(incomplete: str) -> list[str]:
+def completions(incomplete: str) -> list[str]:
     """Completions of a filter whose last word is the beginning of a name."""
     found = re.search(r"[A-Za-z_][\w.]*$", incomplete)
     word = found[0] if found else ""

@@ -87,9 +87,9 @@ def _reader(
     of: type[Layer], parts: list[str], convert: Callable[[Values], Values], full: Reader, secrets: bool
 ) -> Reader:
     """Reader of a field of the frames of one message type, without a record."""
-    found = _declared(of, parts)
+    found = _declared_kind(of, parts)
     if found is None:
-        return lambda frame: _generated(frame, parts[0])
+        return lambda frame: _generated_values(frame, parts[0])
     if found is ...:
         return full
     kind, coded = found
@@ -98,7 +98,7 @@ def _reader(
 
     def shallow(frame: Frame) -> Values:
         if parts[0] in frame.generated:
-            return _generated(frame, parts[0])
+            return _generated_values(frame, parts[0])
         if name not in frame.values:
             return []
         value = frame.values[name]
@@ -119,14 +119,14 @@ def _converter(kind: Kind, coded: bool, secrets: bool) -> Callable[[Any], Any] |
     return lambda value: kind.present(value, KEEP)
 
 
-def _generated(frame: Frame, name: str) -> Values:
+def _generated_values(frame: Frame, name: str) -> Values:
     if name not in frame.generated:
         return []
     value = frame.generated[name]
     return list(value) if isinstance(value, list) else [value]
 
 
-def _declared(layer: type[Layer], parts: list[str]) -> Any:
+def _declared_kind(layer: type[Layer], parts: list[str]) -> Any:
     """The kind of a field, and whether its number is used; None: no such field; ``...``: the record is needed."""
     bulky = False
     for declared in layer.fields_desc:

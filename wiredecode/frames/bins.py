@@ -47,7 +47,7 @@ class Bins:
         np.add.at(self._counts, (rows // self.width_ns, columns), values)
 
     def _double(self) -> None:
-        self._counts[: ROWS // 2] = halved(self._counts)
+        self._counts[: ROWS // 2] = halve(self._counts)
         self._counts[ROWS // 2 :] = 0
         self.width_ns *= 2
 
@@ -59,11 +59,11 @@ class Bins:
         while end >= width * min(most, len(counts)):
             if len(counts) * width <= end:
                 counts = np.vstack([counts, np.zeros_like(counts)])
-            counts, width = halved(counts), width * 2
+            counts, width = halve(counts), width * 2
         return counts[: end // width + 1], width
 
 
-def halved(counts: Counts) -> Counts:
+def halve(counts: Counts) -> Counts:
     """Each two rows as one."""
     pairs: Counts = counts.reshape(len(counts) // 2, 2, -1)
     return np.asarray(pairs.sum(axis=1), np.int64)

@@ -104,7 +104,7 @@ def began(connection: Connection) -> str:
     return BEFORE if connection.initiator is None else HANDSHAKE
 
 
-def ended(connection: Connection, client: int | None = None) -> tuple[str, str] | None:
+def ended_by(connection: Connection, client: int | None = None) -> tuple[str, str] | None:
     """Return the side (``client``, ``server``) and flag (``FIN``, ``RST``) that ended it, by TCP analysis, or None."""
     end = connection.health.end if connection.health is not None else None
     if end is None:
@@ -118,7 +118,7 @@ def end_text(connection: Connection, client: int | None = None) -> str:
     start = began(connection)
     if start in (REFUSED, NO_ANSWER):
         return start
-    found, who = ended(connection, client), connection.identity
+    found, who = ended_by(connection, client), connection.identity
     if found is None:
         return connection.closed or "open"
     reason = who.get("reason", "")

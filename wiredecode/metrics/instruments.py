@@ -21,7 +21,7 @@ from wiredecode.check.exchanges import Exchanges
 from wiredecode.check.gauges import Gauges
 from wiredecode.extras import version_number
 from wiredecode.frames.frame import REFUSED, UNDECODED, Frame
-from wiredecode.frames.identity import broker, client_side, ended
+from wiredecode.frames.identity import broker, client_side, ended_by
 from wiredecode.frames.message import DELIVER, PUBLISH, Messages
 from wiredecode.metrics.readers import Reader
 from wiredecode.metrics.series import ERROR, OPERATION, SYSTEM, Labels, Series
@@ -149,7 +149,7 @@ class Instruments:
         """A connection is over, and all of its frames came; ``other``: its likely protocol, if it is not decoded."""
         self._open.pop(connection.number, None)
         system = system_of(connection, other)
-        how = " ".join(ended(connection, client_side(connection)) or (connection.closed or "not seen",))
+        how = " ".join(ended_by(connection, client_side(connection)) or (connection.closed or "not seen",))
         self._count(CLOSED, 1, system, more=("wiredecode.ended", how))
         for name, value in facts(connection).items():
             self._count(name, value, system)

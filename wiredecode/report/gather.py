@@ -259,7 +259,7 @@ class Gathering:
         return stream
 
 
-def chosen(gathering: Gathering) -> int | None:
+def most_interesting(gathering: Gathering) -> int | None:
     """The connection that is worth a look: of the worst problem, else the one with the most bytes, if any."""
     known = gathering.connections
     for problem in gathering.problems:

@@ -73,7 +73,7 @@ def page(gathering: Gathering, source: Source, number: int | None, sequence: Seq
 
     tables = [connections(gathering), commands(gathering), streams(gathering)]
     names = [Path(name).name for name in source.files]
-    events, left_out = happened(gathering)
+    events, left_out = event_rows(gathering)
     shown = findings(gathering)
     made: str = template().render(
         title=source.title or f"What {', '.join(names[:3])}{' and others' if len(names) > 3 else ''} shows",
@@ -170,7 +170,7 @@ def findings(gathering: Gathering) -> list[dict[str, Any]]:
     return found
 
 
-def happened(gathering: Gathering) -> tuple[list[dict[str, str]], int]:
+def event_rows(gathering: Gathering) -> tuple[list[dict[str, str]], int]:
     """Changes and errors, in order of time; and the number of changes left out."""
     span_ns = max(gathering.last_ns - gathering.first_ns, 1)
     changes, left_out = condensed(gathering.events, span_ns, MAX_EVENTS)
@@ -201,13 +201,13 @@ def diagram(gathering: Gathering, number: int | None, sequence: Sequence | None)
         "client": f"client {ends[client]}",
         "server": f"server {ends[1 - client]}",
         "steps": [
-            {"skipped": skipped(each)} if isinstance(each, Skipped) else step(each, gathering.first_ns)
+            {"skipped": skipped_text(each)} if isinstance(each, Skipped) else step(each, gathering.first_ns)
             for each in sequence.items
         ],
     }
 
 
-def skipped(item: Skipped) -> str:
+def skipped_text(item: Skipped) -> str:
     """``1,234 frames more in 2.5 s: 617 Publish, 617 PublishConfirm``."""
     types = ", ".join(f"{count:,} {cut(name)}" for name, count in item.types.most_common(6))
     return f"{item.count:,} frames more in {duration(item.last_ns - item.first_ns)}: {types}"

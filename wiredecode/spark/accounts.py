@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from wiredecode.frames.totals import Totals
-from wiredecode.spark.parcels import unpacked
+from wiredecode.spark.parcels import unpack_totals
 
 TOTALS, PROBLEMS = "totals", "problems"
 TOTALS_SCHEMA = pa.schema(
@@ -52,7 +52,7 @@ class Accounts:
             if "totals" not in each:
                 continue
             made.apart += ((name, port) for name, port in each.get("apart", ()))
-            total, part = made.sources.setdefault(source, Totals()), unpacked(each["totals"])
+            total, part = made.sources.setdefault(source, Totals()), unpack_totals(each["totals"])
             if "bucket" in each:
                 total.add_connections(part)
                 continue

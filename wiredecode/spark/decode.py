@@ -18,10 +18,10 @@ from wiredecode.net.buckets import Bucket, Buckets
 from wiredecode.net.limits import limits_of
 from wiredecode.protocols import registry
 from wiredecode.protocols.registry import DecodeAs, decoding
-from wiredecode.spark.parcels import REPORTS, by_bucket, packed, packets, report_text, value
+from wiredecode.spark.parcels import REPORTS, by_bucket, pack_totals, packets, report_text, value
 from wiredecode.tables.portable import portable_rows, portable_schema, table_columns
 from wiredecode.tables.reader import CONNECTIONS, LEVELS, PACKETS, LevelsReader, Rows, table_schema
-from wiredecode.tables.schema import named, select
+from wiredecode.tables.schema import column_names, select
 from wiredecode.tls.keylog import KeyLog
 
 Decoded = Rows | str
@@ -59,7 +59,7 @@ class TableDemand:
         if self.columns is not None:
             if len(self.levels) > 1:
                 raise ValueError("columns are those of one level, and several are wanted")
-            object.__setattr__(self, "columns", named(portable_schema(table_schema(self.level)), self.columns))
+            object.__setattr__(self, "columns", column_names(portable_schema(table_schema(self.level)), self.columns))
         self.schemas  # noqa: B018 - columns that are not there
         self.decoding  # noqa: B018 - protocols that are not known
         self.reassembly  # noqa: B018
@@ -146,7 +146,7 @@ class BucketReader(LevelsReader):
         )
         self.demand, self.source, self.bucket = demand, source, bucket
 
-    def converted(self, rows: Iterable[Rows]) -> Iterator[Rows]:
+    def convert(self, rows: Iterable[Rows]) -> Iterator[Rows]:
         """Rows of the reader as rows on Spark."""
         return ((level, portable_rows(batch, self.source, self.demand.schemas[level])) for level, batch in rows)
 
@@ -155,7 +155,7 @@ class BucketReader(LevelsReader):
         sessions = self.dissector.accounts.sessions
         apart = sorted(key for key in sessions if key[1] not in self.demand.sessions)
         totals = self.totals if since is None else self.totals.since(since)
-        return report_text(self.source, totals=packed(totals), apart=apart, bucket=self.bucket, **more)
+        return report_text(self.source, totals=pack_totals(totals), apart=apart, bucket=self.bucket, **more)
 
 
 BucketDecoder = Callable[[str, int, Iterator[pa.RecordBatch], TableDemand], Iterator[Decoded]]
@@ -165,7 +165,7 @@ BucketDecoder = Callable[[str, int, Iterator[pa.RecordBatch], TableDemand], Iter
 def decode_bucket(source: str, bucket: int, rows: Iterator[pa.RecordBatch], demand: TableDemand) -> Iterator[Decoded]:
     """Decode a bucket from its first packet to its last one."""
     reader = BucketReader(demand, source, bucket, packets(rows))
-    yield from reader.converted(reader.rows())
+    yield from reader.convert(reader.rows())
     yield reader.report()
 
 

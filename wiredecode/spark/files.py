@@ -88,7 +88,7 @@ def find(paths: Sequence[str], sources: str = NONE, heads: MutableMapping[Listed
     return found
 
 
-def settled(found: Found, seconds: float, now: float) -> Found:
+def settled_files(found: Found, seconds: float, now: float) -> Found:
     """Files that no program writes to at ``now``: unchanged for seconds, or followed by a later file of the source."""
     latest: dict[str, int] = {}
     for file in found.files:

@@ -25,7 +25,7 @@ from wiredecode.capture.remote import place_of, store_errors
 from wiredecode.export.lake.run import TableRun
 from wiredecode.export.lake.table import TaskStore
 from wiredecode.spark.accounts import PROBLEMS, TOTALS, Accounts, tables
-from wiredecode.spark.writing import FINDINGS, FOUND, PARTITION_COLUMNS, FolderWriter, TaskSink, findings, written
+from wiredecode.spark.writing import FINDINGS, FOUND, PARTITION_COLUMNS, FolderWriter, TaskSink, findings, write_all
 from wiredecode.tables.portable import portable_schema
 from wiredecode.tables.reader import FRAMES, table_schema
 from wiredecode.tables.schema import select
@@ -94,7 +94,7 @@ class Folder:
 
     def publish(self, tasks: DataFrame, levels: Sequence[str]) -> Accounts:
         """Have the tasks write, and put their files into the tables of the run; ``tasks``: rows of FILES."""
-        files, _, accounts = written(tasks)
+        files, _, accounts = write_all(tasks)
         for level in levels:
             self.make(self.table(level))
         names = [f"{file.table}/{file.path}" for file in files]

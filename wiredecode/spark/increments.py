@@ -76,11 +76,11 @@ class BucketState:
     def feed(self, batch: PacketBatch) -> Iterator[Rows]:
         """The rows that the next packets complete; they are counted from ``packets`` + 1."""
         self.packets += len(batch)
-        return self.reader.converted(self.reader.push(self.reader.dissector.feed(batch)))
+        return self.reader.convert(self.reader.push(self.reader.dissector.feed(batch)))
 
     def finish(self, since: Totals | None = None) -> Iterator[Decoded]:
         """The rows of all that waits, and the report; ``since``: what earlier reports counted."""
-        yield from self.reader.converted(self.reader.push(self.reader.dissector.finish()))
+        yield from self.reader.convert(self.reader.push(self.reader.dissector.finish()))
         yield self.reader.report(since)
 
     def dumps(self) -> bytes:
@@ -263,7 +263,7 @@ def next_step(log: Log, found: Found, *, finish: bool) -> tuple[Step | None, lis
     stays = {name: _before(log, file.source, file.first_ns, name) for name, file in fresh.items()}
     there = {file.name for file in found.files}
     for name in sorted(stays, key=stays.__getitem__):
-        if why := _refused(log, stays[name], there):
+        if why := _refusal_reason(log, stays[name], there):
             text = f"{name}: begins before what was read already, {why}; it is left out"
             reports.append(report_text(fresh.pop(name).source, problem=text, file=name))
             del stays[name]
@@ -302,7 +302,7 @@ def _before(log: Log, source: str, first_ns: int, name: str) -> int:
     return len(log.steps)
 
 
-def _refused(log: Log, before: int, there: set[str]) -> str | None:
+def _refusal_reason(log: Log, before: int, there: set[str]) -> str | None:
     """Why steps cannot be done again."""
     again = log.steps[before:]
     if log.states(before) is None:

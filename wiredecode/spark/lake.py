@@ -13,7 +13,7 @@ from wiredecode.export.lake import open_lake
 from wiredecode.export.lake.run import AlreadyThere, TableRun
 from wiredecode.export.lake.table import TABLES, commit, commit_table, remove
 from wiredecode.spark.accounts import Accounts, tables
-from wiredecode.spark.writing import TaskSink, written
+from wiredecode.spark.writing import TaskSink, write_all
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -51,7 +51,7 @@ class LakeRun:
 
     def commit(self, tasks: DataFrame) -> Accounts:
         """Have the tasks write, and commit their files; ``tasks``: rows of :data:`writing.FILES`."""
-        files, schemas, accounts = written(tasks)
+        files, schemas, accounts = write_all(tasks)
         left = {level: [file for file in files if file.table.partition("_")[0] == level] for level in self.runs}
         try:
             for table, schema in schemas.items():

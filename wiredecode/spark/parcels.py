@@ -107,7 +107,7 @@ class PacketParcels:
         yield from self._send(*self._waiting)
         self._headers.finish()
         self.totals.tcp_packets = self._headers.tcp_packets
-        yield report(file.source, totals=packed(self.totals), file=file.name, place=file.place)
+        yield report(file.source, totals=pack_totals(self.totals), file=file.name, place=file.place)
 
     def _parcel(self, bucket: int, data: bytes, **values: Any) -> dict[str, Any]:
         file = self.file
@@ -130,7 +130,7 @@ class PacketParcels:
             "clock": clock[rows],
             "place": rows + place,
             **{name: getattr(batch, name)[rows] for name in ("time_ns", "original", "linktype", "interface")},
-            "data": sliced(batch.buffer, batch.start, batch.captured, rows),
+            "data": slice_buffer(batch.buffer, batch.start, batch.captured, rows),
         }
         whole = pa.record_batch([pa.array(columns[field.name], field.type) for field in PACKETS], schema=PACKETS)
         for low, high in pairwise([0, *(np.flatnonzero(np.diff(buckets)) + 1).tolist(), len(rows)]):
@@ -187,7 +187,7 @@ def tcp_fragments(batch: PacketBatch, vlan_tags: int) -> Int64s:
     return np.sort(np.concatenate(found))
 
 
-def sliced(buffer: bytes, start: Int64s, length: Int64s, rows: Int64s) -> pa.Array:
+def slice_buffer(buffer: bytes, start: Int64s, length: Int64s, rows: Int64s) -> pa.Array:
     """Slices of a buffer as a column; fast if they are in order."""
     stop = start + length
     if len(start) and len(buffer) < 1 << 31 and (start[1:] >= stop[:-1]).all():
@@ -202,7 +202,7 @@ def sliced(buffer: bytes, start: Int64s, length: Int64s, rows: Int64s) -> pa.Arr
 
 
 def report_text(source: str, **content: Any) -> str:
-    """A report as JSON: ``totals`` (see :func:`packed`) of a ``file`` from a ``place`` on, or of a ``bucket``;
+    """A report as JSON: ``totals`` (see :func:`pack_totals`) of a ``file`` from a ``place`` on, or of a ``bucket``;
     ``problem`` in a ``file``; ``apart``: protocols and ports of connections that know of each other, and were decoded
     separately. Spark may repeat one if a task ran again."""
     return json.dumps({"source": source, **content})
@@ -216,13 +216,13 @@ def report(source: str, **content: Any) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([row], PARCELS)
 
 
-def packed(totals: Totals) -> str:
+def pack_totals(totals: Totals) -> str:
     """Totals as text."""
     return base64.b64encode(pickle.dumps(totals)).decode()
 
 
-def unpacked(text: str) -> Totals:
-    """The totals of :func:`packed`; only for what this program itself has written."""
+def unpack_totals(text: str) -> Totals:
+    """The totals of :func:`pack_totals`; only for what this program itself has written."""
     totals: Totals = pickle.loads(base64.b64decode(text))
     return totals
 
@@ -280,7 +280,7 @@ def packets(parcels: Iterable[pa.RecordBatch], number: int = 1) -> Iterator[Pack
             continue
         found = None if row is None else Opened.of(row)
         counts = [len(each.clock) if found is None else each.before(found) for each in held]
-        for made in _merged([each.part(0, count) for each, count in zip(held, counts, strict=True) if count]):
+        for made in _merge_batches([each.part(0, count) for each, count in zip(held, counts, strict=True) if count]):
             yield packets_of(made, number, secrets)
             number, secrets = number + len(made), ()
         rest = zip(held, counts, strict=True)
@@ -288,7 +288,7 @@ def packets(parcels: Iterable[pa.RecordBatch], number: int = 1) -> Iterator[Pack
         held += [] if found is None else [found]
 
 
-def _merged(parts: list[Opened]) -> Iterator[pa.RecordBatch]:
+def _merge_batches(parts: list[Opened]) -> Iterator[pa.RecordBatch]:
     if len(parts) < 2:
         yield from (each.rows for each in parts)
         return

@@ -145,7 +145,7 @@ def session(
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     handler = signal.getsignal(signal.SIGINT)
     with _standard_error(log):
-        spark = _started(master, chosen)
+        spark = _start_session(master, chosen)
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, handler)  # that of pyspark calls Java in the midst of another call
     mute_lost_java(spark.sparkContext._accumulatorServer)
@@ -178,7 +178,7 @@ def in_thread(work: Callable[[], None]) -> None:
     thread.join()
 
 
-def _started(master: str, settings: Mapping[str, str]) -> SparkSession:
+def _start_session(master: str, settings: Mapping[str, str]) -> SparkSession:
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 

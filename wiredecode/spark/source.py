@@ -211,7 +211,7 @@ class CaptureReader(DataSourceReader):
             files = open_capture([file.name for file in part.files])
             reader = BucketReader(replace(demand, buckets=part.buckets), part.source, part.bucket, files)
         try:
-            yield from (batch for _, batch in reader.converted(reader.rows()))
+            yield from (batch for _, batch in reader.convert(reader.rows()))
         except CaptureError as error:
             for each in error.errors:
                 if demand.fail_fast:

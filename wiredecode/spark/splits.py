@@ -98,10 +98,10 @@ def packets(split: Split) -> Iterator[PacketBatch]:
         # a part without a beginning belongs to the one before
         stop = next((found for found in edges if found is not None), None)
         part = PartFile(file, header.raw, start, file.seek(0, io.SEEK_END) if stop is None else stop)
-        yield from _ordered(part, split, at_end=stop is None)
+        yield from _in_time_order(part, split, at_end=stop is None)
 
 
-def _ordered(part: PartFile, split: Split, *, at_end: bool) -> Iterator[PacketBatch]:
+def _in_time_order(part: PartFile, split: Split, *, at_end: bool) -> Iterator[PacketBatch]:
     latest, back = None, False
     try:
         for batch in open_capture([cast(BinaryIO, part)]):
@@ -111,13 +111,13 @@ def _ordered(part: PartFile, split: Split, *, at_end: bool) -> Iterator[PacketBa
             latest = clock[-1] if len(clock) else latest
             yield batch
     except CaptureError as error:
-        raise _placed(error, part, split.file.name, at_end=at_end) from None
+        raise _place_error(error, part, split.file.name, at_end=at_end) from None
     if back:
         what = f"time goes back by more than {STEP_NS // NS_PER_SECOND} s, so that parts are not in order"
         raise CaptureError(split.file.name, what, part.start, advice=WHOLE)
 
 
-def _placed(error: CaptureError, part: PartFile, name: str, *, at_end: bool) -> CaptureError:
+def _place_error(error: CaptureError, part: PartFile, name: str, *, at_end: bool) -> CaptureError:
     """An error with its place in the file, instead of that in the part."""
     if error.offset is None:
         return error

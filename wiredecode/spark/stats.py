@@ -20,7 +20,7 @@ from wiredecode.protocols.shared.codes import SEVERITIES
 from wiredecode.protocols.shared.problems import Called
 from wiredecode.spark.folder import DONE, TABLES, Folder
 from wiredecode.stats.latency import reply_topics
-from wiredecode.stats.tables import FRAMES, MESSAGES, SOURCE, Statistic, chosen, seconds
+from wiredecode.stats.tables import FRAMES, MESSAGES, SOURCE, Statistic, choose_statistics, seconds
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -62,12 +62,12 @@ def _parts(name: str, has: Callable[[str], bool]) -> dict[str, Any]:
         parts["copied"] = f"({' or '.join(copies) or 'false'})"
         calls = [
             (f"protocol = '{one}' and startswith({field}, '{each.begin}') and contains({field}, '{each.within}')", each)
-            for one, field, each in called()
+            for one, field, each in request_texts()
             if has(field) and (not each.answer or has(answer_column(one, each)))
         ]
         plain = [f"when {when} then '{each.name}'" for when, each in calls if not each.answer]
         shown = [f"when {when} then {repr(each.name) if each.answer else 'null'}" for when, each in calls]
-        answers = {answer_column(one, each): one for one, _, each in called() if each.answer}
+        answers = {answer_column(one, each): one for one, _, each in request_texts() if each.answer}
         marked = [f"(protocol = '{one}' and {name} is not null)" for name, one in answers.items() if has(name)]
         parts["called"] = f"case {' '.join(plain)} else type end" if plain else "type"
         parts["called_by_answer"] = f"case {' '.join(shown)} end" if marked else "cast(null as string)"
@@ -106,7 +106,7 @@ def marks() -> list[str]:
     return [f"layers.{one.name}.copy_of" for one in protocols() if f"{one.name}.copy_of" in one.generated_fields()]
 
 
-def called() -> list[tuple[str, str, Called]]:
+def request_texts() -> list[tuple[str, str, Called]]:
     """Return the distinctions of requests of one type: protocol, column, and the texts to look for in it."""
     return [(one, f"layers.{one}.{checks.topic}", each) for one, checks in offers() for each in checks.called]
 
@@ -180,13 +180,13 @@ def _places(out: str) -> dict[str, list[str]]:
 def _table(spark: SparkSession, places: Iterable[str]) -> DataFrame:
     from pyspark.sql.types import StringType, StructField, StructType
 
-    paths = [literal(_known(place)) for place in places]
+    paths = [literal(_spark_path(place)) for place in places]
     found = spark.read.option("mergeSchema", "true").parquet(*paths).schema  # each protocol has its own columns
     fields = [StructField(each.name, StringType()) if each.name in TEXTS else each for each in found]
     return spark.read.schema(StructType(fields)).parquet(*paths)
 
 
-def _known(place: str) -> str:
+def _spark_path(place: str) -> str:
     scheme, sign, rest = place.partition("://")
     return f"{SCHEMES.get(scheme, scheme)}{sign}{rest}" if sign else place
 
@@ -212,7 +212,7 @@ def statistics(
     out, unless they are named. Raises ``ValueError`` for an unknown name or interval, and for missing rows or columns.
     """
     given = {level: rows for level, rows in ((FRAMES, frames), (MESSAGES, messages)) if rows is not None}
-    wanted, length = chosen(tables), seconds(interval)
+    wanted, length = choose_statistics(tables), seconds(interval)
     for statistic in wanted:
         if tables and statistic.level not in given:
             raise ValueError(f"{statistic.name} is counted from {statistic.level}, which are not there")
@@ -247,7 +247,7 @@ def _has(rows: DataFrame, name: str) -> bool:
     return True
 
 
-def collected(
+def collect_tables(
     spark: SparkSession, folders: Sequence[str], tables: Sequence[str] | None, interval: str
 ) -> list[tuple[Statistic, pa.Table]]:
     """The tables of statistics of places that ``wiredecode spark`` wrote: one with frames, one with messages.
@@ -264,4 +264,6 @@ def collected(
                 raise Unusable(f"{folder} is another place with {level}: name one of each kind")
             levels[level] = rows
     made = statistics(levels.get(FRAMES), levels.get(MESSAGES), tables=tables, interval=interval)
-    return [(statistic, made[statistic.name].toArrow()) for statistic in chosen(tables) if statistic.name in made]
+    return [
+        (statistic, made[statistic.name].toArrow()) for statistic in choose_statistics(tables) if statistic.name in made
+    ]

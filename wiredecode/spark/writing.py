@@ -108,7 +108,7 @@ class TaskSink:
             yield one_row(FILES, **asdict(each), schema=None if schema is None else schema.serialize().to_pybytes())
 
 
-def written(tasks: DataFrame) -> tuple[list[Written], dict[str, pa.Schema], Accounts]:
+def write_all(tasks: DataFrame) -> tuple[list[Written], dict[str, pa.Schema], Accounts]:
     """Have the tasks write; return their files, the schemas of the tables, and their accounts."""
     rows = tasks.collect()
     files = [Written(row.table, row.path, row.rows, row.size, row.day) for row in rows if row.path is not None]

@@ -32,9 +32,9 @@ def statistics(
     """
     from wiredecode.api import read
     from wiredecode.stats.counters import Counters
-    from wiredecode.stats.tables import chosen, seconds
+    from wiredecode.stats.tables import choose_statistics, seconds
 
-    wanted = chosen(tables, captures=True)
+    wanted = choose_statistics(tables, captures=True)
     counters = Counters(wanted, None if interval == "auto" else seconds(interval), hops=hops)
     dissection = read(paths, **reading)
     counters.whole = reading.get("filter") is None

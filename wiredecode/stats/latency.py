@@ -198,9 +198,9 @@ class ConfirmLatency:
             return
         asked = self._exchanges.open.get(frame.id)
         if asked is not None and asked.publishing is not None and (self._hops or not asked.is_copy):
-            asked.messages = self._published(parts, asked, asked.publishing.other_streams)
+            asked.messages = self._open_publishes(parts, asked, asked.publishing.other_streams)
 
-    def _published(self, parts: Sequence[FrameMessages], asked: Exchange, other: str) -> list[OpenMessages]:
+    def _open_publishes(self, parts: Sequence[FrameMessages], asked: Exchange, other: str) -> list[OpenMessages]:
         found: list[OpenMessages] = []
         shares: set[int] = set()
         count = 0

@@ -63,7 +63,7 @@ STATISTICS = tuple(each for each in _EVERY if each.query)
 NAMES = tuple(statistic.name for statistic in STATISTICS)
 
 
-def chosen(names: Iterable[str] | None, *, captures: bool = False) -> list[Statistic]:
+def choose_statistics(names: Iterable[str] | None, *, captures: bool = False) -> list[Statistic]:
     """The statistics of these names, or all. Raises ValueError. ``captures``: also those that Spark does not have."""
     known = {each.name: each for each in (_EVERY if captures else STATISTICS)}
     wanted = tuple(names or known)

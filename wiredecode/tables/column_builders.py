@@ -112,7 +112,7 @@ class Integers:
 
     def add_lists(self, lists: Sequence[Sequence[int | None] | None], counts: Sequence[int]) -> None:
         """A number per row, or None for all rows of a frame."""
-        there, present = given(lists, counts)
+        there, present = collect_lists(lists, counts)
         values, valid = np.zeros(len(there), self.dtype), there.copy()
         values[there], valid[there] = self.column(present)
         self.values.append(values)
@@ -153,8 +153,8 @@ class ByteStrings:
 
     def add_lists(self, lists: Sequence[Sequence[bytes | None] | None], counts: Sequence[int]) -> None:
         """A byte string per row, or None for all rows of a frame."""
-        there, present = given(lists, counts)
-        found = joined(present)
+        there, present = collect_lists(lists, counts)
+        found = join_slices(present)
         starts, stops = np.full(len(there), -1), np.full(len(there), -1)
         starts[there], stops[there] = found.starts, found.stops
         self.add(Slices(found.buffer, starts, stops), len(there))
@@ -188,15 +188,15 @@ class Headers:
 
     def add_lists(self, lists: Sequence[Sequence[list[Header] | None] | None], counts: Sequence[int]) -> None:
         """The headers of each row, or None for all rows of a frame."""
-        there, rows = given(lists, counts)
+        there, rows = collect_lists(lists, counts)
         sizes, valid = np.zeros(len(there), np.int64), there.copy()
         sizes[there] = np.fromiter((len(row or ()) for row in rows), np.int64, len(rows))
         valid[there] = not_none(rows)
         self.counts.append(sizes)
         self.valid.append(valid)
         pairs = [pair for row in rows for pair in row or ()]
-        self.names.add(joined([name.encode() for name, _ in pairs]), len(pairs))
-        self.values.add(joined([value for _, value in pairs]), len(pairs))
+        self.names.add(join_slices([name.encode() for name, _ in pairs]), len(pairs))
+        self.values.add(join_slices([value for _, value in pairs]), len(pairs))
 
     def array(self, order: Order) -> pa.Array:
         counts, valid = np.concatenate(self.counts), np.concatenate(self.valid)
@@ -210,7 +210,7 @@ class Headers:
         return lists if order is None else lists.take(fixed_width(pa.int64(), order, None))
 
 
-def given(lists: Sequence[Sequence[T] | None], counts: Sequence[int]) -> tuple[Bools, list[T]]:
+def collect_lists(lists: Sequence[Sequence[T] | None], counts: Sequence[int]) -> tuple[Bools, list[T]]:
     """Return which rows belong to frames that have a list, and the contents of these lists."""
     there = np.repeat(not_none(lists), counts)
     return there, [*chain.from_iterable(filter(None, lists))]
@@ -233,14 +233,14 @@ def inline(views: npt.NDArray[Any], slices: Slices, short: Int64s) -> None:
     views[short] = whole.view(VIEW).reshape(-1)
 
 
-def joined(texts: Sequence[bytes | None]) -> Slices:
+def join_slices(texts: Sequence[bytes | None]) -> Slices:
     """Byte strings as slices of one buffer."""
     try:
         whole = b"".join(texts)  # type: ignore[arg-type]
         stops = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)))  # type: ignore[arg-type]
         return Slices(whole, np.concatenate([[0], stops[:-1]]) if len(stops) else stops, stops)
     except TypeError:  # some are null
-        known = joined([text or b"" for text in texts])
+        known = join_slices([text or b"" for text in texts])
         missing = ~not_none(texts)
         known.starts[missing] = known.stops[missing] = -1
         return known

@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 
 from wiredecode.frames.frame import connection_id
-from wiredecode.frames.identity import FACTS, began, client_side, ended
+from wiredecode.frames.identity import FACTS, began, client_side, ended_by
 from wiredecode.frames.record import rfc3339
 from wiredecode.net.health import BITS, KINDS, DirectionHealth
 from wiredecode.net.types import Connection, Direction
@@ -35,7 +35,7 @@ def row(connection: Connection, other: str | None = None) -> dict[str, Any]:
         "handshake_ns": None if health is None else health.handshake_ns,
         "syns": None if health is None else health.syns,
     }
-    found["ended_by"], found["ended"] = ended(connection, client) or (None, connection.closed)
+    found["ended_by"], found["ended"] = ended_by(connection, client) or (None, connection.closed)
     end = None if health is None else health.end
     found["end_time"], found["end_packet"] = (None, None) if end is None else (end.time_ns, end.packet)
     found["idle_ns"] = None if health is None else health.longest_idle_ns

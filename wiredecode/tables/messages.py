@@ -332,9 +332,9 @@ class MessageBatches:
         if table.rows:
             batch = table.batch()
             for first in range(0, len(batch), BATCH_ROWS):
-                yield self._shown(batch.slice(first, BATCH_ROWS))
+                yield self._show_bytes(batch.slice(first, BATCH_ROWS))
 
-    def _shown(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def _show_bytes(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Bytes as text, if text was asked for."""
         if self._show is None:
             return batch

@@ -184,16 +184,16 @@ class PacketTable:
             "linktype": packets.linktype,
             "captured": packets.captured,
             "length": packets.original,
-            "ip_version": _masked(facts.version, no_ip),
+            "ip_version": _mask(facts.version, no_ip),
             "src": sources,
             "dst": facts.addresses(1),
             "transport": ["TCP" if one == TCP else None if one < 0 else protocol_name(one) for one in protocols],
-            "seq": _masked(facts.seq, no_tcp),
-            "ack": _masked(facts.ack, no_tcp),
-            "flags": _flags().take(_masked(facts.flags, no_tcp)),
-            "flags_code": _masked(facts.flags, no_tcp),
-            "payload": _masked(facts.length, no_tcp),
-            "payload_captured": _masked(facts.captured, no_tcp),
+            "seq": _mask(facts.seq, no_tcp),
+            "ack": _mask(facts.ack, no_tcp),
+            "flags": _flags().take(_mask(facts.flags, no_tcp)),
+            "flags_code": _mask(facts.flags, no_tcp),
+            "payload": _mask(facts.length, no_tcp),
+            "payload_captured": _mask(facts.captured, no_tcp),
             "not_decoded": reasons,
             **self._analysis(packets, sources),
         }
@@ -227,7 +227,7 @@ def kind_names(kinds: int) -> list[str]:
     return [name for bit, name in enumerate(KINDS) if kinds >> bit & 1]
 
 
-def _masked(values: Int64s, mask: Bools) -> pa.Array:
+def _mask(values: Int64s, mask: Bools) -> pa.Array:
     return pa.array(values, pa.int64(), mask=mask)
 
 

@@ -70,7 +70,7 @@ def _type(kind: pa.DataType, path: str) -> pa.DataType:
         for field in kind:
             below = path and f"{path}.{field.name}"
             member = field.with_type(_type(field.type, below))
-            members.append(_commented(member, below) if path else pa.field(member.name, member.type))
+            members.append(_describe_member(member, below) if path else pa.field(member.name, member.type))
         return pa.struct(members)
     if pa.types.is_list(kind):
         return pa.list_(kind.value_field.with_type(_type(kind.value_type, path)).remove_metadata())
@@ -96,7 +96,7 @@ def _with_comment(field: pa.Field, text: str | None) -> pa.Field:
     return field.with_metadata({b"comment": text, b"doc": text, SPARK: json.dumps({"comment": text})})
 
 
-def _commented(field: pa.Field, path: str) -> pa.Field:
+def _describe_member(field: pa.Field, path: str) -> pa.Field:
     """A member of a structure with its meaning, as declared. Only those of layers need protocols to be imported."""
     layers, _, name = path.partition(".")
     text = None

@@ -155,7 +155,7 @@ class LevelsReader:
 
     def rows(self) -> Iterator[Rows]:
         """All rows of all levels."""
-        return self._rows() if self._where is None else self._chosen(self._where)
+        return self._rows() if self._where is None else self._filter_rows(self._where)
 
     def push(self, frames: Iterable[Frame]) -> Iterator[Rows]:
         """The rows of the next frames of ``dissector``, if the caller drives it. Not with ``bulk``."""
@@ -166,10 +166,10 @@ class LevelsReader:
             full = [collect.add(frame) for collect in collects.values()]
             if any(full):  # all levels are written together
                 for level, collect in collects.items():
-                    yield from _named(level, collect.drain())
+                    yield from _with_level(level, collect.drain())
             yield from self._connections(CONNECTION_ROWS)
         for level, collect in collects.items():
-            yield from _named(level, collect.drain())
+            yield from _with_level(level, collect.drain())
         yield from self._connections()
 
     def kept(self) -> tuple[Any, ...]:
@@ -192,13 +192,13 @@ class LevelsReader:
         """Nothing: a pickled dissector refers to this reader, but the process that continues has its own."""
         return {}
 
-    def _chosen(self, rows: TableFilter) -> Iterator[Rows]:
+    def _filter_rows(self, rows: TableFilter) -> Iterator[Rows]:
         return ((level, kept) for level, batch in self._rows() if len(kept := rows.apply(batch)))
 
     def _rows(self) -> Iterator[Rows]:
         damage = Postponed()
         if self._packets is not None:
-            yield from _named(PACKETS, self._packet_batches(self._packets))
+            yield from _with_level(PACKETS, self._packet_batches(self._packets))
         elif self.dissector.demand.blocks:
             yield from self._messages(_until(damage, self.dissector.frames_and_blocks(self._capture)))
         else:
@@ -235,13 +235,13 @@ class LevelsReader:
             if waiting is not None:
                 waiting.add(items)
             del items
-            yield from _named(MESSAGES, collect.add_parts(ready()))
+            yield from _with_level(MESSAGES, collect.add_parts(ready()))
             yield from self._connections(CONNECTION_ROWS)
         if waiting is not None:
             if missed := waiting.finish(self.totals.last_ns):
                 self.totals.limits[LIMIT] += missed
-            yield from _named(MESSAGES, collect.add_parts(ready()))
-        yield from _named(MESSAGES, collect.drain())
+            yield from _with_level(MESSAGES, collect.add_parts(ready()))
+        yield from _with_level(MESSAGES, collect.drain())
         yield from self._connections()
 
     def _connection_ended(self, connection: Connection, other: str | None) -> None:
@@ -257,7 +257,7 @@ class LevelsReader:
     def _connections(self, least: int = 1) -> Iterator[Rows]:
         """Ended connections, if there are at least ``least``."""
         if self._ended is not None and len(self._ended.rows) >= least:
-            yield from _named(CONNECTIONS, self._ended.batches(CONNECTION_ROWS))
+            yield from _with_level(CONNECTIONS, self._ended.batches(CONNECTION_ROWS))
 
     def _packet_batches(self, table: PacketTable) -> Iterator[pa.RecordBatch]:
         try:
@@ -294,7 +294,7 @@ class TableReader(LevelsReader):
         return (batch for _, batch in self.rows())
 
 
-def _named(level: str, batches: Iterable[pa.RecordBatch]) -> Iterator[Rows]:
+def _with_level(level: str, batches: Iterable[pa.RecordBatch]) -> Iterator[Rows]:
     return ((level, batch) for batch in batches)
 
 

@@ -118,11 +118,11 @@ def select(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
         return schema
     columns = known_columns(columns, _names(schema))
     order = [column.split(".")[0] for column in columns]
-    fields = sorted(_chosen(schema, "", frozenset(columns)), key=lambda field: order.index(field.name))
+    fields = sorted(_choose_fields(schema, "", frozenset(columns)), key=lambda field: order.index(field.name))
     return pa.schema(fields, metadata=schema.metadata)
 
 
-def named(schema: pa.Schema, columns: Iterable[str]) -> list[str]:
+def column_names(schema: pa.Schema, columns: Iterable[str]) -> list[str]:
     """The names of columns, where some are those that filters have: ``frame`` for ``frame.number``; none twice."""
     names = frozenset(_names(schema))
     return list(dict.fromkeys(column_name(column, names) for column in columns))
@@ -153,21 +153,21 @@ def field_of(schema: pa.Schema, name: str) -> pa.Field:
     return field.with_type(pa.list_(field.with_name("item"))) if listed else field
 
 
-def _chosen(fields: Iterable[pa.Field], prefix: str, columns: frozenset[str]) -> list[pa.Field]:
+def _choose_fields(fields: Iterable[pa.Field], prefix: str, columns: frozenset[str]) -> list[pa.Field]:
     found = []
     for field in fields:
         name = prefix + field.name
         if name in columns:
             found.append(field)
-        elif inner := _chosen(members_of(field.type), f"{name}.", columns):
-            found.append(_narrowed(field, inner))
+        elif inner := _choose_fields(members_of(field.type), f"{name}.", columns):
+            found.append(_narrow(field, inner))
     return found
 
 
-def _narrowed(field: pa.Field, members: list[pa.Field]) -> pa.Field:
+def _narrow(field: pa.Field, members: list[pa.Field]) -> pa.Field:
     """The column with these fields in its structures."""
     if pa.types.is_list(field.type):
-        return field.with_type(pa.list_(_narrowed(field.type.value_field, members)))
+        return field.with_type(pa.list_(_narrow(field.type.value_field, members)))
     return field.with_type(pa.struct(members))
 
 
@@ -187,7 +187,7 @@ def _layers(hosts: tuple[Protocol, ...], raw: bool) -> pa.StructType:
         for path in sorted(types, key=lambda path: path.count(".")):  # what holds it first
             name, *rest = path.split(".")
             if name in merged:
-                merged[name] = _replaced(merged[name], rest, types[path], raw)
+                merged[name] = _replace_field(merged[name], rest, types[path], raw)
         for name, fields in merged.items():
             members[name] = merged_fields([*members.get(name, []), *fields])
     structs = [pa.field(name, pa.struct([*fields, json_field(OTHER)])) for name, fields in members.items()]
@@ -260,7 +260,7 @@ def spelled_field(name: str, column: str, raw: bool) -> pa.Field:
     return pa.field(name, TYPES[column]) if column in TYPES else json_field(name)
 
 
-def _replaced(fields: list[pa.Field], path: list[str], column: str, raw: bool) -> list[pa.Field]:
+def _replace_field(fields: list[pa.Field], path: list[str], column: str, raw: bool) -> list[pa.Field]:
     """The columns with the one at ``path`` added or replaced; unchanged where what should hold it is not there."""
     name, *rest = path
     at = next((index for index, field in enumerate(fields) if field.name == name), len(fields))
@@ -277,7 +277,7 @@ def _inside(field: pa.Field, path: list[str], column: str, raw: bool) -> pa.Fiel
     if pa.types.is_list(field.type):
         return field.with_type(pa.list_(_inside(field.type.value_field, path, column, raw)))
     if pa.types.is_struct(field.type):
-        return field.with_type(pa.struct(_replaced(list(field.type), path, column, raw)))
+        return field.with_type(pa.struct(_replace_field(list(field.type), path, column, raw)))
     return field
 
 
@@ -285,22 +285,22 @@ def _inside(field: pa.Field, path: list[str], column: str, raw: bool) -> pa.Fiel
 
 
 def merged_fields(fields: Iterable[pa.Field]) -> list[pa.Field]:
-    """Each name once, in the order of first mention; two of one name as :func:`merged`."""
+    """Each name once, in the order of first mention; two of one name as :func:`merge_fields`."""
     found: dict[str, pa.Field] = {}
     for field in fields:
         known = found.get(field.name)
-        found[field.name] = field if known is None else merged(known, field)
+        found[field.name] = field if known is None else merge_fields(known, field)
     return list(found.values())
 
 
-def merged(one: pa.Field, two: pa.Field) -> pa.Field:
+def merge_fields(one: pa.Field, two: pa.Field) -> pa.Field:
     """A column for both: members united, list elements merged, integers widened; anything else becomes JSON text."""
     if is_json(one) or is_json(two):
         return json_field(one.name)
     if pa.types.is_struct(one.type) and pa.types.is_struct(two.type):
         return one.with_type(pa.struct(merged_fields([*one.type, *two.type])))
     if pa.types.is_list(one.type) and pa.types.is_list(two.type):
-        return one.with_type(pa.list_(merged(one.type.value_field, two.type.value_field)))
+        return one.with_type(pa.list_(merge_fields(one.type.value_field, two.type.value_field)))
     if one.type == two.type:
         return two if is_enumeration(two) else one
     if one.type in INTEGER_RANGES and two.type in INTEGER_RANGES:

@@ -98,14 +98,14 @@ def compare(files: Sequence[str | Path]) -> list[Offset | None]:
     seen = [seen_in(file) for file in files]
     found: dict[int, Offset] = {0: first}
     while len(found) < len(files):
-        step = min(connected(files, seen, found), key=lambda one: one[1].error_ns, default=None)
+        step = min(connect_files(files, seen, found), key=lambda one: one[1].error_ns, default=None)
         if step is None:
             break
         found[step[0]] = step[1]
     return [found.get(index) for index in range(len(files))]
 
 
-def connected(
+def connect_files(
     files: Sequence[str | Path], seen: Sequence[Sequences], found: dict[int, Offset]
 ) -> Iterable[tuple[int, Offset]]:
     """Files that share connections with one whose offset is known."""

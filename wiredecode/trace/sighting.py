@@ -154,24 +154,24 @@ class Criteria:
         """Return the wanted messages of a part of a frame, which has ``before`` messages in front of this part."""
         if self.frame not in (None, part.frame.number) or self.topic not in (None, part.topic):
             return []
-        everywhere = self.id is None or self._correlated(part.frame)
+        everywhere = self.id is None or self._is_correlated(part.frame)
         return [
             index
             for index, body in enumerate(part.bodies)
             if (self.index is None or before + index == self.index)
             and (self.key is None or (part.keys is not None and part.keys[index] == self.key))
             and all(body is not None and some in body for some in self.contents)
-            and (everywhere or self._numbered(part, index))
+            and (everywhere or self._has_number(part, index))
         ]
 
-    def _correlated(self, frame: Frame) -> bool:
+    def _is_correlated(self, frame: Frame) -> bool:
         """An answer has the correlation id of its request, so it is not examined."""
         if frame.request is not None:
             return False
         layers = [frame.values, *(inner.values or {} for inner in frame.inner)]
         return any(str(values["correlation_id"]) == self.id for values in layers if "correlation_id" in values)
 
-    def _numbered(self, part: FrameMessages, index: int) -> bool:
+    def _has_number(self, part: FrameMessages, index: int) -> bool:
         numbers = {str(_of(part.sequences, index)), str(_of(part.offsets, index))}
         if self.id in numbers:
             return True
@@ -218,7 +218,7 @@ def group(sightings: Iterable[Sighting]) -> list[Message]:
     bodies: dict[bytes | None, list[Message]] = {}
     for each in sightings:
         known = bodies.setdefault(each.digest, [])
-        message, rests_on = _known(each, known)
+        message, rests_on = _find_message(each, known)
         if message is None:
             message, rests_on = Message(), ""
             messages.append(message)
@@ -227,7 +227,7 @@ def group(sightings: Iterable[Sighting]) -> list[Message]:
     return messages
 
 
-def _known(sighting: Sighting, known: list[Message]) -> tuple[Message | None, str]:
+def _find_message(sighting: Sighting, known: list[Message]) -> tuple[Message | None, str]:
     """Return the message of ``sighting``, among those with its body, and the evidence."""
     for message in known:
         if (
@@ -312,7 +312,7 @@ def same_topic(one: Sighting, other: Sighting) -> bool:
     return a is None or b is None or a == b or fnmatchcase(a, b) or fnmatchcase(b, a)
 
 
-def chosen(messages: list[Message], found: Iterable[Sighting]) -> list[Message]:
+def drop_answers(messages: list[Message], found: Iterable[Sighting]) -> list[Message]:
     """Return the wanted messages: without answers to other messages, which are their hops."""
     wanted = {(each.frame, each.index) for each in found}
     several = [message for message in messages if any((each.frame, each.index) in wanted for each in message.sightings)]

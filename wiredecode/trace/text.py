@@ -115,10 +115,10 @@ def title(message: Message, *, topic: bool = True) -> str:
 def hop_lines(message: Message, first_ns: int, width: int = WIDTH) -> Iterator[tuple[Hop | None, str]]:
     """All lines, each with its hop; summary lines have none. ``first_ns``: start of the capture."""
     way = hops(message)
-    for line in wrapped(title(message), "", "  ", width):
+    for line in wrap_escaped(title(message), "", "  ", width):
         yield None, line
     for each in conclusions(message, way):
-        for line in wrapped(each, "  - ", "    ", width):
+        for line in wrap_escaped(each, "  - ", "    ", width):
             yield None, line
     yield None, ""
     for hop in way:
@@ -133,15 +133,15 @@ def _hop(hop: Hop, first_ns: int, width: int) -> Iterator[str]:
     if index := getattr(what, "index", 0):
         facts.append(f"message {index + 1}")
     facts += [f"{name} {value}" for name in NUMBERS if (value := getattr(what, name, None)) is not None]
-    yield from wrapped(", ".join(facts), head, margin, width)
+    yield from wrap_escaped(", ".join(facts), head, margin, width)
     ends, side = hop.connection.named_endpoints, hop.what.side
     who = f"{ends[side]} → {ends[1 - side]}, {short(hop.connection)}"
-    yield from wrapped(who, margin, margin, width)
+    yield from wrap_escaped(who, margin, margin, width)
     if what.rests_on:
-        yield from wrapped(f"matched by {what.rests_on}", margin, margin, width)
+        yield from wrap_escaped(f"matched by {what.rests_on}", margin, margin, width)
 
 
-def listed(messages: list[Message], nth: int, first_ns: int, width: int = WIDTH) -> Iterator[str]:
+def message_lines(messages: list[Message], nth: int, first_ns: int, width: int = WIDTH) -> Iterator[str]:
     """The messages that fit, numbered, a line each; with their topics if these differ."""
     several = len({message.first.topic for message in messages}) > 1
     begin = max(0, min(nth - 1 - MAX_LISTED // 2, len(messages) - MAX_LISTED))
@@ -153,7 +153,7 @@ def listed(messages: list[Message], nth: int, first_ns: int, width: int = WIDTH)
         yield f"      {len(messages):,} in all; --nth chooses"
 
 
-def wrapped(text: str, first: str, others: str, width: int) -> list[str]:
+def wrap_escaped(text: str, first: str, others: str, width: int) -> list[str]:
     """Escaped, and wrapped."""
     return textwrap.wrap(escape(text), width, initial_indent=first, subsequent_indent=others, break_on_hyphens=False)
 

@@ -37,12 +37,12 @@ class Completion(Suggester):
 
     def known(self, value: str) -> list[str]:
         """Completions of the last word: a field, or a saved filter."""
-        from wiredecode.filter.names import completed
+        from wiredecode.filter.names import completions
 
         before, at, word = value.rpartition("@")
         if at and (not word or word.replace("-", "_").isidentifier()):
             return [f"{before}@{name}" for name in self.settings.filters if name.startswith(word)]
-        return completed(value)
+        return completions(value)
 
     async def get_suggestion(self, value: str) -> str | None:
         found = self.known(value)

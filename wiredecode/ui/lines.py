@@ -90,7 +90,7 @@ class Lines(ScrollView, can_focus=True):
         for y, before in list(self._drawn.items()):
             now = self._strip(y, plain)
             if now != before:
-                begin, end = changed(before, now)
+                begin, end = changed_columns(before, now)
                 super().refresh(Region(begin, y, end - begin, 1))
 
     def render_line(self, y: int) -> Strip:
@@ -204,7 +204,7 @@ def in_ascii(text: str) -> str:
     return text if text.isascii() else "".join(each if each.isascii() else "?" * cell_len(each) for each in text)
 
 
-def changed(before: Strip, now: Strip) -> tuple[int, int]:
+def changed_columns(before: Strip, now: Strip) -> tuple[int, int]:
     """The columns in which a line is another one: all of them where characters are wide."""
     first, second = _cells(before), _cells(now)
     if len(first) != before.cell_length or len(second) != now.cell_length or len(first) != len(second):

@@ -247,7 +247,7 @@ class MainScreen(NavigationScreen):
     # Save and copy.
 
     def action_copy(self, what: str) -> None:
-        text, shown = save_actions.copied(what, self.frame, self.fields, self.model.files, self.select)
+        text, shown = save_actions.copy_text(what, self.frame, self.fields, self.model.files, self.select)
         if text is None:
             self.say(shown)
             return

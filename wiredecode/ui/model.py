@@ -21,7 +21,7 @@ from zlib import compress, decompress
 from wiredecode.capture import CaptureError, PacketBatch
 from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.fields.layer import Style
-from wiredecode.filter import Filter, numbered
+from wiredecode.filter import Filter, number_range
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import Messages
 from wiredecode.net import Limits, Network
@@ -327,14 +327,14 @@ class CaptureModel:
 
     def some(self, first: int, last: int) -> Iterator[Frame]:
         """Frames ``first`` to ``last`` as trees need them, read on from the nearest state."""
-        demand = self.demand(style=Style(Raw, self.secrets), select=numbered(first, last))
-        return self._resumed(first, last, demand)
+        demand = self.demand(style=Style(Raw, self.secrets), select=number_range(first, last))
+        return self._resume(first, last, demand)
 
     def messages(self, number: int, messages: Messages) -> Iterator[Frame]:
         """Frame ``number`` and some before it; their messages are collected."""
-        return self._resumed(self.states.edge(number) + 1, number, self.demand(messages=messages))
+        return self._resume(self.states.edge(number) + 1, number, self.demand(messages=messages))
 
-    def _resumed(self, first: int, last: int, demand: Demand) -> Iterator[Frame]:
+    def _resume(self, first: int, last: int, demand: Demand) -> Iterator[Frame]:
         state = self.states.before(first)
         if state is None and self._gone:
             return
@@ -372,7 +372,7 @@ class CaptureModel:
 
     def between(self, first: int, last: int, select: Filter | None) -> Iterator[Frame]:
         """Frames ``first`` to ``last``, as a filter needs them."""
-        return self._resumed(first, last, self.demand(select=select))
+        return self._resume(first, last, self.demand(select=select))
 
     def fitting(self, select: Filter, job: Job) -> Iterator[int]:
         """The numbers of all frames that fit, and while more comes of those to come. Raises :class:`Stopped`."""

@@ -66,7 +66,7 @@ class PanesScreen(Screen[None]):
         yield TextLine("keys")
 
     def on_mount(self) -> None:
-        self.loader = Loader(self.model, partial(self.call_later, self._loaded))
+        self.loader = Loader(self.model, partial(self.call_later, self._show_loaded))
         self.frames.focus()
         self.query_one("#keys", TextLine).show(keys.bottom())
         self.set_interval(UPDATE_SECONDS, self.update)
@@ -161,7 +161,7 @@ class PanesScreen(Screen[None]):
             self.fields.find(event.byte)
         self.update()
 
-    def _loaded(self, number: int, found: Any) -> None:
+    def _show_loaded(self, number: int, found: Any) -> None:
         """Show a frame that was read, or why reading failed."""
         if number != self.frames.number:
             return

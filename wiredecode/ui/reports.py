@@ -113,9 +113,9 @@ def _problems(problems: list[Problem], heading: str, model: CaptureModel, width:
 def statistics(model: CaptureModel, job: Job, number: int, width: int) -> list[ReportLine]:
     """The tables of ``wiredecode stats``."""
     from wiredecode.stats.counters import Counters
-    from wiredecode.stats.tables import chosen
+    from wiredecode.stats.tables import choose_statistics
 
-    wanted = chosen(None, captures=True)
+    wanted = choose_statistics(None, captures=True)
     counters = Counters(wanted, None)
     assert counters.connections is not None  # all tables are asked for
     demand = model.demand(messages=counters.messages, analyse=True)
@@ -147,12 +147,12 @@ def _table(model: CaptureModel, statistic: Statistic, table: pa.Table) -> Iterat
     names, same = differing(statistic, table)
     rows, shown = table.to_pylist(), counted_grid(table, names, people=True)
     for place, line in enumerate(plain(shown), -2):  # those of rows are below the heading
-        yield ReportLine(Text(line.rstrip()), _counted(model, rows[place]) if place >= 0 else ())
+        yield ReportLine(Text(line.rstrip()), _first_frame(model, rows[place]) if place >= 0 else ())
     if same:
         yield ReportLine(Text(same, "dim"))
 
 
-def _counted(model: CaptureModel, row: dict[str, Any]) -> tuple[int, ...]:
+def _first_frame(model: CaptureModel, row: dict[str, Any]) -> tuple[int, ...]:
     """The first frame of the type, or from the time on, that a row of a table is about."""
     kind, time = (row.get("protocol"), row.get("type") or row.get("request")), row.get("first") or row.get("start")
     if kind in model.rows.kinds:
@@ -257,7 +257,7 @@ def _along(model: CaptureModel, number: int, most: int) -> Iterator[int]:
 
 def trace(model: CaptureModel, job: Job, number: int, width: int) -> list[ReportLine]:
     """Hops of the messages of a frame: the places that each passes, and its answers."""
-    from wiredecode.trace import Collector, Criteria, Finder, chosen, group, text
+    from wiredecode.trace import Collector, Criteria, Finder, drop_answers, group, text
 
     finder = Finder(Criteria(number, None, None, None, None, ()))
     for _ in model.messages(number, finder.messages):
@@ -270,7 +270,7 @@ def trace(model: CaptureModel, job: Job, number: int, width: int) -> list[Report
     for frame in model.frames(model.dissector(demand), job):
         collector.collect()
         collector.frame(frame)
-    found = chosen(group(collector.sightings), finder.found)
+    found = drop_answers(group(collector.sightings), finder.found)
     made = [ReportLine(Text(f"messages of frame {number:,}: {len(found):,}", theme.HEAD))]
     for message in found[:MAX_TRACED]:
         made.append(ReportLine(Text()))

@@ -11,7 +11,7 @@ from wiredecode.export.atomic import NewFile
 from wiredecode.export.packets import ChosenPackets, PacketFile
 from wiredecode.fields.layer import Style
 from wiredecode.filter import Filter
-from wiredecode.filter.literals import written
+from wiredecode.filter.literals import literal_of
 from wiredecode.filter.model import Type
 from wiredecode.frames.escape import counted
 from wiredecode.frames.frame import Frame
@@ -42,10 +42,10 @@ def field_filter(frame: Frame, tree: TreePane, branch: Branch | None = None) -> 
     value = values[min(place, len(values) - 1)]
     if value is None or isinstance(value, dict | list):
         return branch.path
-    return f"{branch.path} == {written(field.type, value)}"
+    return f"{branch.path} == {literal_of(field.type, value)}"
 
 
-def copied(
+def copy_text(
     what: str, frame: Frame | None, tree: TreePane, files: list[str], select: Filter | None
 ) -> tuple[str | None, str]:
     """The text for the clipboard, and how it is shown; or None, and why there is none."""

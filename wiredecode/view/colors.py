@@ -37,7 +37,7 @@ class ColorRules:
         """The style of a frame; empty: no rule fits."""
         return next((style for style, rule in self._rules if rule.matches(frame)), "")
 
-    def painted(self, line: str, frame: Frame) -> str:
+    def paint(self, line: str, frame: Frame) -> str:
         """A line for a terminal about a frame, in the frame's style below the colours that it has."""
         style = self.style(frame)
         if not style:

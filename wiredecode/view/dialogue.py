@@ -16,7 +16,7 @@ from wiredecode.view import theme
 from wiredecode.view.console import TextSink, tree_console
 from wiredecode.view.hexdump import hexdump
 from wiredecode.view.summary import MAX_FINDINGS, SummaryLines, left_side, remark
-from wiredecode.view.theme import TreeOptions, painted
+from wiredecode.view.theme import TreeOptions, paint
 from wiredecode.view.values import body_text
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ class Dialogue:
         name = f"Connection #{frame.connection.number}  {frame.protocol}".rstrip()
         fits = len("  ".join((name, *(text for _, text in sides)))) <= self._console.width
         texts, gap = "  ".join(self._paint(text, side) for side, text in sides), "  " if fits else "\n  "
-        self._output.text(f"{painted(name, 'bold', color=self._color)}{gap}{texts}\n")
+        self._output.text(f"{paint(name, 'bold', color=self._color)}{gap}{texts}\n")
 
     def _block(self, frame: Frame, first_ns: int, answers: Frame | None) -> None:
         """One message: a line that says what it is, below it what is in it."""
@@ -146,7 +146,7 @@ class Dialogue:
         other = f"{frame.protocol} " if frame.protocol not in ("", self._protocol) else ""
         arrow = "→" if frame.side == self._left else "←"
         head = self._paint(f"{arrow} {other}{frame.shown_type}", frame.side)
-        number = painted(f"  frame {frame.number}", "dim", color=self._color)
+        number = paint(f"  frame {frame.number}", "dim", color=self._color)
         self._output.text(f"{when}{margin[len(when) :]}{head}{number}{self._remark(frame, answers)}\n")
         inner = margin + " " * INDENT
         if self._options.hexdump:
@@ -169,7 +169,7 @@ class Dialogue:
             text += f"  after {frame.latency_ns / 1e6:.3f} ms"
         if frame.status != OK and frame.type:
             missing = f", {frame.missing:,} bytes missing" if frame.missing else ""
-            text += painted(f"  [{frame.status}{missing}]", theme.STATUS[frame.status], color=self._color)
+            text += paint(f"  [{frame.status}{missing}]", theme.STATUS[frame.status], color=self._color)
         return text
 
     def _contents(self, frame: Frame) -> list[DetailLine]:
@@ -200,10 +200,10 @@ class Dialogue:
         """A text of several lines, where the terminal is narrow; it must be escaped."""
         room = max(self._console.width - len(margin) - len(mark), 20)
         lines = textwrap.wrap(text, room, break_on_hyphens=False) if len(text) > room else [text] if text else []
-        self._output.text("".join(f"{margin}{mark}{painted(line, style, color=self._color)}\n" for line in lines))
+        self._output.text("".join(f"{margin}{mark}{paint(line, style, color=self._color)}\n" for line in lines))
 
     def _paint(self, text: str, side: int) -> str:
-        return painted(text, theme.SIDE["client" if side == self._left else "server"], color=self._color)
+        return paint(text, theme.SIDE["client" if side == self._left else "server"], color=self._color)
 
 
 def body_line(body: bytes | None, show: Callable[[bytes], str]) -> str:

@@ -110,7 +110,7 @@ class FieldLines:
             if form.occurrence != "a":
                 texts = texts[:1] if form.occurrence == "f" else texts[-1:]
             text = form.aggregator.join(texts)
-            found.append(quoted(text, form.quote) if texts else "")
+            found.append(in_quotes(text, form.quote) if texts else "")
         return f"{form.separator.join(found)}\n"
 
     def _text(self, value: Any, field: Field) -> str:
@@ -133,6 +133,6 @@ class FieldLines:
         return escape(str(value))
 
 
-def quoted(text: str, quote: str) -> str:
+def in_quotes(text: str, quote: str) -> str:
     """In quotes; those inside are doubled, as CSV has it."""
     return f"{quote}{text.replace(quote, quote * 2)}{quote}" if quote else text

@@ -36,7 +36,7 @@ def frame_line(frame: Frame) -> str:
 
 def frame_fields(frame: Frame) -> dict[str, Any]:
     """The layers of the frame's record, with bytes as bytes."""
-    found: dict[str, Any] = _shown(frame.layers or {}, bytes)
+    found: dict[str, Any] = _show_bytes(frame.layers or {}, bytes)
     return found
 
 
@@ -44,17 +44,17 @@ def frame_record(frame: Frame, form: str, *, ranges: bool = False) -> dict[str, 
     """The record, bytes as ``form`` of ``frames.record.BYTES`` says."""
     if form not in BYTES:
         raise ValueError(f"bytes cannot be shown as {form!r}; there is {', '.join(BYTES)}")
-    layers = _shown(frame.layers or {}, BYTES[form])
+    layers = _show_bytes(frame.layers or {}, BYTES[form])
     return {**record(frame, ranges=ranges), "packets": list(frame.packets), "layers": layers}
 
 
-def _shown(value: Any, show: Callable[[bytes], Any]) -> Any:
+def _show_bytes(value: Any, show: Callable[[bytes], Any]) -> Any:
     """A record whose bytes are shown."""
     if isinstance(value, Raw):
         return show(value.raw)
     if isinstance(value, dict):
-        return {name: _shown(inner, show) for name, inner in value.items()}
-    return [_shown(inner, show) for inner in value] if isinstance(value, list) else value
+        return {name: _show_bytes(inner, show) for name, inner in value.items()}
+    return [_show_bytes(inner, show) for inner in value] if isinstance(value, list) else value
 
 
 def frame_text(frame: Frame, width: int, *, full: bool = False, hexdump: bool = False) -> str:

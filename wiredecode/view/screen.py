@@ -10,7 +10,7 @@ from wiredecode.frames.frame import OK, Frame
 from wiredecode.protocols.registry import summary_keys
 from wiredecode.view import theme
 from wiredecode.view.summary import SummaryLines, left_side, remarks, worst_of
-from wiredecode.view.theme import painted
+from wiredecode.view.theme import paint
 from wiredecode.view.times import USUAL, Times
 
 ELLIPSIS = "…"
@@ -87,7 +87,7 @@ class ScreenLines:
         width = self._width()
         form = columns(width, self._several)
         text = form.heading(form.time if self._times.is_usual else self._times.width, CONNECTION)
-        return painted(cut(text, width), theme.HEAD, color=self._color) + "\n"
+        return paint(cut(text, width), theme.HEAD, color=self._color) + "\n"
 
     def line(self, frame: Frame, first_ns: int) -> str:
         """The line of ``frame``, with its newline; with the second protocol the column of protocols begins."""
@@ -113,7 +113,7 @@ class ScreenLines:
         return text.rstrip() + self._paint(remarks, theme.SEVERITY[worst] if worst else "") + "\n"
 
     def _paint(self, text: str, style: str) -> str:
-        return painted(text, style, color=self._color)
+        return paint(text, style, color=self._color)
 
     def _head(self, frame: Frame, first_ns: int, form: Columns) -> tuple[str, str, str]:
         """The text before the arrow, the arrow, and the text between it and the type."""

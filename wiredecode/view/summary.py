@@ -11,7 +11,7 @@ from wiredecode.fields.layer import Layer
 from wiredecode.frames.escape import escape, shorten, shorten_middle
 from wiredecode.frames.frame import MALFORMED, OK, PARTIAL, UNDECODED, Finding, Frame, Inner
 from wiredecode.view import theme
-from wiredecode.view.theme import painted
+from wiredecode.view.theme import paint
 from wiredecode.view.times import USUAL, Times
 
 FACT_CHARACTERS = 60
@@ -95,7 +95,7 @@ class SummaryLines:
 
     def _remarks(self, frame: Frame) -> str:
         found = remarks(frame, MAX_FINDINGS)
-        text = "".join([painted(f"  {note}", theme.SEVERITY[severity], color=self.color) for severity, note in found])
+        text = "".join([paint(f"  {note}", theme.SEVERITY[severity], color=self.color) for severity, note in found])
         more = len(frame.findings) - MAX_FINDINGS
         return f"{text}  [{more} more]" if more > 0 else text
 

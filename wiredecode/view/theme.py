@@ -25,7 +25,7 @@ ANSI = {"red": 31, "green": 32, "yellow": 33, "magenta": 35, "cyan": 36, "bold":
 RESET = "\x1b[0m"
 
 
-def painted(text: str, style: str, *, color: bool) -> str:
+def paint(text: str, style: str, *, color: bool) -> str:
     """``text`` in one of these colours, for output that does not go through rich."""
     return f"\x1b[{ANSI[style]}m{text}{RESET}" if color and style and text else text
 

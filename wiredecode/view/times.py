@@ -41,7 +41,7 @@ class Times:
         """The text, padded to the width of its form."""
         return f"{self.text(time_ns, first_ns):>{self.width}}"
 
-    def labelled(self, time_ns: int, first_ns: int) -> str:
+    def label(self, time_ns: int, first_ns: int) -> str:
         """The text for a sentence, with the unit of seconds."""
         text = self.text(time_ns, first_ns)
         if self.form == "delta" and not text.startswith("-"):

@@ -161,10 +161,10 @@ def _others(totals: Totals, most: int) -> list[tuple[str, str]]:
         size = totals.other[name, port]
         text = f"{'unknown protocol' if name == 'unknown' else name}, {size:,} bytes" if size else "no payload"
         texts.append(f"port {port}: {text} in {counted(number, 'connection')}")
-    return [("other" if not index else "", text) for index, text in enumerate(_bounded(texts, most))]
+    return [("other" if not index else "", text) for index, text in enumerate(_limit(texts, most))]
 
 
-def _bounded(texts: list[str], most: int = MAX_ROWS) -> list[str]:
+def _limit(texts: list[str], most: int = MAX_ROWS) -> list[str]:
     return [*texts[:most], *([f"and {len(texts) - most} more"] if len(texts) > most else [])]
 
 
@@ -193,4 +193,4 @@ def _advice(totals: Totals) -> list[str]:
 
 
 def _list(texts: Iterable[str]) -> str:
-    return ", ".join(_bounded(list(texts)))
+    return ", ".join(_limit(list(texts)))

@@ -20,7 +20,7 @@ from wiredecode.view import theme
 from wiredecode.view.hexdump import hexdump, secrets
 from wiredecode.view.summary import SummaryLines
 from wiredecode.view.theme import DEFAULT, TreeOptions
-from wiredecode.view.values import Raw, add_more, bare_text, bytes_text, ranged, value_text
+from wiredecode.view.values import Raw, add_more, bare_text, bytes_text, value_text, with_range
 
 INLINE_FIELDS = 4
 INLINE_CHARACTERS = 90
@@ -31,7 +31,7 @@ NULL = 0x40
 
 def frame_tree(frame: Frame, first_ns: int = 0, options: TreeOptions = DEFAULT, style: str = "") -> RenderableType:
     """Tree of a frame dissected with ``Style(Raw)``. ``first_ns``: start of the capture; ``style``: first line."""
-    title = _title(frame, options.times.labelled(frame.time_ns, first_ns))
+    title = _title(frame, options.times.label(frame.time_ns, first_ns))
     title.stylize(style)
     tree = Tree(title, guide_style="dim")
     tree.add(_place(frame))
@@ -45,7 +45,7 @@ def frame_tree(frame: Frame, first_ns: int = 0, options: TreeOptions = DEFAULT, 
             _inner(tree, frame, inner, options)
         _links(branch, frame)
     elif frame.data:
-        tree.add(_undecoded(frame.data, options))
+        tree.add(_undecoded_text(frame.data, options))
     for finding in frame.findings:
         tree.add(_finding(finding))
     return Group(tree, hexdump(frame, layer, options), Text()) if options.hexdump else tree
@@ -108,10 +108,10 @@ def _finding(finding: Finding) -> Text:
     text = Text(f"{finding.severity}: ", f"bold {theme.SEVERITY[finding.severity]}")
     text.append(escape(finding.message), theme.SEVERITY[finding.severity])
     where = f" ({finding.group}, {finding.code}{', field ' + finding.field if finding.field else ''})"
-    return ranged(text.append(escape(where), "dim"), finding.range)
+    return with_range(text.append(escape(where), "dim"), finding.range)
 
 
-def _undecoded(data: bytes, options: TreeOptions) -> Text:
+def _undecoded_text(data: bytes, options: TreeOptions) -> Text:
     if options.secrets:
         return Text("not decoded: ").append(bytes_text(data, options), theme.VALUE)
     return Text(f"not decoded: {len(data)} bytes").append("  may hold credentials; --show-secrets shows them", "dim")
@@ -130,7 +130,7 @@ def _rest(branch: Tree, layer: Layer, frame: Frame, options: TreeOptions) -> Non
         hidden = not options.secrets and any(stop == len(data) for _, stop in secrets(layer, len(data)))
         line.append(" " if short is None else ": ")
         line.append(redacted(data[reached:]) if hidden else bytes_text(data[reached:], options), theme.VALUE)
-    branch.add(ranged(line, (reached, len(data))))
+    branch.add(with_range(line, (reached, len(data))))
 
 
 class Fields:
@@ -158,11 +158,11 @@ class Fields:
             value, span = layer.fields[name], layer.ranges.get(name)
             if isinstance(kind, Struct) and value is not None:
                 text = Text(f"{name}: ").append(kind.doc, "dim")
-                self.add(branch.add(ranged(text, span)), value, record.get(name) or {})
+                self.add(branch.add(with_range(text, span)), value, record.get(name) or {})
             elif isinstance(kind, Array) and value is not None:
                 self._array(branch, kind, value, record.get(name) or [], span)
             elif isinstance(kind, Binary) and isinstance(record.get(name), list | dict):
-                self._decoded(branch, name, record[name], span)
+                self._add_decoded(branch, name, record[name], span)
             else:
                 branch.add(self._leaf(kind, value, record.get(name), span))
             if isinstance(kind, Binary) and isinstance(value, bytes) and span is not None:
@@ -170,17 +170,19 @@ class Fields:
                 carried = shown.raw if isinstance(shown, Raw) else value, span[1] - len(value)
         self.extras(branch, {key: value for key, value in record.items() if key not in known}, carried)
 
-    def _decoded(self, branch: Tree, name: str, value: Any, span: Range | None = None) -> None:
+    def _add_decoded(self, branch: Tree, name: str, value: Any, span: Range | None = None) -> None:
         """Contents of a bytes field, which have no ranges."""
         limit, size = self.options.limit(theme.SHOWN_ELEMENTS), len(value) if isinstance(value, list) else 0
         if not isinstance(value, dict) and not (size and any(isinstance(each, dict) for each in value)):
             text = Text(f"{escape(name)}: ").append(value_text(value, self.options), theme.VALUE)
-            branch.add(ranged(text, span))
+            branch.add(with_range(text, span))
             return
-        node = branch.add(ranged(Text(f"{escape(name)}: {counted(size, 'element')}" if size else escape(name)), span))
+        node = branch.add(
+            with_range(Text(f"{escape(name)}: {counted(size, 'element')}" if size else escape(name)), span)
+        )
         inside = [(f"[{number}]", each) for number, each in enumerate(value[:limit])] if size else value.items()
         for key, each in inside:
-            self._decoded(node, key, each)
+            self._add_decoded(node, key, each)
         add_more(node, size, self.options)
 
     def _leaf(self, kind: Kind, value: Any, shown: Any, span: tuple[int, int] | None) -> Text:
@@ -191,27 +193,27 @@ class Fields:
             text.append(escape(kind.readable(value)), theme.VALUE)
         else:
             text.append(value_text(shown, self.options), theme.VALUE)
-        return ranged(text, span)
+        return with_range(text, span)
 
     def _array(self, branch: Tree, kind: Array, values: list[Any], shown: list[Any], span: Range | None) -> None:
         count = counted(len(values), "element")
         limit = self.options.limit(theme.SHOWN_ELEMENTS)
         text = Text(f"{kind.name}: ")
         if isinstance(kind.element, Struct):
-            node = branch.add(ranged(text.append(count, theme.VALUE), span))
+            node = branch.add(with_range(text.append(count, theme.VALUE), span))
             for index, (value, record) in enumerate(zip(values[:limit], shown[:limit], strict=False)):
                 self._element(node, index, value, record)
         else:
             listed = ", ".join(value_text(value, self.options) for value in shown[:limit])
             text.append(f"[{listed}]", theme.VALUE).append(f"  {count}", "dim")
-            node = branch.add(ranged(text, span))
+            node = branch.add(with_range(text, span))
         add_more(node, len(values), self.options)
 
     def _element(self, node: Tree, index: int, layer: Layer, record: Any) -> None:
         """An element on one line, if it is small and plain."""
         if not isinstance(record, dict):  # the record shows it as one value
             span = layer.start, layer.stop
-            node.add(ranged(Text(f"[{index}] ").append(value_text(record, self.options), theme.VALUE), span))
+            node.add(with_range(Text(f"[{index}] ").append(value_text(record, self.options), theme.VALUE), span))
             return
         kinds = [plain(kind) for kind in layer.fields_desc if kind.name in layer.fields]
         simple = not any(isinstance(kind, Struct | Array | Binary) for kind in kinds)
@@ -224,7 +226,7 @@ class Fields:
             if len(line) <= INLINE_CHARACTERS:
                 node.add(line)
                 return
-        self.add(node.add(ranged(Text(f"[{index}]"), (layer.start, layer.stop))), layer, record)
+        self.add(node.add(with_range(Text(f"[{index}]"), (layer.start, layer.stop))), layer, record)
 
     # Contents of a record besides the declared fields.
 
@@ -236,11 +238,11 @@ class Fields:
             elif key == "problem":
                 branch.add(Text(escape(str(value)), theme.SEVERITY["warning"]))
             elif isinstance(value, list) and any(isinstance(entry, dict) for entry in value):
-                self._carried(branch, key, value)
+                self._add_carried(branch, key, value)
             else:
                 branch.add(Text(f"[{escape(key)}: {bare_text(value, self.options)}]", theme.GENERATED))
 
-    def _carried(self, branch: Tree, name: str, values: list[Any]) -> None:
+    def _add_carried(self, branch: Tree, name: str, values: list[Any]) -> None:
         """Messages that were inside a field, compressed: their ranges count from the start of each message."""
         text = Text(f"{escape(name)}: ").append(f"{len(values)} elements", theme.VALUE)
         node = branch.add(text.append("  put together; ranges count from the start of each", theme.RANGE))

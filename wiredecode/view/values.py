@@ -26,7 +26,7 @@ class Raw(str):
         return self
 
 
-def ranged(text: Text, span: tuple[int, int] | None) -> Text:
+def with_range(text: Text, span: tuple[int, int] | None) -> Text:
     return text if span is None else text.append(f"  @{span[0]}:{span[1]}", theme.RANGE)
 
 

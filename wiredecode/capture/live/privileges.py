@@ -89,7 +89,7 @@ def drop_capabilities(kept: int = 0) -> None:
 
 def _can_go_on_without_capabilities() -> bool:
     """Whether the installation can be read without them; they are still permitted."""
-    held = _permitted()
+    held = _permitted_capabilities()
     _set_capabilities(0, held)
     try:
         return _readable()
@@ -97,7 +97,7 @@ def _can_go_on_without_capabilities() -> bool:
         _set_capabilities(held, held)
 
 
-def _permitted() -> int:
+def _permitted_capabilities() -> int:
     lines = Path("/proc/self/status").read_text().splitlines()
     return next((int(line.split()[1], 16) for line in lines if line.startswith("CapPrm:")), 0)
 

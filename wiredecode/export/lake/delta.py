@@ -112,7 +112,7 @@ class DeltaLake(Lake):
             if run.stream is not None:
                 run.check_step(table.transaction_version(_stream(run)))
             replaced = run.replaces(known, overwrite=overwrite)
-            actions: list[Any] = [self._added(file, now) for file in files]
+            actions: list[Any] = [self._add_action(file, now) for file in files]
             if replaced:
                 there = table.get_add_actions(flatten=True)
                 rows = pa.table(there).select(["path", "size_bytes"]).to_pylist()
@@ -127,7 +127,7 @@ class DeltaLake(Lake):
             )
             table.create_write_transaction(actions, "append", table.schema(), by, commit_properties=remembered)
 
-    def _added(self, file: Written, now: int) -> Any:
+    def _add_action(self, file: Written, now: int) -> Any:
         from deltalake.transaction import AddAction
 
         days = {DAY: file.day} if file.day is not None else {}
@@ -204,8 +204,8 @@ def statistics(metadata: Any) -> dict[str, Any]:
     bounded = [name for name in least if name not in unknown and _has_bound(least[name], greatest[name])]
     return {
         "numRecords": metadata.num_rows,
-        "minValues": {name: _logged(least[name], up=False) for name in bounded},
-        "maxValues": {name: _logged(greatest[name], up=True) for name in bounded},
+        "minValues": {name: _log_value(least[name], up=False) for name in bounded},
+        "maxValues": {name: _log_value(greatest[name], up=True) for name in bounded},
         "nullCount": {name: count for name, count in nulls.items() if name not in unknown},
     }
 
@@ -218,7 +218,7 @@ def _has_bound(*values: Any) -> bool:
     )
 
 
-def _logged(value: Any, *, up: bool) -> Any:
+def _log_value(value: Any, *, up: bool) -> Any:
     """A value for the log: times have milliseconds there, and bounds must include their values."""
     if isinstance(value, datetime):
         over = timedelta(microseconds=value.microsecond % MS_US)

@@ -29,7 +29,7 @@ class LakeExport(TableExport):
         if self.columns is not None:
             self.columns = list(dict.fromkeys([*NEEDED.get(job.level, ("time",)), *self.columns]))
         lake = open_lake(job.out)
-        captures = run_of(contents(job.files), self._chosen(), self.columns)
+        captures = run_of(contents(job.files), self._selection_text(), self.columns)
         captures.replaces(lake.known(TABLES, captures), overwrite=job.overwrite)
         reader = self._read(source)
         self.lake, self.captures = lake, captures
@@ -37,7 +37,7 @@ class LakeExport(TableExport):
         self.committing = False
         return reader
 
-    def _chosen(self) -> str:
+    def _selection_text(self) -> str:
         """The selection of rows, as the tables record it."""
         job = self.job
         display = None if job.display is None else job.display.text
@@ -52,7 +52,9 @@ class LakeExport(TableExport):
         self.end()
         self.committing = True
         files, job = self.into.take(), self.job
-        self.tables = commit(self.lake, job.level, self.captures, files, self._chosen(), overwrite=job.overwrite)
+        self.tables = commit(
+            self.lake, job.level, self.captures, files, self._selection_text(), overwrite=job.overwrite
+        )
 
     def discard(self) -> None:
         """Remove the files."""

@@ -160,7 +160,7 @@ def content(name: str) -> tuple[str, int]:
     made = blake2b(digest_size=DIGEST_BYTES)
     with open_file(name) as file:
         size = file.seek(0, os.SEEK_END)
-        for low, high in _sampled(size):
+        for low, high in _sample_ranges(size):
             file.seek(low)
             while low < high and (piece := file.read(min(high - low, PIECE))):
                 made.update(piece)
@@ -168,7 +168,7 @@ def content(name: str) -> tuple[str, int]:
     return f"{made.hexdigest()}-{size}", size
 
 
-def _sampled(size: int) -> list[tuple[int, int]]:
+def _sample_ranges(size: int) -> list[tuple[int, int]]:
     """The parts of a file that its digest is made of."""
     if size <= WHOLE_BYTES:
         return [(0, size)]
