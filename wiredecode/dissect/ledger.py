@@ -23,7 +23,6 @@ WAIT_NS = 6_000_000_000
 HELD_FRAMES = 4096
 """Frames of all connections that are held back for one request; for a copy, which few responses name, WAIT_FRAMES."""
 HELD_BYTES = 12 * 1024 * 1024
-"""Their bytes."""
 LIMIT = "held-requests"
 """Limit in the totals: requests whose response came in time, but after these bounds."""
 STEP_NS = 1_000_000_000

@@ -105,7 +105,6 @@ class FrameOrder:
         self._ready.sort(key=attrgetter("packet_ready" if waited else "ready"))  # without loss the same order
         self._ready.reverse()
         self.last = number
-        """The number of the last frame."""
 
     def __iter__(self) -> Iterator[tuple[Frame | FrameBlock, int]]:
         ready = self._ready

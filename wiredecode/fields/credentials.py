@@ -30,7 +30,6 @@ JOINED = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|_")
 FORMS = {name: joined(pieces) for name, pieces in TABLES["forms"].items()}
 PROVIDER = FORMS["provider"]
 VALUE = re.compile("|".join(FORMS.values()))
-"""Any of the forms of credentials."""
 STEMS: tuple[str, ...] = tuple(TABLES["stems"]["short"])
 """A text without any of these in small letters holds no credential, unless it is long."""
 STEMS_OF_LONG: tuple[str, ...] = (*TABLES["stems"]["long"], *map(str.casefold, PREFIXES))

@@ -81,7 +81,6 @@ class Emitter:
         return "\n".join(["def decode(b, p, e):", "  try:", *self.lines, *end])
 
     def line(self, code: str) -> None:
-        """Add a line of code."""
         self.lines.append("    " * self.indent + code)
 
     @contextmanager
@@ -96,7 +95,6 @@ class Emitter:
         self.indent -= 1
 
     def variable(self, name: str) -> str:
-        """A new name for a variable."""
         self.counter += 1
         return f"{name}_{self.counter}"
 

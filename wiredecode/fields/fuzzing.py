@@ -45,7 +45,6 @@ def structure(layer: type[Any]) -> Random:
 
 
 def elements(one: VolatileValue[Any] | None) -> Random | None:
-    """A few elements."""
     return None if one is None else Random(lambda: [one._fix() for _ in range(random.randint(0, MAX_ELEMENTS))])
 
 

@@ -73,7 +73,6 @@ class When:
         return f"When({self.expression!r})"
 
     def names(self) -> set[str]:
-        """All fields that it names."""
         return self.fields | self.optional
 
     def _check(self, node: ast.expr) -> None:

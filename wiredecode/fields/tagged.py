@@ -13,7 +13,6 @@ from wiredecode.fields.sized import Binary
 
 
 def tagged(tag: int, kind: Kind) -> Kind:
-    """Return the kind as a tagged field."""
     kind.tag, kind.tagged = tag, True  # type: ignore[attr-defined]  # other kinds have tags of other types
     return kind
 

@@ -36,5 +36,4 @@ class Versions:
         return self._by_version[version]
 
     def layers(self) -> list[type[Layer]]:
-        """One layer of each layout."""
         return list(dict.fromkeys(self.layer(version) for version in range(self.first, self.last + 1)))

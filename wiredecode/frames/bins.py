@@ -28,7 +28,6 @@ class Bins:
         self._last = 0
 
     def add(self, time_ns: int, column: int, value: int = 1) -> None:
-        """Add to a column at a time."""
         self._waiting.extend((time_ns, column, value))
         if len(self._waiting) >= 3 * WAITING:
             self._count()

@@ -17,7 +17,6 @@ class FrameColumn:
 
     name: str
     attribute: str
-    """Attribute of :class:`Frame`."""
     kind: str
     """Type of the column, as declarations of fields spell it; empty: tables of frames have no such column."""
     comment: str

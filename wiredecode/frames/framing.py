@@ -133,7 +133,6 @@ class Chain:
         self.start = self.end = position
         """Where the frames start, and where the last whole one ends."""
         self.whole = 0
-        """Whole frames."""
         self.best, self.score = BAD, 0
         """Highest level of a frame, and sum of all levels."""
         self.client: bool | None = None

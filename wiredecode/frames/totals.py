@@ -49,7 +49,6 @@ class Totals:
 
     @property
     def closes(self) -> bool:
-        """Whether the accounting closes."""
         accounted = self.duplicate + self.late + self.ignored + self.framed + self.undecoded
         return self.captured == accounted + sum(self.other.values())
 

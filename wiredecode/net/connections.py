@@ -29,7 +29,6 @@ REPLACED, CLOSED, CAPTURE_ENDED, TOO_MANY = (
     *("another connection took its place", "the connection was closed"),
     *("the capture ends", "too many connections are open"),
 )
-"""Reasons of the end of a connection."""
 
 
 class FlowPacket(NamedTuple):

@@ -40,7 +40,6 @@ class Hosts:
             del entries[:-8]
 
     def learn_names(self, batch: PacketBatch) -> None:
-        """Learn the names in a batch."""
         for address, name in batch.names:
             self.add(address, name)
         octets = Octets(batch.buffer)

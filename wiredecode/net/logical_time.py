@@ -12,7 +12,6 @@ END = (1 << 63) - 1
 
 
 def logical_time(number: int) -> int:
-    """The logical time of a packet."""
     return number << BITS
 
 

@@ -138,7 +138,6 @@ class Network:
     def __init__(self, limits: Limits = DEFAULT, bucket: Bucket | None = None, *, analyse: bool = False) -> None:
         self.limits = limits
         self.packets = 0
-        """Packets read."""
         self.not_decoded: Counter[str] = Counter()
         """Packets without TCP, by reason (``"UDP"``, ``"ARP"``, ``"linktype 147 (USER0)"`` ...)."""
         self.limits_hit: Counter[str] = Counter()
@@ -190,7 +189,6 @@ class Network:
 
     @property
     def connections(self) -> int:
-        """Connections seen."""
         return self._connections.count
 
     @property

@@ -69,7 +69,6 @@ class Segments:
 
 
 COLUMNS = tuple(each.name for each in fields(Segments))[1:-1]
-"""The columns of `Segments` in order."""
 
 Row = tuple[int, ...]
 """One row of `Segments`, in the order of `COLUMNS`."""

@@ -41,7 +41,6 @@ class Layers:
     """Packets, or what tunnels carry, from a network layer on; one row each, in buffer offsets."""
 
     row: Int64s
-    """Row of the batch."""
     at: Int64s
     ethertype: Int64s
     captured_end: Int64s
@@ -54,7 +53,6 @@ class Layers:
         return Layers(*(column[chosen] for column in self.columns()))
 
     def columns(self) -> tuple[Int64s, ...]:
-        """All columns, in order."""
         return self.row, self.at, self.ethertype, self.captured_end, self.wire_end
 
     @classmethod

@@ -36,7 +36,6 @@ class Connection:
     ended_at: int = 0
     """Logical time at which it was forgotten (net/logical_time.py)."""
     end_reason: str = ""
-    """Reason of its end, for people."""
     first: int = 0
     """Number of its first packet: no two connections of a capture have the same."""
     first_ns: int = 0
@@ -44,7 +43,6 @@ class Connection:
     capture_ns: int = 0
     """Time of the first packet of the capture."""
     stable_id: int | None = None
-    """Its stable id, if stable ids are wanted."""
     hosts: tuple[str | None, str | None] | None = None
     """Names of the endpoints' addresses, if they are wanted and in the capture."""
     outer: Outer | None = None
@@ -206,7 +204,6 @@ class Chunk:
     offset: int
     """Stream offset of its first byte."""
     data: bytes
-    """The bytes."""
     ends: Int64s
     """Stream offset at which each piece ends (exclusive)."""
     packet: Int64s

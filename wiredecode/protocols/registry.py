@@ -105,7 +105,6 @@ def protocols() -> tuple[Protocol, ...]:
 
 
 def by_name(name: str) -> Protocol | None:
-    """The protocol of that name, or None."""
     return next((entry.load() for entry in known() if entry.name == name), None)
 
 
@@ -116,7 +115,6 @@ def named(name: str) -> Protocol | CarriedProtocol | None:
 
 
 def title(name: str) -> str | None:
-    """The title of the protocol of that name, or None."""
     found = by_name(name)
     return None if found is None else found.title
 

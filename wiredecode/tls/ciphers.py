@@ -19,7 +19,6 @@ class Suite(NamedTuple):
 
     kind: str
     key: int
-    """Bytes of the key."""
     prf: type[hashes.HashAlgorithm] = hashes.SHA256
     mac: type[hashes.HashAlgorithm] | None = None
     """Hash of the MAC of CBC suites."""

@@ -33,7 +33,6 @@ class Record:
     """Header and content; its length is that of the content."""
     decrypted: bool
     packets: list[int]
-    """Packets that carried it."""
     times: list[int]
     """Times of these packets."""
     first_ns: int

@@ -5,7 +5,6 @@ from typing import NamedTuple
 MAX_MESSAGE = 1 << 18
 """Longer incomplete data is no handshake message."""
 ENCRYPT_THEN_MAC, EARLY_DATA, SUPPORTED_VERSIONS = 22, 42, 43
-"""Extensions."""
 RETRY = bytes.fromhex("cf21ad74e59a6111be1d8c021e65b891c2a211167abb8c5e079e09e2c8a8339c")
 """The random of a HelloRetryRequest (RFC 8446 section 4.1.3)."""
 GREASE = frozenset(0x1010 * low + 0x0A0A for low in range(16))

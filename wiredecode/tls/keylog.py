@@ -76,5 +76,4 @@ class KeyLog:
         return found[-MAX_GUESSED:]
 
     def secret(self, label: str, random: bytes) -> bytes | None:
-        """One secret of a connection."""
         return self._secrets.get((label, random))

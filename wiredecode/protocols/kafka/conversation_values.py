@@ -45,7 +45,6 @@ def name_topics(values: Mapping[str, Any], known: Mapping[bytes, str]) -> None:
 
 
 def number_of(values: Mapping[str, Any]) -> int | None:
-    """The number of a partition."""
     return next((values[name] for name in names.PARTITIONS if name in values), None)
 
 

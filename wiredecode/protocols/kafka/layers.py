@@ -31,7 +31,6 @@ def header_of(name: str, version: int, *, flexible: bool) -> Header:
 
 
 def begin(name: str, header: Header) -> list[fields.Kind]:
-    """The header of a message."""
     key, version = header
     if key < 0:
         return []
@@ -62,7 +61,6 @@ def made(name: str, flexible: bool, kinds: list[fields.Kind], more: dict[str, An
 
 
 def field(part: Part, flexible: bool, hides: bool) -> fields.Kind:
-    """One field of a structure."""
     name, kind, array, null, tag, layout = part
     doc, nothing = name.replace("_", " "), -1 if null else None
     found: fields.Kind

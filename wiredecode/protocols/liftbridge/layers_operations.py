@@ -33,7 +33,6 @@ OF_MEMBER = ("join_consumer_group_op", "leave_consumer_group_op", "report_consum
 
 
 def fields_of(name: str) -> list[Any]:
-    """The fields of a message."""
     return [kind_of(*found) for found in FIELD.findall(DECLARED[name][1])]
 
 

@@ -257,7 +257,6 @@ class Snapshot(Protobuf):
 REQUESTS: dict[int, type[Rpc]] = dict(
     enumerate((AppendEntries, RequestVote, InstallSnapshot, TimeoutNow, RequestPreVote))
 )
-"""By RPC type."""
 
 RESPONSES: tuple[tuple[str, type[RpcResponse]], ...] = (
     ("last_log", AppendEntriesResponse),

@@ -127,7 +127,6 @@ def add_stored_name(frame: Frame, values: Mapping[str, Any]) -> None:
 
 
 def object_name(coded: str) -> str:
-    """The name of an object."""
     try:
         return printable(urlsafe_b64decode(coded + "=" * (-len(coded) % 4)).decode())
     except ValueError:

@@ -255,5 +255,4 @@ class MessageDecoder(FrameDecoder):
 
 @cache
 def decoder_of(layer: type[WireMessage]) -> MessageDecoder:
-    """Decoder of a layout."""
     return MessageDecoder(layer, None if issubclass(layer, Unknown) else layer.type_name, None, NEWER)

@@ -30,7 +30,6 @@ class SegmentRequest(Request):
     repeats: "deque[SegmentRequest]" = field(default_factory=lambda: deque(maxlen=MAX_LOOKED_AT))
     """Reads of the same place that were sent before it was answered: their replies come in turn."""
     writer: bytes | None = None
-    """Writer of an append."""
     events: int | None = None
     """Number of events of an append, if it is known."""
     damage: int = 0

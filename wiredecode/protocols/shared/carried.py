@@ -28,9 +28,7 @@ class CarriedProtocol(Offers):
     """
 
     carrier: ClassVar[str]
-    """Name of the protocol that carries it."""
     prefix: ClassVar[bytes]
-    """:data:`PREFIX_BYTES` bytes."""
     subject_parts: ClassVar[tuple[str, ...]] = ()
     client_names: ClassVar[str] = ""
     """Prefix of client names for :meth:`CarriedSession.client_named`; empty: none."""

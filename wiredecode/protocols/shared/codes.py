@@ -26,7 +26,6 @@ class Code:
     causes: tuple[str, ...]
     """Usual causes, the most frequent first."""
     advice: str
-    """Advice to the user."""
     capture: str
     """The capture in ``captures/`` that shows it; empty: a test makes one."""
     otherwise: str = ""

@@ -154,7 +154,6 @@ def outcome_of(response: Frame) -> str:
 
 
 def refusal_of(response: Frame) -> str:
-    """The reason of a refusal."""
     return next((finding.message for finding in response.findings if finding.group == "response"), REFUSED)
 
 

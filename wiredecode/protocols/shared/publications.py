@@ -230,7 +230,6 @@ def confirm_all(frame: Frame, requests: Sequence[Request], refusal: str | None =
 
 
 def runs_of(numbers: Sequence[int]) -> list[Numbers]:
-    """A sequence of numbers as runs."""
     if not numbers:
         return []
     low, count = numbers[0], len(numbers)
