@@ -63,7 +63,7 @@ def by_blocks(path: Path, batch_bytes: int) -> tuple[pa.Table, Totals, Numbered,
         for item in items:
             if isinstance(item, FrameBlock):
                 in_blocks += len(item)
-                types = [item.types[kind] for kind in item.kinds]
+                types = [item.bulk.types[kind] for kind in item.kinds]
                 numbered += zip(item.numbers.tolist(), item.time_ns.tolist(), types, strict=True)
             else:
                 numbered.append((item.number, item.time_ns, item.type))

@@ -25,8 +25,8 @@ from wiredecode.dissect.ledger import LIMIT, WAIT_NS, KnownOutcome, Ledger
 from wiredecode.dissect.order import BlockOrder, FrameOrder, partial_limits
 from wiredecode.dissect.tracker import Tracker
 from wiredecode.extras import installed
-from wiredecode.frames.failure import unread
-from wiredecode.frames.frame import NOTHING, OK, Frame, connection_id, merge_generated
+from wiredecode.frames.failure import strip
+from wiredecode.frames.frame import NOTHING, OK, UNDECODED, Frame, connection_id, merge_generated
 from wiredecode.frames.identity import IdentityReader, learn
 from wiredecode.frames.totals import Totals
 from wiredecode.net import Limits, Network
@@ -436,7 +436,8 @@ class Dissector:
                     learn(frame, read_identity)
             except Exception as error:
                 frame.layers = {} if self.demand.style is not None else None
-                unread(frame, error)
+                strip(frame, error)
+                frame.status = UNDECODED
             if frame.is_partial and not frame.missing:  # its end was never sent: it gets no response
                 frame.expects_response = False
         else:

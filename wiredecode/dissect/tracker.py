@@ -196,7 +196,8 @@ class Tracker:
         for event in identifier.waiting:
             self._feed_safely(self.framers[event.direction.side], event)
         self._delay_frames(before, found.ready)
-        self._prepare_blocks(protocol)
+        if self.blocks:
+            first.bulk = second.bulk = protocol.bulk()
 
     def _delay_frames(self, before: int, ready: int) -> None:
         """Frames of bytes that waited for the protocol are ready when that was identified."""
@@ -206,14 +207,6 @@ class Tracker:
             if frame.ready >= ready:
                 break
             frame.ready = ready
-
-    def _prepare_blocks(self, protocol: Protocol) -> None:
-        """Let framers make blocks, if the demand and the protocol allow it."""
-        if not self.blocks:
-            return
-        bulk = protocol.bulk()
-        for framer in self.framers or ():
-            framer.bulk = bulk
 
     def _give_up_identifying(self) -> None:
         identifier, self.identifier = self.identifier, None

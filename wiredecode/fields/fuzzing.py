@@ -11,6 +11,8 @@ MAX_BYTES, MAX_ELEMENTS = 24, 3
 NASTY = (0, 1, 0x7F, 0x80, 0xFF, 0x100, 0x7FFF, 0x8000, 0xFFFF, 0x7FFF_FFFF, 0x8000_0000, 0xFFFF_FFFF)
 """Where integers go wrong."""
 
+ALPHABET = "abcXYZ019._-$ %\\'\"\té€\U0001f407\0"
+
 
 class Random(VolatileValue[Any]):
     """A value that is made anew each time a packet is built."""
@@ -36,8 +38,8 @@ def octets() -> Random:
     return Random(lambda: random.randbytes(random.randint(0, MAX_BYTES)))
 
 
-def characters(alphabet: str = "abcXYZ019._-$ %\\'\"\té€\U0001f407\0", least: int = 0) -> Random:
-    return Random(lambda: "".join(random.choices(alphabet, k=random.randint(least, MAX_BYTES))))
+def characters() -> Random:
+    return Random(lambda: "".join(random.choices(ALPHABET, k=random.randint(0, MAX_BYTES))))
 
 
 def structure(layer: type[Any]) -> Random:

@@ -68,11 +68,6 @@ class FrameBlock:
         label = self.connection.stable_id
         return self.numbers if label is None else frame_ids(label, self.side, self.base + self.starts)
 
-    @property
-    def types(self) -> tuple[str, ...]:
-        """Type by kind."""
-        return self.bulk.types
-
     def __len__(self) -> int:
         return len(self.starts)
 
@@ -95,7 +90,7 @@ class FrameBlock:
         """``(protocol, type, status)``, and the number of such frames."""
         for kind, count in enumerate(np.bincount(self.kinds).tolist()):
             if count:
-                yield (self.protocol, self.types[kind], OK), count
+                yield (self.protocol, self.bulk.types[kind], OK), count
 
     def part(self, low: int, high: int) -> "FrameBlock":
         """Frames ``low`` up to ``high``."""

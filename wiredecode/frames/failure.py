@@ -3,7 +3,7 @@
 import traceback
 from pathlib import Path
 
-from wiredecode.frames.frame import NOTHING, UNDECODED, Finding, Frame
+from wiredecode.frames.frame import NOTHING, Finding, Frame
 
 GROUP = CODE = "internal"
 ROOM = str(Path(__file__).parents[1])
@@ -31,9 +31,3 @@ def strip(frame: Frame, error: Exception, doing: str = "read") -> Finding:
     frame.layers = None if frame.layers is None else {}
     frame.findings = [*frame.findings, found]
     return found
-
-
-def unread(frame: Frame, error: Exception) -> None:
-    """Nothing could be read of ``frame``."""
-    strip(frame, error)
-    frame.status = UNDECODED

@@ -185,7 +185,7 @@ class MessageTable:
             "src": ends[block.side],
             "dst": ends[1 - block.side],
             "sender": block.sender,
-            "type": Coded(kinds, list(block.types)),
+            "type": Coded(kinds, list(block.bulk.types)),
             "protocol": block.protocol,
             **columns,
         }

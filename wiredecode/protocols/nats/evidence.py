@@ -194,12 +194,6 @@ def chain(data: bytes, position: int) -> tuple[list[str], int, str]:
     return names, GOOD, ""
 
 
-def all_parse(data: bytes) -> bool:
-    """Whether ``data`` begins with whole operations and holds nothing else, but perhaps the front of another one."""
-    names, ends, _ = chain(data, 0)
-    return bool(names) and ends != BAD and NAMES.issuperset(names)
-
-
 def search(data: bytes, *, final: bool) -> Found:
     """Find the next operation: one that others follow.
 

@@ -81,9 +81,9 @@ class Nats(BehindProxy):
         names = [name for name in names if name in evidence.NAMES]
         if believed(names, ends, port, final):
             return Verdict(0, client=evidence.role(names))
-        if ends == SHORT and not final and len(data) < IDENTIFY_BYTES and transport_free(data):
-            return Undecided()
-        return Rejected()
+        waits = ends == SHORT and not final and len(data) < IDENTIFY_BYTES
+        another = bool(data) and transport.layer_at(data, 0) is not None  # TLS and the like are no evidence of NATS
+        return Undecided() if waits and not another else Rejected()
 
     def _websocket(self, data: bytes, final: bool) -> Answer:
         """NATS in a WebSocket: only the first frame of the server shows it."""
@@ -176,11 +176,6 @@ def tells(word: bytes, line: bytes) -> bool:
     except ValueError:
         return False
     return isinstance(options, dict) and len(MARKS[word] & options.keys()) >= NEEDED[word]
-
-
-def transport_free(data: bytes) -> bool:
-    """Whether the bytes do not begin as TLS and the like do: that is no evidence of NATS."""
-    return not data or transport.layer_at(data, 0) is None
 
 
 def believed(names: list[str], ends: int, port: bool, final: bool) -> bool:

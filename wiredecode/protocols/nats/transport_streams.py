@@ -10,6 +10,7 @@ import numpy as np
 from wiredecode.fields.layer import Layer
 from wiredecode.frames.frame import MALFORMED, UNDECODED, Frame
 from wiredecode.frames.framer import Framer
+from wiredecode.frames.framing import BAD
 from wiredecode.net.types import Chunk, Direction
 from wiredecode.protocols.base import Protocol
 from wiredecode.protocols.nats import evidence, transport
@@ -53,8 +54,10 @@ class InnerStream:
         elif data:
             self.carriers[frame.packets[-1]] = self.carriers.get(frame.packets[-1], set()) | self.fragments
             self.fragments = set()
-        if data and not self.framer.in_sync and not self.framer.have and evidence.all_parse(data):
-            self._again(in_sync=True)
+        if data and not self.framer.in_sync and not self.framer.have:
+            names, ends, _ = evidence.chain(data, 0)
+            if names and ends != BAD and evidence.NAMES.issuperset(names):
+                self._again(in_sync=True)
         self.carriers.setdefault(frame.packets[-1], set()).update(frame.packets)
         for start in range(0, len(data), SLICE_BYTES):
             part = data[start : start + SLICE_BYTES]

@@ -91,8 +91,7 @@ def judge(data: bytes, position: int) -> Evidence:
 class FrameChain(Chain):
     most = FRAMES_TO_BELIEVE
 
-    def judge(self, data: bytes, position: int) -> Evidence:
-        return judge(data, position)
+    judge = staticmethod(judge)
 
 
 def candidates(data: bytes) -> Iterator[int]:

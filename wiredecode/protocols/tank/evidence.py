@@ -78,8 +78,7 @@ class FrameChain(Chain):
 
     most = WEAK_FRAMES_TO_BELIEVE
 
-    def judge(self, data: bytes, position: int) -> Evidence:
-        return judge(data, position)
+    judge = staticmethod(judge)
 
     def add(self, data: bytes, seen: Evidence) -> None:
         if self.whole == 2 and data[self.start] == names.PING != data[self.end]:
