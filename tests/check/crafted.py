@@ -11,7 +11,7 @@ from wiredecode.capture import PacketBatch
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.rabbitmq_stream import layers
 from wiredecode.protocols.rabbitmq_stream.layers import Property
-from wiredecode.protocols.rabbitmq_stream.layers_chunk import Chunk, ChunkEntry, SubBatch
+from wiredecode.protocols.rabbitmq_stream.layers_chunk import Chunk, ChunkEntry
 from wiredecode.protocols.shared.problems import Problem
 
 Said = tuple[int, Layer | bytes]
@@ -20,10 +20,13 @@ PATIENCE = 5.0
 """Seconds from the last message to the end of the capture."""
 
 
-def rabbitmq(messages: Iterable[Said], later: float = PATIENCE) -> list[Problem]:
-    """Problems of one connection; the capture ends with a Heartbeat ``later`` seconds after the last message."""
-    *before, last = packets([*messages, (CLIENT, layers.Heartbeat())])
-    return check(craft.batches([*before, (len(before) / 1000 + later, last)]))
+HEARTBEAT: Said = (CLIENT, layers.Heartbeat())
+
+
+def rabbitmq(messages: Iterable[Said], later: float = PATIENCE, last: Said = HEARTBEAT) -> list[Problem]:
+    """Problems of one connection; the capture ends with ``last``, ``later`` seconds after the last message."""
+    *before, end = packets([*messages, last])
+    return check(craft.batches([*before, (len(before) / 1000 + later, end)]))
 
 
 def answer(key: int, correlation: int) -> Said:
@@ -50,13 +53,6 @@ def deliver(chunk_id: int, entries: list[ChunkEntry], **fields: int) -> Said:
 def damaged_chunk(*, damaged: bool) -> list[Problem]:
     fields = {"crc": 0x01020304} if damaged else {}
     return rabbitmq([*subscribed(1), deliver(0, [ChunkEntry(data=b"body")], **fields)])
-
-
-def sub_batches(records: int) -> list[Problem]:
-    packed = records * (4).to_bytes(4, "big") + b"" if not records else b"".join([b"\0\0\0\4body"] * records)
-    batch = SubBatch(codec=0x80, record_count=records, uncompressed_length=len(packed), data=packed)
-    chunks = [deliver(records * place, [ChunkEntry(sub_batch=batch)]) for place in range(60)]
-    return rabbitmq([*subscribed(1), *chunks])
 
 
 # Active consumers.

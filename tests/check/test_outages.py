@@ -11,7 +11,7 @@ import pytest
 from tests.check import crafted
 from tests.check.support import CAPTURES, checked, worse
 from tests.cli.conftest import Run, run
-from tests.view.frames import CLIENT
+from tests.view.frames import CLIENT, SERVER
 from wiredecode.capture import open_capture
 from wiredecode.check import Problem
 from wiredecode.check.text import when
@@ -110,7 +110,11 @@ TABLE = (
         ("publish.unconfirmed",),
     ),
     Outage("cursus_localhost.pcap", "cursus.advertised-host", ("to localhost:9000", "its own machine")),
-    Outage("cursus_crash_loop.pcap", "cursus.rebalance", ("orders[0] began 3 times at offset 0", "ends its consumers")),
+    Outage(
+        "cursus_crash_loop.pcap",
+        "cursus.rebalance",
+        ("orders[0] began 3 times at offset 0", "crashes before it commits"),
+    ),
     Outage(
         "kafka_hanging_transaction.pcap", "kafka.transaction-open", ("at offset 0 for 10.701 s", "stuck-writer (#6)")
     ),
@@ -223,7 +227,7 @@ TABLE = (
     Outage("rabbit_stopped_before_the_capture.pcap", "server.stalled", ("10.81.0.1:5553 stalled for 6.368 s",)),
     Outage(
         "kafka_poison.pcap",
-        *("kafka.rebalance-storm", ("reader ended 4 times", "began 3 times at offset 41", "a message ends its")),
+        *("kafka.rebalance-storm", ("reader ended 4 times", "began 3 times at offset 41", "reader crashes before")),
     ),
     Outage(
         "nats_no_client_certificate.pcap",
@@ -234,6 +238,26 @@ TABLE = (
     ),
     Outage("kafka_quota.pcap", "kafka.throttled", ("throttled writer (#2)", "9.141 s in all"), ("kafka.throttled",)),
     Outage("kafka_pod_killed.pcap", "kafka.rebalance-storm", ("pod-bad ended 5 times without leaving group gtfl",)),
+    Outage("nats_cut_seen_by_the_server.pcap", "tcp.no-ack", ("was not heard for 11.100 s", "its FIN did not arrive")),
+    Outage("rabbit_new_ones_rejected.pcap", "tcp.no-answer", ("did not answer 3 connections", "its host is up")),
+    Outage(
+        "nats_new_ones_rejected.pcap",
+        "tcp.refused",
+        ("refused 6 connections", "firewall rejects new connections", "open ones continue"),
+    ),
+    Outage("nats_ack_wait.pcap", "nats.redelivered", ("ledger (#3)", "longer than ack_wait (0.5 s): 16 messages")),
+    Outage("nats_refused_by_the_consumer.pcap", "nats.redelivered", ("refuses them (-NAK, 33 times)",)),
+    Outage(
+        "rabbit_killed_unconfirmed.pcap",
+        *("rabbitmq_stream.no-close", ("the broker ended pay (#3)", "stopped or killed"), ("publish.unconfirmed",)),
+    ),
+    Outage(
+        "rabbit_stopped_with_heartbeats.pcap",  # flow control does not hold back heartbeats
+        *("server.stalled", ("stalled for 8.814 s", "the server's process was paused, stopped or blocked")),
+    ),
+    Outage("rabbit_crash_from_first.pcap", "rabbitmq_stream.consumer-crash-loop", ("worker", "offset 0 6 times")),
+    Outage("nats_lame_duck.pcap", "nats.lame-duck", ("n1 announced that it shuts down",)),
+    Outage("kafka_pod_lost.pcap", "kafka.no-member", ("ledger (#2) ended without leaving group gsw4, which has no",)),
     Outage(
         "kafka_brokers_stopped.pcap",  # and answer when the capture is nearly over
         *("server.stalled", ("9292 accepted 3 connections and answered nothing there", "paused, stopped or blocked")),
@@ -263,7 +287,8 @@ def test_the_first_problem_names_the_cause(outage: Outage) -> None:
         *("nats_healthy_kv.pcap", "nats_healthy_pull.pcap", "nats_late_start.pcap", "rabbit_healthy_late_reader.pcap"),
         *("kafka_healthy_admin.pcap", "kafka_healthy_new_topic.pcap", "kafka_healthy_long_transaction.pcap"),
         *("nats_healthy_resets.pcap", "rabbit_healthy_close.pcap", "kafka_healthy_late_reordered.pcap"),
-        "kafka_healthy_static_members.pcap",
+        *("kafka_healthy_static_members.pcap", "kafka_healthy_deployment.pcap", "kafka_healthy_rolling_restart.pcap"),
+        *("nats_healthy_long_jobs.pcap", "nats_healthy_lame_duck.pcap"),
     ],
 )
 def test_compare_and_set_empty_pulls_a_backlog_and_unread_answers_to_close_are_no_problem(name: str) -> None:
@@ -309,6 +334,11 @@ def test_messages_that_a_quota_held_back_are_a_consequence() -> None:
     assert {each.name for each in first.effects} >= {"publish.unconfirmed", "publish.incomplete", "server.stalled"}
 
 
+def test_an_announced_shutdown_explains_refused_connections_and_is_a_note_if_all_left_in_order() -> None:
+    (leaves,) = problems("nats_lame_duck.pcap")
+    assert (leaves.severity, [each.name for each in leaves.effects]) == ("error", ["tcp.refused"])
+
+
 def test_a_server_that_is_back_is_a_warning() -> None:
     (found,) = problems("nats_rolling.pcap")
     assert (found.name, found.severity) == ("tcp.refused", "warning")
@@ -338,6 +368,17 @@ def test_one_slow_request_is_no_stall() -> None:
     asked = layers.QueryOffset(correlation_id=3, reference="r", stream="orders")
     found = crafted.rabbitmq([(CLIENT, asked)])
     assert "server.stalled" not in {each.name for each in found}
+
+
+@pytest.mark.parametrize(("seconds", "stalled"), [(2.5, False), (3.5, True)])
+def test_one_publish_that_waits_long_while_nothing_else_comes_is_a_stall(seconds: float, stalled: bool) -> None:
+    declare = layers.DeclarePublisher(correlation_id=3, publisher_id=7, stream="orders")
+    message = layers.PublishedMessage(publishing_id=1, data=b"body")
+    said: list[crafted.Said] = [(CLIENT, declare), crafted.answer(1, 3)]
+    said.append((CLIENT, layers.Publish(publisher_id=7, messages=[message])))
+    confirm = layers.PublishConfirm(publisher_id=7, publishing_ids=[1])
+    found = crafted.rabbitmq(said, later=seconds, last=(SERVER, confirm))
+    assert ("server.stalled" in {each.name for each in found}) is stalled
 
 
 def test_http_and_tls_at_the_wrong_port_are_named() -> None:

@@ -28,7 +28,8 @@ def grouped(problems: Iterable[Problem]) -> list[Problem]:
             cause.severity = min(cause.severity, effect.severity, key=SEVERITIES.index)
     left = joined(left, late=True)
     for cause in left:
-        later = [each for each in left if each.name in cause.code.before and concerns(cause, each, [cause])]
+        before = () if cause.severity == cause.code.severity == "note" else cause.code.before
+        later = [each for each in left if each.name in before and concerns(cause, each, [cause])]
         cause.severity = min([cause.severity, *(each.severity for each in later)], key=SEVERITIES.index)
         again = [each for each in cause.effects if each.code is cause.code]  # a server that stalls again and again
         if again:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from wiredecode.check.codes import CODES, checks_of
 from wiredecode.check.exchanges import NO_CHECKS, Exchange, Exchanges
+from wiredecode.check.stalls import ANNOUNCED
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Confirmation, Frame
 from wiredecode.frames.identity import short
@@ -16,8 +17,9 @@ from wiredecode.protocols.shared.problems import MAX_EVIDENCE, FrameRef, Publish
 
 SLOW_P99_NS, SLOW_NS = 500_000_000, 1_000_000_000
 """A p99, and a single confirm, that are worth a warning."""
-BUSY = 10_000
-"""Frames in a second, while a publish waited, that show a queue of the client's own and not a slow broker."""
+BUSY, MANY_SLOW_NS = 10_000, 3_000_000_000
+"""Frames in a second, while a publish waited, that show a queue of the client's own and not a slow broker, up to the
+second."""
 REMARKABLE_NS = 200_000_000
 """A confirm that is worth a note."""
 PATIENCE_NS = 1_000_000_000
@@ -222,7 +224,9 @@ class Publishes(Rule):
         worst = sorted(slow, key=lambda entry: (-entry.latency_ns, entry.confirm))
         slowest, transfer, problem = worst[0], "", None
         busy = slowest.confirm - slowest.published.number >= BUSY * slowest.latency_ns / 1e9
-        late = times.largest >= SLOW_NS or (p99 >= SLOW_P99_NS and not busy)
+        late = times.largest >= (MANY_SLOW_NS if busy else SLOW_NS) or (p99 >= SLOW_P99_NS and not busy)
+        moved = any(each.name in ANNOUNCED for each in self.report.problems.values())
+        late = late and not (moved and times.largest < MANY_SLOW_NS)
         most = f"p99 {p99 / 1e9:.3f} s, worst {slowest.latency_ns / 1e9:.3f} s of {times.count:,} messages"
         what = f"{broker} confirmed publishes to {stream or 'it'} late: {most}"
         for each in worst:

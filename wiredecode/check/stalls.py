@@ -18,8 +18,12 @@ HELD_AFTER_NS = 200_000_000
 """Messages that a silent server should pass on are remembered from this time on."""
 MIN_END_NS = 2_000_000_000
 """The same if it sends nothing until the end."""
-MIN_WAITING = 3
-"""Requests or messages that wait: a single slow one is no stall."""
+MIN_WAITING, LONG_NS = 3, 3_000_000_000
+"""Requests or messages that wait: a single slow one is no stall, except a publish that waits for the second."""
+ANNOUNCED = frozenset({"kafka.coordinator-moved", "kafka.not-leader"})
+"""Problems of servers that are stopped in order: they move their work to others before."""
+HICCUP_NS = 1_500_000_000
+"""A single shorter wait is a note if the server continued to serve others: its replicas or leaders moved."""
 MAX_HELD, MAX_LOOKED = 64, 256
 """Messages that are remembered, and frames after the silence in which they are looked for."""
 MAX_KNOWN = 65_536
@@ -295,7 +299,8 @@ class Stalls(problems.Rule):
         stall.alive -= {each.connection.number for each in silences}
         number = len({each.connection.number for each in silences})
         unserved = not any(each.served for each in silences)
-        if waiting < MIN_WAITING and (number < 2 or stall.served_others):
+        long = published and stall.until_ns - stall.since_ns >= LONG_NS
+        if waiting < MIN_WAITING and ((number < 2 and not long) or stall.served_others):
             return
         if stall.served_others and published < waiting and not unserved:
             return
@@ -314,7 +319,8 @@ class Stalls(problems.Rule):
         else:
             did = f"sent nothing for the last {length}" if stall.to_end else f"stalled for {length}"
         what, at = f"{server} {did}: {waited}", problems.Place(None, stall.since_ns)
-        severity = "error" if stall.to_end else None
+        short = stall.served_others and stall.until_ns - stall.since_ns < HICCUP_NS and len(self._stalls[server]) == 1
+        severity = "error" if stall.to_end else "note" if short else None
         key = server, stall.since_ns
         problem = self.report.add(CODES["server.stalled"], what, key, frame=at, severity=severity)
         problem.to_end = stall.to_end and stall.until_ns >= self.report.last_ns
@@ -327,7 +333,8 @@ class Stalls(problems.Rule):
         if stall.served_others and unserved:
             problem.likely = "its limit of connections was reached, or the thread that serves them hangs"
         else:
-            problem.likely = self._likely(stall, whole=all(each.published for each in silences) and not late)
+            whole = all(each.published for each in silences) and not late and not self._beats_missing(server, stall)
+            problem.likely = self._likely(stall, checks_of(next(iter(silences[0].connection.protocols))), whole=whole)
         if stall.served_others:
             others = counted(len(stall.alive), "other connection") if stall.alive else "other connections"
             problem.detail(f"it continued to serve {others}")
@@ -338,15 +345,19 @@ class Stalls(problems.Rule):
         elif not any(whys) and not stall.served_others:
             problem.likely += ", or the path to it was cut: its host was not heard either"
 
+    def _beats_missing(self, server: str, stall: Stall) -> bool:
+        """Whether the server sent no heartbeats either, which flow control does not hold back."""
+        found = self.report.problems.get(("rabbitmq_stream.heartbeat", server))
+        return found is not None and (found.first_ns or 0) < stall.until_ns and (found.last_ns or 0) > stall.since_ns
+
     @staticmethod
-    def _likely(stall: Stall, *, whole: bool) -> str:
+    def _likely(stall: Stall, checks: problems.Checks | None, *, whole: bool) -> str:
         """``whole``: only connections of publishers waited."""
-        held = "flow control or an alarm (disk, memory) of the broker, or replicas that do not answer"
+        held = (checks or problems.Checks()).holds
+        paused = "the server's process was paused, stopped or blocked"
         if stall.served_others:
             return held
-        if whole:
-            return f"{held}; or its process was paused (no other connection asked anything meanwhile)"
-        return "the server's process was paused, stopped or blocked"
+        return f"{paused}; or {held} (no other connection asked anything meanwhile)" if whole else paused
 
 
 def _is_known(silence: Silence) -> bool:

@@ -6,9 +6,19 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from wiredecode.check.codes import CODES, checks_of
+from wiredecode.check.stalls import ANNOUNCED
 from wiredecode.frames.escape import counted
 from wiredecode.frames.identity import client_side, short
-from wiredecode.net.health import FAST_RETRANSMISSION, RETRANSMISSION, DirectionHealth, Outage
+from wiredecode.net.health import (
+    FAST_RETRANSMISSION,
+    MIN_OUTAGE_NS,
+    RETRANSMISSION,
+    ConnectionHealth,
+    DirectionHealth,
+    FirstEnd,
+    Outage,
+)
+from wiredecode.net.segments import ACK
 from wiredecode.net.types import Connection
 from wiredecode.protocols.shared.codes import SEVERITIES
 from wiredecode.protocols.shared.pairing import Newest
@@ -65,8 +75,10 @@ class Health(Rule):
     """By endpoint: packets of the connections that had losses."""
     _ended: dict[str, deque[tuple[Connection, int | None]]] = field(default_factory=dict)
     """By endpoint of a server: its newest connections, and when it ended them; None: it did not, or said why."""
+    _stopped: set[str] = field(default_factory=set)
+    """Servers that ended connections."""
     _heard_ns: Newest[tuple[str, int, int], None] = field(default_factory=lambda: Newest(MAX_PROBLEMS))
-    """From when to when a server's host sent packets on a connection; 0: only the other side was captured."""
+    """From when to when a server sent packets on a connection; 0: only the other side was captured."""
     _silences: dict[Hosts, list[Silence]] = field(default_factory=dict)
 
     def ended(self, connection: Connection) -> None:
@@ -80,6 +92,7 @@ class Health(Rule):
             severity = None if health.refused or health.syns > 1 else "note"  # TCP sends a SYN again
             what, at = f"{to} {did} the connection", begin_of(connection)
             problem = self.report.add(code, what, to, frame=at, severity=severity)
+            severity = None if problem.count >= MIN_REPEATED else severity  # an ICMP error ends each attempt
             problem.severity = min(problem.severity, severity or code.severity, key=SEVERITIES.index)
             if problem.count > 1:
                 problem.what = f"{to} {did} {problem.count:,} connections"
@@ -91,8 +104,9 @@ class Health(Rule):
             known = self._ended.setdefault(connection.endpoints[server], deque(maxlen=MAX_PROBLEMS))
             silent = end is None or end.side != server or "closed_by" in connection.identity
             known.append((connection, None if silent or end is None else end.time_ns))
-        host, answers = connection.endpoints[server].rpartition(":")[0], health.directions[server]
-        self._heard_ns.put((host, answers.first_ns, answers.last_ns), None)
+            self._stopped |= set() if silent else {connection.endpoints[server]}
+        answers = health.directions[server]
+        self._heard_ns.put((connection.endpoints[server], answers.first_ns, answers.last_ns), None)
         if connection.initiator is None and any(side.captured for side in connection.directions):
             what = "connections began before the capture"
             self.report.add(CODES["capture.late-start"], what, frame=begin_of(connection))
@@ -114,12 +128,14 @@ class Health(Rule):
         for (name, endpoint), problem in self.report.problems.items():
             if name not in (CODES["tcp.refused"].code, CODES["tcp.no-answer"].code) or problem.first_ns is None:
                 continue
-            if problem.name == CODES["tcp.no-answer"].code:
-                host = endpoint.rpartition(":")[0]
-                first_ns, last_ns = problem.first_ns, problem.last_ns or 0
-                if any(each == host and begin < first_ns and end > last_ns for each, begin, end in self._heard_ns):
+            first_ns, last_ns, host = problem.first_ns, problem.last_ns or 0, endpoint.rpartition(":")[0]
+            heard = [each for each, begin, end in self._heard_ns if begin < first_ns and end > last_ns]
+            if name == CODES["tcp.refused"].code and endpoint in heard:
+                problem.likely = "a firewall rejects new connections, or its listener is closed: open ones continue"
+            elif name == CODES["tcp.no-answer"].code:
+                if host in {each.rpartition(":")[0] for each in heard}:
                     problem.likely = "a firewall drops new connections, or too many wait to be accepted: its host is up"
-                elif (host, 0, 0) in self._heard_ns:
+                elif host in {each.rpartition(":")[0] for each, begin, _ in self._heard_ns if not begin}:
                     served = problem.count >= MIN_REPEATED and endpoint in self._ended
                     problem.severity, problem.likely = "note", "only one direction was captured"
                     if served:  # the client acknowledged nothing, as it did on earlier connections
@@ -180,10 +196,13 @@ class Health(Rule):
         what = f"{endpoint} ended all its {len(there):,} connections at {self.report.seconds(last)}"
         ends = {(end.how, end.unread) for one, _ in there if one.health and (end := one.health.end)}
         reset = "a firewall or load balancer reset them: a process that ends closes them by FIN"
+        stopped = set().union(*(each.servers for each in self.report.problems.values() if each.name in ANNOUNCED))
+        stopped &= self._stopped
+        severity = "note" if endpoint in stopped and len(stopped) >= MIN_ENDED else None  # one after another
         for connection, time_ns in there:
             end = connection.health.end if connection.health is not None else None
             at = Place(connection, time_ns, end.packet if end is not None else None)
-            problem = self.report.add(CODES["server.ended"], what, endpoint, frame=at)
+            problem = self.report.add(CODES["server.ended"], what, endpoint, frame=at, severity=severity)
             problem.weight, problem.likely = len(there), reset if ends == {("RST", 0)} else ""
 
     def _never_completed(self, connection: Connection) -> bool:
@@ -249,6 +268,8 @@ class Health(Rule):
         if end is None or end.how != "RST":
             return
         by_client = end.side == client_side(connection)
+        if by_client and connection.health is not None:
+            self._forgotten(connection, connection.health, end)
         pulled = {checks.pulled for each in connection.protocols if (checks := checks_of(each))} == {True}
         pulled |= connection.identity.get("closed_by") == "client"  # all that it did not want to read
         lost = end.unacknowledged or (end.unread and not (by_client and pulled))
@@ -264,29 +285,48 @@ class Health(Rule):
         if problem.count > 1:
             problem.what = f"the {who} reset {problem.count:,} connections, {name} last{left}"
 
+    def _forgotten(self, connection: Connection, health: ConnectionHealth, end: FirstEnd) -> None:
+        """A client that was silent no longer knows the connection (RFC 9293 section 3.5.2): its FIN did not arrive."""
+        side = health.directions[end.side]
+        since_ns = next((begin for begin, until in reversed(side.quiet) if until == end.time_ns), end.time_ns)
+        answers = end.unread > 0 and not side.control.get(end.packet, ACK) & ACK
+        if not answers or end.time_ns - since_ns < MIN_OUTAGE_NS or not farewell_captured(connection):
+            return
+        outage = Outage(since_ns, since_ns, end.time_ns, end.packet, 0, alive=False)
+        did = f"then it did not know {short(connection)} any more: it had ended it, and its FIN did not arrive"
+        what = f"was not heard for {(end.time_ns - since_ns) / 1e9:.3f} s"
+        self._silent(connection, 1 - end.side, outage, what, did)
+
     def _unheard(self, connection: Connection, side: int, direction: DirectionHealth) -> int:
         """Report times in which the other side got nothing; return the number of retransmissions reported."""
         resent = 0
-        ends, hosts, of_client = connection.endpoints, hosts_of(connection), side == client_side(connection)
-        who = short(connection) if of_client else f"the server of {short(connection)}"
+        who = short(connection) if side == client_side(connection) else f"the server of {short(connection)}"
         sizes = [each.mss for each in connection.health.directions if each.mss] if connection.health is not None else []
         full_size = min(sizes) - OPTIONS if sizes else 0
         for outage in direction.long_outages():
             resent += outage.times
-            since_ns, until_ns = outage.since_ns, outage.until_ns
-            at, times = Place(connection, since_ns, outage.packet), outage.times
-            problem = self.report.add(CODES["tcp.no-ack"], "", hosts, frame=at, until_ns=until_ns, count=times)
-            length = f"{(until_ns - since_ns) / 1e9:.3f} s"
-            if until_ns - since_ns > problem.weight:
-                problem.weight = until_ns - since_ns
-                problem.what = f"{ends[1 - side]} stopped acknowledging for {length}"
-            known, full = self._silences.setdefault(hosts, []), 0 < full_size <= outage.length
-            if len(known) < MAX_PROBLEMS:
-                known.append(Silence(connection, of_client, outage, full))
+            full = 0 < full_size <= outage.length
             size = ", a segment of full size, while others came through: suspect the MTU of the path"
             size = size if outage.alive and full else ""
-            problem.detail(f"{who} sent {outage.length:,} bytes again {outage.times} times, for {length}{size}")
+            length = f"for {(outage.until_ns - outage.since_ns) / 1e9:.3f} s"
+            did = f"{who} sent {outage.length:,} bytes again {outage.times} times, {length}{size}"
+            self._silent(connection, side, outage, f"stopped acknowledging {length}", did, full=full)
         return resent
+
+    def _silent(
+        self, connection: Connection, side: int, outage: Outage, what: str, did: str, *, full: bool = False
+    ) -> None:
+        """``side`` did not hear the other one during ``outage``."""
+        hosts, length_ns = hosts_of(connection), outage.until_ns - outage.since_ns
+        at = Place(connection, outage.since_ns, outage.packet)
+        code, until_ns = CODES["tcp.no-ack"], outage.until_ns
+        problem = self.report.add(code, "", hosts, frame=at, until_ns=until_ns, count=outage.times)
+        if length_ns > problem.weight:
+            problem.weight, problem.what = length_ns, f"{connection.endpoints[1 - side]} {what}"
+        known = self._silences.setdefault(hosts, [])
+        if len(known) < MAX_PROBLEMS:
+            known.append(Silence(connection, side == client_side(connection), outage, full))
+        problem.detail(did)
 
     def _explain_outages(self, problem: Problem, silences: list[Silence], others: list[Connection]) -> None:
         """Why one host does not acknowledge, by all connections (``others``) of both hosts."""

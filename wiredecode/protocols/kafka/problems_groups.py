@@ -102,7 +102,7 @@ class Members(Rule):
     _members: dict[int, Member] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._groups = Rebalances(self.report, CODES["rebalance-storm"])
+        self._groups = Rebalances(self.report, CODES["rebalance-storm"], CODES["no-member"])
 
     def frame(self, frame: Frame) -> None:
         values, number = frame.values, frame.connection.number

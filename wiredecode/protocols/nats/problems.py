@@ -282,6 +282,12 @@ class Clients(Rule):
         problem = self.report.add(CODES["lame-duck"], f"{name} announced that it shuts down", server, frame=frame)
         problem.to_end = True
 
+    def finish(self) -> None:
+        for (code, server), problem in self.report.problems.items():
+            others = (each for each in self.report.problems.values() if each is not problem and each.severity != "note")
+            if code == CODES["lame-duck"].code and not any(server in each.servers for each in others):
+                problem.severity = "note"  # its clients left in order
+
     def _too_large(self, frame: Frame) -> None:
         for finding in frame.findings:
             if finding.code == "max-payload":

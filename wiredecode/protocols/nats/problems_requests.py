@@ -169,7 +169,7 @@ class Requests(Rule):
         carries = connection.number in self._carriers or len(connection.protocols) > 1
         if not carries and self._stored.not_taken(frame, subject, asked and asked.publish):
             return
-        key, what, detail = subject, f"no client answers requests to {subject}", f"asked by {who}"
+        key, what, detail = subject, f"no client and no stream takes requests to {subject}", f"asked by {who}"
         if carries:
             key, what, detail = connection.number, f"no client answers requests of {who}", subject
         problem = self.report.add(CODES["no-responders"], what, key, frame=frame)
@@ -273,9 +273,16 @@ class Deliveries:
     stream: str
     open: Newest[int, FrameRef] = field(default_factory=lambda: Newest(MAX_OPEN))
     """By sequence in the stream."""
+    times: Newest[int, int] = field(default_factory=lambda: Newest(MAX_OPEN))
+    """By sequence: how often it was delivered, if more than once."""
     sequence: int = 0
     pending: int = 0
     acked_ns: int = 0
+    slowest_ns: int = 0
+    """Longest time from a delivery to its ack."""
+    refused: int = 0
+    late: int = 0
+    """Messages that were refused (-NAK), and acknowledged after they had been delivered again."""
     again: list[FrameRef] = field(default_factory=list)
     """The first redeliveries ..."""
     redelivered: int = 0
@@ -311,7 +318,7 @@ class Consumers(Rule):
             if CREATE in subject and "CREATE" in subject:
                 self._configure(data)
             elif (acked := acknowledged(subject)) is not None and not data.startswith(b"+WPI"):
-                self._acknowledge(acked, frame.time_ns)
+                self._acknowledge(acked, frame.time_ns, refused=data.startswith(b"-NAK"))
         elif frame.sender == "server" and (delivery := acknowledged(values.get("reply", ""))) is not None:
             self._deliver(delivery, frame)
 
@@ -335,18 +342,22 @@ class Consumers(Rule):
         known.open.put(delivery.sequence, known.last)
         if delivery.delivered > 1:
             known.redelivered += 1
+            known.times.put(delivery.sequence, delivery.delivered)
             known.again_ns, known.behind = frame.time_ns, delivery.pending
             if delivery.delivered > known.worst[0]:
                 known.worst = delivery.delivered, delivery.sequence
             if len(known.again) < MAX_EVIDENCE:
                 known.again.append(known.last)
 
-    def _acknowledge(self, acked: Acknowledged, time_ns: int) -> None:
+    def _acknowledge(self, acked: Acknowledged, time_ns: int, *, refused: bool) -> None:
         known = self._known.get(acked.of)
         if known is None:
             return
         known.acked_ns = time_ns
-        known.open.pop(acked.sequence, None)
+        known.refused += refused
+        place = known.open.pop(acked.sequence, None)
+        known.late += acked.delivered < known.times.get(acked.sequence, 1)
+        known.slowest_ns = max(known.slowest_ns, 0 if place is None else time_ns - place.time_ns)
         if self._limits.get(acked.of, {}).get("ack_policy") == "all":
             for sequence in [each for each in known.open if each < acked.sequence]:
                 del known.open[sequence]
@@ -356,7 +367,8 @@ class Consumers(Rule):
             most = self._limits.get(consumer, {}).get("max_ack_pending")
             count, waits = len(known.open), max(known.pending, self._newest.get(known.stream, 0) - known.sequence)
             silent_ns = self.report.last_ns - max(known.last.time_ns, known.acked_ns)
-            full = isinstance(most, int) and count >= most > 0 and silent_ns >= PATIENCE_NS
+            full = isinstance(most, int) and count >= most > 0
+            full = full and silent_ns >= max(PATIENCE_NS, 2 * known.slowest_ns)
             guessed = most is None and count >= MANY_UNACKNOWLEDGED and silent_ns >= STUCK_NS
             if known.again:
                 self._report_redelivered(consumer, known)
@@ -370,6 +382,12 @@ class Consumers(Rule):
         how: Any = {"until_ns": known.again_ns, "count": known.redelivered, "severity": severity}
         problem = self.report.about(CODES["redelivered"], what, consumer, known.again, **how)
         problem.detail(f"sequence {sequence:,} of the stream was delivered most often")
+        if known.refused * 2 >= known.redelivered:
+            problem.likely = f"it refuses them (-NAK, {known.refused:,} times): it cannot process them"
+        elif known.late * 2 >= len(known.times):
+            wait = self._limits.get(consumer, {}).get("ack_wait")
+            than = f" ({wait / 1e9:g} s)" if isinstance(wait, int) else ""
+            problem.likely = f"it needs longer than ack_wait{than}: {known.late:,} messages came again before the ack"
         problem.detail(f"{known.behind:,} messages wait behind them" if known.behind else "")
 
     def _report_stuck(self, consumer: str, known: Deliveries, waits: int, most: int | None) -> None:

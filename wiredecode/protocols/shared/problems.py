@@ -346,6 +346,8 @@ class Checks:
     """By message type: what its frames change, for the timeline."""
     publishes: Mapping[str, Publishing] = field(default_factory=dict)
     """Message types that publish, and are confirmed."""
+    holds: str = "its disk is slow, or its replicas do not answer"
+    """Why its server may confirm nothing though it lives."""
     sub_batches: frozenset[str] = frozenset()
     """Message types whose messages may share a number: those that do are confirmed as one."""
     passes_on: tuple[str, ...] = ()

@@ -1,6 +1,7 @@
 """Consumer groups that rebalance again and again, and members that crash and begin at the same offset again."""
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from wiredecode.frames.frame import Frame
@@ -14,6 +15,9 @@ STORM, STORM_NS = 6, 60_000_000_000
 """This number of generations of a group, in this time, is a storm."""
 MANY_CRASHES = 3
 """Members that ended without leaving the group, and began at the same offset."""
+ALONE_NS = 5_000_000_000
+"""A group without members is reported if the capture continues for that long; members that a deployment replaces have
+lived for longer."""
 MAX_REMEMBERED = 10_000
 """Groups, and partitions of one, that are remembered."""
 Place = tuple[str, int | None]
@@ -22,19 +26,25 @@ Place = tuple[str, int | None]
 
 @dataclass(eq=False)
 class Rebalances:
-    """The groups of a protocol; ``code``: the problem of those that rebalance."""
+    """The groups of a protocol; ``code``: the problem of those that rebalance, ``gone``: of those without members."""
 
     report: Report
     code: Code
+    gone: Code | None = None
     _generations: Newest[str, deque[tuple[int, int]]] = field(default_factory=lambda: Newest(MAX_REMEMBERED))
     """Number and time of the latest generations."""
     _starts: Newest[str, dict[Place, tuple[int, int]]] = field(default_factory=lambda: Newest(MAX_REMEMBERED))
     """By group and partition: the offset that its members began at, and how many times in a row."""
+    _members: Newest[str, dict[int, Connection]] = field(default_factory=lambda: Newest(MAX_REMEMBERED))
+    """By group and number."""
     _crashes: Newest[str, list[Connection]] = field(default_factory=lambda: Newest(MAX_REMEMBERED))
     """By group: connections of members that ended without leaving it."""
 
     def generation(self, frame: Frame, group: str, number: int) -> None:
         """A generation of a group, perhaps a new one."""
+        members = self._members.get_or_make(group, dict)
+        if len(members) < MAX_PROBLEMS:
+            members[frame.connection.number] = frame.connection
         known = self._generations.get_or_make(group, lambda: deque([(0, 0)], maxlen=STORM))
         if known[-1][0] >= number:
             return
@@ -60,7 +70,16 @@ class Rebalances:
             ends.append(connection)
 
     def finish(self) -> None:
-        """Explain the rebalances of groups whose members crashed."""
+        """Explain the rebalances of groups whose members crashed; those of a deployment are none."""
+        for group, members in self._members.items():
+            problem, ends = self.report.problems.get((self.code.code, group)), self._crashes.get(group)
+            over = [(each, each.health.end) for each in members.values() if each.health is not None]
+            brief = sum(end is not None and end.time_ns - each.first_ns < ALONE_NS for each, end in over)
+            once = problem is not None and problem.count + STORM - 2 <= 2 * len(members)  # each joins, and leaves
+            if problem is not None and once and not ends and brief < MANY_CRASHES:
+                problem.severity = "note"
+            elif self.gone is not None and problem is None and ends:
+                self._alone(self.gone, group, ends[-1], members.values())
         for group, ends in self._crashes.items():
             problem, starts = self.report.problems.get((self.code.code, group)), self._starts.get(group) or {}
             crashes, names = len(ends), [each.identity.get("name", "") for each in ends]
@@ -74,4 +93,15 @@ class Rebalances:
                 began = f"{place[0]}[{place[1]}] began {times} times at {where}"
                 problem.detail(f"{crashes} members ended without leaving; {began}")
                 if offset >= 0 or (self.code.code, group) in self.report.problems:
-                    problem.likely = "a message ends its consumers before they commit, and the next one gets it again"
+                    who = max(names, key=names.count) or "a member"
+                    problem.likely = f"{who} crashes before it commits, perhaps by a message that comes again"
+
+    def _alone(self, code: Code, group: str, last: Connection, members: Iterable[Connection]) -> None:
+        """A member ended without leaving its group; nobody takes over its partitions until its session times out."""
+        end_ns = last.health.last_ns if last.health is not None else 0
+        left = [each for each in members if each.health is None or each.health.last_ns > end_ns]
+        if not left and self.report.last_ns - end_ns >= ALONE_NS:
+            what = f"{short(last)} ended without leaving group {group}, which has no other member"
+            place = begin_of(last)._replace(time_ns=end_ns)
+            problem = self.report.add(code, what, group, frame=place, until_ns=self.report.last_ns)
+            problem.to_end = True
