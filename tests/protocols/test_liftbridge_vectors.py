@@ -130,7 +130,7 @@ def test_header_of_twelve_bytes_without_the_flag() -> None:
     frame = one(b"\xb9\x0e\x43\xb4\x00\x0c\x00\x00EXTR\x1a\x02hi")
     assert codes(frame) == [("note", "header-extension")]
     assert record(frame)["value"] == b"hi".hex()
-    assert record(frame)["extension"] == b"EXTR".hex()
+    assert record(frame)["extension"] == b"****".hex()
 
 
 def test_crc_in_a_longer_header_is_verified() -> None:
@@ -222,7 +222,7 @@ def test_unknown_fields_are_kept_and_reported() -> None:
     assert codes(frame) == [("note", "unknown-fields")]
     assert record(frame)["unknown_fields"] == [
         {"number": 99, "wire_type": "varint", "wire_type_code": 0, "value": 5},
-        {"number": 100, "wire_type": "length-delimited", "wire_type_code": 2, "value": b"z".hex()},
+        {"number": 100, "wire_type": "length-delimited", "wire_type_code": 2, "value": b"*".hex()},
     ]
 
 
@@ -307,7 +307,7 @@ def test_entry_longer_than_its_message() -> None:
     padded = payload[:size_at] + (size + 3).to_bytes(4, "big") + payload[size_at + 4 : after] + b"xyz" + payload[after:]
     record_of = record(one(padded))
     assert [entry["offset"] for entry in record_of["entries"]] == [1, 2]
-    assert record_of["entries"][0]["surplus"] == b"xyz".hex()
+    assert record_of["entries"][0]["surplus"] == b"***".hex()
 
 
 def test_entry_that_reaches_beyond_the_payload() -> None:

@@ -12,10 +12,10 @@ from tests.net.craft import batches
 from tests.protocols.test_nats_bulk import CAPTURES, CONNECT, INFO, pub, rows_of
 from tests.support import Part, craft, dissect, every
 from wiredecode.capture import open_capture
+from wiredecode.fields.credentials import is_secret_pair
 from wiredecode.fields.layer import Style
 from wiredecode.frames.message import Messages
 from wiredecode.frames.record import record
-from wiredecode.protocols.nats.names import is_secret_header
 from wiredecode.protocols.nats.protocol import Nats
 
 FILES = sorted((CAPTURES / "nats").glob("*.pcap"))
@@ -75,7 +75,7 @@ def test_secrets_are_hidden_unless_requested() -> None:
     secret, hidden, claims = rows_of_client(data)
     assert (secret["body"], claims["body"], hidden["body"]) == (None, None, b"body")
     assert hidden["headers"] == [("Cookie", b"<redacted 3 bytes>"), ("A-TOKEN", b"<redacted 1 bytes>"), ("Plain", b"y")]
-    assert all(is_secret_header(key, "") for key, _ in hidden["headers"][:2])
+    assert all(is_secret_pair(key, "") for key, _ in hidden["headers"][:2])
     secret, shown, claims = rows_of_client(data, secrets=True)
     assert (secret["body"], claims["body"]) == (b"jwt", b"claims")
     assert shown["headers"] == [("Cookie", b"abc"), ("A-TOKEN", b"x"), ("Plain", b"y")]

@@ -7,13 +7,18 @@ so do its hex digits and, at each of three alignments, its base64.
 from __future__ import annotations
 
 import base64
+import gzip
 import json
 import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from wiredecode.testing import Talk
+from wiredecode.protocols.kafka.layers import layer_of
+from wiredecode.protocols.kafka.layers_records import Batch, Header, Record
+from wiredecode.protocols.kafka.layers_table import MESSAGES
+from wiredecode.testing import Talk, build
 
 CORE = "Qx7Zk9"
 SECRET = CORE * 5
@@ -91,8 +96,29 @@ VALUES = (
     *("-----BEGIN PRIVATE KEY-----{}-----END PRIVATE KEY-----", "ghp_{}", "xoxb-1-{}", "AKIA{}", "token {}"),
     *("AWS4-HMAC-SHA256 Credential=AKIA/x, Signature={}", "password is {}", "password -> {}", "password({})"),
     *(r"{{\"password\":\"{}\"}}", "<password>{}</password>", "password%3D{}", "hf_{}", "Authorization: x {}"),
+    *("PHPSESSID={}", "PWD={{{}}};", "pin={}", "mysql -u root -p{}", "redis-cli -a {}", "login -u u -p {}", "x -p {}"),
+    *(
+        "contraseña: {}",
+        "пароль={}",
+        "密码\uff1a{}",
+        "Das Passwort lautet {}",
+        "client-key-data: {}",
+        "curl --user u:{}",
+    ),
+    *('{{"pass\\u0077ord":"{}"}}', '{{"name":"Authorization","value":"{}"}}', '<entry key="db.password">{}</entry>'),
+    *("%22password%22%3A%22{}%22", "&quot;password&quot;:&quot;{}&quot;", "**Password:** {}", "GOCSPX-{}"),
 )
 """Values that are credentials by their form."""
+
+
+def protobuf(number: int, value: str) -> str:
+    return chr(number << 3 | 2) + chr(len(value)) + value
+
+
+def envelope(content: str) -> bytes:
+    """A publish on NATS that carries one of Liftbridge."""
+    payload = b"\xb9\x0e\x43\xb4\0\x08\0\0" + protobuf(5, "orders").encode() + content.encode()
+    return b"PUB orders %d\r\n%s\r\n" % (len(payload), payload)
 
 
 def nats() -> Iterator[Case]:
@@ -127,6 +153,14 @@ def nats() -> Iterator[Case]:
     yield _nats("claims update", message("PUB $SYS.REQ.CLAIMS.UPDATE _INBOX.a.1", JWT))
     yield _nats("account claims", message("PUB $SYS.REQ.ACCOUNT.ABC.CLAIMS.UPDATE _INBOX.a.2", JWT))
     yield _nats("claims as they were", message("PUB $SYS.ACCOUNT.ABC.CLAIMS.UPDATE", JWT))
+    for number, member in enumerate(('"metadata":{{"api_key":"{}"}}', '"description":"has password={}"')):
+        stored = f'{{"name":"A",{member.format(SECRET)}}}'
+        yield _nats(f"stream {number}", message("PUB $JS.API.STREAM.CREATE.A _INBOX.a.4", stored))
+    answer = f'{{"type":"io.nats.jetstream.api.v1.x","error":{{"description":"token={SECRET}"}}}}'
+    yield _nats("API error", server=(message("MSG _INBOX.zz.4 1", answer),))
+    for name, secret in (("password", SECRET), ("note", f"Bearer {SECRET}")):
+        yield _nats(f"Liftbridge header {name}", envelope(protobuf(9, protobuf(1, name) + protobuf(2, secret))))
+    yield _nats("Liftbridge unknown field", envelope(protobuf(13, SECRET)))
     yield _nats("any request", message("PUB $SYS.REQ.SOMETHING.NEW", SECRET))
     yield _nats("connect event", server=(message("MSG $SYS.ACCOUNT.ABC.CONNECT 1", f'{{"jwt":"{SECRET}"}}'),))
     lookup = message("PUB $SYS.REQ.ACCOUNT.ABC.CLAIMS.LOOKUP _INBOX.b.3", "")
@@ -316,7 +350,57 @@ def pravega() -> Iterator[Case]:
     yield Case("unknown type", 12345, (hello, said(1, writer + string(secret)), said(99, secret)), (hello,))
 
 
-PROTOCOLS = {"nats": nats, "rabbitmq": rabbit, "cursus": cursus, "pravega": pravega}
+def kafka() -> Iterator[Case]:
+    secret = SECRET.encode()
+
+    def ask(name: str, version: int, **values: Any) -> bytes:
+        key = MESSAGES[name].key
+        values = {"api_key": key, "api_version": version, "correlation_id": 7, "client_id": "app", **values}
+        return bytes(build(layer_of(name, version), values))
+
+    def case(name: str, client: bytes, *server: bytes) -> Case:
+        about = {"client_software_name": "java", "client_software_version": "4.1"}
+        keys = [{"api_key": key, "min_version": 0, "max_version": 1} for key in (0, 3, 18)]
+        versions = {"correlation_id": 7, "error": 0, "api_keys": keys, "throttle_time_ms": 0}
+        hello = ask("ApiVersionsRequest", 3, **about), bytes(build(layer_of("ApiVersionsResponse", 3), versions))
+        return Case(name, 9092, (hello[0], client), (hello[1], *server))
+
+    def produced(key: str, value: bytes, codec: int = 0) -> bytes:
+        records = [Record(key=b"k", value=b"v", headers=[Header(key=key, value=value)])]
+        packed = {"compression": 1, "compressed": gzip.compress(bytes(records[0]))} if codec else {"records": records}
+        batch = bytes(Batch(base_offset=0, record_count=1, base_timestamp=1, max_timestamp=1, **packed))
+        data = [{"topic": "t", "partition_data": [{"index": 0, "batches": batch}]}]
+        return ask("ProduceRequest", 9, transactional_id=None, acks=1, timeout_ms=9, topic_data=data)
+
+    yield case("header", produced("db.password", secret))
+    yield case("header Bearer", produced("note", b"Bearer " + secret))
+    yield case("header JSON", produced("note", b'{"auth":{"token":"%s"}}' % secret))
+    yield case("header compressed", produced("X-Api-Key", secret, 1))
+    for name, more in (
+        ("client_id", {"client_id": f"svc password={SECRET}"}),
+        ("tag", {"unknown_tags": [UNKNOWN_TAG]}),
+    ):
+        yield case(name, ask("MetadataRequest", 9, **{"topics": None, **METADATA, **more}))
+    setting = {"config_name": "ssl.key.password", "value": SECRET}
+    topic = {"topic": "t", "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": [setting]}
+    yield case("new topic", ask("CreateTopicsRequest", 7, topics=[topic], timeout_ms=1, validate_only=False))
+    described = {"read_only": False, "config_source": 1, "is_sensitive": False, "config_type": 1, "documentation": None}
+    synonym = {"synonym_name": "ssl.key.password", "value": SECRET, "source": 1}
+    results = [{"error": 0, "error_message": f"password={SECRET}", "resource_type": 4, "resource_name": "1"}]
+    results[0]["configs"] = [setting | described | {"synonyms": [synonym]}]
+    answer = build(
+        layer_of("DescribeConfigsResponse", 4), {"correlation_id": 7, "throttle_time_ms": 0, "results": results}
+    )
+    which = [{"resource_type": 4, "resource_name": "1", "configuration_keys": None}]
+    asked = ask("DescribeConfigsRequest", 4, resources=which, include_synonyms=True, include_documentation=True)
+    yield case("described", asked, bytes(answer))
+
+
+UNKNOWN_TAG = {"tag": 77, "data": SECRET.encode()}
+METADATA = dict.fromkeys(
+    ["allow_auto_topic_creation", "include_cluster_authorized_operations", "include_topic_authorized_operations"], False
+)
+PROTOCOLS = {"nats": nats, "rabbitmq": rabbit, "cursus": cursus, "pravega": pravega, "kafka": kafka}
 
 
 def packets(cases: Iterable[Case], *, every: bool) -> Iterator[tuple[bytes, int]]:

@@ -26,6 +26,7 @@ LAYERS = {
         "nats.headers.value",
         "nats.data",
         "nats.error",
+        "nats.description",
         "nats.junk",
         "nats.options.pass",
     ),
@@ -35,9 +36,16 @@ LAYERS = {
         "rabbitmq_stream.properties",
         "rabbitmq_stream.properties.value",
         "rabbitmq_stream.user",
+        "rabbitmq_stream.virtual_host",
+        "rabbitmq_stream.closing_reason",
     ),
     "cursus": ("cursus.token", "cursus.other_fields", "cursus.ignored_words", "cursus.text", "cursus.data"),
-    "pravega": ("pravega.delegation_token",),
+    "pravega": ("pravega.delegation_token", "pravega.server_stack_trace"),
+    "kafka": (
+        "kafka.client_id",
+        "kafka.topic_data.partition_data.batches.records.headers.value",
+        "kafka.unknown_tags.data",
+    ),
 }
 PCAP = (
     ("--summary",),

@@ -30,7 +30,9 @@ JOINED = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|_")
 FORMS = {name: joined(pieces) for name, pieces in TABLES["forms"].items()}
 PROVIDER = FORMS["provider"]
 VALUE = re.compile("|".join(FORMS.values()))
-STEMS: tuple[str, ...] = tuple(TABLES["stems"]["short"])
+STEMS, WIDE_STEMS = (
+    tuple(each for each in TABLES["stems"]["short"] if each.isascii() is plain) for plain in (True, False)
+)
 """A text without any of these in small letters holds no credential, unless it is long."""
 STEMS_OF_LONG: tuple[str, ...] = (*TABLES["stems"]["long"], *map(str.casefold, PREFIXES))
 """Nor is one of these in it, or a seed."""
@@ -49,7 +51,7 @@ def _may_hold(value: str) -> bool:
     if NUMBERS.match(value):
         return False
     text = value.casefold()
-    for stem in STEMS:
+    for stem in STEMS if value.isascii() else STEMS + WIDE_STEMS:
         if stem in text:
             return True
     if len(value) <= LONG:
@@ -73,6 +75,14 @@ def is_secret_name(name: str) -> bool:
 def is_secret_value(value: str) -> bool:
     """Whether a text is or holds a credential by its form."""
     return may_hold(value) and VALUE.search(value) is not None
+
+
+def is_secret_pair(name: str | None, value: str | bytes | None) -> bool:
+    """Whether the value of a header, property or setting carries credentials, by its name or itself."""
+    if value is None:
+        return False
+    text = value if isinstance(value, str) else value.decode("utf-8", "surrogateescape")
+    return is_secret_name(name or "") or is_secret_value(text)
 
 
 def without_secrets(value: str, hide: Callable[[str], str]) -> str:

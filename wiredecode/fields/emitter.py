@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from wiredecode.fields.composition import Array, Optional, Struct, plain
-from wiredecode.fields.credentials import without_secrets
+from wiredecode.fields.credentials import is_secret_pair, without_secrets
 from wiredecode.fields.kind import DecodeError, Kind
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.fields.numbers import Float64, Integer, Number, UInt24
@@ -249,7 +249,11 @@ class Emitter:
         shown = value
         if kind.free and not self.style.secrets:
             shown = f"(None if {value} is None else {self.constant(without_secrets)}({value}, {self.constant(hide)}))"
-        pending.append((kind.name, kind.shown(self, shown)))
+        shown = kind.shown(self, shown)
+        if kind.named_by and not self.style.secrets:
+            name = self.scopes[-1].variables.get(kind.named_by, f"{self.scopes[-1].target}.get({kind.named_by!r})")
+            shown = f"{self.constant(hide)}({value}) if {self.constant(is_secret_pair)}({name}, {value}) else {shown}"
+        pending.append((kind.name, shown))
         if isinstance(kind, Number) and kind.code_name:
             pending.append((kind.code_name, value))
         if isinstance(kind, Binary) and kind.inner is not None:

@@ -86,7 +86,7 @@ def shown(value: Any, secrets: bool) -> Any:
     if isinstance(value, dict):
         hide = not secrets
         return {
-            printable(name): hidden(inner) if hide and is_secret_name(name) else shown(inner, secrets)
+            printable(name): hidden(inner) if hide and is_named(value, name) else shown(inner, secrets)
             for name, inner in value.items()
         }
     if isinstance(value, list):
@@ -96,12 +96,19 @@ def shown(value: Any, secrets: bool) -> Any:
     return value
 
 
+def is_named(members: Mapping[str, Any], name: str) -> bool:
+    """Whether a member is a credential by its name, or by a name beside it: ``{"name": "password", "value": ...}``."""
+    beside = members.get("name") or members.get("key") if name == "value" else None
+    return is_secret_name(name) or (isinstance(beside, str) and is_secret_name(beside))
+
+
 def is_secret(value: Any) -> bool:
     """Whether a parsed value is, or holds, what looks like a credential."""
     if isinstance(value, str):
         return is_secret_value(value)
     if isinstance(value, dict):
-        return any(is_secret(inner) or (may_be_secret(inner) and is_secret_name(name)) for name, inner in value.items())
+        hides = (may_be_secret(inner) and is_named(value, name) for name, inner in value.items())
+        return any(hides) or any(map(is_secret, value.values()))
     return isinstance(value, list) and any(map(is_secret, value))
 
 

@@ -57,7 +57,9 @@ class Kind(Field[Any, Any]):
     """One field of a layout.
 
     ``doc`` says in a few words what it means; ``unit`` what it counts (``"bytes"``, ``"s"``); ``secret`` hides the
-    value in every output unless the user asks for it; ``fill`` computes it when a layer is built and it was not set.
+    value in every output unless the user asks for it, ``free`` the credentials in a text, ``named_by`` a value that is
+    a credential by itself or by the earlier field of that name; ``fill`` computes it when a layer is built and it was
+    not set.
     """
 
     __slots__ = ("__dict__",)
@@ -87,10 +89,12 @@ class Kind(Field[Any, Any]):
         unit: str = "",
         secret: bool = False,
         free: bool = False,
+        named_by: str = "",
         fill: Fill | None = None,
     ) -> None:
         super().__init__(name, None if fill is not None else default, "H")
         self.doc, self.unit, self.secret, self.free, self.fill = doc, unit, secret, free, fill
+        self.named_by = named_by
 
     def __hash__(self) -> int:
         return id(self)

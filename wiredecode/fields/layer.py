@@ -14,10 +14,10 @@ from typing import Any, ClassVar, Self
 from scapy.packet import Packet
 
 from wiredecode.fields.composition import Array, CountOf, LengthOf, Optional, Struct, plain
-from wiredecode.fields.credentials import is_secret_value, without_secrets
+from wiredecode.fields.credentials import is_secret_pair, is_secret_value, without_secrets
 from wiredecode.fields.kind import DecodeError, Emitter, Fill, Kind, Truncated
 from wiredecode.fields.numbers import Number, group_bits
-from wiredecode.fields.sized import Binary, Sized, redacted
+from wiredecode.fields.sized import Binary, Sized, everything, redacted
 
 MADE_BY_SCAPY = type(Packet).__module__
 put = object.__setattr__  # Scapy's looks for fields first
@@ -275,7 +275,7 @@ class Layer(Packet):
     @classmethod
     def carries_secrets(cls, values: Mapping[str, Any]) -> bool:
         """Whether decoded values hold a secret, those of structures inside included."""
-        return any(is_secret(kind, values.get(kind.name)) for kind in cls.by_name.values())
+        return any(is_secret(kind, values.get(kind.name), values) for kind in cls.by_name.values())
 
     def secret_ranges(self) -> Iterator[Range]:
         """The byte ranges of the secrets that were read, those of structures inside included."""
@@ -284,7 +284,8 @@ class Layer(Packet):
             for inner in value if isinstance(value, list) else [value]:
                 if isinstance(inner, Layer):
                     yield from inner.secret_ranges()
-            hides = kind.secret or (kind.free and isinstance(value, str) and is_secret_value(value))
+            hides = kind.secret or is_pair(kind, value, self.fields)
+            hides = hides or (kind.free and isinstance(value, str) and is_secret_value(value))
             if hides and value is not None and kind.name in self.ranges:
                 start, stop = self.ranges[kind.name]
                 yield start + (int(kind.minimum()) if isinstance(kind, Sized) else 0), stop
@@ -352,7 +353,7 @@ def present_field(kind: Kind, value: Any, style: Style, before: dict[str, Any]) 
     """Keys of one field in a record: itself, the number of an enumeration, its contents. ``before``: earlier keys."""
     if kind.hidden:
         return {}
-    if kind.secret and value is not None and not style.secrets:
+    if not style.secrets and ((kind.secret and value is not None) or is_pair(kind, value, before)):
         return {kind.name: redacted(value)}
     if kind.free and isinstance(value, str) and not style.secrets:
         value = without_secrets(value, redacted)
@@ -380,19 +381,26 @@ def may_hide(kind: Kind) -> bool:
     kind = plain(kind)
     inner = kind.element if isinstance(kind, Array) else kind
     carries = isinstance(kind, Binary) and kind.credentials is not None
-    return kind.secret or carries or (isinstance(inner, Struct) and inner.layer.holds_secrets())
+    named = kind.secret or bool(kind.named_by)
+    return named or carries or (isinstance(inner, Struct) and inner.layer.holds_secrets())
 
 
-def is_secret(kind: Kind, value: Any) -> bool:
-    """Whether the decoded value of a field is, or holds, a secret."""
+def is_pair(kind: Kind, value: Any, beside: Mapping[str, Any]) -> bool:
+    """Whether a value is a credential by the name in an earlier field, ``beside`` it, or by itself."""
+    return bool(kind.named_by) and is_secret_pair(beside.get(kind.named_by), value)
+
+
+def is_secret(kind: Kind, value: Any, beside: Mapping[str, Any]) -> bool:
+    """Whether the decoded value of a field is, or holds, a secret; ``beside``: all values of its structure."""
     inner = kind.element if isinstance(kind, Array) else kind
-    if not value or kind.secret:
+    if not value or kind.secret or is_pair(kind, value, beside):
         return bool(value)
     if isinstance(inner, Struct):
         return any(map(inner.layer.carries_secrets, value if inner is not kind else (value,)))
     if isinstance(value, str):
         return kind.free and is_secret_value(value)
-    return isinstance(kind, Binary) and kind.credentials is not None and bool(kind.credentials(value))
+    search = kind.credentials if isinstance(kind, Binary) else None
+    return search not in (None, everything) and bool(search(value))
 
 
 def _values(value: Any, defaults: bool) -> Any:

@@ -327,7 +327,7 @@ def sized(writer: Writer, kind: Any) -> LuaReader:
     if kind.null is not None:
         more["null"] = kind.null
     if isinstance(kind, fields.Binary) and kind.inner is not None:
-        more["inner"] = kind.inner.__name__
+        more["inner"] = getattr(kind.inner, "__name__", None)
     return "sized", more
 
 

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar
 
 from wiredecode.fields.fuzzing import Random, octets
@@ -35,6 +36,15 @@ def redacted(secret: bytes | str) -> str:
     """Replacement of a secret in every output: its length on the wire."""
     raw = secret.encode("utf-8", "surrogatepass") if isinstance(secret, str) else secret
     return f"<redacted {len(raw)} bytes>"
+
+
+def everything(raw: bytes) -> list[tuple[int, int]]:
+    return [(0, len(raw))]
+
+
+def starred(name: str, value: Any, style: Any, record: dict[str, Any]) -> dict[str, Any] | None:
+    """Asterisks in place of bytes; numbers of unknown fields are shown."""
+    return None if style.secrets or not isinstance(value, bytes) else {name: style.show(b"*" * len(value))}
 
 
 class Sized(Kind):
@@ -155,14 +165,25 @@ class Text(Sized):
 
 
 class Binary(Sized):
-    """Bytes with their length in front; ``inner`` decodes them, ``credentials`` finds what to hide in them."""
+    """Bytes with their length in front; ``inner`` decodes them, ``credentials`` finds what to hide in them.
+
+    ``opaque``: nobody knows what they are, so that all are hidden.
+    """
 
     def __init__(
-        self, name: str, doc: str = "", *, inner: Inner | None = None, credentials: Ranges | None = None, **kw: Any
+        self,
+        name: str,
+        doc: str = "",
+        *,
+        inner: Inner | None = None,
+        credentials: Ranges | None = None,
+        opaque: bool = False,
+        **kw: Any,
     ) -> None:
         kw.setdefault("length", UInt32)
         super().__init__(name, doc, **kw)
-        self.inner, self.credentials = inner, credentials
+        self.inner = partial(starred, name) if opaque else inner
+        self.credentials = everything if opaque else credentials
 
     def present(self, value: bytes | None, show: Callable[[bytes], str]) -> str | None:
         return None if value is None else show(value)

@@ -22,7 +22,7 @@ class UnknownTag(Layer):
 
     fields_desc: ClassVar[Any] = [
         Varint("tag", "number of the field", max_bytes=5),
-        Binary("data", "its contents", length=Varint),
+        Binary("data", "its contents", length=Varint, opaque=True),
     ]
 
 

@@ -7,9 +7,11 @@ from functools import lru_cache
 from typing import Any
 
 from wiredecode.fields import EPOCH, Array, Kind, Number, Struct, compiler, plain, redacted
+from wiredecode.fields.credentials import without_secrets
 from wiredecode.fields.layer import Added, Layer, Style
 from wiredecode.filter.model import Level, Type, Values
 from wiredecode.frames.frame import Frame
+from wiredecode.protocols.shared.carried import without_carried_secrets
 
 KEEP: Callable[[bytes], Any] = bytes
 """Shows bytes unchanged."""
@@ -102,6 +104,8 @@ def _reader(
         if name not in frame.values:
             return []
         value = frame.values[name]
+        if frame.inner and isinstance(value, bytes) and not secrets:
+            value = without_carried_secrets(frame, value)
         if show is None:
             return [value]
         shown = show(value)
@@ -114,6 +118,8 @@ def _converter(kind: Kind, coded: bool, secrets: bool) -> Callable[[Any], Any] |
     """Converter of a decoded value to its form in records; None: they show it unchanged."""
     if kind.secret and not secrets:
         return lambda value: value if value is None else redacted(value)
+    if kind.free and not secrets:
+        return lambda value: kind.present(without_secrets(value, redacted) if value else value, KEEP)
     if coded or (isinstance(kind, Number) and type(kind).present is Number.present and not kind.names):
         return None
     return lambda value: kind.present(value, KEEP)
@@ -135,7 +141,7 @@ def _declared_kind(layer: type[Layer], parts: list[str]) -> Any:
         coded = isinstance(kind, Number) and kind.code_name == parts[0]
         if kind.name != parts[0] and not coded:
             continue
-        if bulky or len(parts) > 1 or isinstance(kind, Struct | Array):
+        if bulky or len(parts) > 1 or isinstance(kind, Struct | Array) or getattr(kind, "inner", None):
             return ...
         return kind, coded
     return None if len(parts) == 1 else ...

@@ -8,12 +8,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from wiredecode.fields.credentials import is_secret_pair
+from wiredecode.fields.sized import printable, redacted
 from wiredecode.frames.frame import Frame
 
 PUBLISH, DELIVER, FORWARD = "publish", "deliver", "forward"
 """``operation``: on its way to the broker, from it, or from one broker to another: a copy of a published message."""
 
 Header = tuple[str, bytes]
+
+
+def header_of(name: str, value: bytes, secrets: bool) -> Header:
+    """A header for people; unless ``secrets`` without what carries credentials, as in records."""
+    return printable(name), redacted(value).encode() if not secrets and is_secret_pair(name, value) else value
 
 
 class MessagePart(ABC):

@@ -1,11 +1,11 @@
 """Messages: occurrences of fields in any order, read, built and compiled."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, NamedTuple
 
 from wiredecode.fields.composition import Array
 from wiredecode.fields.kind import Emitter, Kind, Malformed, Truncated, take
-from wiredecode.fields.layer import Style, TaggedLayer, present_field
+from wiredecode.fields.layer import Range, Style, TaggedLayer, present_field
 from wiredecode.fields.numbers import UInt8, UInt32, write_varint
 from wiredecode.fields.protobuf.kinds import (
     FIXED_WIDTHS,
@@ -40,7 +40,7 @@ class UnknownField(TaggedLayer):
     fields_desc = [  # noqa: RUF012 - Scapy wants a list on the class
         UInt32("number", "field number"),
         UInt8("wire_type", "how the value is written", names=WIRE_TYPES),
-        Content("value", "the value"),
+        Content("value", "the value", opaque=True),
     ]
 
     def begin(self) -> None:
@@ -69,6 +69,10 @@ class UnknownField(TaggedLayer):
         unknown.fields = {"number": number, "wire_type": wire, "value": value}
         unknown.stop = stop
         return unknown
+
+    def secret_ranges(self) -> Iterator[Range]:
+        if isinstance(self.fields["value"], bytes):
+            yield self.stop - len(self.fields["value"]), self.stop
 
     def self_build(self) -> bytes:
         number, wire, value = self.number, self.wire_type, self.value

@@ -11,7 +11,7 @@ from wiredecode.fields.sized import Inner
 from wiredecode.fields.tagged import TaggedFields, UnknownTags, tagged
 from wiredecode.fields.versions import Versions
 from wiredecode.protocols.kafka import NAME, names
-from wiredecode.protocols.kafka.layers_records import Record, Records, batch_record, decoded, slots
+from wiredecode.protocols.kafka.layers_records import Record, Records, batch_record, decoded, secret_ranges, slots
 from wiredecode.protocols.kafka.layers_table import APIS, ERRORS, MESSAGES, STATES, Layout, Part
 from wiredecode.protocols.shared.compression import Budget
 
@@ -43,7 +43,7 @@ def begin(name: str, header: Header) -> list[fields.Kind]:
         fields.Int16("api_key", "what is asked for", names=APIS, default=key),
         fields.Int16("api_version", "version of request and response"),
     ]
-    client = fields.Text("client_id", "name that the client gives itself", length=fields.Int16, null=-1)
+    client = fields.Text("client_id", "name that the client gives itself", length=fields.Int16, null=-1, free=True)
     return [size, *api, correlation, *[client, tags][:version]]
 
 
@@ -51,7 +51,8 @@ def begin(name: str, header: Header) -> list[fields.Kind]:
 def structure(name: str, layout: Layout, hides: bool) -> type[Layer]:
     """A structure inside a message; ``hides``: its ``value`` may be a secret."""
     flexible, parts = layout
-    return made(name.title().replace("_", ""), flexible, [field(part, flexible, hides) for part in parts], {})
+    naming = next((part[0] for part in parts if part[0] in names.NAMING), "")
+    return made(name.title().replace("_", ""), flexible, [field(part, flexible, hides, naming) for part in parts], {})
 
 
 def made(name: str, flexible: bool, kinds: list[fields.Kind], more: dict[str, Any]) -> type[Layer]:
@@ -60,7 +61,8 @@ def made(name: str, flexible: bool, kinds: list[fields.Kind], more: dict[str, An
     return type(name, (TaggedFields if flexible else Layer,), {"fields_desc": [*kinds, *tags], **more})
 
 
-def field(part: Part, flexible: bool, hides: bool) -> fields.Kind:
+def field(part: Part, flexible: bool, hides: bool, naming: str = "") -> fields.Kind:
+    """One field of a structure; ``naming``: the field that tells what its ``value`` is."""
     name, kind, array, null, tag, layout = part
     doc, nothing = name.replace("_", " "), -1 if null else None
     found: fields.Kind
@@ -71,10 +73,13 @@ def field(part: Part, flexible: bool, hides: bool) -> fields.Kind:
         structured = partial(fields.NullableStruct, none=-1 if tag is None else 0) if null else fields.Struct
         found = structured(name, structure(name, layout, hides), doc)
     elif kind in ("str", "bytes", "records"):
-        sized = fields.Text if kind == "str" else partial(fields.Binary, inner=CONTENTS.get(name))
+        search = secret_ranges if name == "batches" else None
+        sized = fields.Text if kind == "str" else partial(fields.Binary, inner=CONTENTS.get(name), credentials=search)
         hidden = name in names.HIDDEN or (hides and name == "value")
         length = fields.CompactLength if flexible else fields.Int16 if kind == "str" else fields.Int32
-        found = sized(name, doc, length=length, null=nothing, secret=hidden, free=kind == "str" and name in names.FREE)
+        free = kind == "str" and name in names.FREE
+        named_by = naming if name == "value" else ""
+        found = sized(name, doc, length=length, null=nothing, secret=hidden, free=free, named_by=named_by)
     else:
         known = ERRORS if kind == "Int16" and (name == "error" or name.endswith("_error")) else ENUMS.get(name)
         found = getattr(fields, kind)(name, doc, **({"names": known} if known else {}))

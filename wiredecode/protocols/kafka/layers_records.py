@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from wiredecode import fields
 from wiredecode.fields import compiler
-from wiredecode.fields.credentials import is_secret_name, is_secret_value
+from wiredecode.fields.credentials import is_secret_pair
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.protocols.kafka import names
 from wiredecode.protocols.shared.compression import Budget, Status
@@ -30,18 +30,12 @@ def filled_checksum(layer: Layer, following: Mapping[str, bytes]) -> int:
     return checksum(type(layer), b"".join(reversed(list(following.values()))))
 
 
-def harmless(value: bytes, style: Style, before: Mapping[str, Any]) -> dict[str, str] | None:
-    """Replacement of the value of a header that carries a credential, by its name or form."""
-    secret = value and not style.secrets and (is_secret_name(before["key"]) or is_secret_value(fields.text(value)))
-    return {"value": fields.redacted(value)} if secret else None
-
-
 class Header(Layer):
     """A header of a record."""
 
     fields_desc: ClassVar[Any] = [
         fields.Text("key", "name of the header", length=fields.ZigZag),
-        fields.Binary("value", "its value", length=fields.ZigZag, null=-1, inner=harmless),
+        fields.Binary("value", "its value", length=fields.ZigZag, null=-1, named_by="key"),
     ]
 
 
@@ -243,3 +237,18 @@ def batches_of(raw: bytes) -> Iterator[tuple[Slot, dict[str, Any], Contents]]:
         values, damage = compiler.readable(slot.layer, raw, slot.start, slot.stop)
         if not damage:
             yield slot, values, contents(raw, slot, values, budget, decoded)
+
+
+def secret_ranges(raw: bytes) -> list[tuple[int, int]]:
+    """Headers that carry credentials, or all records if they are compressed; also unreadable records, which may."""
+    (found, rest, _), budget = slots(raw), Budget()
+    hidden = [(len(raw) - rest + FRONT.size, len(raw))] if rest > FRONT.size else []
+    for slot in found:
+        values, damage = compiler.readable(slot.layer, raw, slot.start, slot.stop)
+        inside = None if damage else contents(raw, slot, values, budget, decoded)
+        if inside is None or inside.problem:
+            hidden.append((min(slot.start + FRONT_BYTES, slot.stop), slot.stop))
+        elif any(is_secret_pair(*each.values()) for record in inside.records for each in record["headers"]):
+            layer = Batch.within(raw, slot.start, slot.stop)
+            hidden += [layer.ranges["compressed"]] if slot.codec else layer.secret_ranges()
+    return hidden

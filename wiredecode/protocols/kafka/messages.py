@@ -3,13 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from wiredecode.fields import printable
-from wiredecode.fields.layer import Style
 from wiredecode.frames.frame import Frame
-from wiredecode.frames.message import DELIVER, FORWARD, MAX_MILLISECONDS, PUBLISH, Messages
+from wiredecode.frames.message import DELIVER, FORWARD, MAX_MILLISECONDS, PUBLISH, Messages, header_of
 from wiredecode.protocols.kafka import names
 from wiredecode.protocols.kafka.conversation_values import Asked, Produced, partitions
-from wiredecode.protocols.kafka.layers_records import Contents, batches_of, harmless
+from wiredecode.protocols.kafka.layers_records import Contents, batches_of
 from wiredecode.protocols.shared.pairing import Request
 
 
@@ -27,13 +25,14 @@ def add_messages(frame: Frame, asked: Asked | None, out: Messages, produced: Map
                     partition=number,
                     published_ns=published.time_ns if published else None,
                     compression=names.CODECS.get(slot.codec) if slot.codec else None,
-                    **columns_of(what, batch, found, Style(secrets=out.secrets)),
+                    **columns_of(what, batch, found, out.secrets),
                 )
 
 
-def columns_of(what: str, batch: Mapping[str, Any], found: Contents, style: Style) -> dict[str, Any]:
+def columns_of(what: str, batch: Mapping[str, Any], found: Contents, secrets: bool) -> dict[str, Any]:
     keys = [each["key"] for each in found.records]
-    headers = [[header_of(each, style) for each in record["headers"]] or None for record in found.records]
+    pairs = [[(each["key"], each["value"] or b"") for each in record["headers"]] for record in found.records]
+    headers = [[header_of(*each, secrets) for each in record] or None for record in pairs]
     first, count = batch.get("base_sequence", -1), len(keys)
     return {
         "keys": None if keys.count(None) == count else keys,
@@ -45,9 +44,3 @@ def columns_of(what: str, batch: Mapping[str, Any], found: Contents, style: Styl
         ],
         "headers": None if headers.count(None) == count else headers,
     }
-
-
-def header_of(header: Mapping[str, Any], style: Style) -> tuple[str, bytes]:
-    value = header["value"] or b""
-    hidden = harmless(value, style, header)
-    return printable(header["key"]), hidden["value"].encode() if hidden else value

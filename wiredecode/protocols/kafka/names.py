@@ -21,6 +21,8 @@ CODECS, TIMESTAMP_TYPES, TRANSACTION_STATES = (
 READERS = dict(enumerate(NAMES["decompressors"], 1))
 
 FIELDS = NAMES["fields"]
-HIDDEN, FREE, HIDDEN_VALUES = (frozenset(FIELDS[name]) for name in ("hidden", "free", "hidden-values"))
+HIDDEN, FREE, HIDDEN_VALUES, NAMING = (
+    frozenset(FIELDS[name]) for name in ("hidden", "free", "hidden-values", "naming")
+)
 PARTITIONS, FACTS, BATCHES, MEMBERS = (FIELDS[name] for name in ("partitions", "facts", "batches", "members"))
 MEMBER_DATA = NAMES["member-data"]

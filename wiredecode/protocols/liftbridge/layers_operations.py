@@ -33,7 +33,10 @@ OF_MEMBER = ("join_consumer_group_op", "leave_consumer_group_op", "report_consum
 
 
 def fields_of(name: str) -> list[Any]:
-    return [kind_of(*found) for found in FIELD.findall(DECLARED[name][1])]
+    kinds = [kind_of(*found) for found in FIELD.findall(DECLARED[name][1])]
+    if name == "Header":
+        kinds[1].named_by = "key"
+    return kinds
 
 
 def kind_of(optional: str, repeated: str, kind: str, name: str, number: str, doc: str, unit: str) -> Kind:

@@ -73,7 +73,7 @@ read_size_and_crc = struct.Struct(">II").unpack_from
 class MessageHeader(Layer):
     fields_desc = [
         fields.Text("key", "name", length=fields.UInt16),
-        fields.Binary("value", "value; null: none", length=fields.Int32, null=-1),
+        fields.Binary("value", "value; null: none", length=fields.Int32, null=-1, named_by="key"),
     ]
 
 
@@ -95,7 +95,7 @@ class Entry(Layer):
         fields.Binary("key", "key; null: none", length=fields.Int32, null=-1, default=None),
         fields.Binary("value", "value; null: none", length=fields.Int32, null=-1, default=None),
         fields.Array("headers", MessageHeader, "headers; the server adds subject and reply", count=fields.UInt16),
-        fields.Optional(fields.Rest("surplus", "bytes after the last header"), fields.When("left")),
+        fields.Optional(fields.Rest("surplus", "bytes after the last header", opaque=True), fields.When("left")),
     ]
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from wiredecode.fields import compiler, printable
 from wiredecode.frames.frame import OK, Frame, Inner
-from wiredecode.frames.message import Header, Messages
+from wiredecode.frames.message import Header, Messages, header_of
 from wiredecode.protocols.liftbridge.layers import Publish, ReplicationResponse
 from wiredecode.protocols.liftbridge.layers_reading import read
 
@@ -33,7 +33,7 @@ def add_published(frame: Frame, operation: str, subject: str, inner: Inner, out:
         partition=fields.get("partition"),
         keys=(fields.get("key"),),
         times_ns=None if timestamp is None else (timestamp,),
-        headers=None if headers is None else (headers_of(headers),),
+        headers=None if headers is None else (headers_of(headers, out.secrets),),
     )
 
 
@@ -51,10 +51,10 @@ def add_replicated(frame: Frame, operation: str, subject: str, inner: Inner, out
         keys=[entry["key"] for entry in whole],
         offsets=[entry["offset"] for entry in whole],
         times_ns=[entry["timestamp"] for entry in whole],
-        headers=[headers_of(entry.get("headers", ())) for entry in whole],
+        headers=[headers_of(entry.get("headers", ()), out.secrets) for entry in whole],
     )
     return True
 
 
-def headers_of(headers: Iterable[Mapping[str, Any]]) -> list[Header]:
-    return [(printable(header.get("key", "")), header.get("value") or b"") for header in headers]
+def headers_of(headers: Iterable[Mapping[str, Any]], secrets: bool) -> list[Header]:
+    return [header_of(header.get("key", ""), header.get("value") or b"", secrets) for header in headers]

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wiredecode.arrays import Bools, Int64s, UInt8s
+from wiredecode.fields.credentials import is_secret_pair
 from wiredecode.fields.textfields import MAX_DIGITS
 from wiredecode.frames.block import BlockMessages, Bulk, BulkSplit, FrameBlock
 from wiredecode.frames.message import DELIVER, PUBLISH, Coded, Column, HeaderLists, Messages, Slices
@@ -183,7 +184,7 @@ def count_headers(buffer: bytes, start: int, stop: int) -> int:
     if BLOCK_LINES.fullmatch(buffer, start, stop) is None:
         return -1
     headers = HEADER.findall(buffer, start + len(VERSION), stop)
-    if any(names.is_secret_header(name.decode(), value.decode()) for name, value in headers):
+    if any(is_secret_pair(name.decode(), value.decode()) for name, value in headers):
         return -1
     return len(headers)
 

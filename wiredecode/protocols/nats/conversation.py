@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from crc32c import crc32c
 
-from wiredecode.fields import printable, redacted
+from wiredecode.fields import printable, redacted, text
 from wiredecode.fields.credentials import is_secret_value
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.frames.frame import MALFORMED, NOTHING, OK, Frame
@@ -33,7 +33,6 @@ from wiredecode.protocols.nats.layers_decoders import (
     GRAMMARS,
     WITH_ORIGIN,
     decoder_for,
-    hide_headers,
     link_of_connect,
     link_of_info,
     link_of_operation,
@@ -43,7 +42,7 @@ from wiredecode.protocols.nats.messages import add_messages
 from wiredecode.protocols.nats.transport_streams import InnerStreams
 from wiredecode.protocols.reading import FrameDecoder
 from wiredecode.protocols.shared import proxy
-from wiredecode.protocols.shared.carried import CarriedMessage, CarriedSession
+from wiredecode.protocols.shared.carried import CarriedMessage, CarriedSession, without_carried_secrets
 from wiredecode.protocols.shared.pairing import Newest, Request, link
 from wiredecode.protocols.shared.tls import Handshakes, TlsRecord
 
@@ -111,11 +110,8 @@ class NatsConversation(Conversation):
         handler = self.HANDLERS.get(decoder.type)
         if handler is not None:
             handler(self, frame)
-        if style is not None and frame.layers is not None:
-            if frame.generated is not NOTHING:
-                frame.layers[NAME].update(frame.generated)
-            if "headers" in values:
-                hide_headers(frame.layers[NAME]["headers"], style)
+        if style is not None and frame.layers is not None and frame.generated is not NOTHING:
+            frame.layers[NAME].update(frame.generated)
         if secret:
             return
         if "data" in values:
@@ -137,6 +133,8 @@ class NatsConversation(Conversation):
         subject, reply = frame.values.get("subject"), frame.values.get("reply")
         operation, message = frame.type, CarriedMessage(payload, start, subject, reply)
         session.decode(frame, message, style)
+        if style is not None and not style.secrets and frame.layers is not None and "data" in frame.layers[NAME]:
+            frame.layers[NAME]["data"] = style.show(without_carried_secrets(frame, payload))
         if frame.protocol != NAME:
             place = subject if reply is None else f"{subject} {plain_subject(reply)}"
             self._find_copy(frame, (place or "", crc32c(payload)), operation)
@@ -496,6 +494,11 @@ TRANSPORT_TITLES: dict[type[Layer], str] = {
 }
 
 
+API_ANSWER = b'{"type":"io.nats.jetstream.api.'
+MAX_API_BYTES = 65536
+"""Of a message of JetStream's API, searched for credentials: longer ones hold stored messages."""
+
+
 def hides(frame: Frame, subject: str | None, values: Mapping[str, Any], memory: Memory) -> bool:
     """Whether a frame may carry a credential: by its subject, a JWT to an inbox, or a request that may carry one.
 
@@ -511,6 +514,8 @@ def hides(frame: Frame, subject: str | None, values: Mapping[str, Any], memory: 
     reply = values.get("reply", "")  # a size here: HPUB without its H
     if payload.startswith(names.PAYLOAD_VERSION) or (reply.isdecimal() and reply.isascii()):
         return True
+    if subject.startswith("$JS.API.") or payload.startswith(API_ANSWER):
+        return is_secret_value(text(payload[:MAX_API_BYTES]))
     request = memory.requests.get(subject) if memory.requests else None
     return request is not None and names.is_secret_subject(request.subject)
 

@@ -14,11 +14,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from wiredecode.fields import Array, Binary, Kind, LengthOf, Malformed, Optional, Struct, Truncated, When, take
+from wiredecode.fields.credentials import is_secret_pair
 from wiredecode.fields.emitter import Emitter
 from wiredecode.fields.jsonfields import JsonObject, Member, members, renamed
 from wiredecode.fields.layer import Added, Layer, Range
 from wiredecode.fields.textfields import Decimal, LineEnd, LineText, Mark, Piece, TextLayer, Token, Tokens, Until, Word
-from wiredecode.protocols.nats.names import is_secret_header
 from wiredecode.protocols.shared.data import data_of
 
 VERSION = b"NATS/1.0"
@@ -78,19 +78,11 @@ class Header(TextLayer):
 
     fields_desc = [
         Until("key", "name; case counts", stop=b":"),
-        Until("value", "value, without the blanks before it", stop=b"\r\n", skip=b" \t", before=b" "),
+        Until("value", "value, without the blanks before it", stop=b"\r\n", skip=b" \t", before=b" ", named_by="key"),
     ]
 
-    @classmethod
-    def holds_secrets(cls) -> bool:
-        return True
-
-    @classmethod
-    def carries_secrets(cls, values: Mapping[str, Any]) -> bool:
-        return is_secret_header(values["key"], values.get("value", ""))
-
     def secret_ranges(self) -> Iterator[Range]:
-        if "value" in self.ranges and is_secret_header(self.fields["key"], self.fields["value"]):
+        if "value" in self.ranges and is_secret_pair(self.fields["key"], self.fields["value"]):
             stop = self.ranges["value"][1] - len(b"\r\n")
             yield stop - len(self.fields["value"].encode("utf-8", "surrogateescape")), stop
 

@@ -9,11 +9,11 @@ from functools import cache
 from typing import Any
 
 from wiredecode.fields import compiler, plain, redacted
-from wiredecode.fields.credentials import without_secrets
+from wiredecode.fields.credentials import is_secret_pair, without_secrets
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.fields.textfields import Piece
 from wiredecode.frames.frame import Frame
-from wiredecode.protocols.nats import layers, names
+from wiredecode.protocols.nats import layers
 from wiredecode.protocols.nats.layers import Headers
 from wiredecode.protocols.nats.names import CLIENT, GATEWAY, LEAF, ROUTE
 from wiredecode.protocols.reading import FrameDecoder
@@ -154,22 +154,18 @@ class OperationDecoder(FrameDecoder):
         if "description" in record and not style.secrets:
             record["description"] = without_secrets(record["description"], redacted)
         if "headers" in record:
-            record["headers"] = [dict(header) for header in record["headers"]]
+            pairs = [(each["key"], each["value"]) for each in record["headers"]]
+            hide = not style.secrets
+            record["headers"] = [
+                {"key": key, "value": redacted(value) if hide and is_secret_pair(key, value) else value}
+                for key, value in pairs
+            ]
         frame.layers = {self.layer.filter_name: record}
 
 
 @cache
 def decoder_for(layer: type[Layer], name: str | None) -> FrameDecoder:
     return OperationDecoder(layer, name)
-
-
-def hide_headers(headers: list[dict[str, Any]], style: Style) -> None:
-    """Hide the values of headers that carry credentials."""
-    if style.secrets:
-        return
-    for header in headers:
-        if names.is_secret_header(header["key"], header.get("value", "")):
-            header["value"] = redacted(header.get("value", ""))
 
 
 SECRET_FIELDS = ("data", "error")

@@ -1,13 +1,11 @@
 """Rows of NATS messages: one per message, or the rows of a carried protocol."""
 
-from typing import Any
-
-from wiredecode.fields import printable, redacted
+from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
-from wiredecode.frames.message import DELIVER, PUBLISH, Header, Messages
+from wiredecode.frames.message import DELIVER, PUBLISH, Header, Messages, header_of
 from wiredecode.protocols.nats import names
 from wiredecode.protocols.nats.layers_decoders import hides_data
-from wiredecode.protocols.shared.carried import CarriedSessions
+from wiredecode.protocols.shared.carried import CarriedSessions, without_carried_secrets
 
 PUBLISHING = ("PUB", "HPUB")
 
@@ -23,17 +21,12 @@ def add_messages(frame: Frame, carried: CarriedSessions, out: Messages, publishe
         return
     headers: list[Header] | None = None
     if "version" in values:
-        headers = [header_of(header, out.secrets) for header in values.get("headers", ())]
+        pairs = ((each.get("key", ""), each.get("value", "")) for each in values.get("headers", ()))
+        headers = [header_of(key, value.encode("utf-8", "surrogateescape"), out.secrets) for key, value in pairs]
     body = values.get("data")
     if not out.secrets and hides_data(frame.layer):
         body = None
+    elif not out.secrets and frame.inner and body:
+        body = without_carried_secrets(frame, body)
     columns = {"headers": None if headers is None else (headers,), "published_ns": published_ns}
     out.add(frame, operation, (body,), topic=printable(subject), **columns)
-
-
-def header_of(header: Any, secrets: bool) -> Header:
-    """Name and value; what carries credentials is hidden, as in records."""
-    key, value = header.get("key", ""), header.get("value", "").encode("utf-8", "surrogateescape")
-    if not secrets and names.is_secret_header(key, header.get("value", "")):
-        value = redacted(value).encode()
-    return printable(key), value

@@ -2,7 +2,6 @@
 
 import re
 
-from wiredecode.fields.credentials import is_secret_name, is_secret_value
 from wiredecode.protocols.shared.data import data_of
 
 CLIENT, ROUTE, GATEWAY, LEAF = "client", "route", "gateway", "leaf"
@@ -33,11 +32,6 @@ GATEWAY_COMMANDS = {1: "gossip", 2: "all subscriptions start", 3: "all subscript
 HARMLESS_SYSTEM = re.compile(rf"\$SYS\.(?:{'|'.join(NAMES['harmless']['system'])})")
 """Subjects of the system account that carry no credentials; others may: claims, requests for log-in, who connected."""
 PAYLOAD_VERSION = b"NATS/1.0"
-
-
-def is_secret_header(key: str, value: str) -> bool:
-    """Whether the value of a header carries credentials, by its name or itself."""
-    return is_secret_name(key) or is_secret_value(value)
 
 
 REFUSED_PUBLISH = re.compile('permissions violation for publish to "(.+)"', re.IGNORECASE)

@@ -209,7 +209,7 @@ class Hello(WireMessage):
         return bool(1 <= values["low_version"] <= values["high_version"] <= MAX_VERSION)
 
 
-KeepAlive = bare(100, Optional(Rest("data", "ignored by readers"), When("left")))
+KeepAlive = bare(100, Optional(Rest("data", "ignored by readers", opaque=True), When("left")))
 
 # Appends
 

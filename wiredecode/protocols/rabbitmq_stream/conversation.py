@@ -14,7 +14,7 @@ from wiredecode.protocols.base import Conversation, Start
 from wiredecode.protocols.rabbitmq_stream import NAME, names
 from wiredecode.protocols.rabbitmq_stream import layers_sub_batches as sub_batches
 from wiredecode.protocols.rabbitmq_stream.evidence import HEADER, UNMARKED, is_request
-from wiredecode.protocols.rabbitmq_stream.layers import LAYERS, Unknown, UnknownSasl, hide_properties
+from wiredecode.protocols.rabbitmq_stream.layers import LAYERS, Unknown, UnknownSasl
 from wiredecode.protocols.rabbitmq_stream.layers_chunk import check_chunk, check_entries, number_offsets
 from wiredecode.protocols.rabbitmq_stream.messages import add_messages
 from wiredecode.protocols.reading import FrameDecoder
@@ -124,7 +124,7 @@ class RabbitMQConversation(Conversation):
         if decoder.layer in (Unknown, UnknownSasl):
             report_unknown(frame, code, version)
         if style is not None:
-            self._finish_record(frame, style)
+            self._finish_record(frame)
 
     records_later = True
 
@@ -138,7 +138,7 @@ class RabbitMQConversation(Conversation):
         sub_batches.new_budget()
         decoder.read(frame, style)
         frame.findings, frame.status = findings, status  # reported once
-        self._finish_record(frame, style)
+        self._finish_record(frame)
 
     def skip(self, frame: Frame, *, connection_hidden: bool) -> bool:
         if self.client is None or not frame.offset or frame.is_partial:
@@ -154,13 +154,9 @@ class RabbitMQConversation(Conversation):
     def messages(self, frame: Frame, out: Messages) -> None:
         add_messages(frame, out)
 
-    def _finish_record(self, frame: Frame, style: Style) -> None:
+    def _finish_record(self, frame: Frame) -> None:
         record = frame.layers.get(NAME) if frame.layers else None
-        if record is None:
-            return
-        if not style.secrets:
-            hide_properties(record)
-        if "chunk" in record:
+        if record is not None and "chunk" in record:
             number_offsets(record["chunk"])
 
     def _report_size(self, frame: Frame) -> None:

@@ -8,7 +8,7 @@ the wire: see docs/protocols/rabbitmq_stream.md. All integers are big-endian. Ev
 ``size`` counts the bytes after itself; the top bit of ``key`` marks a response.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from wiredecode.fields import (
@@ -28,10 +28,8 @@ from wiredecode.fields import (
     UInt32,
     UInt64,
     When,
-    redacted,
 )
-from wiredecode.fields.credentials import is_secret_name, is_secret_value
-from wiredecode.fields.layer import Added, Layer, Range
+from wiredecode.fields.layer import Added, Layer
 from wiredecode.protocols.rabbitmq_stream.layers_chunk import Chunk, entry_fields, number_offsets
 from wiredecode.protocols.rabbitmq_stream.layers_sub_batches import message
 from wiredecode.protocols.rabbitmq_stream.names import CORRELATED, KEYS, OFFSET_TYPES, RESPONSE_BIT, RESPONSE_CODES
@@ -119,34 +117,7 @@ def offset_specification() -> list[Any]:
 class Property(Layer):
     """A pair; whether the value is a secret follows from the name, or from the value itself."""
 
-    fields_desc = [Text("key", "name"), Text("value", "value, always text")]
-
-    @classmethod
-    def holds_secrets(cls) -> bool:
-        return True
-
-    @classmethod
-    def carries_secrets(cls, values: Mapping[str, Any]) -> bool:
-        return is_secret(values)
-
-    def secret_ranges(self) -> Iterator[Range]:
-        if "value" in self.ranges and is_secret(self.fields):
-            start, stop = self.ranges["value"]
-            yield start + 2, stop
-
-
-def is_secret(pair: Mapping[str, Any]) -> bool:
-    """Whether a property carries credentials."""
-    value = pair.get("value")
-    return isinstance(value, str) and (is_secret_name(pair.get("key") or "") or is_secret_value(value))
-
-
-def hide_properties(record: Mapping[str, Any]) -> None:
-    """Hide the values of properties that carry credentials."""
-    for pairs in record.values():
-        for pair in pairs if isinstance(pairs, list) else ():
-            if isinstance(pair, dict) and "value" in pair and is_secret(pair):
-                pair["value"] = redacted(pair["value"])
+    fields_desc = [Text("key", "name"), Text("value", "value, always text", named_by="key")]
 
 
 def properties(name: str = "properties", doc: str = "properties", bulk: bool = False) -> Kind:

@@ -9,6 +9,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Iterable, Mapping
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
+from wiredecode.fields.layer import Range
+from wiredecode.protocols.shared.amqp.secrets import without
 from wiredecode.protocols.shared.offers import Offers
 
 if TYPE_CHECKING:
@@ -130,3 +132,14 @@ class CarriedSessions:
         """See :meth:`CarriedSession.messages`."""
         session = self.sessions.get(frame.protocol)
         return session is not None and session.messages(frame, operation, subject, out)
+
+
+def without_carried_secrets(frame: Frame, payload: bytes) -> bytes:
+    """The payload with asterisks in place of the credentials of the layers that it carries."""
+    hidden: list[Range] = []
+    for inner in frame.inner:
+        if inner.start is not None and inner.layer.holds_secrets():
+            base = inner.start - frame.data.rfind(payload)
+            found = inner.layer.within(inner.data, 0, len(inner.data)).secret_ranges()
+            hidden += [(base + start, base + stop) for start, stop in found]
+    return without(payload, hidden) if hidden else payload

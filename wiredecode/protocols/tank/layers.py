@@ -104,7 +104,7 @@ def when_data(kind: Kind) -> Kind:
 class Unknown(TankFrame):
     """An id that does not exist, or a message that its sender never sends: the length still delimits it."""
 
-    fields_desc = frame(0, Rest("body", "everything after the header"))
+    fields_desc = frame(0, Rest("body", "everything after the header", opaque=True))
     facts = ("message_id",)
 
 
@@ -232,7 +232,8 @@ def consumed(first: Kind, topic_name: str, topics: type[Number], partitions: typ
         first,
         HeaderArray("topics", element, "what was read", count=topics),
         Optional(
-            HeaderRest("header_rest", "bytes of the header after the last topic"), When("left_of(header_length) > 0")
+            HeaderRest("header_rest", "bytes of the header after the last topic", opaque=True),
+            When("left_of(header_length) > 0"),
         ),
         Chunks("chunks", "data, in the order of the partitions that announce some"),
     ]
