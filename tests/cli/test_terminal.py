@@ -18,7 +18,6 @@ import pytest
 from rich.cells import cell_len
 
 from tests.cli.conftest import Run
-from tests.net.craft import START_NS
 from tests.view.frames import CLIENT, SERVER, dissected
 from wiredecode.cli import main
 from wiredecode.protocols.rabbitmq_stream import layers
@@ -79,7 +78,7 @@ def read_to_end(terminal: int) -> Iterator[bytes]:
 
 def shown(*messages: object, width: int, color: bool = False) -> list[str]:
     lines = ScreenLines(color=color, width=lambda: width)
-    return [lines.line(frame, START_NS) for frame in dissected(messages)]  # type: ignore[arg-type]
+    return [lines.line(frame) for frame in dissected(messages)]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("width", WIDTHS)

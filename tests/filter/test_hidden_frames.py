@@ -30,7 +30,7 @@ def by_rows(name: str, text: str) -> tuple[list[str], Totals]:
     select, lines = compile_filter(text), SummaryLines()
     dissector = Dissector(Demand(link_responses=False))
     frames = dissector.frames(open_capture([CAPTURES / name]))
-    shown = [lines.line(frame, frame.connection.capture_ns) for frame in frames if select.matches(frame)]
+    shown = [lines.line(frame) for frame in frames if select.matches(frame)]
     return shown, dissector.totals
 
 
@@ -40,7 +40,7 @@ def test_lines_and_totals_of_skipped_frames(name: str, text: str) -> None:
     select, lines = compile_filter(text), SummaryLines()
     dissector = Dissector(Demand(link_responses=False, select=select))
     frames = dissector.frames(open_capture([CAPTURES / name]))
-    shown = [lines.line(frame, frame.connection.capture_ns) for frame in frames if select.matches(frame)]
+    shown = [lines.line(frame) for frame in frames if select.matches(frame)]
     expected, totals = by_rows(name, text)
     assert shown == expected
     assert dissector.totals.frames == totals.frames

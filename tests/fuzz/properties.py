@@ -83,7 +83,7 @@ def shown(frame: Frame) -> None:
     """Assert that a frame is complete and harmless as a line, a tree and JSON."""
     lines = SummaryLines(), ScreenLines(width=lambda: 120)
     for view in lines:
-        harmless(view.line(frame, 0).rstrip("\n"), "a line")
+        harmless(view.line(frame).rstrip("\n"), "a line")
     harmless(frame_text(frame, 100, full=True, hexdump=True), "a tree")
     line = dumps(record(frame, ranges=True))
     harmless(line.decode().rstrip("\n"), "JSON")

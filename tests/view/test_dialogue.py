@@ -29,7 +29,7 @@ class Sink(io.StringIO):
 def shown(*messages: tuple[int, Layer | bytes], options: TreeOptions = theme.DEFAULT, color: bool = False) -> list[str]:
     bodies, sink = Messages(), Sink()
     frames = Dissector(Demand(messages=bodies)).frames(craft.batches(packets(messages)))
-    Dialogue(sink, options, color=color, messages=bodies).show(frames, lambda: craft.START_NS)
+    Dialogue(sink, options, color=color, messages=bodies).show(frames)
     return sink.getvalue().splitlines()
 
 
@@ -73,7 +73,7 @@ def test_a_response_outside_the_frames_is_not_waited_for() -> None:
 def test_a_response_without_its_request_names_the_request() -> None:
     _, answer = dissected([create(2), created(2)])
     sink = Sink()
-    Dialogue(sink, theme.DEFAULT).show([answer], lambda: craft.START_NS)
+    Dialogue(sink, theme.DEFAULT).show([answer])
     assert "← CreateResponse  frame 4  answers frame 3  after 1.000 ms" in sink.getvalue()
 
 
@@ -87,9 +87,9 @@ def test_a_block_per_message_with_times_arrows_facts_and_indented_answers() -> N
     lines = shown(create(2, "orders"), created(2))
     assert lines[0] == "Connection #1  rabbitmq_stream  client 10.0.0.1:40000 →  server 10.0.0.2:5552 ←"
     assert lines[-4:] == [
-        "   0.006000  → Create  frame 3",
+        "   0.005000  → Create  frame 3",
         "               stream=orders",
-        "   0.007000      ← CreateResponse  frame 4  after 1.000 ms",
+        "   0.006000      ← CreateResponse  frame 4  after 1.000 ms",
         "                   response_code=OK",
     ]
 

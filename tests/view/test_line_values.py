@@ -17,7 +17,7 @@ CAPTURES = Path(__file__).parents[2] / "captures"
 
 def lines(name: str, kind: str) -> list[tuple[Frame, str]]:
     made = SummaryLines()
-    return [(frame, made.line(frame, 0)) for frame in read(CAPTURES / name) if frame.type == kind]
+    return [(frame, made.line(frame)) for frame in read(CAPTURES / name) if frame.type == kind]
 
 
 def test_a_batch_commit_shows_its_offsets() -> None:
@@ -33,7 +33,7 @@ def test_a_batch_commit_shows_its_offsets() -> None:
 def test_the_reason_of_a_refusal_fits_80_columns_without_the_finding() -> None:
     screen = ScreenLines(width=lambda: 80)
     frames = [*read(CAPTURES / "rabbitmq-stream/c43_errors.pcap")]
-    found = [screen.line(frame, frames[0].time_ns) for frame in frames if frame.findings]
+    found = [screen.line(frame) for frame in frames if frame.findings]
     assert any('="Stream already exists"' in line for line in found)
     assert any('="Stream does not exist"' in line for line in found)
 

@@ -18,7 +18,7 @@ DECLARED = layers.LAYERS[0x8001, 1](correlation_id=2)
 
 def lines(*messages: tuple[int, Layer | bytes], color: bool = False) -> list[str]:
     summary = SummaryLines(color=color)
-    return [summary.line(frame, FIRST) for frame in dissected(messages)]
+    return [summary.line(frame) for frame in dissected(messages)]
 
 
 def test_a_line_has_number_time_arrow_type_facts_and_latency() -> None:

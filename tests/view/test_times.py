@@ -55,6 +55,6 @@ def test_lines_have_the_time_in_its_column_and_nothing_else_changes(form: str) -
     usual, lines = SummaryLines(), SummaryLines(times=Times(form))
     other = Times(form)
     for frame in frames:
-        line = lines.line(frame, FIRST)
-        assert line[8:].startswith(other.column(frame.time_ns, FIRST) + "  #1 ")
-        assert line[8 + other.width :] == usual.line(frame, FIRST)[19:]
+        line = lines.line(frame)
+        assert line[8:].startswith(other.column(frame.time_ns, frame.connection.capture_ns) + "  #1 ")
+        assert line[8 + other.width :] == usual.line(frame)[19:]

@@ -232,7 +232,7 @@ class Following:
             messages=self.messages,
             guarded=self.session.guard,
         )
-        dialogue.show(frames, lambda: self.session.first_ns)
+        dialogue.show(frames)
 
     def _bodies(self, frames: Iterable[Frame]) -> None:
         from wiredecode.view.dialogue import body_line

@@ -194,7 +194,7 @@ def _lines(session: Session, chosen: FrameOptions) -> FrameWriter:
         heads = [lines.header()]
 
     def line(frame: Frame) -> str:
-        text = lines.line(frame, session.first_ns)
+        text = lines.line(frame)
         if rules is not None:
             text = rules.paint(text, frame)
         return heads.pop() + text if heads else text

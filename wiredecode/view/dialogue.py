@@ -110,23 +110,23 @@ class Dialogue:
         self._left: int | None = None
         self._protocol = ""
 
-    def show(self, frames: Iterable[Frame], first_ns: Callable[[], int]) -> None:
-        """Show the frames; ``first_ns``: when the capture began, known with the first frame."""
+    def show(self, frames: Iterable[Frame]) -> None:
+        """Show the frames."""
         exchanges = DialogueExchanges()
         for frame in frames:
             if self._messages is not None and (parts := self._messages.of(frame)):
                 self._bodies[frame.number] = parts
             for exchange in exchanges.add(frame):
-                self._exchange(exchange, first_ns())
+                self._exchange(exchange)
         for exchange in exchanges.rest():
-            self._exchange(exchange, first_ns())
+            self._exchange(exchange)
 
-    def _exchange(self, exchange: DialogueExchange, first_ns: int) -> None:
+    def _exchange(self, exchange: DialogueExchange) -> None:
         if self._left is None:
             self._head(exchange.frame)
-        self._block(exchange.frame, first_ns, answers=None)
+        self._block(exchange.frame, answers=None)
         for answer in exchange.answers:
-            self._block(answer, first_ns, answers=exchange.frame)
+            self._block(answer, answers=exchange.frame)
 
     def _head(self, frame: Frame) -> None:
         """The heading with both endpoints."""
@@ -138,10 +138,9 @@ class Dialogue:
         texts, gap = "  ".join(self._paint(text, side) for side, text in sides), "  " if fits else "\n  "
         self._output.text(f"{paint(name, 'bold', color=self._color)}{gap}{texts}\n")
 
-    def _block(self, frame: Frame, first_ns: int, answers: Frame | None) -> None:
+    def _block(self, frame: Frame, answers: Frame | None) -> None:
         """One message: a line that says what it is, below it what is in it."""
-        times = self._options.times
-        when = times.column(frame.time_ns, first_ns)
+        when = self._options.times.column(frame.time_ns, frame.connection.capture_ns)
         margin = " " * (len(when) + INDENT + (NARROW if answers is not None else 0))
         other = f"{frame.protocol} " if frame.protocol not in ("", self._protocol) else ""
         arrow = "→" if frame.side == self._left else "←"

@@ -89,18 +89,18 @@ class ScreenLines:
         text = form.heading(form.time if self._times.is_usual else self._times.width, CONNECTION)
         return paint(cut(text, width), theme.HEAD, color=self._color) + "\n"
 
-    def line(self, frame: Frame, first_ns: int) -> str:
+    def line(self, frame: Frame) -> str:
         """The line of ``frame``, with its newline; with the second protocol the column of protocols begins."""
         if frame.protocol and not self._several and frame.protocol != self._protocol:
             self._several, self._protocol = self._protocol is not None, frame.protocol
             if self._several and self._width() >= WIDER:
-                return self.header() + self._line(frame, first_ns)
-        return self._line(frame, first_ns)
+                return self.header() + self._line(frame)
+        return self._line(frame)
 
-    def _line(self, frame: Frame, first_ns: int) -> str:
+    def _line(self, frame: Frame) -> str:
         width = self._width()
         form = columns(width, self._several)
-        before, arrow, after = self._head(frame, first_ns, form)
+        before, arrow, after = self._head(frame, form)
         kind = cut_middle(frame.shown_type, MAX_TYPE)
         room = width - cell_len(before) - 1 - cell_len(after) - max(form.type, cell_len(kind)) - 1
         if room < 1:
@@ -115,8 +115,9 @@ class ScreenLines:
     def _paint(self, text: str, style: str) -> str:
         return paint(text, style, color=self._color)
 
-    def _head(self, frame: Frame, first_ns: int, form: Columns) -> tuple[str, str, str]:
+    def _head(self, frame: Frame, form: Columns) -> tuple[str, str, str]:
         """The text before the arrow, the arrow, and the text between it and the type."""
+        first_ns = frame.connection.capture_ns
         if self._times.is_usual:
             time = f"{(frame.time_ns - first_ns) / 1e9:{form.time}.{4 if form.time == NARROW_TIME else 6}f}"
         else:

@@ -39,9 +39,9 @@ class SummaryLines:
         self._directions: dict[tuple[int, int, str | None], str] = {}
         self._widths = [0, 0]
 
-    def line(self, frame: Frame, first_ns: int) -> str:
-        """The line of ``frame``, with its newline; ``first_ns``: time of the first packet."""
-        times = self.times
+    def line(self, frame: Frame) -> str:
+        """The line of ``frame``, with its newline."""
+        times, first_ns = self.times, frame.connection.capture_ns
         key = frame.connection.number, frame.side, frame.sender
         text = self._head % (  # half the time of an f-string
             frame.number,
