@@ -2,7 +2,7 @@
 
 import tomllib
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import BinaryIO
@@ -28,27 +28,29 @@ NOTHING = PacketBatch.from_packets(())
 Format = pcap.Pcap | pcapng.PcapNg
 
 
+@dataclass(eq=False)
 class CaptureFile:
     """Reads one file: packet numbers and interfaces count within the file.
 
     batch_bytes may be changed while reading.
     """
 
-    def __init__(self, target: Target, index: int, batch_bytes: int, batch_packets: int, max_record: int) -> None:
-        self.target = target
-        self.name = target_name(target)
-        self.size = regular_size(target)
-        self.batch_bytes = batch_bytes
-        self._batch_packets = batch_packets
-        self._max_record = max_record
-        self.idle_seconds: float | None = None
-        """Live input: an empty batch means that nothing came for this long."""
-        self.follow = False
-        """Whether to wait at its end for more, as the file grows."""
-        self.shift_ns = 0
-        """Added to all its times: its clock was slow by this much."""
+    target: Target
+    index: int
+    batch_bytes: int
+    batch_packets: int
+    max_record: int
+    idle_seconds: float | None
+    """Live input: an empty batch means that nothing came for this long."""
+    follow: bool
+    """Whether to wait at its end for more, as the file grows."""
+    shift_ns: int
+    """Added to all its times: its clock was slow by this much."""
+
+    def __post_init__(self) -> None:
+        self.name, self.size = target_name(self.target), regular_size(self.target)
+        self.info = FileInfo(self.name, self.index)
         self._raw: RawSource | None = None
-        self.info = FileInfo(self.name, index)
 
     @property
     def bytes_read(self) -> int:
@@ -84,7 +86,7 @@ class CaptureFile:
                     break
             if form is None:
                 form = self._recognise(buffer)
-            parsed = form.parse(buffer, position, self._batch_packets)
+            parsed = form.parse(buffer, position, self.batch_packets)
             position, need = parsed.position, parsed.need
             if parsed.columns is not None:
                 first, count = count + 1, count + len(parsed.columns.start)
@@ -105,10 +107,10 @@ class CaptureFile:
 
     def _recognise(self, head: bytes) -> Format:
         if head[:MAGIC_BYTES] in pcap.MAGICS:
-            return pcap.Pcap(head[:MAGIC_BYTES], self.info, self._max_record)
+            return pcap.Pcap(head[:MAGIC_BYTES], self.info, self.max_record)
         if head.startswith(pcapng.MAGIC):
             self.info.format = "pcapng"
-            return pcapng.PcapNg(self.info, self._max_record)
+            return pcapng.PcapNg(self.info, self.max_record)
         inside = f" inside {self.info.compression}" if self.info.compression else ""
         what, advice = looks_like(head)
         what = f"is not a pcap or pcapng file, it looks like {what}{inside}"
@@ -169,14 +171,10 @@ class Capture:
             raise ValueError("batch_bytes, batch_packets and max_record must be positive")
         self._batch_bytes = batch_bytes
         self._batch_packets = batch_packets
-        self._files = [
-            CaptureFile(path, index, batch_bytes, batch_packets, max_record) for index, path in enumerate(paths)
-        ]
-        if len(self._files) == 1:
-            self._files[0].idle_seconds = idle_seconds
-            self._files[0].follow = follow
-        for file, shift_ns in zip(self._files, shifts_ns, strict=False):
-            file.shift_ns = shift_ns
+        sizes = batch_bytes, batch_packets, max_record
+        live = (idle_seconds, follow) if len(paths) == 1 else (None, False)
+        shifts = [*shifts_ns, *[0] * len(paths)]
+        self._files = [CaptureFile(path, index, *sizes, *live, shifts[index]) for index, path in enumerate(paths)]
         self.info = CaptureInfo([file.info for file in self._files])
         self.errors: list[CaptureError] = []
         """Read errors, in the order of the files; complete after iterating."""

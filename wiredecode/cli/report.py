@@ -75,8 +75,7 @@ def _run(settings: ReportOptions, source: list[str | BinaryIO]) -> int:
             for frame in feed_checker(session, gathering.checker):
                 gathering.frame(frame, counts=display is None or display.matches(frame))
         finally:
-            gathering.first_ns = session.first_ns
-            gathering.finish()
+            gathering.finish(session.first_ns)
 
     code = session.work(gather)
     totals, number = session.totals, settings.connection

@@ -230,6 +230,10 @@ class Session:
         if self.shown == self.selection.count and not self.selection.reads_on:
             self.stopped = True
 
+    def stop(self) -> None:
+        """Write no more; what was read counts in the totals."""
+        self.stopped = True
+
     def within(self, time_ns: int) -> bool:
         """Whether a time is within ``--from`` and ``--to``."""
         start, end = self.span_ns()

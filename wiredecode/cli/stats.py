@@ -79,11 +79,10 @@ def _count(
     bound_memory()
     without_pandas()
     display = settings.display
-    counters = Counters(statistics, interval, hops=settings.hops)
+    counters = Counters(statistics, interval, hops=settings.hops, whole=display is None and settings.span.is_whole)
     end = None if counters.connections is None else counters.connections.end
     demand = replace(FRAMES_ONLY, analyse=end is not None, messages=counters.messages, copies=counters.link)
     session = settings.session(demand, on_decoded=end)
-    counters.whole = display is None and settings.span.is_whole
 
     def work() -> None:
         for frame in session.all_frames():

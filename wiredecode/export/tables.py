@@ -187,7 +187,7 @@ class TableExport(Export):
                 self.writer.write(self.written(rows))
             self.done += len(rows)
             if self.done == self.job.count:
-                source.stopped = True
+                source.stop()
 
     def written(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Rows as they are written."""

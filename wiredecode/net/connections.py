@@ -95,8 +95,12 @@ class Connections:
         ports, ipv6 = key[4], bool(key[4] & IPV6_FLOW)
         source, target = ports >> 16 & 0xFFFF, ports & 0xFFFF
         names = endpoint(key[0], key[1], source, ipv6), endpoint(key[2], key[3], target, ipv6)
-        connection = Connection(self.count, names, (source, target), first=number, first_ns=packet.time_ns)
-        connection.capture_ns = self.shared.first_ns or 0
+        connection = Connection(
+            *(self.count, names, (source, target)),
+            first=number,
+            first_ns=packet.time_ns,
+            capture_ns=self.shared.first_ns or 0,
+        )
         self.opened.append(connection)
         first, second = (
             Reassembler(direction, self.shared, acked_by)

@@ -124,7 +124,7 @@ class Stream:
 class Gathering:
     """Receives every frame with :meth:`frame`, every ended connection with :meth:`end`; then :meth:`finish`.
 
-    ``messages`` is the dissector's collection of messages. Set ``first_ns`` when it is known.
+    ``messages`` is the dissector's collection of messages.
     """
 
     def __init__(self, *, filtered: bool = False) -> None:
@@ -136,8 +136,7 @@ class Gathering:
         self.events: list[Event] = []
         """Events in order of time."""
         self.problems: list[Problem] = []
-        self.first_ns = 0
-        self.last_ns = 0
+        self.first_ns = self.last_ns = 0
         self.by_time = Bins(len(COLUMNS))
         self.latency = Bins(LATENCIES)
         self._activities = Activities()
@@ -191,8 +190,9 @@ class Gathering:
         if parts and not frame.is_copy:
             self._count_messages(frame, parts)
 
-    def finish(self) -> None:
-        """The capture is over."""
+    def finish(self, first_ns: int) -> None:
+        """The capture, which began at ``first_ns``, is over."""
+        self.first_ns = first_ns
         found = self.checker.finish()
         known = self.connections.keys()
         self.problems = [each for each in found if not self.filtered or not known.isdisjoint(each.connections)]

@@ -35,9 +35,9 @@ def statistics(
     from wiredecode.stats.tables import choose_statistics, seconds
 
     wanted = choose_statistics(tables, captures=True)
-    counters = Counters(wanted, None if interval == "auto" else seconds(interval), hops=hops)
+    whole = reading.get("filter") is None
+    counters = Counters(wanted, None if interval == "auto" else seconds(interval), hops=hops, whole=whole)
     dissection = read(paths, **reading)
-    counters.whole = reading.get("filter") is None
     for frame, counts in dissection.watched(counters.messages, counters.connections):
         counters.frame(frame, counts=counts)
     return {statistic.name: counters.table(statistic) for statistic in wanted}

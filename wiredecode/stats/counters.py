@@ -235,9 +235,12 @@ class Counters:
     """Receives the frames of a capture that count, with :meth:`frame`; then :meth:`table`.
 
     ``interval``: of throughput, seconds; None: one that fits. ``hops``: messages passed on by servers count each time.
+    ``whole``: whether all frames were chosen.
     """
 
-    def __init__(self, statistics: Sequence[Statistic], interval: int | None, *, hops: bool = False) -> None:
+    def __init__(
+        self, statistics: Sequence[Statistic], interval: int | None, *, hops: bool = False, whole: bool = True
+    ) -> None:
         names = {statistic.name for statistic in statistics}
         self.link = "deliveries" in names
         """Whether deliveries need their publishes (``Demand.copies``)."""
@@ -262,8 +265,7 @@ class Counters:
         """Collects facts about connections that frames do not contain, from the reader of the capture."""
         self.messages = Messages() if names & {"confirms", "throughput", "deliveries"} else None
         """Collection that the dissector fills with messages."""
-        self.whole = True
-        """Whether all frames were chosen."""
+        self._whole = whole
 
     def frame(self, frame: Frame, *, counts: bool = True) -> None:
         """The next frame; whether it ``counts``."""
@@ -287,7 +289,7 @@ class Counters:
         columns = [pa.field(name, type_of(name)) for name in statistic.columns]
         schema = pa.schema([*columns, *map(fact_field, statistic.facts)])
         if self.connections is not None and statistic.name == "connections":
-            rows = [*with_facts(rows, self.connections.rows, whole=self.whole)]
+            rows = [*with_facts(rows, self.connections.rows, whole=self._whole)]
         return table_of(statistic, rows, schema)
 
 
