@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import struct
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -168,3 +169,32 @@ def test_the_same_key_gives_the_same_file_and_another_key_does_not(key: Path) ->
     first, second = (anonymized(source, key, "--names").read_bytes() for _ in range(2))
     key.write_bytes(KEY[::-1])
     assert first == second != anonymized(source, key, "--names").read_bytes()
+
+
+def framed(kind: int, body: bytes) -> bytes:
+    return struct.pack(">iI", kind, len(body)) + body
+
+
+HELLO = struct.pack(">iIii", -127, 8, 17, 5)
+TEXT = struct.pack(">H", len(PLANTED)) + PLANTED.encode()
+KAFKA = struct.pack(">hhih", 16, 5, 77, 3) + b"app" + b"\0\3\x17" + PLANTED.encode() + b"\x17" + PLANTED[:9].encode()
+MISREAD = {
+    "text as two lengths": (12345, HELLO, framed(84, bytes(8) + TEXT + b"\0\0\0\1" + PLANTED.encode())),
+    "text as a request id": (12345, HELLO, framed(35, PLANTED.encode())),
+    "first of a list that is cut": (9092, b"", struct.pack(">I", len(KAFKA)) + KAFKA),
+}
+
+
+@pytest.mark.parametrize("name", MISREAD)
+def test_text_that_a_malformed_frame_reads_as_numbers_or_cut_lists_is_removed(
+    name: str, tmp_path: Path, key: Path
+) -> None:
+    port, greeting, damaged = MISREAD[name]
+    talk = Talk(client=("10.0.0.1", 50_000), server=("10.0.0.2", port))
+    packets = [*talk.handshake(), *talk.send(0, greeting), *talk.send(1, greeting), *talk.send(0, damaged)]
+    source = tmp_path / "in.pcap"
+    source.write_bytes(pcap(*map(record, packets)))
+    assert PLANTED.encode() in source.read_bytes()
+    out = anonymized(source, key, "--names", "--bodies")
+    assert not any(PLANTED[at : at + 6].encode() in out.read_bytes() for at in range(len(PLANTED) - 5))
+    assert [structure(frame) for frame in frames(out)] == [structure(frame) for frame in frames(source)]

@@ -1,12 +1,13 @@
 """A frame with its contents replaced: as many bytes, which decode to the same structure."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from wiredecode.anonymize.key import BLANK, Key, blank
-from wiredecode.fields import Kind, plain
+from wiredecode.fields import Kind, Varint, plain
 from wiredecode.fields.jsonfields import STRING, JsonObject
 from wiredecode.fields.layer import Layer, Range
 from wiredecode.frames.frame import UNDECODED, Frame
@@ -15,6 +16,8 @@ from wiredecode.view.hexdump import secrets
 
 LOCAL = frozenset({"localhost"})
 DEFAULT = Rules()
+PRINTABLE = re.compile(rb"[ -~]{3,}|\A[ -~]{2}\Z")
+"""A piece of text in the bytes of a number."""
 
 
 class Leaf(NamedTuple):
@@ -29,17 +32,20 @@ class Leaf(NamedTuple):
     """The structure that it is in."""
 
 
-def leaves(layer: Layer, path: tuple[str, ...] = ()) -> Iterator[Leaf]:
-    """The fields of a layer, and of the structures in it, that hold text or bytes."""
+def leaves(layer: Layer, path: tuple[str, ...] = (), *, numbers: bool = False) -> Iterator[Leaf]:
+    """The fields of a layer, and of the structures in it, that hold text or bytes; or its binary ``numbers``."""
     kinds = {kind.name: plain(kind) for kind in layer.fields_desc}
     for name, value in layer.fields.items():
         inner = value if isinstance(value, list) else [value]
         for element in inner:
             if isinstance(element, Layer):
-                yield from leaves(element, (*path, name))
-        texts = any(isinstance(element, str | bytes | dict) for element in inner)
-        if texts and name in layer.ranges and not any(isinstance(element, Layer) for element in inner):
-            yield Leaf((*path, name), kinds[name], layer.ranges[name], value, layer)
+                yield from leaves(element, (*path, name), numbers=numbers)
+        texts = isinstance(value, int) if numbers else any(isinstance(element, str | bytes | dict) for element in inner)
+        span = layer.ranges.get(name)
+        if span is None and layer.problem is not None:  # a list that was cut
+            span = max((stop for _, stop in layer.ranges.values()), default=layer.start), layer.problem.start
+        if texts and span is not None and not any(isinstance(element, Layer) for element in inner):
+            yield Leaf((*path, name), kinds[name], span, value, layer)
 
 
 def undeclared(layer: Layer) -> Iterator[Range]:
@@ -119,6 +125,11 @@ class Pseudonymizer:
                 out[first:last] = self._json(data[first:last], rules)
         for first, last in secrets(layer, stop):
             out[first:last] = blank(data[first:last])
+        if layer.problem is not None or reached < stop:  # then numbers may be texts
+            for leaf in leaves(layer, numbers=True):
+                if leaf.kind.fixed is not None or isinstance(leaf.kind, Varint):
+                    first, last = leaf.range
+                    out[first:last] = PRINTABLE.sub(lambda found: BLANK * len(found[0]), data[first:last])
         if reached < stop:
             out[reached:stop] = blank(data[reached:stop])
             self.blanked["bytes of frames that are cut, or that cannot be read"] += stop - reached

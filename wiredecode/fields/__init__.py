@@ -51,6 +51,7 @@ from wiredecode.fields.numbers import ZigZag as ZigZag
 from wiredecode.fields.numbers import rfc3339_ms as rfc3339_ms
 from wiredecode.fields.numbers import rfc3339_ns as rfc3339_ns
 from wiredecode.fields.presence import When as When
+from wiredecode.fields.sized import OPAQUE as OPAQUE
 from wiredecode.fields.sized import Binary as Binary
 from wiredecode.fields.sized import Rest as Rest
 from wiredecode.fields.sized import Sized as Sized

@@ -284,9 +284,8 @@ class Layer(Packet):
             for inner in value if isinstance(value, list) else [value]:
                 if isinstance(inner, Layer):
                     yield from inner.secret_ranges()
-            hides = kind.secret or is_pair(kind, value, self.fields)
-            hides = hides or (kind.free and isinstance(value, str) and is_secret_value(value))
-            if hides and value is not None and kind.name in self.ranges:
+            free = kind.free and isinstance(value, str) and is_secret_value(value)
+            if (free or hides(kind, value, self.fields)) and kind.name in self.ranges:
                 start, stop = self.ranges[kind.name]
                 yield start + (int(kind.minimum()) if isinstance(kind, Sized) else 0), stop
             elif isinstance(kind, Binary) and kind.credentials is not None and value and kind.name in self.ranges:
@@ -353,7 +352,7 @@ def present_field(kind: Kind, value: Any, style: Style, before: dict[str, Any]) 
     """Keys of one field in a record: itself, the number of an enumeration, its contents. ``before``: earlier keys."""
     if kind.hidden:
         return {}
-    if not style.secrets and ((kind.secret and value is not None) or is_pair(kind, value, before)):
+    if not style.secrets and hides(kind, value, before):
         return {kind.name: redacted(value)}
     if kind.free and isinstance(value, str) and not style.secrets:
         value = without_secrets(value, redacted)
@@ -381,19 +380,20 @@ def may_hide(kind: Kind) -> bool:
     kind = plain(kind)
     inner = kind.element if isinstance(kind, Array) else kind
     carries = isinstance(kind, Binary) and kind.credentials is not None
-    named = kind.secret or bool(kind.named_by)
-    return named or carries or (isinstance(inner, Struct) and inner.layer.holds_secrets())
+    hides = kind.secret or carries or bool(kind.named_by)
+    return hides or (isinstance(inner, Struct) and inner.layer.holds_secrets())
 
 
-def is_pair(kind: Kind, value: Any, beside: Mapping[str, Any]) -> bool:
-    """Whether a value is a credential by the name in an earlier field, ``beside`` it, or by itself."""
-    return bool(kind.named_by) and is_secret_pair(beside.get(kind.named_by), value)
+def hides(kind: Kind, value: Any, beside: Mapping[str, Any]) -> bool:
+    """Whether a field is secret, or its value a credential, also by the name in an earlier field ``beside`` it."""
+    named = bool(kind.named_by) and is_secret_pair(beside.get(kind.named_by), value)
+    return value is not None and (kind.secret or named)
 
 
 def is_secret(kind: Kind, value: Any, beside: Mapping[str, Any]) -> bool:
     """Whether the decoded value of a field is, or holds, a secret; ``beside``: all values of its structure."""
     inner = kind.element if isinstance(kind, Array) else kind
-    if not value or kind.secret or is_pair(kind, value, beside):
+    if not value or hides(kind, value, beside):
         return bool(value)
     if isinstance(inner, Struct):
         return any(map(inner.layer.carries_secrets, value if inner is not kind else (value,)))

@@ -21,6 +21,7 @@ from wiredecode.fields.numbers import INTEGERS
 from wiredecode.fields.presence import SIGNS
 from wiredecode.fields.protobuf.kinds import Scalar
 from wiredecode.fields.protobuf.messages import UnknownFields
+from wiredecode.fields.sized import starred
 
 MAX_DEPTH = 12
 """Nesting of structures for which Wireshark gets fields."""
@@ -326,8 +327,8 @@ def sized(writer: Writer, kind: Any) -> LuaReader:
         more["of" if isinstance(length, str) else "fixed"] = length
     if kind.null is not None:
         more["null"] = kind.null
-    if isinstance(kind, fields.Binary) and kind.inner is not None:
-        more["inner"] = getattr(kind.inner, "__name__", None)
+    if isinstance(kind, fields.Binary) and kind.inner not in (None, starred):
+        more["inner"] = kind.inner.__name__
     return "sized", more
 
 

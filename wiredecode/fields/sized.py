@@ -2,7 +2,6 @@
 
 import random
 from collections.abc import Callable
-from functools import partial
 from typing import Any, ClassVar
 
 from wiredecode.fields.fuzzing import Random, octets
@@ -42,9 +41,14 @@ def everything(raw: bytes) -> list[tuple[int, int]]:
     return [(0, len(raw))]
 
 
-def starred(name: str, value: Any, style: Any, record: dict[str, Any]) -> dict[str, Any] | None:
-    """Asterisks in place of bytes; numbers of unknown fields are shown."""
-    return None if style.secrets or not isinstance(value, bytes) else {name: style.show(b"*" * len(value))}
+def starred(value: Any, style: Any, record: dict[str, Any]) -> dict[str, Any] | None:
+    """Asterisks in place of bytes, the last value of the record; numbers of unknown fields are shown."""
+    hidden = isinstance(value, bytes) and not style.secrets
+    return {next(reversed(record)): style.show(b"*" * len(value))} if hidden else None
+
+
+OPAQUE: dict[str, Any] = {"inner": starred, "credentials": everything}
+"""For bytes of no known meaning: they may hold anything."""
 
 
 class Sized(Kind):
@@ -165,25 +169,14 @@ class Text(Sized):
 
 
 class Binary(Sized):
-    """Bytes with their length in front; ``inner`` decodes them, ``credentials`` finds what to hide in them.
-
-    ``opaque``: nobody knows what they are, so that all are hidden.
-    """
+    """Bytes with their length in front; ``inner`` decodes them, ``credentials`` finds what to hide in them."""
 
     def __init__(
-        self,
-        name: str,
-        doc: str = "",
-        *,
-        inner: Inner | None = None,
-        credentials: Ranges | None = None,
-        opaque: bool = False,
-        **kw: Any,
+        self, name: str, doc: str = "", *, inner: Inner | None = None, credentials: Ranges | None = None, **kw: Any
     ) -> None:
         kw.setdefault("length", UInt32)
         super().__init__(name, doc, **kw)
-        self.inner = partial(starred, name) if opaque else inner
-        self.credentials = everything if opaque else credentials
+        self.inner, self.credentials = inner, credentials
 
     def present(self, value: bytes | None, show: Callable[[bytes], str]) -> str | None:
         return None if value is None else show(value)

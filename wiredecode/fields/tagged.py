@@ -9,7 +9,7 @@ from wiredecode.fields.composition import Array
 from wiredecode.fields.kind import Emitter, Kind, Malformed, Truncated, take
 from wiredecode.fields.layer import Layer, TaggedLayer
 from wiredecode.fields.numbers import Varint, varint, write_varint
-from wiredecode.fields.sized import Binary
+from wiredecode.fields.sized import OPAQUE, Binary
 
 
 def tagged(tag: int, kind: Kind) -> Kind:
@@ -22,7 +22,7 @@ class UnknownTag(Layer):
 
     fields_desc: ClassVar[Any] = [
         Varint("tag", "number of the field", max_bytes=5),
-        Binary("data", "its contents", length=Varint, opaque=True),
+        Binary("data", "its contents", length=Varint, **OPAQUE),
     ]
 
 

@@ -20,7 +20,7 @@ from wiredecode.fields.protobuf.kinds import (
     emit_varint,
     read_varint,
 )
-from wiredecode.fields.sized import Rest
+from wiredecode.fields.sized import OPAQUE, Rest
 
 
 class Content(Rest):
@@ -40,7 +40,7 @@ class UnknownField(TaggedLayer):
     fields_desc = [  # noqa: RUF012 - Scapy wants a list on the class
         UInt32("number", "field number"),
         UInt8("wire_type", "how the value is written", names=WIRE_TYPES),
-        Content("value", "the value", opaque=True),
+        Content("value", "the value", **OPAQUE),
     ]
 
     def begin(self) -> None:

@@ -15,7 +15,7 @@ are big-endian.
 
 from typing import Any, ClassVar
 
-from wiredecode.fields import Flags, Int64, Optional, Rest, UInt8, UInt64, When
+from wiredecode.fields import OPAQUE, Flags, Int64, Optional, Rest, UInt8, UInt64, When
 from wiredecode.fields.protobuf import Message, message
 from wiredecode.protocols.liftbridge import NAME, names
 from wiredecode.protocols.liftbridge import layers_operations as operations
@@ -48,7 +48,7 @@ def header(message_type: int) -> list[Any]:
             Hex32("crc", "CRC-32C of the payload"), When(f"flags & {CRC_FLAG} and header_length >= {LONG_HEADER}")
         ),
         Optional(
-            Extension("extension", "further bytes of the header", opaque=True),
+            Extension("extension", "further bytes of the header", **OPAQUE),
             When(f"header_length > {LONG_HEADER} or header_length > {SHORT_HEADER} and not has(crc)"),
         ),
     ]
@@ -65,7 +65,7 @@ def envelope(message_type: int, *facts: str, **members: Any) -> type[Envelope]:
 class Unknown(Envelope):
     """An envelope of a type or version this package does not know."""
 
-    fields_desc = [*header(0xFF), Rest("body", "everything after the header", opaque=True)]
+    fields_desc = [*header(0xFF), Rest("body", "everything after the header", **OPAQUE)]
     facts = ("version", "message_type")
 
 
@@ -84,7 +84,7 @@ class ReplicationResponse(Envelope):
         UInt64("leader_epoch", "epoch of the leader"),
         Int64("high_watermark", "newest committed offset; -1: none"),
         Entries("entries", "messages of the log"),
-        Optional(Rest("surplus", "bytes too few for an entry: followers ignore them", opaque=True), When("left")),
+        Optional(Rest("surplus", "bytes too few for an entry: followers ignore them", **OPAQUE), When("left")),
     ]
     facts = ("leader_epoch", "high_watermark", "entries")
 

@@ -95,7 +95,7 @@ class Entry(Layer):
         fields.Binary("key", "key; null: none", length=fields.Int32, null=-1, default=None),
         fields.Binary("value", "value; null: none", length=fields.Int32, null=-1, default=None),
         fields.Array("headers", MessageHeader, "headers; the server adds subject and reply", count=fields.UInt16),
-        fields.Optional(fields.Rest("surplus", "bytes after the last header", opaque=True), fields.When("left")),
+        fields.Optional(fields.Rest("surplus", "bytes after the last header", **fields.OPAQUE), fields.When("left")),
     ]
 
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from wiredecode.fields import (
+    OPAQUE,
     Array,
     Binary,
     Boolean,
@@ -209,7 +210,7 @@ class Hello(WireMessage):
         return bool(1 <= values["low_version"] <= values["high_version"] <= MAX_VERSION)
 
 
-KeepAlive = bare(100, Optional(Rest("data", "ignored by readers", opaque=True), When("left")))
+KeepAlive = bare(100, Optional(Rest("data", "ignored by readers", **OPAQUE), When("left")))
 
 # Appends
 

@@ -13,6 +13,7 @@ from typing import Any
 from wiredecode.fields import Array, Boolean, Flags, Kind, LengthOf, Number, Optional, Rest, Text, UInt8, Varint32, When
 from wiredecode.fields.emitter import Emitter
 from wiredecode.fields.layer import Added, Layer
+from wiredecode.fields.sized import OPAQUE
 from wiredecode.protocols.tank import names
 from wiredecode.protocols.tank.layers_bundle import Chunks, produced_bundle
 from wiredecode.protocols.tank.layers_kinds import (
@@ -104,7 +105,7 @@ def when_data(kind: Kind) -> Kind:
 class Unknown(TankFrame):
     """An id that does not exist, or a message that its sender never sends: the length still delimits it."""
 
-    fields_desc = frame(0, Rest("body", "everything after the header", opaque=True))
+    fields_desc = frame(0, Rest("body", "everything after the header", **OPAQUE))
     facts = ("message_id",)
 
 
@@ -232,7 +233,7 @@ def consumed(first: Kind, topic_name: str, topics: type[Number], partitions: typ
         first,
         HeaderArray("topics", element, "what was read", count=topics),
         Optional(
-            HeaderRest("header_rest", "bytes of the header after the last topic", opaque=True),
+            HeaderRest("header_rest", "bytes of the header after the last topic", **OPAQUE),
             When("left_of(header_length) > 0"),
         ),
         Chunks("chunks", "data, in the order of the partitions that announce some"),
