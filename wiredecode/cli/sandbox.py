@@ -29,7 +29,7 @@ _VERSION, _PATH_BENEATH = 1, 1
 _PR_SET_NO_NEW_PRIVS = 38
 
 LISTS = tomllib.loads((files(__package__) / "sandbox.toml").read_text("utf-8"))
-REFUSED: list[str] = LISTS["system-calls"]["refused"]
+REFUSED: list[str | int] = LISTS["system-calls"]["refused"]
 """System calls that a decoder does not need."""
 REFUSED_FOR_FILES = ("socket", "setuid", "setgid", "setreuid", "setregid", "setresuid", "setresgid", "setgroups")
 """System calls that only a live capture needs."""
@@ -104,13 +104,16 @@ def confine(reads: Iterable[Path], writes: Iterable[Path], *, live: bool = False
         _refuse_calls(pyseccomp, REFUSED if live else [*REFUSED, *REFUSED_FOR_FILES])
 
 
-def _refuse_calls(pyseccomp: Any, names: Iterable[str]) -> None:
+def _refuse_calls(pyseccomp: Any, names: Iterable[str | int]) -> None:
     """Let these system calls fail with EPERM in all threads."""
     chosen = pyseccomp.SyscallFilter(pyseccomp.ALLOW)
     chosen.set_attr(pyseccomp.Attr.CTL_TSYNC, 1)
     for name in names:
         with suppress(OSError, ValueError):  # unknown to this architecture or libseccomp
             chosen.add_rule(pyseccomp.ERRNO(errno.EPERM), name)
+    for flag in LISTS["system-calls"]["namespaces"]:
+        chosen.add_rule(pyseccomp.ERRNO(errno.EPERM), "clone", pyseccomp.Arg(0, pyseccomp.MASKED_EQ, flag, flag))
+    chosen.add_rule(pyseccomp.ERRNO(errno.ENOSYS), "clone3")  # its flags are in memory; libraries fall back to clone
     chosen.load()
 
 
