@@ -217,6 +217,27 @@ def test_a_consumer_that_stopped_acknowledging_at_its_limit_is_stuck() -> None:
     assert stuck.details[-1] == "unacknowledged: 4 messages, as many as max_ack_pending allows (4)"
 
 
+@pytest.mark.parametrize(("seconds", "paused"), [(2.5, False), (3.5, True)])
+def test_a_consumer_that_was_stopped_explains_why_messages_came_again(seconds: float, paused: bool) -> None:
+    again = b"MSG ord.eu 1 $JS.ACK.ORD.work.2.2.2.1700000000000000000.0 1\r\nx\r\n"
+    said = [delivered(1, 0.1), acked(1, 0.2), delivered(2, 1.0), delivered(3, 1.1), (3.0, SERVER, again)]
+    found = spoken(*said, acked(2, 1.0 + seconds), acked(3, 1.1 + seconds))["nats.redelivered"]
+    stopped, slow = "it was stopped or busy: it acknowledged nothing for 3.500 s", "ack_wait: 1 message came again"
+    assert (found.severity, stopped in found.likely, slow in found.likely) == (
+        ("warning", True, False) if paused else ("note", False, True)
+    )
+
+
+@pytest.mark.parametrize(("left", "lost"), [(5, True), (0, False)])
+def test_a_purge_is_reported_if_messages_waited(left: int, lost: bool) -> None:
+    first = b"MSG ord.eu 1 $JS.ACK.ORD.work.1.1.1.1700000000000000000.%d 1\r\nx\r\n" % left
+    purge = b"PUB $JS.API.STREAM.PURGE.ORD _INBOX.p.1 0\r\n\r\n"
+    found = spoken((0.1, SERVER, first), acked(1, 0.2), (1.0, CLIENT, purge))
+    assert ("nats.purged" in found) is lost
+    if lost:
+        assert found["nats.purged"].what == "billing (#1) purged stream ORD: 5 messages waited for ORD, consumer work"
+
+
 @pytest.mark.parametrize("near", [{"acks": 3}, {"acks": 2, "most": 5}, {"acks": 2, "newest": 6}])
 def test_a_consumer_below_its_limit_or_with_nothing_to_come_is_not_stuck(near: dict[str, int]) -> None:
     assert "nats.consumer-stuck" not in consumer(**near)

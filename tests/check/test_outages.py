@@ -256,6 +256,10 @@ TABLE = (
         *("server.stalled", ("stalled for 8.814 s", "the server's process was paused, stopped or blocked")),
     ),
     Outage("rabbit_crash_from_first.pcap", "rabbitmq_stream.consumer-crash-loop", ("worker", "offset 0 6 times")),
+    Outage(
+        "nats_short_stop.pcap",  # each client waits for its answer: all ask within 100 ms
+        *("server.stalled", ("stalled for 1.531 s", "delivered late", "paused, stopped or blocked")),
+    ),
     Outage("nats_lame_duck.pcap", "nats.lame-duck", ("n1 announced that it shuts down",)),
     Outage("kafka_pod_lost.pcap", "kafka.no-member", ("ledger (#2) ended without leaving group gsw4, which has no",)),
     Outage(

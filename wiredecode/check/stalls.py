@@ -14,7 +14,7 @@ from wiredecode.protocols.shared import problems
 
 MIN_NS = 1_000_000_000
 """A server that sends nothing for this long while clients wait is silent."""
-HELD_AFTER_NS = 200_000_000
+HELD_AFTER_NS = 20_000_000
 """Messages that a silent server should pass on are remembered from this time on."""
 MIN_END_NS = 2_000_000_000
 """The same if it sends nothing until the end."""
@@ -179,7 +179,7 @@ class Silences:
             server.held = {}
         if server.late:
             found = self._delivered(server, frame)
-        if waiting.count and now - waiting.since_ns >= (MIN_NS if waiting.heard_ns else MIN_END_NS):
+        if found is None and waiting.count and now - waiting.since_ns >= (MIN_NS if waiting.heard_ns else MIN_END_NS):
             found = Silence(
                 *(frame.source, waiting.since_ns, now, waiting.connection, waiting.count, waiting.published),
                 *(False, frame.number, waiting.frames, bool(waiting.heard_ns)),

@@ -13,7 +13,7 @@ from wiredecode.frames.frame import Frame
 from wiredecode.frames.identity import short
 from wiredecode.protocols.nats import names
 from wiredecode.protocols.nats.conversation_memory import ACK, Acknowledged, acknowledged
-from wiredecode.protocols.nats.problems_jetstream import NEXT, PUBLISHED, Publish, Stored, publish_of
+from wiredecode.protocols.nats.problems_jetstream import NEXT, PUBLISHED, Publish, Stored, asked_for, publish_of
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import MAX_EVIDENCE, FrameRef, Problem, Report, Rule, ref_of, whole
@@ -21,6 +21,7 @@ from wiredecode.protocols.shared.problems import MAX_EVIDENCE, FrameRef, Problem
 CODES = codes_of("nats")
 INBOX = "_INBOX."
 CREATE = ".API.CONSUMER."
+PURGE = ".API.STREAM.PURGE."
 NOT_DONE = (b"-NAK", b"+WPI")
 MAX_OPEN = 20_000
 """Requests waiting at the same time, and unacknowledged messages of a consumer; the oldest beyond it are not judged."""
@@ -280,6 +281,10 @@ class Deliveries:
     acked_ns: int = 0
     slowest_ns: int = 0
     """Longest time from a delivery to its ack."""
+    waiting: FrameRef | None = None
+    """The first delivery since the last ack."""
+    pauses_ns: list[int] = field(default_factory=list)
+    """Times of at least :data:`STUCK_NS` from such a delivery to the next ack of the same connection."""
     refused: int = 0
     late: int = 0
     """Messages that were refused (-NAK), and acknowledged after they had been delivered again."""
@@ -318,7 +323,9 @@ class Consumers(Rule):
             if CREATE in subject and "CREATE" in subject:
                 self._configure(data)
             elif (acked := acknowledged(subject)) is not None and not data.startswith(b"+WPI"):
-                self._acknowledge(acked, frame.time_ns, refused=data.startswith(b"-NAK"))
+                self._acknowledge(acked, frame, refused=data.startswith(b"-NAK"))
+            elif PURGE in subject:
+                self._purged(asked_for(subject), frame)
         elif frame.sender == "server" and (delivery := acknowledged(values.get("reply", ""))) is not None:
             self._deliver(delivery, frame)
 
@@ -338,6 +345,7 @@ class Consumers(Rule):
                 return
             known = self._known[delivery.of] = Deliveries(ref_of(frame), printable(delivery.stream))
         known.last, known.pending = ref_of(frame), delivery.pending
+        known.waiting = known.waiting or known.last
         known.sequence = max(known.sequence, delivery.sequence)
         known.open.put(delivery.sequence, known.last)
         if delivery.delivered > 1:
@@ -349,11 +357,22 @@ class Consumers(Rule):
             if len(known.again) < MAX_EVIDENCE:
                 known.again.append(known.last)
 
-    def _acknowledge(self, acked: Acknowledged, time_ns: int, *, refused: bool) -> None:
-        known = self._known.get(acked.of)
+    def _purged(self, stream: str, frame: Frame) -> None:
+        for consumer, known in self._known.items():
+            waits = max(known.pending, self._newest.get(stream, 0) - known.sequence) if known.stream == stream else 0
+            if waits:
+                what = f"{short(frame.connection)} purged stream {stream}: {waits:,} messages waited for {consumer}"
+                self.report.add(CODES["purged"], what, consumer, frame=frame)
+
+    def _acknowledge(self, acked: Acknowledged, frame: Frame, *, refused: bool) -> None:
+        known, time_ns = self._known.get(acked.of), frame.time_ns
         if known is None:
             return
         known.acked_ns = time_ns
+        first, known.waiting = known.waiting, None
+        waited_ns = time_ns - first.time_ns if first is not None and first.connection is frame.connection else 0
+        if waited_ns >= STUCK_NS and len(known.pauses_ns) < MANY_DELIVERIES:
+            known.pauses_ns.append(waited_ns)
         known.refused += refused
         place = known.open.pop(acked.sequence, None)
         known.late += acked.delivered < known.times.get(acked.sequence, 1)
@@ -378,16 +397,19 @@ class Consumers(Rule):
     def _report_redelivered(self, consumer: str, known: Deliveries) -> None:
         who, (often, sequence) = short(known.again[0].connection), known.worst
         what = f"{who} got messages of {consumer}, again: one was delivered {often:,} times"
-        severity = None if often >= MANY_DELIVERIES else "note"
+        paused = 0 < len(known.pauses_ns) < MANY_DELIVERIES  # else it always takes that long
+        severity = None if often >= MANY_DELIVERIES or paused else "note"
         how: Any = {"until_ns": known.again_ns, "count": known.redelivered, "severity": severity}
         problem = self.report.about(CODES["redelivered"], what, consumer, known.again, **how)
         problem.detail(f"sequence {sequence:,} of the stream was delivered most often")
-        if known.refused * 2 >= known.redelivered:
+        if paused:
+            problem.likely = f"it was stopped or busy: it acknowledged nothing for {max(known.pauses_ns) / 1e9:.3f} s"
+        elif known.refused * 2 >= known.redelivered:
             problem.likely = f"it refuses them (-NAK, {known.refused:,} times): it cannot process them"
         elif known.late * 2 >= len(known.times):
             wait = self._limits.get(consumer, {}).get("ack_wait")
             than = f" ({wait / 1e9:g} s)" if isinstance(wait, int) else ""
-            problem.likely = f"it needs longer than ack_wait{than}: {known.late:,} messages came again before the ack"
+            problem.likely = f"it needs longer than ack_wait{than}: {counted(known.late, 'message')} came again"
         problem.detail(f"{known.behind:,} messages wait behind them" if known.behind else "")
 
     def _report_stuck(self, consumer: str, known: Deliveries, waits: int, most: int | None) -> None:

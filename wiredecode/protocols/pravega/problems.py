@@ -117,10 +117,6 @@ class Refusals(Rule):
         what = f"{segment} is not on {store}{f', but on {host}' if host else ''}"
         self.report.add(CODES["wrong-host"], what, (segment, host), frame=frame)
 
-    def _sealed(self, frame: Frame, _: Any) -> None:
-        segment = segment_of(frame)
-        self.report.add(CODES["segment-sealed"], f"{segment} is sealed", segment, frame=frame)
-
     def _truncated(self, frame: Frame, values: Any) -> None:
         segment, begin, offset = segment_of(frame), values.get("start_offset"), values.get("offset", -1)
         who = short(frame.connection)
@@ -130,17 +126,10 @@ class Refusals(Rule):
         if problem.count > 1:
             problem.severity = "warning"
 
-    def _condition(self, frame: Frame, _: Any) -> None:
-        segment = frame.generated.get("segment", "a segment")
-        problem = self.report.add(CODES["conditional-refused"], "", segment, frame=frame)
-        problem.what = f"{counted(problem.count, 'conditional append')} to {segment} came too late"
-
     REPORTERS: ClassVar[dict[str, Callable[[Refusals, Frame, Any], None]]] = {
         "AuthTokenCheckFailed": _token,
         "WrongHost": _wrong_host,
-        "SegmentIsSealed": _sealed,
         "SegmentIsTruncated": _truncated,
-        "ConditionalCheckFailed": _condition,
     }
 
 
