@@ -25,8 +25,8 @@ WITHOUT_COMMAND = frozenset({"Unknown", "Compressed"})
 REFUSALS = frozenset({"ERROR", "JsonError"})
 
 ANSWERED = re.compile(r"(?:PUBLISH|IDEMPOTENT):(?!0:)")
-FACT_NAME = re.compile(r"[\w.-]{1,64}")
 """Publishes of 2025-11, bare in an envelope, that were answered."""
+FACT_NAME = re.compile(r"[\w.-]{1,64}")
 
 
 @dataclass(slots=True)

@@ -248,7 +248,7 @@ def flawed(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, JavaS
 
 
 class MessageDecoder(FrameDecoder):
-    """A plan whose layer is a message of this protocol."""
+    """A decoder whose layer is a message of this protocol."""
 
     layer: type[WireMessage]
 
