@@ -245,6 +245,24 @@ class Admission(Rule):
             self.report.add(CODES["authorization"], what, (number, error, to), frame=frame)
 
 
+class Acks(Rule):
+    """Messages without acknowledgement."""
+
+    types = frozenset({"Batch", "PUBLISH"})
+
+    def frame(self, frame: Frame) -> None:
+        if frame.sender != "client":
+            return
+        acks = frame.values.get("acks") if frame.type == "Batch" else frame.generated.get("acks")
+        if str(acks) != "0":
+            return
+        topic = str(frame.generated.get("topic", frame.values.get("topic", "")))
+        problem = self.report.add(CODES["acks-none"], "", topic, frame=frame)
+        messages = frame.values.get("messages", 1) if frame.type == "Batch" else 1
+        problem.weight += messages if isinstance(messages, int) else 1
+        problem.what = f"{problem.weight:,} messages were published to {topic} with acks=0"
+
+
 @dataclass(eq=False)
 class Unanswered(Rule):
     """Commands to which the broker answered by closing the connection."""
@@ -306,7 +324,7 @@ CHECKS = Checks(
     },
     gauges=(Commits,),
     codes=CODES,
-    rules=(Groups, Admission, Unanswered, Advertised),
+    rules=(Groups, Admission, Acks, Unanswered, Advertised),
     waits=READING,
     publishes={
         "Batch": Publishing(("topic",), "messages", refusals=True),
