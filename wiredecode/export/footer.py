@@ -121,8 +121,8 @@ class Footer:
         self._first, found, self._last = empty.rpartition(_counts(0, 0))
         if not found:
             raise UnknownFormError
-        self._packed = pa.BufferOutputStream()
-        self._groups = pa.CompressedOutputStream(self._packed, "zstd")
+        self._packed = io.BytesIO()
+        self._groups = pa.CompressedOutputStream(UnclosableStream(self._packed), "zstd")
         self._count = self._rows = 0
 
     def add(self, footer: bytes, rows: int) -> None:
@@ -144,7 +144,8 @@ class Footer:
     def _parts(self) -> Iterator[bytes]:
         yield self._first + _counts(self._rows, self._count)
         self._groups.close()
-        groups = pa.CompressedInputStream(pa.BufferReader(self._packed.getvalue()), "zstd")
+        self._packed.seek(0)
+        groups = pa.CompressedInputStream(self._packed, "zstd")
         yield from iter(partial(groups.read, BUFFER_BYTES), b"")
         yield self._last
 
