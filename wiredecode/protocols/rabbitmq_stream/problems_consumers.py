@@ -1,6 +1,6 @@
 """Problems of RabbitMQ Stream consumers: order and size of chunks, changes of the active consumer, crashes."""
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -8,7 +8,7 @@ from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.identity import short
 from wiredecode.net.types import Connection
-from wiredecode.protocols.shared.codes import Code, codes_of
+from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.problems import FrameRef, Rule, ref_of
 
 CODES = codes_of("rabbitmq_stream")
@@ -16,8 +16,10 @@ CODES = codes_of("rabbitmq_stream")
 FLAPS, FLAP_NS = 5, 60_000_000_000
 """Changes of the active consumer, and the time in which they occur."""
 MANY_CHUNKS = 50
-SMALL, SMALL_BATCH = 10, 10
-"""Messages per chunk, and per sub-batch, that are few."""
+FEW, MAX_PLACES = 10, 3
+"""Messages per chunk, and per sub-batch, that are few; frames of a stream that are named."""
+SMALL = (("small-chunks", "chunks", ""), ("small-sub-batches", "entries", ", sub-batches among them,"))
+"""Codes, what they count, and how they call it."""
 MIN_CRASHES, MIN_SAME, LONGEST_LIFE_NS = 3, 5, 300_000_000_000
 """A consumer that begins this often at the same offset, and lives at most this long each time, crashes in a loop; the
 second if it asks for the first or next offset, as short jobs do."""
@@ -168,46 +170,27 @@ class CrashLoop(Rule):
             problem.detail(f"{len(lives):,} connections ended by the client without Close, and without a stored offset")
 
 
-@dataclass(slots=True)
-class Filled:
-    """Contents of the chunks of a stream."""
-
-    chunks: int = 0
-    records: int = 0
-    entries: int = 0
-    places: list[FrameRef] = field(default_factory=list)
-
-
 @dataclass(eq=False)
 class Fill(Rule):
     """Messages per chunk, and per sub-batch."""
 
     types = frozenset({"Deliver"})
-    _streams: dict[str, Filled] = field(default_factory=dict)
+    _streams: dict[str, tuple[Counter[str], list[FrameRef]]] = field(default_factory=dict)
 
     def frame(self, frame: Frame) -> None:
         chunk, stream = frame.values.get("chunk") or {}, frame.generated.get("stream")
         if stream is None or chunk.get("chunk_type") != 0 or "num_records" not in chunk:
             return
-        if stream not in self._streams and len(self._streams) >= MAX_STREAMS:
-            return
-        filled = self._streams.setdefault(stream, Filled())
-        filled.chunks += 1
-        filled.records += chunk["num_records"]
-        filled.entries += chunk["num_entries"]
-        if len(filled.places) < 3:
-            filled.places.append(ref_of(frame))
+        if stream in self._streams or len(self._streams) < MAX_STREAMS:
+            counts, places = self._streams.setdefault(stream, (Counter(), []))
+            counts.update(chunks=1, records=chunk["num_records"], entries=chunk["num_entries"])
+            if len(places) < MAX_PLACES:
+                places.append(ref_of(frame))
 
     def finish(self) -> None:
-        for stream, filled in self._streams.items():
-            each = filled.records / filled.chunks
-            if filled.chunks >= MANY_CHUNKS and each < SMALL:
-                what = f"{filled.chunks:,} chunks of {stream} hold {each:.1f} messages each"
-                self._report(CODES["small-chunks"], what, stream, filled)
-            each = filled.records / max(filled.entries, 1)
-            if filled.entries >= MANY_CHUNKS and 1 < each < SMALL_BATCH:
-                what = f"{filled.entries:,} entries of {stream}, sub-batches among them, hold {each:.1f} messages each"
-                self._report(CODES["small-sub-batches"], what, stream, filled)
-
-    def _report(self, code: Code, what: str, stream: str, filled: Filled) -> None:
-        self.report.about(code, what, stream, filled.places, count=filled.chunks).weight = 0
+        for stream, (counts, places) in self._streams.items():
+            for code, name, more in SMALL:
+                each = counts["records"] / max(counts[name], 1)
+                if counts[name] >= MANY_CHUNKS and each < FEW and (each > 1 or name == "chunks"):
+                    what = f"{counts[name]:,} {name} of {stream}{more} hold {each:.1f} messages each"
+                    self.report.about(CODES[code], what, stream, places, count=counts["chunks"]).weight = 0
