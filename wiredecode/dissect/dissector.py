@@ -20,7 +20,7 @@ import numpy as np
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.capture.errors import CaptureError, Postponed
 from wiredecode.dissect.accounts import Accounts
-from wiredecode.dissect.identify import Candidates
+from wiredecode.dissect.identify import Candidate, choices_of
 from wiredecode.dissect.ledger import LIMIT, WAIT_NS, KnownOutcome, Ledger
 from wiredecode.dissect.order import BlockOrder, FrameOrder, partial_limits
 from wiredecode.dissect.tracker import Tracker
@@ -151,9 +151,9 @@ class Dissector:
         self._tls = Decryption(KeyLog() if demand.keys is None else demand.keys) if demand.decrypt else None
         self.accounts = Accounts()
         self._on_end, self._on_decoded, self._on_events = on_end, on_decoded, on_events
-        protocols = demand.protocols
-        self._candidates = Candidates(registry.known() if protocols is None else map(registry.as_known, protocols))
-        self._decode_as = self._candidates.of_capture(demand.decode_as)
+        protocols = registry.known() if demand.protocols is None else map(registry.as_known, demand.protocols)
+        self._candidates = [*map(Candidate, protocols)]
+        self._decode_as = choices_of(self._candidates, demand.decode_as)
         self._trackers: dict[Connection, Tracker] = {}
         self._ended: list[tuple[Connection, str | None]] = []
         """Connections that ended, until all their frames are decoded."""
@@ -318,7 +318,9 @@ class Dissector:
         if tracker is None:
             if self.demand.stable_ids:
                 connection.stable_id = connection_id(connection.endpoints, connection.first_ns)
-            candidates, blocks = self._candidates.by_port_first(connection), self.demand.blocks
+            # those with its port first: the others are not imported if one of these recognises it
+            candidates = tuple(sorted(self._candidates, key=lambda one: not one.has_port(connection)))
+            blocks = self.demand.blocks
             copies = self.demand.copies and not blocks
             tracker = Tracker(connection, candidates, self._decode_as, blocks=blocks, copies=copies)
             self._trackers[connection] = tracker

@@ -41,25 +41,6 @@ def foreign_name(data: bytes) -> str:
     return next((name for name, starts in FOREIGN.items() if data.startswith(starts)), UNKNOWN)
 
 
-class Candidates:
-    """The protocols of one dissection, in the order in which they are tried on a connection."""
-
-    def __init__(self, known: Iterable[Known]) -> None:
-        self.all = tuple(map(Candidate, known))
-
-    def by_port_first(self, connection: Connection) -> "tuple[Candidate, ...]":
-        """Protocols with a port of the connection first: the others are not imported if one of these recognises it."""
-        return tuple(sorted(self.all, key=lambda one: not one.has_port(connection)))
-
-    def of_capture(self, decode_as: Mapping[int, DecodeAs]) -> dict[int, DecodeAs]:
-        """The user's choice, with the protocol objects of this capture."""
-        own = {one.known.name: one for one in self.all}
-        return {
-            port: DecodeAs(own[given.protocol.name].protocol, given.dialect) if given.protocol.name in own else given
-            for port, given in decode_as.items()
-        }
-
-
 class Candidate:
     """A protocol in one dissection; imported, and given its session, when it is first tried."""
 
@@ -72,6 +53,15 @@ class Candidate:
 
     def has_port(self, connection: Connection) -> bool:
         return not set(self.known.ports).isdisjoint(connection.ports)
+
+
+def choices_of(candidates: Iterable[Candidate], decode_as: Mapping[int, DecodeAs]) -> dict[int, DecodeAs]:
+    """The user's choices, with the protocols of one dissection."""
+    own = {one.known.name: one for one in candidates}
+    return {
+        port: DecodeAs(own[given.protocol.name].protocol, given.dialect) if given.protocol.name in own else given
+        for port, given in decode_as.items()
+    }
 
 
 @dataclass
