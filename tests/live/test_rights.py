@@ -298,23 +298,30 @@ def test_a_capture_filter_is_compiled_for_the_link_type(ethernet: bool) -> None:
 
 
 WATCHED = """
-import os, sys
-from wiredecode.capture.live.source import HelperSource
-from wiredecode.capture.live.source import LiveOptions
+import os, sys, time
+from pathlib import Path
+from wiredecode.capture.live.source import HelperSource, LiveOptions
 source = HelperSource("tcpdump", LiveOptions("lo"))
+while not Path(sys.argv[1]).exists():
+    time.sleep(0.01)
 print(source._process.pid, flush=True)
 os.kill(os.getpid(), 9)
+"""
+SILENT = """#!{python}
+import ctypes, pathlib, time
+ctypes.CDLL(None).prctl(1, 0)  # as the kernel does when tcpdump changes its user
+pathlib.Path({ready!r}).touch()
+time.sleep(60)
 """
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs prctl(2)")
 def test_the_capture_program_ends_with_a_killed_wiredecode_without_packets(tmp_path: Path) -> None:
-    program = tmp_path / "tcpdump"
-    header = "\\324\\303\\262\\241\\002\\000\\004\\000" + "\\000" * 8 + "\\377\\377\\000\\000\\001\\000\\000\\000"
-    program.write_text(f"#!/bin/sh\nprintf '{header}'\nexec sleep 60\n")
+    program, ready = tmp_path / "tcpdump", str(tmp_path / "ready")
+    program.write_text(SILENT.format(python=sys.executable, ready=ready))
     program.chmod(0o755)
     environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    killed = subprocess.run([sys.executable, "-c", WATCHED], env=environment, capture_output=True, check=False)
+    killed = subprocess.run([sys.executable, "-c", WATCHED, ready], env=environment, capture_output=True, check=False)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     status = Path(f"/proc/{int(killed.stdout)}/stat")
     for _ in range(200):

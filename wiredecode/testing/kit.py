@@ -33,31 +33,10 @@ from wiredecode.testing.mutations import MUTATIONS, Mutation, truncation
 from wiredecode.testing.packets import batches
 from wiredecode.testing.parity import readers_agree
 from wiredecode.testing.samples import WANTED, Values, distinct, general, integers, samples
-from wiredecode.testing.segments import (
-    Cutting,
-    Part,
-    craft,
-    dialogue,
-    duplicated,
-    every,
-    overlapped,
-    random_cuts,
-    reordered,
-)
+from wiredecode.testing.segments import CUTTINGS, Cutting, Part, craft, dialogue, every, reordered
 
 Case = tuple[type[Layer], bytes]
 
-CUTTINGS: dict[str, Callable[[], Cutting]] = {
-    "byte by byte": lambda: every(1),
-    "two bytes": lambda: every(2),
-    "seven bytes": lambda: every(7),
-    "random": lambda: random_cuts(1),
-    "random again": lambda: random_cuts(2, 200),
-    "reordered": lambda: reordered(3),
-    "reordered far": lambda: reordered(4, window=40),
-    "duplicated": lambda: duplicated(5),
-    "overlapped": lambda: overlapped(6),
-}
 BATCHES = (1, 7, 64)
 """Packets in a batch."""
 PICKLED = {7: 20, 48: 3}

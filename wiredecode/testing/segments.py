@@ -117,3 +117,16 @@ def overlapped(seed: int) -> Cutting:
         return sent
 
     return cut
+
+
+CUTTINGS: dict[str, Callable[[], Cutting]] = {
+    "byte by byte": lambda: every(1),
+    "two bytes": lambda: every(2),
+    "seven bytes": lambda: every(7),
+    "random": lambda: random_cuts(1),
+    "random again": lambda: random_cuts(2, 200),
+    "reordered": lambda: reordered(3),
+    "reordered far": lambda: reordered(4, window=40),
+    "duplicated": lambda: duplicated(5),
+    "overlapped": lambda: overlapped(6),
+}

@@ -1,16 +1,12 @@
 """Interface of all live sources, and the source that reads a packet socket."""
 
-import ctypes
-import os
 import re
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from threading import Event
 from typing import BinaryIO, Protocol, cast
 
@@ -113,10 +109,11 @@ class RingSource:
             self._ring.close()
 
 
-_LIBC = ctypes.CDLL(None)
-_PR_SET_PDEATHSIG = 1
 END_SECONDS = 5.0
 """The program has this long for its last packets and messages."""
+_WATCH = ["sh", "-c", 'read -r _ || kill "$1"', "sh"]
+"""Ends the process whose number follows if this program is killed: otherwise that notices with its next packet. A
+program that changes its user, as tcpdump does, loses the signal of prctl(2)."""
 _DUMPCAP = re.compile(r"received/dropped on interface .*: (\d+)/(\d+)")
 _TCPDUMP = re.compile(r"(\d+) packets? (captured|dropped by kernel)")
 
@@ -130,13 +127,6 @@ def command(program: str, wanted: LiveOptions) -> list[str]:
     chosen = ["--", wanted.expression] if wanted.expression else []
     precise = ["--time-stamp-precision=nano", "-n", "-U"]
     return [program, *precise, *common, "-B", str(wanted.buffer_mib * 1024), "-w", "-", *chosen]
-
-
-def _end_with_parent(parent: int) -> None:
-    """In the child, before it starts the program: end it if wiredecode is killed (prctl(2))."""
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-    if os.getppid() != parent:
-        os._exit(1)
 
 
 class HelperSource:
@@ -155,7 +145,12 @@ class HelperSource:
                 stderr=self._stderr,
                 bufsize=0,
                 start_new_session=True,  # Ctrl-C is for this program, which then ends the other one
-                preexec_fn=partial(_end_with_parent, os.getpid()) if sys.platform == "linux" else None,
+            )
+            self._watcher = subprocess.Popen(
+                [*_WATCH, str(self._process.pid)],
+                stdin=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
             )
         except OSError as error:
             self._stderr.close()
@@ -214,6 +209,8 @@ class HelperSource:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        if self._watcher.poll() is None:
+            self._watcher.communicate(b"\n")
         self._stderr.seek(0)
         self._error_text = self._stderr.read().decode("utf-8", "replace")
 
