@@ -292,7 +292,7 @@ def test_the_first_problem_names_the_cause(outage: Outage) -> None:
         *("kafka_healthy_admin.pcap", "kafka_healthy_new_topic.pcap", "kafka_healthy_long_transaction.pcap"),
         *("nats_healthy_resets.pcap", "rabbit_healthy_close.pcap", "kafka_healthy_late_reordered.pcap"),
         *("kafka_healthy_static_members.pcap", "kafka_healthy_deployment.pcap", "kafka_healthy_rolling_restart.pcap"),
-        *("nats_healthy_long_jobs.pcap", "nats_healthy_lame_duck.pcap"),
+        *("nats_healthy_long_jobs.pcap", "nats_healthy_lame_duck.pcap", "nats_healthy_rolling_restart.pcap"),
     ],
 )
 def test_compare_and_set_empty_pulls_a_backlog_and_unread_answers_to_close_are_no_problem(name: str) -> None:

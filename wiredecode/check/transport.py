@@ -3,6 +3,7 @@
 from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from wiredecode.check.codes import CODES, checks_of
@@ -125,6 +126,7 @@ class Health(Rule):
         for hosts, silences in self._silences.items():
             if (problem := self.report.problems.get((CODES["tcp.no-ack"].code, hosts))) is not None:
                 self._explain_outages(problem, silences, [each for each in ended if hosts_of(each) == hosts])
+        down: list[Problem] = []
         for (name, endpoint), problem in self.report.problems.items():
             if name not in (CODES["tcp.refused"].code, CODES["tcp.no-answer"].code) or problem.first_ns is None:
                 continue
@@ -153,8 +155,14 @@ class Health(Rule):
                 at = self.report.seconds(min(at_once))
                 problem.detail(f"the server ended {connections} at {at}")
                 if name == CODES["tcp.refused"].code:  # no answer at all: perhaps the path
+                    down.append(problem)
                     problem.likely = "the server went down"
                     problem.what = f"{endpoint} went down: it refused {counted(problem.count, 'connection')}"
+        times = sorted((each.first_ns or 0, each.last_ns or 0) for each in down)
+        if len(times) > 1 and all(before[1] + TOGETHER_NS < begin for before, (begin, _) in pairwise(times)):
+            for problem in self.report.problems.values():  # one after another: a rolling restart
+                few = problem.name == CODES["tcp.refused"].code and problem.count <= FEW_REFUSED
+                problem.severity = "note" if few else problem.severity
         for endpoint, known in self._ended.items():
             self._all_ended(endpoint, known)
             self._closed_idle(endpoint, known)

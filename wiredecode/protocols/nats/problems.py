@@ -284,8 +284,9 @@ class Clients(Rule):
 
     def finish(self) -> None:
         for (code, server), problem in self.report.problems.items():
-            others = (each for each in self.report.problems.values() if each is not problem and each.severity != "note")
-            if code == CODES["lame-duck"].code and not any(server in each.servers for each in others):
+            others = [each for each in self.report.problems.values() if each.name in problem.code.explains]
+            harm = any(server in each.servers and each.severity != "note" for each in others)
+            if code == CODES["lame-duck"].code and not harm:
                 problem.severity = "note"  # its clients left in order
 
     def _too_large(self, frame: Frame) -> None:

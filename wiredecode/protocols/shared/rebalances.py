@@ -9,7 +9,7 @@ from wiredecode.frames.identity import client_side, short
 from wiredecode.net.types import Connection
 from wiredecode.protocols.shared.codes import Code
 from wiredecode.protocols.shared.pairing import Newest
-from wiredecode.protocols.shared.problems import MAX_PROBLEMS, Report, begin_of
+from wiredecode.protocols.shared.problems import MAX_PROBLEMS, Report, begin_of, whole
 
 STORM, STORM_NS = 6, 60_000_000_000
 """This number of generations of a group, in this time, is a storm."""
@@ -100,7 +100,7 @@ class Rebalances:
         """A member ended without leaving its group; nobody takes over its partitions until its session times out."""
         end_ns = last.health.last_ns if last.health is not None else 0
         left = [each for each in members if each.health is None or each.health.last_ns > end_ns]
-        if not left and self.report.last_ns - end_ns >= ALONE_NS:
+        if not left and whole(last) and self.report.last_ns - end_ns >= ALONE_NS:
             what = f"{short(last)} ended without leaving group {group}, which has no other member"
             place = begin_of(last)._replace(time_ns=end_ns)
             problem = self.report.add(code, what, group, frame=place, until_ns=self.report.last_ns)
