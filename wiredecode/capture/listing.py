@@ -51,7 +51,6 @@ def _describe_file(place: Location, info: Any) -> Listed:
 
 
 def is_capture_name(name: str) -> bool:
-    """Whether the name of a file is that of a capture."""
     return CAPTURE_NAME.fullmatch(name) is not None
 
 

@@ -266,7 +266,6 @@ class DecodingWithoutNames:
 
     @cached_property
     def limits(self) -> Limits:
-        """The limits of reassembly."""
         return _limits(self.gap_timeout, self.gap_buffer, self.limit)
 
     @cached_property

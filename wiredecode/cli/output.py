@@ -126,7 +126,6 @@ class Output:
             self.flush()
 
     def table(self, rows: Sequence[Sequence[str]]) -> None:
-        """Rows in columns."""
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         for row in rows:
             self.text("  ".join(map(str.ljust, row, widths)).rstrip() + "\n")

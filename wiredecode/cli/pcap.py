@@ -155,7 +155,6 @@ def _write(
 
 
 def _open_growing(files: list[str]) -> Capture:
-    """Open a file that grows."""
     from wiredecode.capture import open_capture
     from wiredecode.capture.reader import IDLE_SECONDS
 

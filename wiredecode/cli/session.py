@@ -320,7 +320,6 @@ def collect_less() -> None:
 
 
 def totals_width() -> int:
-    """Columns of the totals."""
     return min(shutil.get_terminal_size((TOTALS_WIDTH, 24)).columns, TOTALS_WIDTH)
 
 

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 MEMORY = "256MiB"
 """Memory limit of DuckDB; larger sorts and groups use temporary files."""
 BATCH_ROWS = 8_192
-"""Rows of a batch of the answer."""
 TIME, TIME_NS = "time", "time_ns"
 LOCKED = {
     "autoinstall_known_extensions": "false",

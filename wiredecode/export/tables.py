@@ -190,7 +190,6 @@ class TableExport(Export):
                 source.stop()
 
     def written(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Rows as they are written."""
         return self.projection.apply(self.made_portable(rows))
 
     def made_portable(self, rows: pa.RecordBatch) -> pa.RecordBatch:

@@ -42,7 +42,6 @@ class Filter:
         """The fields it is about."""
 
     def matches(self, frame: Frame) -> bool:
-        """Whether a decoded frame matches."""
         if self._connection is not None:
             answer = self.connection(frame)
             if answer is not None:

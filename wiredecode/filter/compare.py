@@ -32,7 +32,6 @@ HOLDING = (Type.STRING, Type.BYTES, Type.PROTOCOL, Type.ENUM, Type.ANY)
 NUMBERS = (Type.NUMBER, Type.BOOLEAN, Type.ENUM)
 
 ValueTest = Callable[[Any], bool]
-"""Whether a value matches."""
 MAX_DIGITS = 1 << 62
 """Larger numbers are compared frame by frame, not as a column."""
 FROM_ONE = ("frame.number", "tcp.stream", "frame.packets")

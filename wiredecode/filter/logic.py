@@ -45,7 +45,6 @@ Expression = Atom | Join | Negation | bool
 
 
 def tests(expression: Expression) -> Iterator[Atom]:
-    """All comparisons of an expression."""
     if isinstance(expression, Atom):
         yield expression
     elif isinstance(expression, Negation):

@@ -320,7 +320,6 @@ WORDS: dict[str, Callable[[], Iterable[str]]] = {
     "frame.outcome": lambda: OUTCOMES,
 }
 SEVERITIES = {"note": 0, "warning": 1, "error": 2}
-"""In order."""
 
 
 @cache

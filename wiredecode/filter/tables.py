@@ -73,7 +73,6 @@ class TableFilter:
 
     @property
     def columns(self) -> list[str]:
-        """The columns that it needs."""
         return list(dict.fromkeys(name for columns in self._columns.values() for name in columns))
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -117,7 +117,6 @@ class Instruments:
     # Feeding.
 
     def frame(self, frame: Frame) -> None:
-        """The next frame."""
         if frame.connection.number not in self._open:
             self._begin(frame.connection)
         protocol, status, parts = frame.protocol, frame.status, self.messages.of(frame)

@@ -30,7 +30,6 @@ LATENCIES = 45 * PER_DOUBLING
 
 
 def bucket_of(latency_ns: int) -> int:
-    """The bucket of a latency."""
     if latency_ns < 2:
         return 0
     doublings = latency_ns.bit_length() - 1

@@ -189,7 +189,6 @@ def event_rows(gathering: Gathering) -> tuple[list[dict[str, str]], int]:
 
 
 def diagram(gathering: Gathering, number: int | None, sequence: Sequence | None) -> dict[str, Any] | None:
-    """The sequence diagram of one connection."""
     if sequence is None or number is None or number not in gathering.connections or not sequence.items:
         return None
     activity = gathering.connections[number]

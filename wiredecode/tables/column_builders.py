@@ -217,7 +217,6 @@ def collect_lists(lists: Sequence[Sequence[T] | None], counts: Sequence[int]) ->
 
 
 def not_none(values: Sequence[Any]) -> Bools:
-    """Return which values are not None."""
     return np.fromiter(map(is_not, values, repeat(None)), np.bool_, len(values))
 
 

@@ -34,7 +34,6 @@ COLUMNS: dict[str, Callable[[Frame], Any]] = {
     "copy_of": lambda frame: frame.generated.get("copy_of"),
     "findings": lambda frame: [finding.record() for finding in frame.findings] if frame.findings else [],
 }
-"""Values of the columns of a frame."""
 
 
 def style_for(bytes_choice: str = RAW, *, show_secrets: bool = False) -> Style:
@@ -95,7 +94,6 @@ class Builder:
         self._nulls: dict[pa.DataType, pa.Array] = {}
 
     def layers(self, field: pa.Field, records: list[dict[str, Any]]) -> pa.Array:
-        """The column ``layers``."""
         return self.filled(len(records), field.type, self.members(field.type, records))
 
     def members(self, kind: pa.StructType, records: list[dict[str, Any]]) -> dict[str, pa.Array]:

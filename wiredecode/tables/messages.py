@@ -139,7 +139,6 @@ def unlinked_frames(block: FrameBlock, linked: list[int]) -> Iterator[UnlinkedFr
 
 
 def column_builder(name: str) -> Texts | Integers | ByteStrings | Headers:
-    """Builder of a column of the table."""
     kind = declared_schema("messages").field(name).type
     if pa.types.is_string(kind):
         return Texts()
@@ -262,7 +261,6 @@ MESSAGE_VALUES: dict[str, Callable[[FrameMessages], Any]] = {
 
 
 BATCH_ROWS = 16_384
-"""Most rows of a batch."""
 BATCH_BYTES = 32 * 1024 * 1024
 """About this many bytes of message bodies make a batch; a frame that has more is a separate batch."""
 FRAME_ROWS = 16_384

@@ -154,7 +154,6 @@ class LevelsReader:
         return self.dissector.totals if self._packets is None else self._packets.totals
 
     def rows(self) -> Iterator[Rows]:
-        """All rows of all levels."""
         return self._rows() if self._where is None else self._filter_rows(self._where)
 
     def push(self, frames: Iterable[Frame]) -> Iterator[Rows]:

@@ -176,7 +176,6 @@ def _narrow(field: pa.Field, members: list[pa.Field]) -> pa.Field:
 
 @cache
 def _layers(hosts: tuple[Protocol, ...], raw: bool) -> pa.StructType:
-    """The type of ``layers``."""
     members: dict[str, list[pa.Field]] = {}
     for host in hosts:
         found: dict[str, list[pa.Field]] = {}

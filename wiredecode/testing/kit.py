@@ -38,7 +38,6 @@ from wiredecode.testing.segments import CUTTINGS, Cutting, Part, craft, dialogue
 Case = tuple[type[Layer], bytes]
 
 BATCHES = (1, 7, 64)
-"""Packets in a batch."""
 PICKLED = {7: 20, 48: 3}
 """By the packets in a batch: after how many of these the dissector is pickled."""
 SMALL = 30_000

@@ -154,7 +154,6 @@ def message_lines(messages: list[Message], nth: int, first_ns: int, width: int =
 
 
 def wrap_escaped(text: str, first: str, others: str, width: int) -> list[str]:
-    """Escaped, and wrapped."""
     return textwrap.wrap(escape(text), width, initial_indent=first, subsequent_indent=others, break_on_hyphens=False)
 
 

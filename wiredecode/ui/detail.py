@@ -168,7 +168,6 @@ class BytePane(Lines):
         self.byte = 0
 
     def show(self, frame: Frame, *, secrets: bool) -> None:
-        """Show another frame."""
         layer = frame.layer(frame.data) if frame.layer is not None else None
         self._frame, self._dump = frame, Dump(frame, layer, reveal=secrets, packets=True)
         self.widest, self.byte = CELL + 3 * ROW + 2 + ROW, 0

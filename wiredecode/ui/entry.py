@@ -81,7 +81,6 @@ class Entry(Input):
         self.completion = Completion(settings)
 
     def ask(self, kind: str, text: str = "") -> None:
-        """Ask for something."""
         self.kind, self._place = kind, len(self.history)
         self.suggester = self.completion if kind == FILTER else None
         self.value = text

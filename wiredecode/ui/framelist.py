@@ -69,7 +69,6 @@ class Looks:
         """Fits what has another look than others; None: nothing has."""
 
     def of(self, frame: Frame) -> Look:
-        """The look of one frame."""
         values = {name: _text(field, frame) for name, field in self._fields.items()}
         return Look(self._rules.style(frame), values)
 
@@ -136,7 +135,6 @@ CONNECTION = 5
 """Columns of the number of the connection."""
 MARK, OUTSIDE = "*", "+"
 FIELD = 20
-"""Columns of a field."""
 
 
 class Column(NamedTuple):

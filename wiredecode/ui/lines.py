@@ -61,7 +61,6 @@ class Lines(ScrollView, can_focus=True):
         """Columns of the widest line; 0: lines fit themselves into the pane."""
 
     def line(self, at: int) -> Text:
-        """Line ``at``."""
         raise NotImplementedError
 
     def recount(self, count: int, cursor: int | None = None) -> None:

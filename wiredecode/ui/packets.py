@@ -37,7 +37,6 @@ Stop = Callable[[], bool]
 
 
 def packets_after(batch: PacketBatch, packet: int) -> PacketBatch:
-    """The packets of a batch after packet number ``packet``."""
     skip = packet + 1 - int(batch.number[0]) if len(batch) else 0
     return batch.part(min(skip, len(batch)), len(batch)) if skip > 0 else batch
 

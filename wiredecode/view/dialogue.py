@@ -111,7 +111,6 @@ class Dialogue:
         self._protocol = ""
 
     def show(self, frames: Iterable[Frame]) -> None:
-        """Show the frames."""
         exchanges = DialogueExchanges()
         for frame in frames:
             if self._messages is not None and (parts := self._messages.of(frame)):

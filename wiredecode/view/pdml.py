@@ -41,7 +41,6 @@ class Pdml:
         self.show, self.secrets = show, secrets
 
     def packet(self, frame: Frame) -> str:
-        """One frame."""
         inside = [*self._general(frame), *self._frame(frame), *self._layers(frame)]
         return "\n".join(["<packet>", *inside, "</packet>", ""])
 

@@ -11,7 +11,6 @@ SHOWN_CHARACTERS = 200
 SHOWN_ELEMENTS = 20
 """Elements of an array in a tree."""
 SHOWN_DUMP_BYTES = 512
-"""Bytes of a hex dump."""
 
 SEVERITY = {"error": "red", "warning": "yellow", "note": "cyan"}
 STATUS = {"ok": "", "partial": "yellow", "undecoded": "yellow", "malformed": "red"}

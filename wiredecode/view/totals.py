@@ -78,7 +78,6 @@ def filter_hints(totals: Totals, display: Filter) -> list[str]:
 
 
 def files_text(info: CaptureInfo) -> str:
-    """Metadata of the files."""
     lines = []
     for file in info.files:
         form = ", ".join(part for part in (file.format, file.compression) if part)

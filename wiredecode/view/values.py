@@ -72,7 +72,6 @@ def _words(data: bytes) -> str:
 
 
 def value_text(value: Any, options: TreeOptions) -> str:
-    """A value of a record."""
     if isinstance(value, Raw):
         return bytes_text(value.raw, options)
     if isinstance(value, str):

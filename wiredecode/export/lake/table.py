@@ -261,7 +261,6 @@ class LakeWriter:
             yield f"{FRAMES}_{'other' if protocol is None else protocol}", part
 
     def schema(self, rows: pa.RecordBatch) -> pa.Schema:
-        """The schema of the table of rows."""
         return pa.schema([*rows.schema, *([] if self.store.day is None else [pa.field(DAY, pa.date32())])])
 
     def writer(self, files: TableFiles, schema: pa.Schema) -> PartitionWriter:
