@@ -282,9 +282,3 @@ AnyResponse = response(
     "AnyResponse", *{kind.name: kind for _, layer in RESPONSES for kind in layer.fields_desc[4:-1]}.values()
 )
 """All fields of all responses, to distinguish them."""
-
-
-def response_layer(data: bytes) -> type[RpcResponse]:
-    """The type of a response, by the fields in its map."""
-    found = AnyResponse(data).fields
-    return next((layer for name, layer in RESPONSES if name in found), TimeoutNowResponse)

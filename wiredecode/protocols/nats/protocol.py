@@ -75,7 +75,8 @@ class Nats(BehindProxy):
             if tells(greeting[1].upper(), data[greeting.end() - 1 : line]) or port:
                 return Verdict(0, client=greeting[1].upper() == b"CONNECT")
             return Rejected()
-        if websocket.is_http(data, 0) or (not final and websocket.may_be_http(data)):
+        http = any(start.startswith(data[: len(start)]) for start in (b"GET /", b"HTTP/1.1 "))
+        if websocket.is_http(data, 0) or (not final and http):
             return self._websocket(data, final)
         names, ends, _ = evidence.chain(data, 0)
         names = [name for name in names if name in evidence.NAMES]

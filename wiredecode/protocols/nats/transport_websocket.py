@@ -98,11 +98,6 @@ def is_http(data: bytes, position: int) -> bool:
     return HTTP.match(data, position) is not None
 
 
-def may_be_http(data: bytes) -> bool:
-    """Whether more bytes may make these an HTTP head."""
-    return any(start.startswith(data[: len(start)]) for start in (b"GET /", b"HTTP/1.1 "))
-
-
 def opens(data: bytes, start: int, stop: int) -> bool:
     """Whether the sender of an HTTP head switches to WebSocket frames after it."""
     return is_http(data, start) and UPGRADE.search(data, start, stop) is not None

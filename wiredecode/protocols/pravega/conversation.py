@@ -151,16 +151,12 @@ class PravegaConversation(Conversation):
         layers = proposal(self.presets[0])
         self.proposed.layers = layers
         layer: type[WireMessage] = layers.get(code, Unknown)
-        if layer.type_name == "SegmentRead" and self._adds_up(frame):
-            layer = SegmentRead
+        if layer.type_name == "SegmentRead":
+            shipped = fit(SegmentRead, frame.buffer, frame.start, frame.stop)
+            layer = SegmentRead if shipped is not None and shipped["data"] else layer
         decoder = decoder_of(layer)
         decoder.read(frame, style)
         return decoder
-
-    def _adds_up(self, frame: Frame) -> bool:
-        """Whether a SegmentRead is in the form that was shipped: the length in front of its data is right."""
-        values = fit(SegmentRead, frame.buffer, frame.start, frame.stop)
-        return values is not None and bool(values["data"])
 
     def _narrow(self, frame: Frame, code: int) -> None:
         """Drop the assignments of codes under which this message makes no sense."""

@@ -29,8 +29,10 @@ def add_messages(frame: Frame, contents: bundles.Contents, out: Messages) -> Non
         if not messages:
             continue
         shares = None
-        if operation == PUBLISH and len(contents.numbered) > 1:  # a place of its own for each
-            shares = [_place_of(frame, *numbered.path)] * len(messages)
+        if operation == PUBLISH and len(contents.numbered) > 1:  # the answer has a result for each partition
+            i, k = numbered.path
+            place = k + sum(len(topic["partitions"]) for topic in frame.values["topics"][:i])
+            shares = [place] * len(messages)
         keys = [message.get("key") for message in messages]
         out.add(
             *(frame, operation, [message["body"] for message in messages]),
@@ -42,11 +44,6 @@ def add_messages(frame: Frame, contents: bundles.Contents, out: Messages) -> Non
             compression=CODECS[codec] if codec else None,
             shares=shares,
         )
-
-
-def _place_of(frame: Frame, i: int, k: int) -> int:
-    """Index of a partition in a Produce: the answer has a result for each."""
-    return k + sum(len(topic["partitions"]) for topic in frame.values["topics"][:i])
 
 
 def _bundle_at(values: bundles.Bundled, i: int, k: int) -> bundles.Bundled:
