@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wiredecode.check.causes import grouped
+from wiredecode.check.causes import group_by_cause
 from wiredecode.check.codes import CODES
 from wiredecode.protocols.shared.codes import Code, codes_of
 from wiredecode.protocols.shared.problems import Problem
@@ -22,14 +22,14 @@ def test_a_consequence_of_another_connection_or_before_its_cause_stays() -> None
     cause = problem(CODES["tcp.no-ack"], 1, 10, 20)
     mine, other = problem(CODES["tcp.reset"], 1, 21, 21), problem(CODES["tcp.reset"], 2, 21, 21)
     early = problem(CODES["tcp.slow-response"], 1, 1, 2)
-    assert grouped([mine, other, early, cause]) == [cause, other, early]
+    assert group_by_cause([mine, other, early, cause]) == [cause, other, early]
     assert cause.effects == [mine]
 
 
 def test_a_stall_explains_all_connections_to_the_server_during_its_time() -> None:
     stall = problem(CODES["server.stalled"], 1, 10, 13)
     late, later = (problem(CODES["publish.slow-confirm"], 2, begin, 30) for begin in (12, 25))
-    assert grouped([later, late, stall]) == [stall, later]
+    assert group_by_cause([later, late, stall]) == [stall, later]
     assert stall.effects == [late]
 
 
@@ -37,7 +37,7 @@ def test_a_server_that_was_away_explains_elections_and_replicas_that_lag_afterwa
     away = problem(CODES["tcp.refused"], 1, 10, 13)
     effects = [problem(codes_of("liftbridge")[name], 2, 20, 22) for name in ("isr-shrink", "replica-lag", "election")]
     effects[-1].severity = "warning"
-    assert grouped([*effects, away]) == [away]
+    assert group_by_cause([*effects, away]) == [away]
 
 
 def test_a_cut_path_explains_other_connections_of_both_hosts_and_of_no_others() -> None:
@@ -45,21 +45,21 @@ def test_a_cut_path_explains_other_connections_of_both_hosts_and_of_no_others() 
     here.members, elsewhere.members = {2}, {3}
     cut.paths = here.paths = {("10.0.0.1", "10.0.0.2")}
     elsewhere.paths = {("10.0.0.2", "10.0.0.7")}
-    assert grouped([elsewhere, here, cut]) == [cut, elsewhere]
+    assert group_by_cause([elsewhere, here, cut]) == [cut, elsewhere]
     assert cut.effects == [here]
 
 
 def test_a_cause_is_as_severe_as_its_worst_consequence() -> None:
     stall, lost = problem(CODES["server.stalled"], 1, 10, 13), problem(CODES["request.unanswered"], 1, 11, 12)
     lost.severity = "error"
-    (found,) = grouped([lost, stall])
+    (found,) = group_by_cause([lost, stall])
     assert (found.name, found.severity) == ("server.stalled", "error")
 
 
 def test_ten_equal_refusals_are_one_with_a_list() -> None:
     parts = [problem(RABBITMQ["not-started"], number, number, number, "Access refused") for number in range(1, 11)]
     other = problem(RABBITMQ["not-started"], 11, 3, 3, "Stream does not exist")
-    joined, alone = grouped([*parts, other])
+    joined, alone = group_by_cause([*parts, other])
     assert joined.what == "10 publishers, consumers or requests were refused: Access refused"
     assert (joined.count, len(joined.members), joined.details[-1]) == (10, 10, "and 3 more")
     assert (joined.first_ns, joined.last_ns) == (SECOND, 10 * SECOND)
@@ -75,7 +75,7 @@ def test_a_server_that_is_down_explains_what_its_clients_wait_for_elsewhere() ->
     for each in (down, near, lost):
         each.users = {("10.0.0.9", "kafka"), ("10.0.0.9", "nats")} if each is down else {("10.0.0.9", "kafka")}
     elsewhere.users, other.users = {("10.0.0.8", "kafka")}, {("10.0.0.9", "tank")}
-    left = grouped([near, elsewhere, lost, other, down])
+    left = group_by_cause([near, elsewhere, lost, other, down])
     assert set(left) == {down, elsewhere, lost, other}
     assert down.effects == [near]
 
@@ -84,7 +84,7 @@ def test_the_longest_stall_explains_shorter_ones_of_replicas() -> None:
     short, long = problem(CODES["server.stalled"], 1, 6, 8), problem(CODES["server.stalled"], 2, 5, 9)
     short.weight, long.weight, long.servers = 2, 4, {"10.0.0.3:5552"}
     short.users = long.users = {("10.0.0.9", "kafka")}
-    assert grouped([short, long]) == [long]
+    assert group_by_cause([short, long]) == [long]
     assert long.effects == [short]
 
 
@@ -96,7 +96,7 @@ def test_a_host_that_refuses_connections_resets_those_to_its_other_ports() -> No
     reset.servers = other.servers = {"10.0.0.2:5553"}
     refused.users = reset.users = {("10.0.0.9", "rabbitmq_stream")}
     other.users = {("10.0.0.8", "rabbitmq_stream")}
-    assert grouped([reset, other, refused]) == [refused, other]
+    assert group_by_cause([reset, other, refused]) == [refused, other]
 
 
 def test_a_server_that_stalls_again_and_again_has_the_time_of_all_its_stalls() -> None:
@@ -104,11 +104,11 @@ def test_a_server_that_stalls_again_and_again_has_the_time_of_all_its_stalls() -
     between = problem(CODES["publish.slow-confirm"], 2, 27, 28)
     for weight, stall in enumerate(stalls):
         stall.weight = weight
-    assert grouped([*stalls, between]) == [stalls[2], between]
+    assert group_by_cause([*stalls, between]) == [stalls[2], between]
     assert (stalls[2].first_ns, stalls[2].last_ns, stalls[2].count) == (10 * SECOND, 20 * SECOND, 3)
 
 
 def test_what_lasts_comes_before_what_is_over() -> None:
     over, lasting = problem(CODES["tcp.refused"], 1, 10, 11), problem(CODES["server.ended"], 2, 30, 40)
     over.weight, over.is_over, over.servers = 50, True, {"10.0.0.9:5552"}
-    assert grouped([over, lasting]) == [lasting, over]
+    assert group_by_cause([over, lasting]) == [lasting, over]

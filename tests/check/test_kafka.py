@@ -9,7 +9,7 @@ import pytest
 
 from tests.check.cases import kafka
 from tests.check.support import CAPTURES, check, named
-from wiredecode.check.causes import grouped
+from wiredecode.check.causes import group_by_cause
 from wiredecode.stats import statistics
 
 KAFKA = CAPTURES / "kafka"
@@ -18,7 +18,7 @@ KAFKA = CAPTURES / "kafka"
 def told(name: str) -> dict[str, list[str]]:
     """The titles of problems that are no notes, by code."""
     found: dict[str, list[str]] = {}
-    for problem in grouped(check(KAFKA / f"{name}.pcap.gz")):
+    for problem in group_by_cause(check(KAFKA / f"{name}.pcap.gz")):
         if problem.severity != "note":
             found.setdefault(problem.name, []).append(problem.what)
     return found

@@ -12,7 +12,7 @@ import wiredecode
 from tests.cli.conftest import Run, run
 from tests.support import beginning
 from wiredecode.check.codes import offers
-from wiredecode.check.timeline import WEIGHTS, Event, Timeline, amount, condensed, lines, plots, throughput
+from wiredecode.check.timeline import WEIGHTS, Event, Timeline, amount, condense, lines, plots, throughput
 from wiredecode.protocols.registry import carried_by, protocols
 
 __all__ = ["run"]
@@ -126,7 +126,7 @@ def test_of_too_many_events_the_most_severe_are_kept() -> None:
     events = [
         Event(number * 1_000_000_000, kind, f"{kind} {number}", str(number)) for number, kind in enumerate(WEIGHTS)
     ]
-    kept, left = condensed(events, 13_000_000_000, most=5)
+    kept, left = condense(events, 13_000_000_000, most=5)
     assert left == len(events) - 5
     assert all(WEIGHTS[each.kind] == 3 for each in kept)
 

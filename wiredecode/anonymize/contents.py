@@ -48,12 +48,12 @@ def leaves(layer: Layer, path: tuple[str, ...] = (), *, numbers: bool = False) -
             yield Leaf((*path, name), kinds[name], span, value, layer)
 
 
-def undeclared(layer: Layer) -> Iterator[Range]:
+def undeclared_members(layer: Layer) -> Iterator[Range]:
     """Where the members of JSON objects are that their layout does not declare, with their names."""
     for value in layer.fields.values():
         for each in value if isinstance(value, list) else [value]:
             if isinstance(each, Layer):
-                yield from undeclared(each)
+                yield from undeclared_members(each)
     if isinstance(layer, JsonObject):
         start = layer.start
         for gap, path, raw in layer.layout:
@@ -121,7 +121,7 @@ class Pseudonymizer:
         for leaf in leaves(layer):
             self._leaf(leaf, rules, data, out)
         if self.names:
-            for first, last in undeclared(layer):
+            for first, last in undeclared_members(layer):
                 out[first:last] = self._json(data[first:last], rules)
         for first, last in secrets(layer, stop):
             out[first:last] = blank(data[first:last])
@@ -151,29 +151,29 @@ class Pseudonymizer:
                 self.blanked["compressed bytes"] += last - first
             return
         for first, last in places(leaf, data):
-            out[first:last] = self._replaced(leaf, rules, data[first:last])
+            out[first:last] = self._replace(leaf, rules, data[first:last])
 
-    def _replaced(self, leaf: Leaf, rules: Rules, raw: bytes) -> bytes:
+    def _replace(self, leaf: Leaf, rules: Rules, raw: bytes) -> bytes:
         """Replacement of one text, or of some bytes."""
         path = leaf.path
         is_text = not isinstance(leaf.value, bytes) and not rules.among(rules.bodies, path)
         if rules.among(rules.kept, path):
-            return self._named(raw, rules) if self.names and is_text else raw
+            return self._replace_name(raw, rules) if self.names and is_text else raw
         if rules.among(rules.hosts, path):
-            return self._named(raw, rules)
+            return self._replace_name(raw, rules)
         if rules.among(rules.texts, path):
-            return self._named(raw, rules) if self.names or self.bodies else self.key.addresses(raw)
+            return self._replace_name(raw, rules) if self.names or self.bodies else self.key.addresses(raw)
         if rules.among(rules.json, path) or isinstance(leaf.value, dict):
             return self._json(raw, rules) if self.names else self.key.addresses(raw)
         if is_text or rules.among(rules.names, path):
-            return self._named(raw, rules) if self.names else self.key.addresses(raw)
+            return self._replace_name(raw, rules) if self.names else self.key.addresses(raw)
         return self.key.noise(raw) if self.bodies else self.key.addresses(raw)
 
-    def _named(self, raw: bytes, rules: Rules) -> bytes:
+    def _replace_name(self, raw: bytes, rules: Rules) -> bytes:
         return self.key.names(raw, rules.words | LOCAL, digits=rules.digits)
 
     def _json(self, raw: bytes, rules: Rules) -> bytes:
-        return STRING.sub(lambda found: b'"' + self._named(found[0][1:-1], rules) + b'"', raw)
+        return STRING.sub(lambda found: b'"' + self._replace_name(found[0][1:-1], rules) + b'"', raw)
 
 
 def places(leaf: Leaf, data: bytes) -> Iterator[Range]:

@@ -67,12 +67,12 @@ class Key:
         self.ipv4 = lru_cache(REMEMBERED)(self._ipv4)
         self.ipv6 = lru_cache(REMEMBERED)(self._ipv6)
         self.mac = lru_cache(REMEMBERED)(self._mac)
-        self._part = lru_cache(REMEMBERED)(self._disguised)
+        self._part = lru_cache(REMEMBERED)(self._disguise)
 
     def _number(self, *parts: bytes) -> int:
         return int.from_bytes(blake2b(b"\0".join(parts), key=self._secret, digest_size=16).digest(), "big")
 
-    def _permuted(self, low: int, high: int, value: int, *context: bytes) -> int:
+    def _permute(self, low: int, high: int, value: int, *context: bytes) -> int:
         """The image of ``value`` in a cycle of ``low`` up to ``high`` that the context chooses: never ``value``."""
         order = sorted(range(low, high), key=lambda each: self._number(b"order", *context, each.to_bytes(4, "big")))
         return order[(order.index(value) + 1) % len(order)]
@@ -92,9 +92,9 @@ class Key:
         if not place:
             low, high = max(low, 1), min(high, 223)  # 127 is left out; what comes after it moves by one
             moved = octet - (octet > LOOPBACK)
-            image = self._permuted(low, high, moved, b"v4", before)
+            image = self._permute(low, high, moved, b"v4", before)
             return image + (image >= LOOPBACK)
-        return self._permuted(low, high, octet, b"v4", before)
+        return self._permute(low, high, octet, b"v4", before)
 
     def _ipv6(self, address: bytes) -> bytes:
         known = IPv6Address(address)
@@ -114,7 +114,7 @@ class Key:
             return group
         low = 1 << (group.bit_length() - 1) // 4 * 4
         if low * 15 <= SMALL_GROUP:
-            return self._permuted(low, low * 16, group, b"v6", before)
+            return self._permute(low, low * 16, group, b"v6", before)
         return low + self._feistel(group - low, low * 15, b"v6", before)
 
     def _mac(self, address: bytes) -> bytes:
@@ -175,7 +175,7 @@ class Key:
             out += [self._names(raw[done : found.start()], words, digits), self._literal(found[0])]
             done = found.end()
         image = b"".join((*out, self._names(raw[done:], words, digits)))
-        return image if is_text(raw) else spoiled(raw, image)
+        return image if is_text(raw) else spoil(raw, image)
 
     def _names(self, raw: bytes, words: frozenset[str], digits: bool) -> bytes:
         return PART.sub(lambda found: self._one(found[0], words, digits), raw)
@@ -194,7 +194,7 @@ class Key:
             image = self._part(image)
         return image
 
-    def _disguised(self, part: bytes) -> bytes:
+    def _disguise(self, part: bytes) -> bytes:
         """Letters become letters, digits digits; other bytes (of UTF-8) small letters."""
         spaces = [_space(byte) for byte in part]
         value, size = 0, 1
@@ -250,7 +250,7 @@ def is_text(raw: bytes) -> bool:
     return True
 
 
-def spoiled(raw: bytes, image: bytes) -> bytes:
+def spoil(raw: bytes, image: bytes) -> bytes:
     """The image of bytes that are not UTF-8 is not UTF-8, either."""
     at = next(place for place, byte in enumerate(image) if raw[place] >= 0x80)
     return image[:at] + b"\xff" + image[at + 1 :]

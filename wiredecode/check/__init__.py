@@ -6,7 +6,7 @@ from copy import deepcopy
 from pathlib import Path
 
 from wiredecode.capture.batch import PacketBatch
-from wiredecode.check.causes import grouped
+from wiredecode.check.causes import group_by_cause
 from wiredecode.check.codes import CODES, checks_of
 from wiredecode.check.exchanges import Exchanges
 from wiredecode.check.publishes import Publishes
@@ -61,7 +61,7 @@ class Checker:
             for each in rule.types:
                 self._of_type.setdefault((name, each), [*self._always]).append(rule.frame)
             for connection in self._over:
-                self._guarded(rule.ended, connection)
+                self._call(rule.ended, connection)
         for published in () if checks is None else checks.publishes:
             self._of_type.setdefault((name, published), [*self._always]).append(self._publishes.frame)
 
@@ -74,7 +74,7 @@ class Checker:
 
     def look(self, batch: PacketBatch) -> None:
         """The next packets, before their frames."""
-        self._guarded(self._clock.look, batch)
+        self._call(self._clock.look, batch)
 
     def end(self, connection: Connection, other: str | None = None) -> None:
         """A connection is over; its frames may still come. ``other``: its likely protocol, if it is not decoded."""
@@ -102,11 +102,11 @@ class Checker:
             self._show(frame, self._asks)
         if frame.findings:
             self._findings.refusal_told = self._publishes.refused_by == frame.id
-            self._guarded(self._findings.frame, frame)
+            self._call(self._findings.frame, frame)
         if not frame.offset:
-            self._guarded(self._others.frame, frame)
+            self._call(self._others.frame, frame)
         if frame.layer not in self._clear.harmless:
-            self._guarded(self._clear.frame, frame)
+            self._call(self._clear.frame, frame)
         self._show(frame, self._of_type.get((frame.protocol, frame.type), self._always))
 
     def _show(self, frame: Frame, methods: Iterable[Callable[[Frame], None]]) -> None:
@@ -114,7 +114,7 @@ class Checker:
             try:  # not _guarded: a call per rule and frame is a tenth of the time
                 method(frame)
             except Exception as error:
-                self._failed(method, error, frame)
+                self._report_failure(method, error, frame)
 
     def finish(self) -> list[Problem]:
         """The capture is over: all problems by cause, the worst first."""
@@ -123,8 +123,8 @@ class Checker:
         while self._ended:
             self._end(*self._ended.popleft())
         for rule in self._rules():
-            self._guarded(rule.finish)
-        return grouped(self.report.problems.values())
+            self._call(rule.finish)
+        return group_by_cause(self.report.problems.values())
 
     def so_far(self) -> list[Problem]:
         """All problems as if the capture ended here; more may follow. It takes some ten milliseconds."""
@@ -137,9 +137,9 @@ class Checker:
             self._over.append(connection)
         for rule in self._rules():
             if type(rule).ended is not Rule.ended:  # most have none
-                self._guarded(rule.ended, connection)
+                self._call(rule.ended, connection)
 
-    def _guarded(self, method: Callable[..., None], subject: Frame | Connection | PacketBatch | None = None) -> None:
+    def _call(self, method: Callable[..., None], subject: Frame | Connection | PacketBatch | None = None) -> None:
         """If a rule fails, the others continue; its failure is a problem, too."""
         try:
             if subject is None:
@@ -147,9 +147,9 @@ class Checker:
             else:
                 method(subject)
         except Exception as error:
-            self._failed(method, error, subject)
+            self._report_failure(method, error, subject)
 
-    def _failed(self, method: Callable[..., None], error: Exception, subject: object) -> None:
+    def _report_failure(self, method: Callable[..., None], error: Exception, subject: object) -> None:
         rule = type(getattr(method, "__self__", method)).__name__
         last = error.__traceback__
         while last is not None and last.tb_next is not None:

@@ -10,9 +10,9 @@ BEFORE_NS = 2_000_000_000
 """A consequence may be noticed this long before its cause."""
 
 
-def grouped(problems: Iterable[Problem]) -> list[Problem]:
+def group_by_cause(problems: Iterable[Problem]) -> list[Problem]:
     """The problems without those that another one explains: the worst first, then causes before effects."""
-    left = sorted(joined(problems), key=lambda each: (each.code.rank, each.first_ns or 0))
+    left = sorted(join_alike(problems), key=lambda each: (each.code.rank, each.first_ns or 0))
     for first in [each for each in left if each.code.explains and each.severity != "note"]:
         if first not in left:
             continue
@@ -26,7 +26,7 @@ def grouped(problems: Iterable[Problem]) -> list[Problem]:
             cause.effects += [effect, *effect.effects]
             effect.effects = []
             cause.severity = min(cause.severity, effect.severity, key=SEVERITIES.index)
-    left = joined(left, late=True)
+    left = join_alike(left, late=True)
     for cause in left:
         before = () if cause.severity == cause.code.severity == "note" else cause.code.before
         later = [each for each in left if each.name in before and concerns(cause, each, [cause])]
@@ -79,7 +79,7 @@ def concerns(cause: Problem, effect: Problem, causes: list[Problem], *, near: bo
     return not effect.members.isdisjoint(cause.members) and effect.members <= members
 
 
-def joined(problems: Iterable[Problem], *, late: bool = False) -> list[Problem]:
+def join_alike(problems: Iterable[Problem], *, late: bool = False) -> list[Problem]:
     """Several problems of one code that has a text for this as one, with a list; ``late``: those of single causes."""
     groups: dict[tuple[str, str, str] | int, list[Problem]] = {}
     for problem in problems:

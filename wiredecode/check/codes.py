@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from functools import cache
 
-from wiredecode.protocols.registry import carried_by, named, protocols
+from wiredecode.protocols.registry import carried_by, protocol_named, protocols
 from wiredecode.protocols.shared.codes import Code, Codes
 from wiredecode.protocols.shared.problems import Checks
 
@@ -29,7 +29,7 @@ def code_of(code: str, group: str) -> Code:
 @cache
 def checks_of(name: str) -> Checks | None:
     """The checks of a protocol, which is imported for that, or of one that another carries."""
-    found = named(name)
+    found = protocol_named(name)
     return None if found is None else found.checks()
 
 

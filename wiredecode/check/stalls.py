@@ -9,7 +9,7 @@ from wiredecode.frames.escape import counted
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.identity import client_side
 from wiredecode.net.types import Connection
-from wiredecode.protocols.registry import by_name, carried
+from wiredecode.protocols.registry import by_name, carried_protocols
 from wiredecode.protocols.shared import problems
 
 MIN_NS = 1_000_000_000
@@ -105,7 +105,7 @@ class Server:
 @cache
 def passed_on(protocol: str) -> tuple[str, ...] | None:
     """Fields that are equal in a message to a server of the protocol and in its delivery, if it passes messages on."""
-    carriers = (each.carrier for each in carried() if each.name == protocol)
+    carriers = (each.carrier for each in carried_protocols() if each.name == protocol)
     checks = checks_of(protocol if by_name(protocol) else next(carriers, protocol))
     return None if checks is None else checks.passes_on or None
 
@@ -178,7 +178,7 @@ class Silences:
                 server.late, server.silent_ns, server.looked = server.held, (server.heard_ns, now), 0
             server.held = {}
         if server.late:
-            found = self._delivered(server, frame)
+            found = self._find_delivery(server, frame)
         if found is None and waiting.count and now - waiting.since_ns >= (MIN_NS if waiting.heard_ns else MIN_END_NS):
             found = Silence(
                 *(frame.source, waiting.since_ns, now, waiting.connection, waiting.count, waiting.published),
@@ -192,7 +192,7 @@ class Silences:
         waiting.heard_ns, server.heard_ns = now, max(server.heard_ns, now)
         return found
 
-    def _delivered(self, server: Server, frame: Frame) -> Silence | None:
+    def _find_delivery(self, server: Server, frame: Frame) -> Silence | None:
         """Whether the server passes on what it was sent while it was silent."""
         key = tuple(frame.values.get(name) for name in passed_on(frame.protocol) or ())
         server.looked += 1

@@ -56,7 +56,7 @@ def report_lines(
 
 def _problem(problem: Problem, first_ns: int, layout: Layout) -> Iterator[str]:
     head = f"{problem.severity}[{problem.name}]"
-    first, *others = wrapped(f"{head}  {problem.what}", "", "    ", layout.width)
+    first, *others = wrap_escaped(f"{head}  {problem.what}", "", "    ", layout.width)
     if layout.color:
         first = f"\x1b[{COLORS[problem.severity]}m{head}\x1b[0m\x1b[1m{first[len(head) :]}\x1b[0m"
         others = [f"\x1b[1m{line}\x1b[0m" for line in others]
@@ -74,7 +74,7 @@ def _problem(problem: Problem, first_ns: int, layout: Layout) -> Iterator[str]:
     }
     for label, texts in rows.items():
         for text in filter(None, texts):
-            yield from wrapped(text, f"  {label:<{LABEL - 2}}", " " * LABEL, layout.width)
+            yield from wrap_escaped(text, f"  {label:<{LABEL - 2}}", " " * LABEL, layout.width)
             label = ""
     if shown := command(problem):
         yield f"  {'show':<{LABEL - 2}}{layout.command(shown)}"  # in one line, to be copied
@@ -94,7 +94,7 @@ def effects(problem: Problem) -> list[str]:
     return found
 
 
-def wrapped(text: str, first: str, others: str, width: int = WIDTH) -> list[str]:
+def wrap_escaped(text: str, first: str, others: str, width: int = WIDTH) -> list[str]:
     """The text escaped, shortened, and wrapped."""
     text = shorten(escape(text), MAX_WORDS)
     return textwrap.wrap(text, width, initial_indent=first, subsequent_indent=others, break_on_hyphens=False)

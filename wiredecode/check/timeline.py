@@ -168,11 +168,11 @@ class Timeline:
             self._add(Event(frame.time_ns, ERROR, what, f"{frame.protocol} {finding.code}", *where))
 
 
-def condensed(events: list[Event], span_ns: int, most: int = MAX_LINES) -> tuple[list[Event], int]:
+def condense(events: list[Event], span_ns: int, most: int = MAX_LINES) -> tuple[list[Event], int]:
     """Reduce to ``most``: combine events of one kind soon after each other, then leave out the least important."""
     gap = max(span_ns // 64, 1)
     while True:
-        merged = list(_merged(events, gap))
+        merged = list(_merge(events, gap))
         if len(merged) <= most or gap > span_ns:
             break
         gap *= 2
@@ -180,7 +180,7 @@ def condensed(events: list[Event], span_ns: int, most: int = MAX_LINES) -> tuple
     return [merged[place] for place in sorted(kept)], len(merged) - len(kept)
 
 
-def _merged(events: list[Event], gap: int) -> Iterator[Event]:
+def _merge(events: list[Event], gap: int) -> Iterator[Event]:
     """Events of one kind, each at most ``gap`` after the one before, as one at the time of the first."""
     groups: dict[tuple[str, str], tuple[Event, list[str], int]] = {}
     found: list[tuple[Event, list[str]]] = []
@@ -220,7 +220,7 @@ def lines(timeline: Timeline, events: list[Event], screen: os.terminal_size | No
     began = f", {counted(number, 'connection')} began before" if number else ""
     yield f"{rfc3339(first)}, {span / 1e9:.3f} s{began}"
     yield from sparks(timeline) if screen is None else plots(timeline, width)
-    shown, left_out = condensed(events, span, most)
+    shown, left_out = condense(events, span, most)
     room = most - len(shown)
     for event in shown:
         head = f"{(event.time_ns - first) / 1e9:10.3f} s  {event.kind:<9} "

@@ -151,7 +151,7 @@ class Dissector:
         self._tls = Decryption(KeyLog() if demand.keys is None else demand.keys) if demand.decrypt else None
         self.accounts = Accounts()
         self._on_end, self._on_decoded, self._on_events = on_end, on_decoded, on_events
-        protocols = registry.known() if demand.protocols is None else map(registry.as_known, demand.protocols)
+        protocols = registry.known_protocols() if demand.protocols is None else map(registry.as_known, demand.protocols)
         self._candidates = [*map(Candidate, protocols)]
         self._decode_as = choices_of(self._candidates, demand.decode_as)
         self._trackers: dict[Connection, Tracker] = {}

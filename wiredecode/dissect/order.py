@@ -186,9 +186,9 @@ class BlockOrder(FrameOrder):
             count = int(np.searchsorted(ranks, rank))
             if count < len(block):
                 heappush(waiting, (int(ranks[count]), block.part(count, len(block)), ranks[count:]))
-            yield self._numbered(block.part(0, count), ranks[:count])
+            yield self._renumber(block.part(0, count), ranks[:count])
 
-    def _numbered(self, block: FrameBlock, ranks: Int64s) -> FrameBlock:
+    def _renumber(self, block: FrameBlock, ranks: Int64s) -> FrameBlock:
         block.numbers = self._first + ranks + np.searchsorted(self._inserted, ranks)
         return block
 

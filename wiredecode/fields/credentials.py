@@ -15,19 +15,19 @@ PREFIXES = sum(TABLES["providers"].values(), list[str]())
 """Prefixes of keys that providers issue."""
 
 
-def joined(pieces: list[str]) -> str:
+def join_patterns(pieces: list[str]) -> str:
     """A regular expression of ``credentials.toml``."""
     word, prefixes = "".join(TABLES["names"]["word"]), "|".join(map(re.escape, PREFIXES))
     return "".join(pieces).replace("WORD", word).replace("PREFIXES", prefixes)
 
 
 NAME, KEY_NAME, HARMLESS_KEYS = (
-    re.compile(joined(TABLES["names"][name]), re.IGNORECASE) for name in ("secret", "key", "harmless-key")
+    re.compile(join_patterns(TABLES["names"][name]), re.IGNORECASE) for name in ("secret", "key", "harmless-key")
 )
 """Part of a name whose value counts as a secret; ends of names of keys that may be secret, and of those that open
 nothing."""
 JOINED = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|_")
-FORMS = {name: joined(pieces) for name, pieces in TABLES["forms"].items()}
+FORMS = {name: join_patterns(pieces) for name, pieces in TABLES["forms"].items()}
 PROVIDER = FORMS["provider"]
 VALUE = re.compile("|".join(FORMS.values()))
 STEMS, WIDE_STEMS = (

@@ -199,13 +199,13 @@ class Layer(Packet):
         return s[self.stop :]
 
     def copy(self) -> Layer:
-        return self._kept(super().copy())
+        return self._keep_spelling(super().copy())
 
     def clone_with(self, *args: Any, **kw: Any) -> Layer:
         """Scapy builds a clone of a changed packet."""
-        return self._kept(super().clone_with(*args, **kw))
+        return self._keep_spelling(super().clone_with(*args, **kw))
 
-    def _kept(self, clone: Layer) -> Layer:
+    def _keep_spelling(self, clone: Layer) -> Layer:
         """A clone that also knows how this layer was written: the spelling of its text, the order of its members."""
         for name in type(self).__all_slots__ - Packet.__all_slots__:
             setattr(clone, name, copy(getattr(self, name)))
@@ -340,12 +340,12 @@ def fills_of(kinds: Iterable[Kind]) -> dict[str, Fill]:
     return found | {name: kind.fill for name, kind in byname.items() if kind.fill is not None}
 
 
-def _reduced(layer: type[Packet]) -> str | tuple[Any, ...]:
+def _reduce(layer: type[Packet]) -> str | tuple[Any, ...]:
     """State of a layer for pickle: its name, as for other classes, or the way to make it; subclasses are others."""
     return layer.__dict__.get("remade") or layer.__qualname__
 
 
-copyreg.pickle(type(Packet), _reduced)
+copyreg.pickle(type(Packet), _reduce)
 
 
 def present_field(kind: Kind, value: Any, style: Style, before: dict[str, Any]) -> dict[str, Any]:

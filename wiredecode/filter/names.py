@@ -302,13 +302,13 @@ def prefixes() -> tuple[str, ...]:
 
 def type_names() -> Iterator[str]:
     """All types of messages; a protocol is imported when the names before it have been taken."""
-    for known in registry.known():
+    for known in registry.known_protocols():
         yield from known.load().type_names()
 
 
 def protocol_names() -> Iterator[str]:
     """All protocols; those in the built-in list come first, and are not imported."""
-    yield from (known.name for known in registry.known())
+    yield from (known.name for known in registry.known_protocols())
     yield from prefixes()
 
 

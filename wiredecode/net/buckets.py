@@ -41,7 +41,7 @@ class Bucket:
 
     def keep(self, segments: Segments) -> Segments:
         """Its own segments: IP fragments are sent to all buckets."""
-        return chosen(segments, self._buckets.of(segments) == self.number)
+        return select(segments, self._buckets.of(segments) == self.number)
 
 
 def pairs(segments: Segments) -> UInt64s:
@@ -61,7 +61,7 @@ def _endpoint(high: UInt64s, low: UInt64s, port: UInt64s) -> UInt64s:
     return spread
 
 
-def chosen(segments: Segments, mask: npt.NDArray[np.bool_]) -> Segments:
+def select(segments: Segments, mask: npt.NDArray[np.bool_]) -> Segments:
     """The segments where ``mask`` is true."""
     if mask.all():
         return segments

@@ -97,7 +97,7 @@ class ConnectionState:
             self.note_end(side, segment.flags)
         self.expire(origin.clock, packet_of(origin.ready), out)
         hold, stream, other = self.hold, self.streams[side], self.streams[1 - side]
-        awaited = _awaited(other, segment)
+        awaited = _awaited_position(other, segment)
         if hold is not None and hold.held and segment.flags & (FIN | RST):
             awaited = max(awaited, hold.last_awaited(side))  # an end stays after the data it follows
         if awaited > (other.reach if hold is None else hold.reach(1 - side)):
@@ -178,7 +178,7 @@ Owner = tuple[ConnectionState, int]
 """A connection, and one of its sides."""
 
 
-def _awaited(other: Reassembler, segment: Segment) -> int:
+def _awaited_position(other: Reassembler, segment: Segment) -> int:
     """Position in the ``other`` stream up to which a segment acknowledges; 0 if it need not wait.
 
     A reset need not wait: its acknowledgment number can be arbitrary.
@@ -271,7 +271,7 @@ class AckHold:
         stream, other = self.streams[each.side], self.streams[1 - each.side]
         each.delivered = True
         self.held -= 1
-        stream.unhold(len(each.segment.data))
+        stream.release_held(len(each.segment.data))
         other.flush(out)  # acknowledged bytes come first, also if both are ready with the same packet
         origin = other.origin_after(each.origin, cause, each.awaited)
         self._awaiting[1 - each.side] -= 1

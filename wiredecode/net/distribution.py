@@ -80,9 +80,9 @@ class Distribution:
         values = np.concatenate([self._values, np.frombuffer(self._waiting, np.int64)])
         counts = np.concatenate([self._counts, np.frombuffer(self._weights, np.int64)])
         self._waiting, self._weights = array("q"), array("q")
-        self._values, self._counts = merged(values, counts)
+        self._values, self._counts = merge_counts(values, counts)
         while len(self._values) > self._most:
-            self._values, self._counts = merged(rounded(self._values, self._bits), self._counts)
+            self._values, self._counts = merge_counts(round_values(self._values, self._bits), self._counts)
             self._bits -= 1
 
     def percentile(self, thousandths: int) -> int:
@@ -107,7 +107,7 @@ class Distribution:
         return {"min_us": self.smallest / 1e3, **between, "max_us": self.largest / 1e3}
 
 
-def merged(values: Int64s, counts: Int64s) -> tuple[Int64s, Int64s]:
+def merge_counts(values: Int64s, counts: Int64s) -> tuple[Int64s, Int64s]:
     """Different values, sorted, with their counts."""
     order = np.argsort(values, kind="stable")
     values, counts = values[order], counts[order]
@@ -115,7 +115,7 @@ def merged(values: Int64s, counts: Int64s) -> tuple[Int64s, Int64s]:
     return values[first], np.add.reduceat(counts, first)
 
 
-def rounded(values: Int64s, remain: int) -> Int64s:
+def round_values(values: Int64s, remain: int) -> Int64s:
     """Values with ``remain`` significant bits: the middles of their intervals."""
     bits = np.maximum(np.frexp(np.abs(values).astype(np.float64))[1].astype(np.int64) - remain, 0)
     return (values >> bits << bits) + (np.int64(1) << bits >> 1)

@@ -187,7 +187,7 @@ class HeaderReader:
         for one in carried:
             if one.packet.offset < 0:
                 self._datagram(one, batch)
-        return [_carried(plain, octets)] if plain else []
+        return [_carried_packets(plain, octets)] if plain else []
 
     def _datagram(self, carried: Carried, batch: PacketBatch) -> None:
         """Read the tunnelled contents of a fragmented datagram, which have a separate buffer."""
@@ -195,7 +195,7 @@ class HeaderReader:
         for _ in range(self._limits.tunnels + 1):
             one = waiting.pop()
             packet, octets = one.packet, Octets(one.packet.data)
-            layers, is_ip = self._enter(_carried([one], octets), octets, batch)
+            layers, is_ip = self._enter(_carried_packets([one], octets), octets, batch)
             if is_ip[0]:
                 at, wire = int(layers.at[0]), int(layers.wire_end[0])
                 data = packet.data[at : int(layers.captured_end[0])]
@@ -211,7 +211,7 @@ class HeaderReader:
             self._not_decoded[protocol_name(carried.protocol)] += carried.packets - 1
 
 
-def _carried(found: list[Carried], octets: Octets) -> tunnels.Layers:
+def _carried_packets(found: list[Carried], octets: Octets) -> tunnels.Layers:
     rows = []
     for packet, protocol, at, _ in found:
         begin, captured = max(packet.offset, 0), min(len(packet.data), packet.wire)

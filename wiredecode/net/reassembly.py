@@ -189,7 +189,7 @@ class Reassembler:
         if self._fin is not None and end > self._fin and self._is_after_fin(start, length, data, origin, out):
             return
         if start < self.offset:
-            self._retransmitted(start, data[: self.offset - start], origin, out)
+            self._count_retransmitted(start, data[: self.offset - start], origin, out)
             if end <= self.offset:
                 return
             data = data[self.offset - start :]
@@ -298,7 +298,7 @@ class Reassembler:
         self.held_segments += 1
         self._shared.with_gap[self] = None
 
-    def unhold(self, size: int) -> None:
+    def release_held(self, size: int) -> None:
         """Count a held segment of ``size`` bytes that was released."""
         self._held -= size
         self.held_segments -= 1
@@ -418,7 +418,7 @@ class Reassembler:
             self.limit_reached(name, origin, out)
             self.give_up(origin, out)
 
-    def _retransmitted(self, start: int, data: bytes, origin: Origin, out: list[Event]) -> None:
+    def _count_retransmitted(self, start: int, data: bytes, origin: Origin, out: list[Event]) -> None:
         """Count bytes before the next expected one: duplicates, or late bytes for a gap that was given up."""
         end = start + len(data)
         late = 0

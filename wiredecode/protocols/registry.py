@@ -52,7 +52,7 @@ class DecodeAs:
     dialect: str | None = None
 
 
-def _added(group: str, convert: Callable[[Any], T]) -> list[T]:
+def _load_entry_points(group: str, convert: Callable[[Any], T]) -> list[T]:
     """Protocols of other packages, converted by ``convert``. Raises :class:`Unusable`."""
     found = []
     for entry in sorted(entry_points(group=group), key=lambda entry: entry.name):
@@ -73,10 +73,10 @@ def _place(error: Exception, package: str) -> str:
 
 
 @cache
-def known() -> tuple[Known, ...]:
+def known_protocols() -> tuple[Known, ...]:
     """All protocols, in the order in which they are tried on unknown bytes."""
     built_in = [Known(one.NAME, one.PORTS, partial(_import, one.NAME)) for one in BUILT_IN]
-    added = _added(GROUP, as_known)
+    added = _load_entry_points(GROUP, as_known)
     names = Counter(each.name for each in (*built_in, *added))
     if twice := [name for name, count in names.items() if count > 1]:
         raise Unusable(f"two protocols are called {twice[0]}: pip uninstall the package that adds one of them")
@@ -85,13 +85,13 @@ def known() -> tuple[Known, ...]:
 
 def carried_by(carrier: str) -> tuple[CarriedProtocol, ...]:
     """The protocols that messages of another one carry."""
-    return tuple(one for one in carried() if one.carrier == carrier)
+    return tuple(one for one in carried_protocols() if one.carrier == carrier)
 
 
 @cache
-def carried() -> tuple[CarriedProtocol, ...]:
+def carried_protocols() -> tuple[CarriedProtocol, ...]:
     """All protocols that messages of another one carry."""
-    return (*(_import(one.NAME) for one in CARRIED), *_added(CARRIED_GROUP, lambda one: one))
+    return (*(_import(one.NAME) for one in CARRIED), *_load_entry_points(CARRIED_GROUP, lambda one: one))
 
 
 def as_known(protocol: Protocol) -> Known:
@@ -101,17 +101,17 @@ def as_known(protocol: Protocol) -> Known:
 
 def protocols() -> tuple[Protocol, ...]:
     """All protocols, imported."""
-    return tuple(entry.load() for entry in known())
+    return tuple(entry.load() for entry in known_protocols())
 
 
 def by_name(name: str) -> Protocol | None:
-    return next((entry.load() for entry in known() if entry.name == name), None)
+    return next((entry.load() for entry in known_protocols() if entry.name == name), None)
 
 
 @cache
-def named(name: str) -> Protocol | CarriedProtocol | None:
+def protocol_named(name: str) -> Protocol | CarriedProtocol | None:
     """The protocol of that name, also a carried one, imported; or None."""
-    return by_name(name) or next((one for one in carried() if one.name == name), None)
+    return by_name(name) or next((one for one in carried_protocols() if one.name == name), None)
 
 
 def title(name: str) -> str | None:
@@ -122,7 +122,7 @@ def title(name: str) -> str | None:
 @cache
 def summary_keys(name: str) -> tuple[str, ...]:
     """:attr:`Protocol.summary_keys` of the protocol of that name, or of the carried one."""
-    found = named(name)
+    found = protocol_named(name)
     return () if found is None else found.summary_keys
 
 
@@ -134,7 +134,7 @@ def requests() -> dict[str, frozenset[str]]:
 @cache
 def requests_of(name: str) -> frozenset[str]:
     """Message types of one protocol that always ask for a response."""
-    found = named(name)
+    found = protocol_named(name)
     of_all = {} if found is None else found.requests
     return of_all if isinstance(of_all, frozenset) else of_all.get(name, frozenset())
 
@@ -155,7 +155,7 @@ def decoding(names: Mapping[int, str]) -> dict[int, DecodeAs]:
 
 def session_ports(decode_as: Mapping[int, DecodeAs]) -> dict[int, str]:
     """Ports of protocols with a session, whose connections must be decoded in one place; and the protocol."""
-    ports = {port: one.name for one in known() if one.load().has_session for port in one.ports}
+    ports = {port: one.name for one in known_protocols() if one.load().has_session for port in one.ports}
     return ports | {port: choice.protocol.name for port, choice in decode_as.items() if choice.protocol.has_session}
 
 

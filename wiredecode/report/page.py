@@ -9,7 +9,7 @@ from typing import Any
 
 from wiredecode.check import SEVERITIES
 from wiredecode.check.text import effects, evidence
-from wiredecode.check.timeline import ERROR, condensed
+from wiredecode.check.timeline import ERROR, condense
 from wiredecode.check.verdict import verdict
 from wiredecode.frames import identity
 from wiredecode.frames.activity import Activity
@@ -173,7 +173,7 @@ def findings(gathering: Gathering) -> list[dict[str, Any]]:
 def event_rows(gathering: Gathering) -> tuple[list[dict[str, str]], int]:
     """Changes and errors, in order of time; and the number of changes left out."""
     span_ns = max(gathering.last_ns - gathering.first_ns, 1)
-    changes, left_out = condensed(gathering.events, span_ns, MAX_EVENTS)
+    changes, left_out = condense(gathering.events, span_ns, MAX_EVENTS)
     found = [(each.time_ns, each.kind, "error" if each.kind == ERROR else "", each.what) for each in changes]
     found += [
         (problem.first_ns, problem.severity, problem.severity, problem.what)

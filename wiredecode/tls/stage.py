@@ -227,7 +227,7 @@ class Decryption:
         out: list[Event],
     ) -> None:
         """``side`` begins with a ClientHello; ``starts``: what both begin with, as far as it is there."""
-        random, answer = starts[side][11:], _answered(events, side)
+        random, answer = starts[side][11:], _first_answer(events, side)
         keys = self.keys if self.keys.knows(random) else None
         if keys is None and self.keys.grows and not (starts[1 - side] or state.over) and len(events) < MAX_HELD:
             state.held = events  # clients write their secrets when they were answered
@@ -258,7 +258,7 @@ class Decryption:
         tls.records = []
 
 
-def _answered(events: list[Event], side: int) -> bytes:
+def _first_answer(events: list[Event], side: int) -> bytes:
     """First bytes of the other side at the time of the ClientHello of ``side``."""
     own = [event for event in events if isinstance(event, Chunk) and event.direction.side == side]
     known = next(int(each.ready[np.searchsorted(each.ends, HELLO)]) for each in own if int(each.ends[-1]) >= HELLO)

@@ -79,7 +79,7 @@ def _decoder(layer: type[Layer]) -> FrameDecoder:
     return FrameDecoder(layer, None)
 
 
-def _recorded(frame: Frame, body: Body, style: Style | None) -> bool:
+def _record_batch(frame: Frame, body: Body, style: Style | None) -> bool:
     """Take over the values of a batch, and make its record; False: it has to be read with care."""
     frame.layer, frame.values = body.layer, body.values or {}
     try:
@@ -93,7 +93,7 @@ def _recorded(frame: Frame, body: Body, style: Style | None) -> bool:
 def _read_body(frame: Frame, body: Body, style: Style | None) -> dict[str, Any]:
     layer = body.layer
     handler = HANDLERS.get(layer)
-    if body.values is None or has_surrogates(body.values) or not _recorded(frame, body, style):
+    if body.values is None or has_surrogates(body.values) or not _record_batch(frame, body, style):
         _decoder(layer).read(frame, style if handler is None else None)
     frame.dialect = body.dialect
     if handler is not None:
@@ -252,7 +252,7 @@ def _inner_records(frame: Frame, style: Style) -> dict[str, Any]:
 def _positional(frame: Frame, secrets: bool) -> dict[str, Any]:
     name = printable(frame.values.get("command_name", "")).upper()
     frame.type = name or None
-    if frame.is_partial and not names_texts.known(frame.values.get("words", ())):
+    if frame.is_partial and not names_texts.known_pieces(frame.values.get("words", ())):
         frame.dialect = None  # what follows may be key=value
     return names_texts.positional(name, frame.values, secrets)
 
@@ -290,13 +290,13 @@ def _failure(frame: Frame, secrets: bool) -> dict[str, Any]:
     words = named.get("details", ())
     if len(words) == 2 and words[0] == "LEADER_IS":
         named["leader"] = words[1]
-    _refused(frame, code)
+    _refuse(frame, code)
     if any("secret" in piece for piece in values.get("details", ())):
         frame.find("warning", "security", "token-echoed", "the broker sends a token to the client", "details")
     return named
 
 
-def _refused(frame: Frame, code: str) -> None:
+def _refuse(frame: Frame, code: str) -> None:
     frame.find("note", "response", "refused", f"the command was refused: {printable(code)}", "error_code")
 
 
@@ -325,7 +325,7 @@ def _json(frame: Frame, secrets: bool) -> dict[str, Any]:
     if named.get("status") == "ERROR" or frame.type == "JsonError":
         code = str(named.get("error", "")).split(" ")[0]
         named = {**named, "error_code": code, "error_class": names.error_class(code)}
-        _refused(frame, code)
+        _refuse(frame, code)
     return named
 
 

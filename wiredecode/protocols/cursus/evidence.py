@@ -160,7 +160,7 @@ def _is_publish(data: bytes, position: int, end: int) -> bool:
     return clean is not None and clean.end() == end > position
 
 
-def compressed(data: bytes, final: bool) -> Evidence:
+def judge_compressed(data: bytes, final: bool) -> Evidence:
     """The frame at the front of ``data`` if it is compressed: what it holds decides."""
     size = LENGTH.unpack_from(data)[0]
     if size + 4 > len(data):
@@ -186,7 +186,7 @@ class FrameChain(Chain):
     def judge(self, data: bytes, position: int) -> Evidence:
         found = judge(data, position, self.final)
         if self.started and found.level in (BAD, WEAK) and position == 0 and found.end > 4:
-            found = max(found, compressed(data, self.final), key=attrgetter("level"))
+            found = max(found, judge_compressed(data, self.final), key=attrgetter("level"))
         return found
 
     def enough(self) -> bool:

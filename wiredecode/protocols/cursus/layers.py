@@ -155,7 +155,7 @@ class Word(ListElement):
     fields_desc = [blanks("gap"), *value(WORD, "the word")]
 
 
-def trimmed(data: bytes, position: int, end: int) -> int:
+def trimmed_end(data: bytes, position: int, end: int) -> int:
     """Where the text ends but for white space."""
     while end > position and data[end - 1] in b" \t\r\n\v\f":
         end -= 1
@@ -170,7 +170,7 @@ class Before:
 
     def __call__(self, data: bytes, position: int, end: int) -> int:
         found = data.find(self.tag, position, end)
-        return trimmed(data, position, end if found < 0 else found)
+        return trimmed_end(data, position, end if found < 0 else found)
 
 
 def command(name: str, doc: str, *arguments: Kind) -> type[CursusFrame]:
@@ -194,7 +194,7 @@ class MessageTail(Layer):
     fields_desc = [
         PatternText("tail_name", rb"message=", default="message="),
         blanks("lead"),
-        *value(trimmed, "the message: the rest of the text", "message", "secret_message", holds_token),
+        *value(trimmed_end, "the message: the rest of the text", "message", "secret_message", holds_token),
     ]
 
 
@@ -204,7 +204,7 @@ class PayloadTail(Layer):
     fields_desc = [
         PatternText("tail_name", rb"payload=", default="payload="),
         blanks("lead"),
-        *value(trimmed, "JSON: the rest of the text", "json_text", "secret_json"),
+        *value(trimmed_end, "JSON: the rest of the text", "json_text", "secret_json"),
     ]
 
 
@@ -235,12 +235,12 @@ PayloadCommand = command(
 AuthCommand = command(
     "AuthCommand",
     "``AUTH`` and credentials in any form.",
-    TextList("arguments", Credential, trimmed, "credentials in the order of the wire"),
+    TextList("arguments", Credential, trimmed_end, "credentials in the order of the wire"),
 )
 PositionalCommand = command(
     "PositionalCommand",
     "A command of the older document: words in a fixed order.",
-    TextList("words", Word, trimmed, "words in the order of the wire"),
+    TextList("words", Word, trimmed_end, "words in the order of the wire"),
 )
 DiscoveryCommand = frame(
     "DiscoveryCommand",
@@ -285,7 +285,7 @@ Success = frame(
     "Success",
     "``OK``, or ``OK`` and fields.",
     *outcome("OK", rb"OK"),
-    TextList("reply_fields", ReplyField, trimmed, "fields in the order of the wire"),
+    TextList("reply_fields", ReplyField, trimmed_end, "fields in the order of the wire"),
     blanks("end"),
 )
 Failure = frame(
@@ -294,7 +294,7 @@ Failure = frame(
     *outcome("ERROR:", rb"ERROR:?"),
     blanks("gap"),
     PatternText("error_code", CODE, "what went wrong"),
-    TextList("details", Detail, trimmed, "details in the order of the wire"),
+    TextList("details", Detail, trimmed_end, "details in the order of the wire"),
     blanks("end"),
     facts=("error_code",),
 )
@@ -302,7 +302,7 @@ StreamControl = frame(
     "StreamControl",
     "``STREAM_CONTROL type=CLOSE reason=... offset=...``: the end of a stream.",
     *outcome("STREAM_CONTROL", rb"STREAM_CONTROL"),
-    TextList("details", Detail, trimmed, "fields in the order of the wire"),
+    TextList("details", Detail, trimmed_end, "fields in the order of the wire"),
     blanks("end"),
 )
 JsonReply = frame(

@@ -35,7 +35,7 @@ IGNORED = "ignored_words"
 """Words that brokers ignore."""
 
 
-def guarded(text: str, secrets: bool) -> str:
+def hide_tokens(text: str, secrets: bool) -> str:
     """The text, tokens inside it hidden; ``secrets`` leaves them."""
     if secrets or "token=" not in text:
         return printable(text)
@@ -50,9 +50,9 @@ def piece_text(piece: Mapping[str, Any], secrets: bool, name: str = "value", sec
         return printable(piece.get(name, ""))
     text = raw.decode("utf-8", "surrogateescape")
     if secrets or "message" in secret:
-        return guarded(text, secrets)
+        return hide_tokens(text, secrets)
     more = CREDENTIAL.search(TOKEN_VALUE.sub("", text).encode("utf-8", "surrogateescape"))
-    hidden = guarded(text, secrets)
+    hidden = hide_tokens(text, secrets)
     return redacted(raw) if more or hidden == printable(text) else hidden
 
 
@@ -60,14 +60,14 @@ def json_piece(values: Mapping[str, Any], secrets: bool) -> Any:
     """The JSON of a piece as data, without credentials; text that is not JSON stays text."""
     raw: bytes | None = values.get("secret_json")
     if raw is None:
-        return parsed(printable(values.get("json_text", "")))
-    value = parsed(printable(raw.decode("utf-8", "surrogateescape")))
+        return parse(printable(values.get("json_text", "")))
+    value = parse(printable(raw.decode("utf-8", "surrogateescape")))
     if isinstance(value, str):
         return piece_text(values, secrets, "json_text", "secret_json")
     return shown(value, secrets)
 
 
-def known(elements: Elements) -> list[Mapping[str, Any]]:
+def known_pieces(elements: Elements) -> list[Mapping[str, Any]]:
     """The pieces whose value is known: that of the last one of a frame that was cut is not."""
     return [piece for piece in elements if "value" in piece or "secret" in piece]
 
@@ -81,7 +81,7 @@ def closed(elements: Elements) -> Elements:
     return elements
 
 
-def typed(value: str, wanted: str) -> str | int | bool:
+def convert(value: str, wanted: str) -> str | int | bool:
     """The value in its declared type, or the text if it does not fit."""
     if wanted == names.INTEGER and NUMBER.match(value):
         return int(value)
@@ -90,7 +90,7 @@ def typed(value: str, wanted: str) -> str | int | bool:
     return value
 
 
-def unquoted(value: str) -> str:
+def unquote(value: str) -> str:
     """A Go string literal without its quotes; any other text as it is."""
     if not value.startswith('"'):
         return value
@@ -105,7 +105,7 @@ def _unescape(match: re.Match[str]) -> str:
     return chr(number) if number < 0xD800 or 0xDFFF < number <= 0x10FFFF else match[0]
 
 
-def parsed(text: str) -> Any:
+def parse(text: str) -> Any:
     """JSON text as data; text that is not JSON stays text."""
     try:
         return orjson.loads(text)
@@ -137,7 +137,7 @@ def parameters(elements: Elements, secrets: bool) -> tuple[dict[str, Any], dict[
     named: dict[str, Any] = {}
     other: dict[str, str] = {}
     words: list[str] = []
-    for piece in known(elements):
+    for piece in known_pieces(elements):
         if "key" not in piece:
             words.append(piece_text(piece, secrets))
             continue
@@ -145,7 +145,7 @@ def parameters(elements: Elements, secrets: bool) -> tuple[dict[str, Any], dict[
         if parameter is None:
             other[printable(piece["key"])] = piece_text(piece, secrets)
         else:
-            named[parameter[0]] = typed(piece_text(piece, secrets), parameter[1])
+            named[parameter[0]] = convert(piece_text(piece, secrets), parameter[1])
     return named, other, words
 
 
@@ -169,7 +169,7 @@ def positional(name: str, values: Mapping[str, Any], secrets: bool) -> dict[str,
     """The words of a positional command, by their places; an envelope with a topic shows the broker of 2025-11."""
     table = names.POSITIONAL_2025 if values.get("envelope_topic") else names.POSITIONAL
     places = table.get(name, ())
-    words = [piece_text(word, secrets) for word in known(values.get("words", ()))]
+    words = [piece_text(word, secrets) for word in known_pieces(values.get("words", ()))]
     named: dict[str, Any] = {}
     for place, key in enumerate(places[: len(words)]):
         if key == "offsets":
@@ -179,7 +179,7 @@ def positional(name: str, values: Mapping[str, Any], secrets: bool) -> dict[str,
             return named
         else:
             field, wanted = names.PARAMETERS[key]
-            named[field] = typed(words[place], wanted)
+            named[field] = convert(words[place], wanted)
     if len(words) > len(places):
         named[IGNORED] = words[len(places) :]
     return named
@@ -205,17 +205,17 @@ def reply_fields(elements: Elements, secrets: bool) -> dict[str, Any]:
     named: dict[str, Any] = {}
     other: dict[str, str] = {}
     words: list[str] = []
-    for piece in known(elements):
-        value = unquoted(piece_text(piece, secrets))
+    for piece in known_pieces(elements):
+        value = unquote(piece_text(piece, secrets))
         key: str | None = piece.get("key")
         if key is None:
             words.append(value)
         elif key in names.REPLY_INTEGERS:
-            named[names.REPLY_NAMES.get(key, key)] = typed(value, names.INTEGER)
+            named[names.REPLY_NAMES.get(key, key)] = convert(value, names.INTEGER)
         elif key in names.REPLY_BOOLEANS:
-            named[key] = typed(value, names.BOOLEAN)
+            named[key] = convert(value, names.BOOLEAN)
         elif key in names.REPLY_TEXTS:
-            fields = _structured(key, value)
+            fields = _parse_value(key, value)
             count = key == "offsets" and isinstance(fields, int)
             named["offset_count" if count else names.REPLY_NAMES.get(key, key)] = fields
         else:
@@ -225,12 +225,12 @@ def reply_fields(elements: Elements, secrets: bool) -> dict[str, Any]:
     return {**named, **({"details": words} if words else {}), **({OTHER: other} if other else {})}
 
 
-def _structured(key: str, value: str) -> Any:
+def _parse_value(key: str, value: str) -> Any:
     """Lists and JSON in the value of a reply field."""
     if key == "assignments":
         return _assignments(value)
     if key in ("snapshot", "snapshots", "brokers", "cluster"):
-        return parsed(value)
+        return parse(value)
     if key == "offsets":
         return _partition_offsets(value)
     return value
@@ -248,7 +248,7 @@ def _partition_offsets(value: str) -> list[dict[str, int]] | str | int | bool:
     for item in value.split(","):
         match = PARTITION_OFFSETS.match(item)
         if match is None:
-            return typed(value, names.INTEGER)
+            return convert(value, names.INTEGER)
         pairs = (pair.split("=") for pair in match[2].split(":")[1:])
         found.append({"partition": int(match[1]), **{key: int(number) for key, number in pairs}})
     return found

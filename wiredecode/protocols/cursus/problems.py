@@ -56,10 +56,10 @@ class Commits(Gauge):
             if frame.request is not None:
                 yield from self._waiting.pop(frame.request, ())
             return
-        self._waiting.put(frame.id, list(_committed(frame)))
+        self._waiting.put(frame.id, list(_committed_offsets(frame)))
 
 
-def _committed(frame: Frame) -> Iterator[Measurement]:
+def _committed_offsets(frame: Frame) -> Iterator[Measurement]:
     """Offsets that a commit requests."""
     facts = frame.generated
     topic, group = str(facts["topic"]), facts["group"]

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.cursus import names
-from wiredecode.protocols.shared.redaction import declared
+from wiredecode.protocols.shared.redaction import read_rules
 
 _TEXTS = (
     *(*names.COMMANDS, *names.PARAMETERS, *names.DISCOVERY, *names.REPLY_TEXTS, *names.REPLY_INTEGERS),
@@ -21,5 +21,5 @@ def is_compressed(owner: Layer, name: str) -> bool:
     return True
 
 
-DISGUISES = declared("cursus", cursus_compressed={"compressed": is_compressed})
+DISGUISES = read_rules("cursus", cursus_compressed={"compressed": is_compressed})
 DISGUISES["cursus"] = replace(DISGUISES["cursus"], words=DISGUISES["cursus"].words | WORDS)

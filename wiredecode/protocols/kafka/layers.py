@@ -11,7 +11,14 @@ from wiredecode.fields.sized import Inner
 from wiredecode.fields.tagged import TaggedFields, UnknownTags, tagged
 from wiredecode.fields.versions import Versions
 from wiredecode.protocols.kafka import NAME, names
-from wiredecode.protocols.kafka.layers_records import Record, Records, batch_record, decoded, secret_ranges, slots
+from wiredecode.protocols.kafka.layers_records import (
+    Record,
+    Records,
+    batch_record,
+    decode_records,
+    secret_ranges,
+    slots,
+)
 from wiredecode.protocols.kafka.layers_table import APIS, ERRORS, MESSAGES, STATES, Layout, Part
 from wiredecode.protocols.shared.compression import Budget
 
@@ -116,14 +123,14 @@ def read_state(record: Mapping[str, Any], style: Style) -> dict[str, Any] | None
     return None
 
 
-def presented(style: Style, plain: bytes) -> tuple[list[dict[str, Any]], bool]:
+def present_records(style: Style, plain: bytes) -> tuple[list[dict[str, Any]], bool]:
     """Records as they are shown, and whether some are damaged; those of coordinators with what these keep in them."""
     try:
         if (compiler.values(Record, plain, 0, len(plain))["key"] or b"")[:1] != b"\0":
             return compiler.record(Records, plain, 0, len(plain), style)[0]["records"], False
     except compiler.FAILED:
         pass
-    values, damaged = decoded(plain)
+    values, damaged = decode_records(plain)
     records = [Record.present(each, style) for each in values]
     for record, each in zip(records, values, strict=True):
         if state := read_state(each, style):
@@ -134,7 +141,7 @@ def presented(style: Style, plain: bytes) -> tuple[list[dict[str, Any]], bool]:
 def read_batches(raw: bytes, style: Style, before: Mapping[str, Any]) -> dict[str, Any]:
     """The record of a field with batches, in place of its bytes."""
     budget, (found, rest, problem) = Budget(), slots(raw)
-    batches = [batch_record(raw, slot, style, budget, partial(presented, style)) for slot in found]
+    batches = [batch_record(raw, slot, style, budget, partial(present_records, style)) for slot in found]
     more = {"partial_batch_bytes": rest, "batches_problem": problem}
     return {"batches": batches, **{name: value for name, value in more.items() if value}}
 

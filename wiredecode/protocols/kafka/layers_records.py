@@ -200,7 +200,7 @@ def old_contents(slot: Slot, values: Mapping[str, Any], budget: Budget) -> Conte
     return Contents(records, offsets, [each.get("timestamp") for each in messages], problem)
 
 
-def decoded(plain: bytes) -> tuple[list[dict[str, Any]], bool]:
+def decode_records(plain: bytes) -> tuple[list[dict[str, Any]], bool]:
     """The whole ones of these records, and whether some are damaged: the last one may be cut."""
     values, damage = compiler.readable(Records, plain, 0, len(plain))
     records = values.get("records", [])
@@ -236,7 +236,7 @@ def batches_of(raw: bytes) -> Iterator[tuple[Slot, dict[str, Any], Contents]]:
     for slot in slots(raw)[0]:
         values, damage = compiler.readable(slot.layer, raw, slot.start, slot.stop)
         if not damage:
-            yield slot, values, contents(raw, slot, values, budget, decoded)
+            yield slot, values, contents(raw, slot, values, budget, decode_records)
 
 
 def secret_ranges(raw: bytes) -> list[tuple[int, int]]:
@@ -245,7 +245,7 @@ def secret_ranges(raw: bytes) -> list[tuple[int, int]]:
     hidden = [(len(raw) - rest + FRONT.size, len(raw))] if rest > FRONT.size else []
     for slot in found:
         values, damage = compiler.readable(slot.layer, raw, slot.start, slot.stop)
-        inside = None if damage else contents(raw, slot, values, budget, decoded)
+        inside = None if damage else contents(raw, slot, values, budget, decode_records)
         if inside is None or inside.problem:
             hidden.append((min(slot.start + FRONT_BYTES, slot.stop), slot.stop))
         elif any(is_secret_pair(*each.values()) for record in inside.records for each in record["headers"]):

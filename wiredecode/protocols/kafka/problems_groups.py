@@ -58,16 +58,16 @@ class Lags(Gauge):
             groups = self._committed.get_or_make(place, dict)
             if group in groups or len(groups) < MAX_GROUPS:
                 groups[group] = offset
-            yield Measurement(POSITION, called(place, group), offset, (*place, offset - 1))
+            yield Measurement(POSITION, describe_group(place, group), offset, (*place, offset - 1))
             yield from self._lag(place, {group: offset})
 
     def _lag(self, place: Place, offsets: Mapping[str, int]) -> Iterator[Measurement]:
         """How far the groups are from the end of a partition, if that is known."""
         for group, offset in offsets.items() if place in self._ends else ():
-            yield Measurement(LAG, called(place, group), max(self._ends[place] - offset, 0))
+            yield Measurement(LAG, describe_group(place, group), max(self._ends[place] - offset, 0))
 
 
-def called(place: Place, group: str) -> str:
+def describe_group(place: Place, group: str) -> str:
     return f"{place[0]}[{place[1]}], group {group}"
 
 

@@ -1,5 +1,5 @@
 """Rules of Kafka for ``wiredecode anonymize``."""
 
-from wiredecode.protocols.shared.redaction import declared
+from wiredecode.protocols.shared.redaction import read_rules
 
-DISGUISES = declared("kafka")
+DISGUISES = read_rules("kafka")

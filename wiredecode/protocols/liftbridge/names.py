@@ -4,12 +4,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from wiredecode.fields import printable
-from wiredecode.protocols.shared.data import data_of, numbered
+from wiredecode.protocols.shared.data import data_of, number_keys
 
 MAGIC = b"\xb9\x0e\x43\xb4"
 
 NAMES = data_of("liftbridge", "names.toml")
-MESSAGE_TYPES = numbered(NAMES["message-types"])
+MESSAGE_TYPES = number_keys(NAMES["message-types"])
 PUBLISH, ACK, REPLICATION_RESPONSE, RAFT_JOIN_RESPONSE = 0, 1, 3, 5
 PROPAGATED_REQUEST, PROPAGATED_RESPONSE, PARTITION_STATUS_REQUEST = 8, 9, 12
 REQUESTS = {2: 3, 4: 5, 6: 7, 8: 9, 10: 11, 12: 13}
@@ -17,22 +17,22 @@ REQUESTS = {2: 3, 4: 5, 6: 7, 8: 9, 10: 11, 12: 13}
 
 FLAGS = {0x01: "crc"}
 
-OPS = numbered(NAMES["operations"])
+OPS = number_keys(NAMES["operations"])
 
 ACK_POLICIES = {0: "LEADER", 1: "ALL", 2: "NONE"}
 NO_ACK = 2
 
 ACK_ERRORS = {0: "OK", 1: "UNKNOWN", 2: "INCORRECT_OFFSET", 3: "TOO_LARGE", 4: "ENCRYPTION"}
 
-ACTIVITY_OPS = numbered(NAMES["activity-operations"])
+ACTIVITY_OPS = number_keys(NAMES["activity-operations"])
 
-GRPC_CODES = numbered(NAMES["grpc-codes"])
+GRPC_CODES = number_keys(NAMES["grpc-codes"])
 """Status codes of gRPC, which a PropagatedResponse carries in its error."""
 
 RPC_TYPES = {0: "AppendEntries", 1: "RequestVote", 2: "InstallSnapshot", 3: "TimeoutNow", 4: "RequestPreVote"}
 """First byte of a Raft RPC (hashicorp/raft: net_transport.go)."""
 
-LOG_TYPES = numbered(NAMES["log-types"])
+LOG_TYPES = number_keys(NAMES["log-types"])
 """Type of a Raft log entry (hashicorp/raft: log.go)."""
 LOG_COMMAND, LOG_CONFIGURATION = 0, 5
 
@@ -48,7 +48,7 @@ MAX_SPELLED = 4
 """Entries of one message that lines show."""
 
 
-def spelled(values: Mapping[str, Any]) -> str:
+def describe_operation(values: Mapping[str, Any]) -> str:
     """``"REPORT_LEADER orders[1], leader lb-c, replica lb-b"``."""
     code = values.get("op", 0)
     op = OPS.get(code, f"operation {code}") if isinstance(code, int) else printable(str(code))
@@ -76,5 +76,5 @@ def entries_text(entries: Iterable[Any]) -> str:
 def entry_text(entry: Mapping[str, Any]) -> str:
     command, kind = entry.get("raft_log"), entry.get("log_type", "")
     if isinstance(command, Mapping):
-        return spelled(command)
+        return describe_operation(command)
     return LOG_TYPES.get(kind, f"type {kind}") if isinstance(kind, int) else printable(str(kind))

@@ -20,7 +20,7 @@ from wiredecode.protocols.liftbridge.problems_replicas import (
     Replicas,
     Silence,
     cluster_of,
-    named,
+    name_of,
     report_sync,
     server_of,
     spelled_in,
@@ -45,22 +45,22 @@ def requested_change(frame: Frame) -> Iterator[Change]:
         if name in OPERATIONS and isinstance(said, Mapping):
             kind, who, what = OPERATIONS[name]
             of = spelled_in(cluster_of(frame), stream_of(said)) if kind == STREAM else str(partition_of(frame, said))
-            facts = {"of": of, "who": named(said, who), "leader": named(said, "leader")}
+            facts = {"of": of, "who": name_of(said, who), "leader": name_of(said, "leader")}
             yield Change(kind, f"{facts['who']} {of}" if kind == REPLICAS else of, what.format(**facts))
 
 
 def stream_of(said: Mapping[str, Any]) -> str:
     stream = said.get("stream")
-    return named(stream, "stream_name") if isinstance(stream, Mapping) else named(said, "stream")
+    return name_of(stream, "stream_name") if isinstance(stream, Mapping) else name_of(said, "stream")
 
 
 def partition_of(frame: Frame, said: Mapping[str, Any]) -> Partition:
-    return Partition(cluster_of(frame), named(said, "stream"), said.get("partition", 0))
+    return Partition(cluster_of(frame), name_of(said, "stream"), said.get("partition", 0))
 
 
 def votes(frame: Frame) -> Iterator[Change]:
     values = inner_values(frame)
-    candidate, term = spelled_in(cluster_of(frame), named(values, "candidate")), values["term"]
+    candidate, term = spelled_in(cluster_of(frame), name_of(values, "candidate")), values["term"]
     yield Change(TERM, f"{candidate} {term}", f"{candidate} asks for votes in term {term}")
 
 
@@ -68,7 +68,7 @@ def leads(frame: Frame) -> Iterator[Change]:
     """The metadata leader sends its term with every AppendEntries."""
     values = inner_values(frame)
     metadata = spelled_in(cluster_of(frame), "metadata")
-    yield Change(LEADER, metadata, f"{named(values, 'leader')} leads the cluster's {metadata}, term {values['term']}")
+    yield Change(LEADER, metadata, f"{name_of(values, 'leader')} leads the cluster's {metadata}, term {values['term']}")
 
 
 # For plots.
@@ -195,7 +195,7 @@ class Cluster(Rule):
                 report_sync(self.report, frame, name, operation, partition)
 
     def _reported(self, frame: Frame, operation: Mapping[str, Any], partition: Partition) -> None:
-        leader, by = spelled_in(partition.namespace, named(operation, "leader")), named(operation, "replica")
+        leader, by = spelled_in(partition.namespace, name_of(operation, "leader")), name_of(operation, "replica")
         if leader not in self._losses and len(self._losses) >= MAX_SERVERS:
             return
         loss = self._losses.setdefault(leader, Loss(ref_of(frame)))
@@ -207,7 +207,7 @@ class Cluster(Rule):
 
     def _leads(self, frame: Frame, operation: Mapping[str, Any], partition: Partition) -> None:
         known = self._leaders.get(partition)
-        leader = spelled_in(partition.namespace, named(operation, "leader"))
+        leader = spelled_in(partition.namespace, name_of(operation, "leader"))
         if known is None and len(self._leaders) < MAX_SERVERS:
             known = self._leaders[partition] = []
         if known is not None and len(known) < 64 and (not known or known[-1][1] != leader):

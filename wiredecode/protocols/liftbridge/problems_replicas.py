@@ -12,7 +12,7 @@ from wiredecode.frames.escape import counted
 from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
 from wiredecode.protocols.liftbridge import names
-from wiredecode.protocols.liftbridge.names import DEFAULT_NAMESPACE, spelled
+from wiredecode.protocols.liftbridge.names import DEFAULT_NAMESPACE, describe_operation
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import FrameRef, Problem, Report, Rule, inner_values, ref_of
@@ -95,7 +95,7 @@ class Metadata(Rule):
         for name in IN_SYNC:
             operation = entry["raft_log"].get(name)
             if isinstance(operation, Mapping):  # a leader of both sends no PropagatedRequest
-                partition = Partition(cluster, named(operation, "stream"), operation.get("partition", 0))
+                partition = Partition(cluster, name_of(operation, "stream"), operation.get("partition", 0))
                 report_sync(self.report, frame, name, operation, partition)
 
     def _changed(self, frame: Frame, stream: str, operation: Mapping[str, Any]) -> None:
@@ -126,7 +126,7 @@ class Refusals(Rule):
 
     def frame(self, frame: Frame) -> None:
         if frame.type == "PropagatedRequest":
-            self._requests.put(frame.id, spelled(inner_values(frame)))
+            self._requests.put(frame.id, describe_operation(inner_values(frame)))
             return
         if not frame.findings or "copy_of" in frame.generated:
             return
@@ -189,18 +189,18 @@ class Partition(NamedTuple):
         return spelled_in(self.namespace, f"{self.stream}[{self.number}]")
 
 
-def named(said: Mapping[str, Any], name: str) -> str:
+def name_of(said: Mapping[str, Any], name: str) -> str:
     return printable(str(said.get(name) or "?"))
 
 
 def report_sync(report: Report, frame: Frame, name: str, operation: Mapping[str, Any], partition: Partition) -> None:
     """A replica is no longer in sync, or again: by a request, or by the log of Raft, whose entry may be the same."""
     field_name, did = IN_SYNC[name]
-    replica, at = spelled_in(partition.namespace, named(operation, field_name)), f"{partition}: {did} at "
+    replica, at = spelled_in(partition.namespace, name_of(operation, field_name)), f"{partition}: {did} at "
     problem = report.problems.get((CODES["isr-shrink"].code, replica))
     if problem is not None and any(text.startswith(at) for text in problem.details):
         return
-    by = f" by {named(operation, 'leader')}" if did == "removed" else ""
+    by = f" by {name_of(operation, 'leader')}" if did == "removed" else ""
     if by:
         problem = report.add(CODES["isr-shrink"], f"{replica} fell out of the replicas in sync", replica, frame=frame)
     if problem is not None:

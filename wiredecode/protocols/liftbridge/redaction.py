@@ -3,7 +3,7 @@
 import crc32c
 
 from wiredecode.fields.layer import Layer
-from wiredecode.protocols.shared.redaction import Rules, declared
+from wiredecode.protocols.shared.redaction import Rules, read_rules
 
 
 def seal_envelope(layer: Layer, data: bytes, out: bytearray) -> None:
@@ -21,6 +21,6 @@ def _seal(data: bytes, out: bytearray, at: int, start: int, stop: int, stored: i
         out[at : at + 4] = crc32c.crc32c(bytes(out[start:stop])).to_bytes(4, "big")
 
 
-DISGUISES = declared("liftbridge", liftbridge={"seals": (seal_envelope,)})
+DISGUISES = read_rules("liftbridge", liftbridge={"seals": (seal_envelope,)})
 _WORDS = Rules(words=DISGUISES["liftbridge"].words)
 DISGUISES |= dict.fromkeys(("raft", "raft_snapshot", "liftbridge_cursor", "liftbridge_activity"), _WORDS)

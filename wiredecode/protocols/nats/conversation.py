@@ -172,7 +172,7 @@ class NatsConversation(Conversation):
     def _decoder(self, frame: Frame) -> FrameDecoder | None:
         """The decoder of an operation in any spelling; None: it is no operation."""
         buffer, start, stop = frame.buffer, frame.start, frame.stop
-        if self._upgraded(frame):
+        if self._speaks_websocket(frame):
             return None
         if start == stop:
             return self._decoder_of(None)
@@ -201,13 +201,13 @@ class NatsConversation(Conversation):
 
     # Transports.
 
-    def _upgraded(self, frame: Frame) -> bool:
+    def _speaks_websocket(self, frame: Frame) -> bool:
         """Whether its side has switched to WebSocket, and the frame is not from inside a chunk."""
         switched = self.upgraded or self.sides[frame.side].upgraded
         return switched and frame.generated is NOTHING
 
     def _transport(self, frame: Frame, style: Style | None) -> None:
-        look = transport.upgraded_layer_at if self._upgraded(frame) else transport.layer_at
+        look = transport.upgraded_layer_at if self._speaks_websocket(frame) else transport.layer_at
         layer = proxy.layer_of(frame) or look(frame.buffer, frame.start)
         assert layer is not None
         frame.sender = self.sender(frame)

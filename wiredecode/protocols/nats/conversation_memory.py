@@ -377,7 +377,7 @@ class Memory:
         reply, digest = plain_subject(values["reply"]), crc32c(values.get("data") or b"")
         hop = Hop(frame.id, frame.time_ns, frame.connection.number, frame.side)
         frame.expects_response = True
-        published_ns = self._delivered(frame, reply, values["subject"], digest) if reply.startswith(ACK) else None
+        published_ns = self._find_publish(frame, reply, values["subject"], digest) if reply.startswith(ACK) else None
         known = self.requests.get(reply)
         same = known is not None and known.subject == values["subject"] and known.digest == digest
         if same and known is not None and self.copies.lossy:  # its publish may be lost
@@ -391,7 +391,7 @@ class Memory:
         self.requests.put(reply, RequestHops(values["subject"], digest, [hop], frame.time_ns if first else None))
         return published_ns
 
-    def _delivered(self, frame: Frame, reply: str, subject: str, digest: int) -> int | None:
+    def _find_publish(self, frame: Frame, reply: str, subject: str, digest: int) -> int | None:
         """Find the publish of a delivery by JetStream, by stream and sequence in its reply subject; return its time."""
         place = acknowledged(reply)
         stored = self.stored.get((place.stream, place.sequence)) if place else None

@@ -62,9 +62,9 @@ class Nats(BehindProxy):
         return NatsBulk()
 
     def recognise_inner(self, data: bytes, *, started: bool, final: bool, port: bool) -> Answer:
-        return self._started(data, final, port) if started else self._late(data, final, port)
+        return self._judge_start(data, final, port) if started else self._late(data, final, port)
 
-    def _started(self, data: bytes, final: bool, port: bool) -> Answer:
+    def _judge_start(self, data: bytes, final: bool, port: bool) -> Answer:
         """The first bytes of the connection in their direction."""
         greeting = GREETING.match(data)
         if greeting is not None:
@@ -80,7 +80,7 @@ class Nats(BehindProxy):
             return self._websocket(data, final)
         names, ends, _ = evidence.chain(data, 0)
         names = [name for name in names if name in evidence.NAMES]
-        if believed(names, ends, port, final):
+        if is_believed(names, ends, port, final):
             return Verdict(0, client=evidence.role(names))
         waits = ends == SHORT and not final and len(data) < IDENTIFY_BYTES
         another = bool(data) and transport.layer_at(data, 0) is not None  # TLS and the like are no evidence of NATS
@@ -117,7 +117,7 @@ class Nats(BehindProxy):
             names, ends, _ = evidence.chain(data, position)
             if any(name not in evidence.NAMES for name in names):
                 continue
-            if believed(names, ends, port, final):
+            if is_believed(names, ends, port, final):
                 return Verdict(position, client=evidence.role(names))
             if ends == SHORT and not final and len(data) - position < evidence.SEARCH_BYTES:
                 return Undecided(max(0, position - 1))  # the byte before shows that a line begins
@@ -131,7 +131,7 @@ class Nats(BehindProxy):
         if not head and not websocket.begins(data):
             return None
         front = evidence.front(data[head:])
-        if believed(front.names, front.ends, True, final):
+        if is_believed(front.names, front.ends, True, final):
             return Verdict(0, front.masked, None, evidence.WEBSOCKET)
         waits = front.ends != BAD and not final and len(data) < IDENTIFY_BYTES
         return Undecided() if waits else None
@@ -179,7 +179,7 @@ def tells(word: bytes, line: bytes) -> bool:
     return isinstance(options, dict) and len(MARKS[word] & options.keys()) >= NEEDED[word]
 
 
-def believed(names: list[str], ends: int, port: bool, final: bool) -> bool:
+def is_believed(names: list[str], ends: int, port: bool, final: bool) -> bool:
     """Whether a chain of operations is NATS: on an unknown port two, of which one is not of other protocols too."""
     strong = [name for name in names if name in evidence.STRONG]
     if port:

@@ -4,7 +4,7 @@ import re
 
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.nats import transport_s2 as s2
-from wiredecode.protocols.shared.redaction import declared
+from wiredecode.protocols.shared.redaction import read_rules
 
 
 def seal_s2(layer: Layer, data: bytes, out: bytearray) -> None:
@@ -27,4 +27,4 @@ def seal_refusal(layer: Layer, data: bytes, out: bytearray) -> None:
         out[start:stop] = kept.ljust(stop - start)
 
 
-DISGUISES = declared("nats", nats={"seals": (seal_refusal,)}, nats_s2={"seals": (seal_s2,)})
+DISGUISES = read_rules("nats", nats={"seals": (seal_refusal,)}, nats_s2={"seals": (seal_s2,)})

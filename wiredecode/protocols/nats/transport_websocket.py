@@ -174,12 +174,12 @@ class Fragments:
         if not first & FINAL:
             return Plain(b"")
         whole, self.parts, self.size = b"".join(self.parts), [], 0
-        head = inflated(whole, self.window, self.most)
+        head = inflate_message(whole, self.window, self.most)
         self.window = b"" if head.data is None else (self.window + head.data)[-WINDOW:]
         return head
 
 
-def inflated(data: bytes, window: bytes, most: int) -> Plain:
+def inflate_message(data: bytes, window: bytes, most: int) -> Plain:
     """The plain bytes, up to a limit, of a compressed message, which may refer to ``window``."""
     out, rest = b"", data + TAIL
     while rest:

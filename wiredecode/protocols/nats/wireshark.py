@@ -31,12 +31,12 @@ def tables(writer: Writer) -> Mapping[str, Any]:
         "harmless": names.HARMLESS_SYSTEM.pattern,
         "block": BLOCK.pattern,
     }
-    for script in carried():
+    for script in carried_scripts():
         made |= script.tables(writer)
     return made
 
 
-def carried() -> list[Script]:
+def carried_scripts() -> list[Script]:
     """The scripts of what NATS carries."""
     found = (one.wireshark() for one in carried_by("nats"))
     return [script for script in found if script is not None]
@@ -47,7 +47,7 @@ def binary(writer: Writer, kind: Binary) -> LuaReader:
 
 
 SCRIPT = Script(
-    "\n".join([source_beside(__file__), *(script.source for script in carried())]),
+    "\n".join([source_beside(__file__), *(script.source for script in carried_scripts())]),
     tables,
     kinds={
         Binary: binary,
@@ -55,11 +55,11 @@ SCRIPT = Script(
         Version: lambda writer, kind: ("version", {}),
         Status: lambda writer, kind: ("status", {}),
         Headers: lambda writer, kind: ("headers", {"element": array(writer, kind)[1]["element"]}),
-        **{kind: spell for script in carried() for kind, spell in script.kinds.items()},
+        **{kind: spell for script in carried_scripts() for kind, spell in script.kinds.items()},
     },
     added={
         **{f"nats.{name}": "string" for name in ("subscription", "queue", "account", "namespace", "server", "purpose")},
         "nats.gateway_command": "string",
-        **{name: ftype for script in carried() for name, ftype in script.added.items()},
+        **{name: ftype for script in carried_scripts() for name, ftype in script.added.items()},
     },
 )

@@ -62,7 +62,7 @@ def alternatives(code: int) -> tuple[type[WireMessage], ...]:
 
 
 @lru_cache(maxsize=1024)  # bytes from the wire may be any code
-def shipped(code: int) -> tuple[type[WireMessage], ...]:
+def shipped_layouts(code: int) -> tuple[type[WireMessage], ...]:
     """All layouts that releases used for a code at top level, today's first."""
     current = CURRENT.get(code)
     return (*(() if current is None or current in INSIDE else (current,)), *alternatives(code))
@@ -87,7 +87,7 @@ def fit(layer: type[WireMessage], data: bytes, start: int, stop: int) -> Mapping
     return values if all(values.get(name, 0) < 2 for name in _marks(layer)[0]) else None
 
 
-def named(layer: type[WireMessage], values: Mapping[str, Any]) -> bool:
+def has_name(layer: type[WireMessage], values: Mapping[str, Any]) -> bool:
     """Whether the message holds a printable name."""
     name = values.get(_marks(layer)[1] or "", "")
     return len(name) >= MIN_NAME and name.isascii() and name.isprintable()
@@ -102,7 +102,7 @@ def dialect_of(code: int, data: bytes, start: int, stop: int) -> str | None:
     """The dialect a whole message speaks for; None: it could be of both, or of neither."""
     if code == -127:
         return WIRE
-    wire = choose(shipped(code), data, start, stop)
+    wire = choose(shipped_layouts(code), data, start, stop)
     if wire is not None and wire.type_name == "SegmentRead":
         values = fit(wire, data, start, stop)
         if values and values["data"]:
@@ -118,7 +118,7 @@ def _fits_proposal(dialect: str, code: int, data: bytes, start: int, stop: int) 
     if layer is None:
         return False
     values = fit(layer, data, start, stop)
-    return values is not None and (_marks(layer)[1] is None or named(layer, values))
+    return values is not None and (_marks(layer)[1] is None or has_name(layer, values))
 
 
 @dataclass(slots=True)
@@ -165,11 +165,11 @@ def judge(data: bytes, position: int) -> MessageEvidence:
         if values is not None:
             name = values.get(_marks(layer)[1] or "", "?")
             unnamed = not (name and name.isascii() and name.isprintable())
-            return evidence_of(code, stop, layer, alone=code == HELLO or named(layer, values), weak=unnamed)
+            return evidence_of(code, stop, layer, alone=code == HELLO or has_name(layer, values), weak=unnamed)
     return MessageEvidence(BAD)
 
 
 @lru_cache(maxsize=1024)  # bytes from the wire may be any code
 def _possible(code: int) -> tuple[type[WireMessage], ...]:
     proposed = [proposal(name)[code] for name in PROPOSALS if code in proposal(name)]
-    return (*shipped(code), *proposed)
+    return (*shipped_layouts(code), *proposed)

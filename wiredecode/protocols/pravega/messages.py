@@ -237,7 +237,7 @@ def add_messages(frame: Frame, events: Events | None, single: Single | None, out
         segment = escape_surrogates(frame.values["segment"])
     operation = DELIVER if frame.type == "SegmentRead" else PUBLISH
     if single is not None:
-        numbers, offsets = _known(single.number), _known(single.offset)
+        numbers, offsets = _known_number(single.number), _known_number(single.offset)
         out.add(frame, operation, [single.data], topic=segment, sequences=numbers, offsets=offsets)
     if events is None:
         return
@@ -253,5 +253,5 @@ def add_messages(frame: Frame, events: Events | None, single: Single | None, out
         out.add(frame, operation, bodies, topic=segment, sequences=range(base, base + len(bodies)) if known else None)
 
 
-def _known(number: int | None) -> list[int | None] | None:
+def _known_number(number: int | None) -> list[int | None] | None:
     return None if number is None or number < 0 else [number]

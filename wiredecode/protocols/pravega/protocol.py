@@ -63,14 +63,14 @@ class MessageChain(Chain):
         self.dialect = self.dialect or evidence.dialect_of(seen.code, data, self.end, seen.end)
 
     def enough(self) -> bool:
-        return self.dialect is not None and self.believed(at_home=False)
+        return self.dialect is not None and self.is_believed(at_home=False)
 
     def fills(self, data: bytes, final: bool) -> bool:
         """Whether the bytes are messages to the last one: on the protocol's port, or where it is known, it will do."""
         conclusive = self.dialect is not None if self.best >= GOOD else final or self.whole >= MESSAGES_TO_BELIEVE
         return conclusive and self.whole > 0 and (self.end == len(data) or self.whole == self.most)
 
-    def believed(self, at_home: bool) -> bool:
+    def is_believed(self, at_home: bool) -> bool:
         """Whether this is the protocol; ``at_home``, at the start on one of its ports, one message will do."""
         several = self.best == GOOD and self.whole >= MESSAGES_TO_BELIEVE
         return self.best == SURE or several or (at_home and self.whole > 0)
@@ -105,7 +105,7 @@ class Pravega(BehindProxy):
             alone = port and position == 0 and chain.fills(data, final)
             framed = position == 4 and int.from_bytes(data[:4]) >= len(data) - 4  # Kafka's size, and its correlation id
             refuted = framed or not (started or _possible(data, chain.end))
-            if alone or (chain.believed(port and started) and not refuted):
+            if alone or (chain.is_believed(port and started) and not refuted):
                 undecided = chain.dialect is None and chain.last.level == SHORT and chain.whole < MESSAGES_TO_DECIDE
                 if undecided and more_may_come and chain.end - position < DECIDE_BYTES:
                     return Undecided(position, sure=True)
@@ -148,7 +148,7 @@ class Pravega(BehindProxy):
     def begin(self, data: bytes, *, final: bool) -> Found:
         """KeepAlives and DataAppended, which may be chance elsewhere, are believed where they fill a segment."""
         chain = MessageChain(data, 0)
-        conclusive = chain.believed(at_home=False) or chain.fills(data, True)
+        conclusive = chain.is_believed(at_home=False) or chain.fills(data, True)
         return Found(0, True) if conclusive else self.search(data, final=final)
 
     def _followed(self, data: bytes, judged: evidence.MessageEvidence, final: bool) -> bool | None:

@@ -1,5 +1,5 @@
 """Rules of Pravega for ``wiredecode anonymize``."""
 
-from wiredecode.protocols.shared.redaction import declared
+from wiredecode.protocols.shared.redaction import read_rules
 
-DISGUISES = declared("pravega")
+DISGUISES = read_rules("pravega")

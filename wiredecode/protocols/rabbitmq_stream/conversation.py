@@ -267,13 +267,13 @@ class RabbitMQConversation(Conversation):
 
     def _publish(self, frame: Frame) -> None:
         self._resolve(frame, self.publishers)
-        if runs := published(frame):
+        if runs := published_ids(frame):
             self.publishing.publish(frame, frame.values["publisher_id"], runs, whole=frame.status == OK)
         sub_batches.report(frame, sub_batches.look_at(frame, "messages", frame.values, _record(frame)))
 
     def _publish_confirm(self, frame: Frame) -> None:
         self._resolve(frame, self.publishers)
-        if runs := confirmed(frame):
+        if runs := confirmed_ids(frame):
             self.publishing.confirm(frame, frame.values["publisher_id"], runs)
 
     def _publish_error(self, frame: Frame) -> None:
@@ -421,12 +421,12 @@ def _record(frame: Frame) -> dict[str, Any] | None:
     return frame.layers.get(NAME) if frame.layers else None
 
 
-def published(frame: Frame) -> list[Numbers]:
+def published_ids(frame: Frame) -> list[Numbers]:
     """The publishing ids of a Publish that were captured; "numbers" is the compiled decoder's (fields/compiler.py)."""
     values: Any = frame.values
     jumps = values.pop("numbers", None)
     if jumps is None:
-        return runs_of(_listed(frame, "messages"))
+        return runs_of(_numbers_of(frame, "messages"))
     if not jumps:
         return []  # a publish of no messages
     messages = values["messages"]
@@ -434,13 +434,13 @@ def published(frame: Frame) -> list[Numbers]:
     return [(low, low + end - index) for (index, low), end in zip(jumps, ends, strict=True)]
 
 
-def confirmed(frame: Frame) -> list[Numbers]:
+def confirmed_ids(frame: Frame) -> list[Numbers]:
     """The publishing ids of a PublishConfirm that were captured."""
     numbers: Any = frame.values.pop("numbers", None)  # type: ignore[attr-defined]
-    return runs_of(_listed(frame, "publishing_ids") if numbers is None else numbers)
+    return runs_of(_numbers_of(frame, "publishing_ids") if numbers is None else numbers)
 
 
-def _listed(frame: Frame, name: str) -> list[int]:
+def _numbers_of(frame: Frame, name: str) -> list[int]:
     """Numbers of a frame from its record; of a damaged one those that are whole."""
     found: Any = frame.values.get(name)
     if isinstance(found, int) and frame.layers:

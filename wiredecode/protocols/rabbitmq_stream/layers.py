@@ -343,7 +343,7 @@ StreamStatsResponse = command(0x801C, Array("statistics", Statistic, "statistics
 ResolveOffsetSpecResponse = command(0x801F, *offset_specification(), facts=2)
 
 
-def _declared() -> Iterator[tuple[tuple[int, int], type[Command]]]:
+def _declared_commands() -> Iterator[tuple[tuple[int, int], type[Command]]]:
     found = [each for kind in globals().values() for each in (kind if kind is PLAIN_RESPONSES else (kind,))]
     for layer in found:
         if isinstance(layer, type) and issubclass(layer, Command) and layer not in (Command, Unknown, UnknownSasl):
@@ -351,5 +351,5 @@ def _declared() -> Iterator[tuple[tuple[int, int], type[Command]]]:
             yield (key, version), layer
 
 
-LAYERS: dict[tuple[int, int], type[Command]] = dict(_declared())
+LAYERS: dict[tuple[int, int], type[Command]] = dict(_declared_commands())
 """The layer of each (key, version)."""

@@ -27,7 +27,7 @@ class _Reading(threading.local):
 
     budget = Budget()
     frame: Frame | None = None
-    opened: Sequence[Opened] = ()
+    open_sub_batch: Sequence[Opened] = ()
 
 
 _reading = _Reading()
@@ -59,7 +59,7 @@ def unpack(code: int, count: int, size: int, data: bytes, budget: Budget) -> Ope
     return Opened(count, codec, bodies, problem)
 
 
-def opened(values: Mapping[str, Any], budget: Budget) -> Opened:
+def open_sub_batch(values: Mapping[str, Any], budget: Budget) -> Opened:
     """The messages of a decoded :class:`SubBatch`."""
     return unpack(values["codec"], values["record_count"], values["uncompressed_length"], values["data"], budget)
 
@@ -86,7 +86,7 @@ def split_records(data: bytes, count: int) -> tuple[list[bytes], str | None]:
 
 def message(data: bytes, style: Style, entry: dict[str, Any]) -> dict[str, Any] | None:
     """The AMQP 1.0 sections of a message, if it has any: applications may send any bytes."""
-    shown = data if style.secrets else secrets.blanked(data)
+    shown = data if style.secrets else secrets.blank_credentials(data)
     changed = {} if shown is data else {"data": style.show(shown)}
     sections = record(shown, style.show)
     return changed if sections is None else {**changed, "amqp": sections}
@@ -143,34 +143,34 @@ class Seen(NamedTuple):
 def look_at(frame: Frame, name: str, values: Any, record: Mapping[str, Any] | None) -> list[Seen]:
     """The sub-batches among the entries ``name`` of values, or of their record; those that were captured whole."""
     if record is not None:
-        return _recorded(record.get(name) or ())
+        return _from_record(record.get(name) or ())
     marks = values.pop("marked", None)
     if marks is not None:
-        return _marked(frame, marks) if marks else []
+        return _from_marks(frame, marks) if marks else []
     entries = values.get(name)
-    return _listed(entries) if isinstance(entries, list) else []
+    return _from_values(entries) if isinstance(entries, list) else []
 
 
-def _recorded(entries: Iterable[Any]) -> list[Seen]:
+def _from_record(entries: Iterable[Any]) -> list[Seen]:
     found = ((index, entry["sub_batch"]) for index, entry in enumerate(entries) if "sub_batch" in entry)
     return [Seen(index, each.get("record_count", 0), each.get("problem")) for index, each in found if "data" in each]
 
 
-def _listed(entries: Iterable[Any]) -> list[Seen]:
+def _from_values(entries: Iterable[Any]) -> list[Seen]:
     """The sub-batches of values that the careful decoder read."""
     seen, budget = [], new_budget()
     for index, entry in enumerate(entries):
         found = entry.get("sub_batch", {}) if isinstance(entry, dict) else {}
         if "data" in found:
-            seen.append(Seen(index, found["record_count"], opened(found, budget).problem))
+            seen.append(Seen(index, found["record_count"], open_sub_batch(found, budget).problem))
     return seen
 
 
-def _marked(frame: Frame, marks: Iterable[tuple[int, int]]) -> list[Seen]:
+def _from_marks(frame: Frame, marks: Iterable[tuple[int, int]]) -> list[Seen]:
     """By index and place in the buffer. They stay open, for later readers of their messages."""
     budget, places = new_budget(), list(marks)
     batches = (compiler.walk(SubBatch, frame.buffer, place, frame.stop)[0] for _, place in places)
-    _reading.frame, _reading.opened = frame, [opened(values, budget) for values in batches]
+    _reading.frame, _reading.opened = frame, [open_sub_batch(values, budget) for values in batches]
     return [
         Seen(index, found.announced, found.problem) for (index, _), found in zip(places, _reading.opened, strict=True)
     ]

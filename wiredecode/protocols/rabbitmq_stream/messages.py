@@ -9,9 +9,9 @@ from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import DELIVER, PUBLISH, Messages, nanoseconds
 from wiredecode.protocols.rabbitmq_stream.layers_chunk import CHUNK_MAGIC
 from wiredecode.protocols.rabbitmq_stream.layers_sub_batches import Opened, opened_of
-from wiredecode.protocols.rabbitmq_stream.layers_sub_batches import opened as open_batch
+from wiredecode.protocols.rabbitmq_stream.layers_sub_batches import open_sub_batch as open_batch
 from wiredecode.protocols.reading import values_of
-from wiredecode.protocols.shared.amqp.secrets import blanked
+from wiredecode.protocols.shared.amqp.secrets import blank_credentials
 from wiredecode.protocols.shared.compression import Budget
 
 
@@ -34,7 +34,7 @@ def add_messages(frame: Frame, out: Messages) -> None:
         out.add(
             frame,
             operation,
-            bodies if out.secrets else [blanked(body) for body in bodies],
+            bodies if out.secrets else [blank_credentials(body) for body in bodies],
             topic=frame.generated.get("stream"),
             sequences=numbers if operation == PUBLISH else None,
             offsets=numbers if operation == DELIVER else None,

@@ -1,11 +1,11 @@
 """Names of the numbers on the wire (RabbitMQ Stream protocol reference, deps/rabbitmq_stream/docs/PROTOCOL.adoc)."""
 
-from wiredecode.protocols.shared.data import data_of, numbered
+from wiredecode.protocols.shared.data import data_of, number_keys
 
 RESPONSE_BIT = 0x8000
 
 NAMES = data_of("rabbitmq_stream", "names.toml")
-COMMANDS = numbered(NAMES["commands"])
+COMMANDS = number_keys(NAMES["commands"])
 
 KEYS = COMMANDS | {key | RESPONSE_BIT: name + "Response" for key, name in COMMANDS.items()}
 """Names of the Key field: the response bit makes it a response."""
@@ -18,7 +18,7 @@ CLIENT_KEYS = frozenset({1, 2, 5, 6, 7, *range(10, 16), 17, 18, 19, 21, *range(2
 SERVER_KEYS = frozenset({3, 4, 8, 16, 26}) | {key | RESPONSE_BIT for key in COMMANDS if key not in (20, 22, 26)}
 """Keys that only one side sends. Route and Partitions (24, 25) do not count: RabbitMQ 3.10 answers without the bit."""
 
-RESPONSE_CODES = numbered(NAMES["response-codes"])
+RESPONSE_CODES = number_keys(NAMES["response-codes"])
 OK, UNKNOWN_STREAM, SASL_CHALLENGE, SASL_LOOPBACK, ACCESS_REFUSED = 1, 2, 10, 11, 16
 
 OFFSET_TYPES = {0: "none", 1: "first", 2: "last", 3: "next", 4: "offset", 5: "timestamp"}

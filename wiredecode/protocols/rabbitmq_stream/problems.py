@@ -23,12 +23,12 @@ CODES = codes_of("rabbitmq_stream")
 # For the timeline.
 
 
-def moved(frame: Frame) -> Iterator[gauges.Change]:
+def offset_changes(frame: Frame) -> Iterator[gauges.Change]:
     stream, code = printable(frame.values["stream"]), frame.values["response_code"]
     yield gauges.Change(gauges.STREAM, stream, f"the broker says of {stream}: {names.outcome(code)}")
 
 
-def made(frame: Frame) -> Iterator[gauges.Change]:
+def made_changes(frame: Frame) -> Iterator[gauges.Change]:
     stream = printable(frame.values.get("stream") or frame.values.get("super_stream") or frame.values["name"])
     did = "create" if frame.type is not None and frame.type.startswith("Create") else "delete"
     yield gauges.Change(gauges.STREAM, stream, f"a client asks to {did} {stream}")
@@ -465,9 +465,9 @@ class Heartbeats(problems.Rule):
 
 CHECKS = problems.Checks(
     changes={
-        "MetadataUpdate": moved,
+        "MetadataUpdate": offset_changes,
         "ConsumerUpdate": active,
-        **dict.fromkeys(("Create", "Delete", "CreateSuperStream", "DeleteSuperStream"), made),
+        **dict.fromkeys(("Create", "Delete", "CreateSuperStream", "DeleteSuperStream"), made_changes),
     },
     gauges=(CreditGauge, LagGauge, Stored),
     codes=CODES,

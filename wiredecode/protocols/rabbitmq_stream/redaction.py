@@ -4,7 +4,7 @@ import zlib
 
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.rabbitmq_stream.layers_chunk import DATA, Chunk
-from wiredecode.protocols.shared.redaction import declared
+from wiredecode.protocols.shared.redaction import read_rules
 
 UNCOMPRESSED = 0x80
 
@@ -25,4 +25,4 @@ def seal_chunk(layer: Layer, data: bytes, out: bytearray) -> None:
         out[at : at + 4] = zlib.crc32(out[start:stop]).to_bytes(4, "big")
 
 
-DISGUISES = declared("rabbitmq_stream", rabbitmq_stream={"compressed": is_compressed, "seals": (seal_chunk,)})
+DISGUISES = read_rules("rabbitmq_stream", rabbitmq_stream={"compressed": is_compressed, "seals": (seal_chunk,)})

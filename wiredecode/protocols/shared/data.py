@@ -11,7 +11,7 @@ def data_of(package: str, file: str) -> dict[str, dict[str, Any]]:
     return tomllib.loads((files(f"wiredecode.protocols.{package}") / file).read_text("utf-8"))
 
 
-def numbered(table: Mapping[str, str]) -> dict[int, str]:
+def number_keys(table: Mapping[str, str]) -> dict[int, str]:
     """A table whose keys are numbers, decimal or as ``0x2f``."""
     return {int(number, 0): name for number, name in table.items()}
 

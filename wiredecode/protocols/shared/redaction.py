@@ -55,7 +55,7 @@ Disguises = Mapping[str, Rules]
 """By filter name of the layer."""
 
 
-def declared(package: str, **more: Mapping[str, Any]) -> dict[str, Rules]:
+def read_rules(package: str, **more: Mapping[str, Any]) -> dict[str, Rules]:
     """The rules in ``redaction.toml`` of a package of protocols, sets as words; ``more``: what else rules have."""
     found = {}
     for name, table in data_of(package, "redaction.toml").items():

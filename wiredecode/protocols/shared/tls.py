@@ -16,7 +16,7 @@ from wiredecode.frames.identity import IdentityReader
 from wiredecode.frames.record import rfc3339
 from wiredecode.protocols.base import Conversation, Start, generated_of
 from wiredecode.protocols.reading import FrameDecoder
-from wiredecode.protocols.shared.data import data_of, numbered
+from wiredecode.protocols.shared.data import data_of, number_keys
 from wiredecode.tls import handshake
 from wiredecode.tls.connection import ALERT, CHANGE_CIPHER, HANDSHAKE
 from wiredecode.tls.half import HEADER
@@ -31,15 +31,15 @@ from wiredecode.tls.handshake import (
 )
 
 NAMES = data_of("shared", "tls_names.toml")
-RECORDS = numbered(NAMES["records"])
-MESSAGES = numbered(NAMES["messages"])
+RECORDS = number_keys(NAMES["records"])
+MESSAGES = number_keys(NAMES["messages"])
 RETRY = "HelloRetryRequest"
 """Name of a ServerHello with a certain random (RFC 8446 section 4.1.3)."""
 VERSIONS = {0x0300: "SSL 3.0", 0x0301: "TLS 1.0", 0x0302: "TLS 1.1", 0x0303: "TLS 1.2", 0x0304: "TLS 1.3"}
 LEVELS = {1: "warning", 2: "fatal"}
 ALERTS = {int(number): (name, meaning) for number, (name, meaning) in NAMES["alerts"].items()}
 
-CIPHERS = numbered(NAMES["ciphers"])
+CIPHERS = number_keys(NAMES["ciphers"])
 """Names of cipher suites: those that are decrypted, and common ones; others show their number."""
 
 SERVER_NAME, ALPN, SESSION_TICKET, PSK = 0, 16, 35, 41
@@ -122,10 +122,10 @@ def certificate(data: bytes, *, new: bool) -> Facts:
     if new:
         body.vector(1)
     chain = Cursor(body.vector(3))
-    return _named(chain.vector(3)) if chain else {"certificate_subject": "none"}
+    return _certificate_facts(chain.vector(3)) if chain else {"certificate_subject": "none"}
 
 
-def _named(der: bytes) -> Facts:
+def _certificate_facts(der: bytes) -> Facts:
     """Facts of an X.509 certificate; none without the package cryptography."""
     if not installed("cryptography"):
         return {}
@@ -303,11 +303,11 @@ def hello(frame: Frame) -> Mapping[str, Any]:
     return {"server_name": frame.generated.get("server_name")}
 
 
-def failed(frame: Frame) -> Mapping[str, Any]:
+def failure_of(frame: Frame) -> Mapping[str, Any]:
     """Why the connection ends, as an alert says."""
     if frame.generated.get("alert_level") != "fatal":
         return {}
     return {"closed_by": frame.sender, "reason": frame.generated["alert"]}
 
 
-IDENTITIES: Mapping[str | None, IdentityReader] = {"ClientHello": hello, "Alert": failed}
+IDENTITIES: Mapping[str | None, IdentityReader] = {"ClientHello": hello, "Alert": failure_of}

@@ -150,12 +150,12 @@ class Contents:
             message = f"bit 7 of the bundle's flags is set; {reading} the layout of the document"
             self.report("note", "protocol", "extra-flags", message, path)
         if flags & names.CODEC_MASK:
-            return self._compressed(bundle, raw, path, place)
+            return self._decompress(bundle, raw, path, place)
         if "partial_message" in bundle:
             self._report_rest(messages, path)
         return messages
 
-    def _compressed(self, bundle: Bundled, raw: Bundled | None, path: str, place: tuple[int, int]) -> Any:
+    def _decompress(self, bundle: Bundled, raw: Bundled | None, path: str, place: tuple[int, int]) -> Any:
         codec = bundle["flags"] & names.CODEC_MASK
         if codec not in names.CODECS:
             message = f"codec {codec} is not assigned: the messages are not decoded"

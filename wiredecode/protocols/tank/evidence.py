@@ -190,14 +190,14 @@ def _plausible_topics(values: Mapping[str, Any]) -> bool | None:
         if not TOPIC.fullmatch(topic.get("topic", "-")):
             return None
         partitions = topic.get("partitions", ())
-        if not _known(partitions, names.CONSUME_RESULTS):
+        if not _is_known(partitions, names.CONSUME_RESULTS):
             return None
         if not all(_plausible_bundle(entry["bundle"]) for entry in partitions if "bundle" in entry):
             return None
     return bool(values["topics"])
 
 
-def _known(records: Any, results: Mapping[int, str]) -> bool:
+def _is_known(records: Any, results: Mapping[int, str]) -> bool:
     return all(record.get("result", 0) in results for record in records)
 
 

@@ -56,7 +56,7 @@ def message(
     return type(name, (TankFrame,), {"fields_desc": frame(message_id, *fields), "facts": shown, "__doc__": doc})
 
 
-def correlated(message_id: int, *fields: Kind, facts: Facts = 1, **more: Any) -> type[TankFrame]:
+def correlated_message(message_id: int, *fields: Kind, facts: Facts = 1, **more: Any) -> type[TankFrame]:
     """A message that begins with the request id."""
     return message(message_id, request_id(), *fields, facts=facts, **more)
 
@@ -153,7 +153,7 @@ ProduceWithBaseSequenceNumber = produce(
     "Produce of the mirror tool, which keeps the numbers of the origin. The answer has the id of Produce.",
 )
 ProduceResult = structure("ProduceResult", UInt8("result", "outcome", names=names.PRODUCE_RESULTS), endpoint())
-ProduceResponse = correlated(
+ProduceResponse = correlated_message(
     names.PRODUCE,
     Array("results", ProduceResult, "outcomes, without names", count=None),
     facts=2,
@@ -211,7 +211,7 @@ ConsumedPartition = structure(
 )
 
 
-def consumed(first: Kind, topic_name: str, topics: type[Number], partitions: type[Number]) -> list[Any]:
+def consume_fields(first: Kind, topic_name: str, topics: type[Number], partitions: type[Number]) -> list[Any]:
     """The header, which follows its length, and the chunks."""
     element = structure(
         topic_name,
@@ -242,7 +242,7 @@ def consumed(first: Kind, topic_name: str, topics: type[Number], partitions: typ
 
 ConsumeResponse = message(
     names.CONSUME,
-    *consumed(request_id(), "ConsumedTopic", UInt8, UInt8),
+    *consume_fields(request_id(), "ConsumedTopic", UInt8, UInt8),
     facts=("request_id",),
     answer=True,
     doc="""The header (topics and partitions), then the chunks of the partitions that have one.
@@ -265,7 +265,7 @@ stray = Optional(
 )
 ConsumeAsPeerResponse = message(
     names.CONSUME_AS_PEER,
-    *consumed(stray, "ConsumedPeerTopic", U16, U16),
+    *consume_fields(stray, "ConsumedPeerTopic", U16, U16),
     answer=True,
     doc="As the answer to Consume, without a request id; after a wait that expired, with four zero bytes in its place.",
 )
@@ -284,7 +284,7 @@ RegisterReplica = message(
 
 # 6: Discover partitions.
 
-DiscoverPartitions = correlated(
+DiscoverPartitions = correlated_message(
     names.DISCOVER_PARTITIONS,
     topic(),
     Optional(Array("partitions", U16("partitions"), "only these; none: all", count=None), When("left")),
@@ -300,7 +300,7 @@ PartitionState = structure(
     ),
     Optional(Endpoint("endpoint", "node to ask instead"), When(f"reason == {names.REDIRECT}")),
 )
-DiscoverPartitionsResponse = correlated(
+DiscoverPartitionsResponse = correlated_message(
     names.DISCOVER_PARTITIONS,
     topic(),
     U16("partition_count", "partitions; 0: the topic is unknown"),
@@ -313,7 +313,7 @@ DiscoverPartitionsResponse = correlated(
 
 # 7 and 8: administration.
 
-CreateTopic = correlated(
+CreateTopic = correlated_message(
     names.CREATE_TOPIC,
     topic(),
     U16("partition_count", "partitions to create"),
@@ -321,11 +321,11 @@ CreateTopic = correlated(
     Text("configuration", "lines of key=value", length="configuration_length"),
     facts=3,
 )
-CreateTopicResponse = correlated(
+CreateTopicResponse = correlated_message(
     names.CREATE_TOPIC, topic(), UInt8("result", "outcome", names=names.CREATE_RESULTS), facts=3, answer=True
 )
-ReloadPartitionConfiguration = correlated(names.RELOAD_CONFIGURATION, topic(), partition(), facts=3)
-ReloadPartitionConfigurationResponse = correlated(
+ReloadPartitionConfiguration = correlated_message(names.RELOAD_CONFIGURATION, topic(), partition(), facts=3)
+ReloadPartitionConfigurationResponse = correlated_message(
     names.RELOAD_CONFIGURATION,
     topic(),
     partition(),
@@ -342,8 +342,8 @@ def in_cluster(kind: Kind, field: str = "cluster_aware != 0") -> Kind:
     return Optional(kind, When(field))
 
 
-Status = correlated(names.STATUS)
-StatusResponse = correlated(
+Status = correlated_message(names.STATUS)
+StatusResponse = correlated_message(
     names.STATUS,
     UInt8("global_flags", "always 0"),
     Boolean("cluster_aware", "the broker is a node of a cluster"),
@@ -395,8 +395,8 @@ class ListedTopics(Array):
         return value
 
 
-DiscoverTopics = correlated(names.DISCOVER_TOPICS, UInt8("flags", "0"))
-DiscoverTopicsResponse = correlated(
+DiscoverTopics = correlated_message(names.DISCOVER_TOPICS, UInt8("flags", "0"))
+DiscoverTopicsResponse = correlated_message(
     names.DISCOVER_TOPICS,
     U32("topic_count", "topics"),
     Boolean("cluster_aware", "the broker is a node of a cluster"),
@@ -404,7 +404,7 @@ DiscoverTopicsResponse = correlated(
     facts=2,
     answer=True,
 )
-DiscoverTopology = correlated(names.DISCOVER_TOPOLOGY, UInt8("flags", "0"))
+DiscoverTopology = correlated_message(names.DISCOVER_TOPOLOGY, UInt8("flags", "0"))
 Node = structure(
     "Node",
     U16("node_id", "number of the node"),
@@ -413,7 +413,7 @@ Node = structure(
     U16("partition_count", "partitions it is a replica of"),
 )
 NOT_ALONE = f"node_count != {names.STAND_ALONE}"
-DiscoverTopologyResponse = correlated(
+DiscoverTopologyResponse = correlated_message(
     names.DISCOVER_TOPOLOGY,
     U16("node_count", "nodes; 65535: no cluster"),
     in_cluster(Text("cluster_name", "name of the cluster", length=UInt8), NOT_ALONE),

@@ -1,13 +1,13 @@
 """Names of the numbers on the wire (phaistos-networks/TANK: tank_protocol.md, tank_encoding.md and the source)."""
 
-from wiredecode.protocols.shared.data import data_of, numbered
+from wiredecode.protocols.shared.data import data_of, number_keys
 
 PRODUCE, CONSUME, PING, REGISTER_REPLICA, PRODUCE_WITH_BASE = 1, 2, 3, 4, 5
 DISCOVER_PARTITIONS, CREATE_TOPIC, RELOAD_CONFIGURATION, CONSUME_AS_PEER = 6, 7, 8, 9
 STATUS, DISCOVER_TOPICS, DISCOVER_TOPOLOGY = 10, 11, 12
 
 NAMES = data_of("tank", "names.toml")
-MESSAGES = numbered(NAMES["messages"])
+MESSAGES = number_keys(NAMES["messages"])
 """Request and response have the same id; the answer to id 5 has id 1."""
 
 END_OF_LOG = 2**64 - 1
@@ -21,19 +21,19 @@ BOUNDARY, SYSTEM_ERROR, REDIRECT, NO_LEADER, SPARSE_FIRST, UNKNOWN = 0x01, 0xFB,
 READ_ONLY = 0xFE
 """Result of Produce; the same number as SPARSE_FIRST of Consume."""
 
-PRODUCE_RESULTS = numbered(NAMES["produce-results"])
+PRODUCE_RESULTS = number_keys(NAMES["produce-results"])
 WHOLE_TOPIC = frozenset({READ_ONLY, UNKNOWN})
 """Results of Produce that apply to all partitions of their topic."""
 
-CONSUME_RESULTS = numbered(NAMES["consume-results"])
+CONSUME_RESULTS = number_keys(NAMES["consume-results"])
 WITHOUT_DATA = (SYSTEM_ERROR, REDIRECT, NO_LEADER, UNKNOWN)
 """Results of Consume that end the record of their partition."""
 
 DISCOVER_REASONS = {SYSTEM_ERROR: "system error", REDIRECT: "another node leads", NO_LEADER: "no leader"}
 
-CREATE_RESULTS = numbered(NAMES["create-results"])
+CREATE_RESULTS = number_keys(NAMES["create-results"])
 
-RELOAD_RESULTS = numbered(NAMES["reload-results"])
+RELOAD_RESULTS = number_keys(NAMES["reload-results"])
 
 CONSUME_OPTIONS = {0x01: "prefer_local_replica"}
 NODE_FLAGS = {0x01: "endpoint", 0x02: "available", 0x04: "blocked"}

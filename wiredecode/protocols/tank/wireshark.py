@@ -41,7 +41,7 @@ def element_layer(reader: str, kind: Any, writer: Writer) -> LuaReader:
     return reader, {"layer": writer.layer(kind.element.layer)}
 
 
-def listed(writer: Writer, kind: ListedTopics) -> LuaReader:
+def read_list(writer: Writer, kind: ListedTopics) -> LuaReader:
     alone, cluster = writer.coded(kind.alone.element), writer.coded(kind.element)
     return "listed_topics", {"of": kind.count, "element": cluster, "alone": alone}
 
@@ -56,7 +56,7 @@ KINDS: dict[type[Kind], Any] = {
     Messages: messages,
     Bundles: lambda writer, kind: element_layer("bundles", kind, writer),
     Chunks: lambda writer, kind: element_layer("chunks", kind, writer),
-    ListedTopics: listed,
+    ListedTopics: read_list,
 }
 """Kinds of fields that only TANK has."""
 

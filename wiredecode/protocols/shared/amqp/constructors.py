@@ -69,7 +69,7 @@ def _text(payload: bytes) -> str:
     return payload.decode("utf-8", "backslashreplace")
 
 
-def _shown(value: bytes, show: Show) -> str:
+def _show(value: bytes, show: Show) -> str:
     return show(value)
 
 
@@ -97,7 +97,7 @@ def _float(value: float, show: Show) -> float | str:
 _WIDTHS = {4: 0, 5: 1, 6: 2, 7: 4, 8: 8, 9: 16}
 
 
-def _fixed(
+def _fixed_width(
     code: int,
     type_: str,
     encoding: str,
@@ -109,23 +109,23 @@ def _fixed(
 
 def _number(code: int, type_: str, encoding: str, layout: str) -> Constructor:
     unpack = struct.Struct(">" + layout).unpack
-    return _fixed(code, type_, encoding, lambda payload: unpack(payload)[0], _SHOWN_AS.get(type_))
+    return _fixed_width(code, type_, encoding, lambda payload: unpack(payload)[0], _SHOWN_AS.get(type_))
 
 
 def _constant(code: int, type_: str, encoding: str, value: Scalar) -> Constructor:
-    return _fixed(code, type_, encoding, lambda payload: value)
+    return _fixed_width(code, type_, encoding, lambda payload: value)
 
 
 def _opaque(code: int, type_: str, encoding: str) -> Constructor:
-    return _fixed(code, type_, encoding, bytes, _shown)
+    return _fixed_width(code, type_, encoding, bytes, _show)
 
 
-def _sized(code: int, type_: str, encoding: str) -> Constructor:
+def _variable_width(code: int, type_: str, encoding: str) -> Constructor:
     """A type with a size field: 1 byte where the code has an even high nibble, else 4."""
     width, category = 4 if code & 0x10 else 1, _COMPOUND.get(type_, Category.VARIABLE)
     if type_ in ("string", "symbol"):
         return Constructor(code, type_, encoding, category, width, _text)
-    return Constructor(code, type_, encoding, category, width, bytes, _shown)
+    return Constructor(code, type_, encoding, category, width, bytes, _show)
 
 
 TABLES = data_of("shared", "amqp.toml")
@@ -133,7 +133,7 @@ _COMPOUND = {"list": Category.LIST, "map": Category.MAP, "array": Category.ARRAY
 _SHOWN_AS: dict[str, Callable[[Any, Show], Json]] = {"float": _float, "double": _float, "timestamp": _timestamp}
 
 
-def _known() -> list[Constructor]:
+def _known_constructors() -> list[Constructor]:
     return [
         Constructor(0x00, "described", "described", Category.DESCRIBED, 0, bytes),
         _constant(0x40, "null", "null", None),
@@ -142,26 +142,26 @@ def _known() -> list[Constructor]:
         _constant(0x43, "uint", "uint0", 0),
         _constant(0x44, "ulong", "ulong0", 0),
         Constructor(0x45, "list", "list0", Category.LIST, 0, bytes),
-        _fixed(0x73, "char", "utf32", _char),
-        _fixed(0x98, "uuid", "uuid", Uuid.spell),
+        _fixed_width(0x73, "char", "utf32", _char),
+        _fixed_width(0x98, "uuid", "uuid", Uuid.spell),
         *(_number(int(code, 0), *row) for code, row in TABLES["numbers"].items()),
         *(_opaque(int(code, 0), *row) for code, row in TABLES["opaque"].items()),
-        *(_sized(int(code, 0), *row) for code, row in TABLES["sized"].items()),
+        *(_variable_width(int(code, 0), *row) for code, row in TABLES["sized"].items()),
     ]
 
 
-def _unassigned(code: int) -> Constructor | None:
+def _unassigned_constructor(code: int) -> Constructor | None:
     """Unassigned codes have a width all the same (section 1.2): the payload stays opaque. None below 0x40."""
     if code < 0x40:
         return None
     if code < 0xA0:
         return _opaque(code, "unknown", f"unknown-{code:02x}")
-    return _sized(code, "unknown", f"unknown-{code:02x}")
+    return _variable_width(code, "unknown", f"unknown-{code:02x}")
 
 
 def _table() -> tuple[Constructor | None, ...]:
-    known = {constructor.code: constructor for constructor in _known()}
-    return tuple(known.get(code) or _unassigned(code) for code in range(256))
+    known = {constructor.code: constructor for constructor in _known_constructors()}
+    return tuple(known.get(code) or _unassigned_constructor(code) for code in range(256))
 
 
 CONSTRUCTORS: tuple[Constructor | None, ...] = _table()

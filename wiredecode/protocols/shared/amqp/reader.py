@@ -297,7 +297,7 @@ def _array_reader(width: int) -> _Reader:
     return read
 
 
-def _described(data: bytes, position: int, show: Show, depth: int, state: State) -> tuple[Json, int]:
+def _read_described(data: bytes, position: int, show: Show, depth: int, state: State) -> tuple[Json, int]:
     if depth <= 0:
         raise NotAmqpError
     descriptor, position = VALUES[data[position]](data, position + 1, show, depth - 1, state)
@@ -359,7 +359,7 @@ def _reader(constructor: Constructor | None) -> _Reader:
             return _map_reader(constructor.width)
         case Category.ARRAY:
             return _array_reader(constructor.width)
-    return _described
+    return _read_described
 
 
 VALUES: list[_Reader] = [_reader(each) for each in CONSTRUCTORS]

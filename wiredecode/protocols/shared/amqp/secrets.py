@@ -15,7 +15,7 @@ DATA, SHORT = b"\x00Su", 0xA0
 SHORT_DATA = DATA + bytes((SHORT,))
 
 
-def blanked(data: bytes) -> bytes:
+def blank_credentials(data: bytes) -> bytes:
     """The message with asterisks in place of credentials. Its body stays, as all bytes that are no AMQP message."""
     if data[:4] == SHORT_DATA and len(data) > 4 and data[4] == len(data) - 5:  # most are: nothing else to look at
         return data
