@@ -143,7 +143,8 @@ class Packets:
         protocol, start = was[at + 6], at + IPV6_HEADER
         while protocol in (HOP_OPTIONS, DESTINATION_OPTIONS) and len(was) >= start + 8:
             size = (was[start + 1] + 1) * 8
-            now[start + 2 : min(start + size, len(now))] = _padding(min(start + size, len(now)) - start - 2)
+            end = min(start + size, len(now))
+            now[start + 2 : end] = bytes(end - start - 2)  # options of one byte that pad (RFC 8200 section 4.2)
             protocol, start = was[start], start + size
         stop = at + IPV6_HEADER + length if length else len(was)
         self._payload(packet, at, min(start, len(was)), stop, protocol, False)
@@ -185,10 +186,6 @@ class Packets:
         flow = (*addresses, was[start : start + 4])
         packet.place = StreamPosition(flow, seq & 0xFFFFFFFF, data, end, ip, start)
         packet.done = bytearray(end - data)
-
-
-def _padding(size: int) -> bytes:
-    return bytes([1, size - 2]) + bytes(size - 2) if size >= 2 else bytes(size)
 
 
 def _options(raw: bytes) -> bytes:

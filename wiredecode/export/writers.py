@@ -151,7 +151,6 @@ class ParquetWriter:
             max_rows_per_page=PAGE_ROWS,
         )
         self._wide = WIDE in schema.names
-        self._batch_bytes = WIDE_BATCH_BYTES if self._wide else 0
         self._file = open_parquet(stream, make, wide=self._wide)
         self._waiting: list[pa.RecordBatch] = []
         self._count = self._groups = 0
@@ -172,7 +171,7 @@ class ParquetWriter:
     def _keep(self, batch: pa.RecordBatch) -> None:
         self._waiting.append(batch.cast(self._schema) if self._encoded else batch)
         self._count += len(batch)
-        self.waiting_bytes += self._batch_bytes + sum(map(weight, batch.columns))
+        self.waiting_bytes += WIDE_BATCH_BYTES * self._wide + sum(map(weight, batch.columns))
 
     def flush(self) -> None:
         """Write what waits as a row group."""

@@ -290,12 +290,7 @@ class Counters:
         schema = pa.schema([*columns, *map(fact_field, statistic.facts)])
         if self.connections is not None and statistic.name == "connections":
             rows = [*with_facts(rows, self.connections.rows, whole=self._whole)]
-        return table_of(statistic, rows, schema)
-
-
-def table_of(statistic: Statistic, rows: Iterable[Row], schema: pa.Schema) -> pa.Table:
-    """Rows as a table, in the order of the statistic."""
-    return pa.Table.from_pylist(valid(sorted(rows, key=order(statistic))), schema)
+        return pa.Table.from_pylist(valid(sorted(rows, key=order(statistic))), schema)
 
 
 def with_facts(rows: list[Row], connections: Iterable[Row], *, whole: bool) -> Iterator[Row]:

@@ -111,7 +111,7 @@ class RingSource:
 
 END_SECONDS = 5.0
 """The program has this long for its last packets and messages."""
-_WATCH = ["sh", "-c", 'read -r _ || kill "$1"', "sh"]
+_WATCH = ["sh", "-c", 'read -r _ || kill "$1" 2>/dev/null', "sh"]
 """Ends the process whose number follows if this program is killed: otherwise that notices with its next packet. A
 program that changes its user, as tcpdump does, loses the signal of prctl(2)."""
 _DUMPCAP = re.compile(r"received/dropped on interface .*: (\d+)/(\d+)")
@@ -146,12 +146,8 @@ class HelperSource:
                 bufsize=0,
                 start_new_session=True,  # Ctrl-C is for this program, which then ends the other one
             )
-            self._watcher = subprocess.Popen(
-                [*_WATCH, str(self._process.pid)],
-                stdin=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-            )
+            watch = [*_WATCH, str(self._process.pid)]
+            self._watcher = subprocess.Popen(watch, stdin=subprocess.PIPE, start_new_session=True)
         except OSError as error:
             self._stderr.close()
             raise LiveError(f"--via {program}: it cannot be started: {error.strerror}") from None
