@@ -176,3 +176,12 @@ def test_a_conditional_append_that_came_too_late_is_a_remark() -> None:
     assert worse(found) == []
     (problem,) = named(found, "pravega.refused")
     assert problem.what == "the request was refused: ConditionalCheckFailed"
+
+
+def test_a_sealed_segment_has_another_likely_cause_than_a_missing_one() -> None:
+    found = {each.what: each.likely for each in named(check(CAPTURES / "pravega" / "errors.pcap"), "pravega.refused")}
+    sealed, missing = (next(what for what in found if name in what) for name in ("SegmentIsSealed", "NoSuchSegment"))
+    assert (found[sealed], found[missing]) == (
+        "the stream was scaled or sealed: clients continue with the segment's successors",
+        "",
+    )

@@ -97,11 +97,11 @@ class Refusals(Rule):
     def frame(self, frame: Frame) -> None:
         for finding in frame.findings:
             if finding.code == "refused":
-                reporter = self.REPORTERS.get(frame.type or "")
-                if reporter is None:
-                    self.report.add(CODES["refused"], finding.message, finding.message, frame=frame)
-                else:
+                if reporter := self.REPORTERS.get(frame.type or ""):
                     reporter(self, frame, frame.values)
+                    continue
+                problem = self.report.add(CODES["refused"], finding.message, finding.message, frame=frame)
+                problem.likely = problem.code.cause_of(finding.message)
 
     def _token(self, frame: Frame, values: Any) -> None:
         code = values.get("error_code", -1)
