@@ -127,7 +127,10 @@ def _rest(branch: Tree, layer: Layer, frame: Frame, options: TreeOptions) -> Non
     elif reached == len(data):
         return
     if reached < len(data):
-        hidden = not options.secrets and any(stop == len(data) for _, stop in secrets(layer, len(data)))
+        hides = [stop == len(data) for _, stop in secrets(layer, len(data))]
+        inside = ((each, len(each.data)) for each in frame.inner if each.start is not None)
+        hides += [bool(secrets(each.layer.within(each.data, 0, size), size)) for each, size in inside]
+        hidden = not options.secrets and any(hides)
         line.append(" " if short is None else ": ")
         line.append(redacted(data[reached:]) if hidden else bytes_text(data[reached:], options), theme.VALUE)
     branch.add(with_range(line, (reached, len(data))))

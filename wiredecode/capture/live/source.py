@@ -112,8 +112,7 @@ class RingSource:
 END_SECONDS = 5.0
 """The program has this long for its last packets and messages."""
 _WATCH = ["sh", "-c", 'read -r _ || kill "$1" 2>/dev/null', "sh"]
-"""Ends the process whose number follows if this program is killed: otherwise that notices with its next packet. A
-program that changes its user, as tcpdump does, loses the signal of prctl(2)."""
+"""Ends a process if this one is killed. prctl(2) would forget it when it changes its user, as tcpdump does."""
 _DUMPCAP = re.compile(r"received/dropped on interface .*: (\d+)/(\d+)")
 _TCPDUMP = re.compile(r"(\d+) packets? (captured|dropped by kernel)")
 

@@ -15,9 +15,8 @@ CODES = codes_of("rabbitmq_stream")
 
 FLAPS, FLAP_NS = 5, 60_000_000_000
 """Changes of the active consumer, and the time in which they occur."""
-MANY_CHUNKS = 50
-FEW, MAX_PLACES = 10, 3
-"""Messages per chunk, and per sub-batch, that are few; frames of a stream that are named."""
+MANY_CHUNKS, FEW, MAX_PLACES = 50, 10, 3
+"""Of so many chunks or sub-batches, messages in each that are few; frames of a stream that are named."""
 SMALL = (("small-chunks", "chunks", ""), ("small-sub-batches", "entries", ", sub-batches among them,"))
 """Codes, what they count, and how they call it."""
 MIN_CRASHES, MIN_SAME, LONGEST_LIFE_NS = 3, 5, 300_000_000_000
