@@ -138,8 +138,10 @@ class Session:
 
     def read_with(self, reader: Dissector | TableReader, output: Output | None = None) -> None:
         """Let ``reader`` read the batches and count them; records go to ``output``."""
+        from wiredecode.dissect.dissector import Dissector
+
         self._reader, self.output = reader, output or self.output
-        self.dissector: Dissector = getattr(reader, "dissector", reader)  # type: ignore[arg-type]
+        self.dissector = reader if isinstance(reader, Dissector) else reader.dissector
 
     def hide_totals(self) -> None:
         """Leave the totals to a later pass."""

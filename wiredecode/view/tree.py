@@ -17,7 +17,7 @@ from wiredecode.protocols.shared.amqp import Node, message
 from wiredecode.protocols.shared.amqp import plain as plain_value
 from wiredecode.protocols.shared.amqp.constructors import Category
 from wiredecode.view import theme
-from wiredecode.view.hexdump import hexdump, secrets
+from wiredecode.view.hexdump import hexdump, hidden_ranges
 from wiredecode.view.summary import SummaryLines
 from wiredecode.view.theme import DEFAULT, TreeOptions
 from wiredecode.view.values import Raw, add_more, bare_text, bytes_text, value_text, with_range
@@ -127,10 +127,7 @@ def _rest(branch: Tree, layer: Layer, frame: Frame, options: TreeOptions) -> Non
     elif reached == len(data):
         return
     if reached < len(data):
-        hides = [stop == len(data) for _, stop in secrets(layer, len(data))]
-        inside = ((each, len(each.data)) for each in frame.inner if each.start is not None)
-        hides += [bool(secrets(each.layer.within(each.data, 0, size), size)) for each, size in inside]
-        hidden = not options.secrets and any(hides)
+        hidden = not options.secrets and any(stop == len(data) for _, stop in hidden_ranges(frame, layer))
         line.append(" " if short is None else ": ")
         line.append(redacted(data[reached:]) if hidden else bytes_text(data[reached:], options), theme.VALUE)
     branch.add(with_range(line, (reached, len(data))))

@@ -283,10 +283,10 @@ class Clients(Rule):
         problem.to_end = True
 
     def finish(self) -> None:
-        for (code, server), problem in self.report.problems.items():
-            others = [each for each in self.report.problems.values() if each.name in problem.code.explains]
-            harm = any(server in each.servers and each.severity != "note" for each in others)
-            if code == CODES["lame-duck"].code and not harm:
+        code, problems = CODES["lame-duck"], self.report.problems
+        harm = [each for each in problems.values() if each.name in code.explains and each.severity != "note"]
+        for (name, server), problem in problems.items():
+            if name == code.code and not any(server in each.servers for each in harm):
                 problem.severity = "note"  # its clients left in order
 
     def _too_large(self, frame: Frame) -> None:

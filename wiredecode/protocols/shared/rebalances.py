@@ -97,7 +97,7 @@ class Rebalances:
                     problem.likely = f"{who} crashes before it commits, perhaps by a message that comes again"
 
     def _alone(self, code: Code, group: str, last: Connection, members: Iterable[Connection]) -> None:
-        """A member ended without leaving its group; nobody takes over its partitions until its session times out."""
+        """A member ended without leaving its group: its partitions are not read until its session times out."""
         end_ns = last.health.last_ns if last.health is not None else 0
         left = [each for each in members if each.health is None or each.health.last_ns > end_ns]
         if not left and whole(last) and self.report.last_ns - end_ns >= ALONE_NS:
