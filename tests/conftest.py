@@ -189,7 +189,7 @@ def every_block(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let blocks begin with a single message, so that everything that can be a block is one."""
     from wiredecode.frames import framer
 
-    for name in ("BLOCK_FRAMES", "BLOCK_BYTES", "MIN_BLOCK_BYTES"):
+    for name in ("BLOCK_FRAMES", "BLOCK_BYTES"):
         monkeypatch.setattr(framer, name, 1)
 
 

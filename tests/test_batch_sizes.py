@@ -134,7 +134,7 @@ def test_packets_full_of_tiny_frames_are_decoded_in_parts(monkeypatch: pytest.Mo
     """A batch of `+OK` once gave a million frames in one step (nats-ok-small)."""
     whole = read(CAPTURES / "nats" / "08-pipelined-small.pcap")
     expected = [frame.number for frame in Dissector().feed(whole)]
-    monkeypatch.setattr(dissector_module, "SINGLE_FRAMES", 100)
+    monkeypatch.setattr(dissector_module, "PART_FRAMES", 100)
     monkeypatch.setattr(dissector_module, "MIN_PART_BYTES", 1000)
     parted = Dissector()
     sizes: list[int] = []

@@ -314,14 +314,13 @@ class Dissection:
         return self.reader().__arrow_c_stream__(requested_schema)
 
     def _reader(self, packets: Any) -> Any:
-        from wiredecode.tables.reader import TableReader, prefer_bulk
+        from wiredecode.tables.reader import TableReader
 
         display = self._display()
         return TableReader(
             packets,
             self.level,
             columns=self.columns,
-            bulk=prefer_bulk(packets),
             display=display,
             decode_as=self.decode_as,
             limits=self.limits,

@@ -157,13 +157,13 @@ def test_a_browser_reports_no_error(which: str, request: pytest.FixtureRequest) 
     assert "<title>owned" not in done.stdout
 
 
-@browser
 def test_a_finding_has_likely_causes_and_consequences(tmp_path: Path, plain: None) -> None:
     page = report(tmp_path / "cut.html", CAPTURES.parent / "tests/check/outages/rabbit_cut.pcap.gz")
     assert "Likely: the path between both hosts was cut: neither heard the other" in page.text["findings"]
     assert "tcp.reset (3 times): the client reset billing (#3)" in page.text["findings"]
 
 
+@browser
 def test_a_browser_reports_errors_of_a_broken_page(tmp_path: Path, starved: tuple[Path, Page]) -> None:
     """Validates the test above: errors are visible, and an injected script is refused."""
     broken = tmp_path / "broken.html"

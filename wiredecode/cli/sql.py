@@ -143,7 +143,7 @@ def _opener(
     from wiredecode.capture import open_capture
     from wiredecode.dissect.dissector import find_answers
     from wiredecode.export.tables import TIME, TimedReader
-    from wiredecode.tables.reader import FRAMES, MESSAGES, TableReader, prefer_bulk
+    from wiredecode.tables.reader import FRAMES, MESSAGES, TableReader
 
     span, decoding = captures.span, captures.decoding
     reading = {**decoding.arguments, "show_secrets": show_secrets}
@@ -158,8 +158,7 @@ def _opener(
 
         def reader(packets: Iterable[PacketBatch]) -> TableReader:
             watched = bar.along(packets, capture)
-            bulk = prefer_bulk(capture)
-            return TableReader(watched, level, columns=columns, bulk=bulk, display=chosen, **first_pass, **reading)
+            return TableReader(watched, level, columns=columns, display=chosen, **first_pass, **reading)
 
         opened.append(reader(capture) if span.is_whole else TimedReader(capture, reader, span.since))
         return opened[-1]

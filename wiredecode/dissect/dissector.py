@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from wiredecode.protocols.registry import DecodeAs
 
 
-PART_FRAMES, SINGLE_FRAMES = 64 * 1024, 16 * 1024
-"""Approximate number of frames per part: with blocks, and without, as each is an object."""
+PART_FRAMES = 16 * 1024
+"""Approximate number of frames per part."""
 MIN_PART_BYTES = 256 * 1024
 """Captured bytes of the first part, and of the smallest."""
 FrameReader = tuple[Callable[[Frame], None], Mapping[str | None, IdentityReader]]
@@ -253,7 +253,6 @@ class Dissector:
 
     def _parts(self, batch: PacketBatch) -> Iterator[PacketBatch]:
         """Divide packets into parts of a limited number of frames: many tiny frames take much memory."""
-        most = PART_FRAMES if self.demand.blocks else SINGLE_FRAMES
         ends = np.cumsum(batch.captured)
         low = start = 0
         while low < len(batch):
@@ -262,7 +261,7 @@ class Dissector:
             before = self._number
             yield replace(part, secrets=(), names=()) if low else part
             low, size, start = high, int(ends[high - 1]) - start, int(ends[high - 1])
-            fitting = most * size // max(self._number - before, 1)
+            fitting = PART_FRAMES * size // max(self._number - before, 1)
             self._part_bytes = max(min(fitting, 2 * self._part_bytes), MIN_PART_BYTES)
         if not len(batch):
             yield batch

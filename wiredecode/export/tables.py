@@ -16,7 +16,7 @@ from wiredecode.export.writers import ROW_GROUP, WRITERS, Settings, Writer
 from wiredecode.frames.record import BYTES
 from wiredecode.frames.totals import Totals
 from wiredecode.tables.portable import portable_rows, portable_schema, table_columns
-from wiredecode.tables.reader import TableReader, prefer_bulk, table_schema
+from wiredecode.tables.reader import TableReader, table_schema
 from wiredecode.tables.schema import column_names, field_of
 
 TIME = "time"
@@ -128,7 +128,6 @@ class TableExport(Export):
             resolve=job.resolve,
             bytes_choice=job.bytes if job.bytes and not self.form.is_text else "raw",
             show_secrets=job.show_secrets,
-            bulk=prefer_bulk(source.capture),
             display=job.display,
             stable_ids=job.stable_ids,
             answers=job.answers(),

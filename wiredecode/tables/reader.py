@@ -8,7 +8,6 @@ import pyarrow as pa
 
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.capture.errors import Postponed
-from wiredecode.capture.reader import Capture
 from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.dissect.ledger import LIMIT, KnownOutcome
 from wiredecode.fields.layer import Style
@@ -38,8 +37,6 @@ from wiredecode.tables.schema import (
 )
 from wiredecode.tls.keylog import KeyLog
 
-LARGE_BYTES = 24 * 1024 * 1024
-"""Captures from this size on are read in bulk."""
 FRAMES, MESSAGES, PACKETS, CONNECTIONS = LEVELS = ("frames", "messages", "packets", "connections")
 WAITS = {FRAMES: frozenset(("response", "outcome")), MESSAGES: frozenset(CONFIRM_COLUMNS)}
 """Columns that are known only once the response is linked."""
@@ -85,7 +82,7 @@ class LevelsReader:
         bytes_choice: str = RAW,
         show_secrets: bool = False,
         protocol: str | None = None,
-        bulk: bool | None = None,
+        bulk: bool = True,
         display: Filter | None = None,
         stable_ids: bool = False,
         answers: Mapping[int, KnownOutcome] | None = None,
@@ -94,7 +91,7 @@ class LevelsReader:
         self._capture, self._bytes_choice = capture, bytes_choice
         one_table = len(levels) == 1 or display is None
         can_bulk = MESSAGES in levels and FRAMES not in levels and answers is None and one_table
-        self._bulk = can_bulk and (prefer_bulk(capture) if bulk is None else bulk)
+        self._bulk = can_bulk and bulk
         self._where = where(display, levels[0], bulk=self._bulk)
         self._select = display if self._where is None else None
         if self._where is not None:
@@ -274,8 +271,8 @@ class TableReader(LevelsReader):
     ``keys``, ``resolve``: as for :class:`Demand`. ``bytes_choice``: ``raw`` keeps bytes as bytes, a key of ``BYTES``
     makes them text. ``protocol``: the schema of frames omits layers that its frames cannot have.
 
-    ``bulk``: whether messages are read in bulk, if all are wanted; default: if the capture is large. ``display``:
-    only rows of frames that match; columns that it needs may be in ``schema``, too.
+    ``bulk``: whether messages are read in bulk, if all are wanted. ``display``: only rows of frames that match; columns
+    that it needs may be in ``schema``, too.
 
     Iterating gives batches of at most :data:`BATCH_ROWS` rows and about :data:`BATCH_BYTES` (of frames:
     :data:`FRAME_ROWS`, :data:`FRAME_BYTES`; of connections: :data:`CONNECTION_ROWS`), in the order of the capture; a
@@ -314,12 +311,6 @@ def where(display: Filter | None, level: str, *, bulk: bool) -> TableFilter | No
         names = ", ".join(NAMES[PACKETS])
         raise ValueError(f"packets have no {found.unknown[0]}: at this level filters are about {names}")
     return None if found.unknown else found
-
-
-def prefer_bulk(capture: Iterable[PacketBatch]) -> bool:
-    """Whether the capture is large enough to be read in bulk, which needs more memory."""
-    size = capture.bytes_total if isinstance(capture, Capture) else None
-    return size is not None and size >= LARGE_BYTES
 
 
 def shows_copies(schema: pa.Schema) -> bool:

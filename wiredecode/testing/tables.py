@@ -21,7 +21,7 @@ LEVELS = ("frames", "messages")
 @contextmanager
 def shortest_blocks() -> Iterator[None]:
     """Read all suitable frames as blocks, even a single one."""
-    with patch.multiple(framer, BLOCK_FRAMES=1, BLOCK_BYTES=1, MIN_BLOCK_BYTES=1):
+    with patch.multiple(framer, BLOCK_FRAMES=1, BLOCK_BYTES=1):
         yield
 
 
