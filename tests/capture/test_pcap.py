@@ -68,7 +68,7 @@ def test_truncated_at_every_byte_gives_all_packets_before(batch_bytes: int) -> N
         if cut > 24:
             assert error.offset == max(end for end in ends if end < cut)
             assert error.packet == len(seen) + 1
-            assert "cut in the middle of a packet record" in str(error)
+            assert "truncated in the middle of a packet record" in str(error)
 
 
 @pytest.mark.parametrize("length", [0xFFFFFFFF, 0x7FFFFFFF, 1025])

@@ -241,7 +241,7 @@ def test_truncated_at_every_byte_gives_all_packets_before() -> None:
         seen, error = read(content[:cut])
         assert len(seen) == sum(end <= cut for end in ends[2:])
         assert (error is None) == (cut in ends)
-        assert error is None or "cut in the middle of a block" in str(error)
+        assert error is None or "truncated in the middle of a block" in str(error)
 
 
 def test_too_many_interfaces_are_damage(monkeypatch: pytest.MonkeyPatch) -> None:

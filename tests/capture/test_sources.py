@@ -72,7 +72,7 @@ def test_truncated_compressed_file_gives_the_packets_before(name: str, compress:
         seen, error = read(content[:cut])
         assert [one.data for one in seen] == FRAMES[: len(seen)]
         assert error is not None
-        assert f"the {name} compression is cut" in str(error)
+        assert f"the {name} compression is truncated" in str(error)
 
 
 def test_truncated_gzip_gives_the_packets_before() -> None:
@@ -216,8 +216,8 @@ def test_named_pipe(tmp_path: Path) -> None:
 NO_CAPTURES = [
     (b"", "is empty"),
     (b"\xd4\xc3", "is not a capture: it has only 2 bytes"),
-    (b"\xd4\xc3\xb2\xa1rest", "is cut in the middle of the file header (8 of at least 24 bytes are there)"),
-    (b"\n\r\r\n\x1c\0\0\0", "is cut in the middle of a block"),
+    (b"\xd4\xc3\xb2\xa1rest", "is truncated in the middle of the file header (8 of at least 24 bytes are there)"),
+    (b"\n\r\r\n\x1c\0\0\0", "is truncated in the middle of a block"),
     (b"hello, world\nsecond line", "it looks like text ('hello, world')"),
     (b"snoop\0\0\0\0\0\0\2", "it looks like a snoop capture; convert it with: editcap"),
     (b"\0" * 100, "nothing but zero bytes"),

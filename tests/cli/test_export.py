@@ -137,7 +137,7 @@ def test_damage_loses_no_decoded_row(run: Run, captures: Path, tmp_path: Path, n
     result = run("export", captures / "rabbitmq-stream" / "d_cutfile.pcap", "-o", tmp_path / name, "-q")
     assert result.code == 2
     first, second = result.err.splitlines()
-    assert "is cut in the middle of a packet record" in first
+    assert "is truncated in the middle of a packet record" in first
     assert second == f"wiredecode: {tmp_path / name} holds what could be decoded, 95 frames"
     whole = run("pcap", captures / "rabbitmq-stream" / "d_cutfile.pcap", "--json", "-q").lines
     if name == "x.json":

@@ -209,7 +209,7 @@ def test_a_truncated_file_shows_everything_before_the_damage(run: Run, captures:
     assert "packets   155 read" in result.err
     last = result.err.splitlines()[-1]
     assert last.startswith("wiredecode: ")
-    assert "is cut in the middle of a packet record" in last
+    assert "is truncated in the middle of a packet record" in last
 
 
 def test_unreadable_inputs_give_one_line(run: Run, tmp_path: Path) -> None:

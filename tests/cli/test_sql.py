@@ -160,7 +160,7 @@ def test_a_wrong_query_is_one_line(run: Run, basic: Path, query: str, said: str)
 def test_damage_is_reported_and_earlier_rows_count(run: Run, captures: Path) -> None:
     result = run("sql", captures / "rabbitmq-stream" / "d_cutfile.pcap", "select count(*) as n from frames, packets")
     assert (result.code, json.loads(result.out)) == (2, {"n": 95 * 155})
-    assert result.err.count("is cut in the middle") == result.err.count("\n") == 1
+    assert result.err.count("is truncated in the middle") == result.err.count("\n") == 1
 
 
 @pytest.mark.parametrize("query", ["select count(*) from frames", "select * from messages", "select 1 from packets"])

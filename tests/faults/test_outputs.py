@@ -183,7 +183,7 @@ def test_input_that_fails_or_ends_while_it_is_read(captures: Path, error: OSErro
     plain = dissect(open_capture([captures / "nats" / "04-request-reply.pcap"]))
     found = dissect(open_capture([Broken(data[:9000], error)]))  # type: ignore[list-item]
     assert found.error is not None
-    assert ("cannot be read on" if error else "is cut in the middle of") in str(found.error)
+    assert ("cannot be read on" if error else "is truncated in the middle of") in str(found.error)
     assert found.totals.closes
     whole = [frame.data for frame in found.whole]
     assert 0 < len(whole) < len(plain.frames)

@@ -148,9 +148,9 @@ def test_bad_files_are_problems_and_do_not_stop_the_others(tmp_path: Path) -> No
     texts = {problem.file.removeprefix(f"{tmp_path}/"): problem.text for problem in found.problems}
     for name, text in {
         "*.none": "fits no file",
-        "cut.pcap": "is cut in the middle of a packet record (21 of at least 22 bytes are there) at byte 24 (packet 1)",
+        "cut.pcap": "is truncated in the middle of a packet record (21 of at least 22 bytes are there) at byte 24",
         "empty.pcap": "is empty",
-        "gzip.pcap.gz": "the gzip compression is cut",
+        "gzip.pcap.gz": "the gzip compression is truncated",
         "missing.pcap": "does not exist",
         "text.pcap": "is not a pcap or pcapng file, it looks like text",
     }.items():

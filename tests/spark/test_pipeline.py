@@ -141,7 +141,7 @@ def test_one_bad_file_among_twenty_is_reported_and_stops_no_other(spark: SparkSe
     )
     (report,) = [report for report in reports if "problem" in report]
     assert report["file"] == str(bad)
-    assert "is cut in the middle of a packet" in report["problem"]
+    assert "is truncated in the middle of a packet" in report["problem"]
     assert "at byte" in report["problem"]
 
 
@@ -152,7 +152,7 @@ def test_fail_fast_names_the_file_and_stops(spark: SparkSession, tmp_path: Path)
     (tmp_path / "cut.pcap").write_bytes(BASIC.read_bytes()[:-3])
     with pytest.raises(Exception, match="Stopped") as raised:
         run(spark, [tmp_path, BASIC], TableDemand("frames", fail_fast=True))
-    assert one_line(raised.value).startswith(f"{tmp_path / 'cut.pcap'}: is cut in the middle")
+    assert one_line(raised.value).startswith(f"{tmp_path / 'cut.pcap'}: is truncated in the middle")
 
 
 @pytest.mark.slow

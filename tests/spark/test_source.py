@@ -136,13 +136,15 @@ def test_bad_files_are_skipped_and_reported(tmp_path: Path, caplog: pytest.LogCa
         same_rows(pa.Table.from_batches(reader.read(part)), expected([damaged], TableDemand(level)))
         first, second = (record.getMessage() for record in caplog.records)
         assert first.startswith(f"{tmp_path}/text.pcap: is not a pcap or pcapng file")
-        assert second.startswith(f"{tmp_path}/d_cutfile.pcap: is cut in the middle of a packet record")
+        assert second.startswith(f"{tmp_path}/d_cutfile.pcap: is truncated in the middle of a packet record")
 
 
 @pytest.mark.slow
 def test_bad_files_are_errors_if_requested(session: SparkSession, tmp_path: Path) -> None:
     damaged = CAPTURES / "rabbitmq-stream" / "d_cutfile.pcap"
-    with pytest.raises(Exception, match=r"Unreadable: .*d_cutfile\.pcap: is cut in the middle of a packet") as error:
+    with pytest.raises(
+        Exception, match=r"Unreadable: .*d_cutfile\.pcap: is truncated in the middle of a packet"
+    ) as error:
         load(session, str(damaged), columns=FEW, failFast=True).toArrow()
     assert "Traceback" not in str(error.value)
     with pytest.raises(Exception, match="no level is called 'bytes'") as error:

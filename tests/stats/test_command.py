@@ -109,7 +109,7 @@ def test_nothing_is_printed_of_an_unreadable_capture(
 
 def test_damage_is_reported_once_and_earlier_frames_count(run: Run) -> None:
     result = run("stats", CUT, "--json", "-q")
-    assert (result.code, result.err.count("\n"), result.err.count("is cut in the middle")) == (2, 1, 1)
+    assert (result.code, result.err.count("\n"), result.err.count("is truncated in the middle")) == (2, 1, 1)
     found = rows(result.out)
     assert sum(row["frames"] for row in found["frames"]) == 95
     assert sum(row["messages"] for row in found["throughput"]) == 32

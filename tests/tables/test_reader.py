@@ -62,7 +62,7 @@ def test_messages_equal_those_of_frames() -> None:
 @pytest.mark.parametrize("level", reader.LEVELS)
 def test_a_truncated_capture_gives_its_rows_then_the_error(level: str) -> None:
     rows = 0
-    with pytest.raises(CaptureError, match="is cut in the middle of a packet record"):
+    with pytest.raises(CaptureError, match="is truncated in the middle of a packet record"):
         for batch in TableReader(open_capture([RABBITMQ / "d_cutfile.pcap"]), level):
             rows += len(batch)
     run = capture(RABBITMQ / "d_cutfile.pcap")

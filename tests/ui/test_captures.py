@@ -19,8 +19,8 @@ def test_a_truncated_capture_shows_its_frames_and_an_error(tmp_path: Path) -> No
     async def test(ui: Driver) -> None:
         await ui.loaded()
         await ui.press("G")
-        await ui.until(lambda: "is cut in the middle of a packet record" in ui.main.message or ui.number > 100)
-        assert ui.main.model.problem is not None and "is cut in the middle" in ui.main.model.problem
+        await ui.until(lambda: "is truncated in the middle of a packet record" in ui.main.message or ui.number > 100)
+        assert ui.main.model.problem is not None and "is truncated in the middle" in ui.main.model.problem
         await ui.shown()
 
     drive(cut, test)

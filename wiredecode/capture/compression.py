@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from wiredecode.capture.errors import CaptureError
+from wiredecode.capture.errors import CaptureError, TruncatedCapture
 from wiredecode.capture.info import FileInfo
 from wiredecode.capture.source import RawSource, Source, fill
 from wiredecode.decompressors import GZIP, LZ4, SKIPPABLE, ZSTD, Gzip, Zstd, lz4
@@ -54,12 +54,12 @@ class DecompressedSource:
             if self._codec.needs_input:
                 data = self._raw.read(_INPUT_BYTES)
                 if not data:
-                    self.error = self._raw.error or self._damage_error("is cut", "the end is missing")
+                    self.error = self._raw.error or self._error(TruncatedCapture, "is truncated", "the end is missing")
                     break
             try:
                 output: bytes = self._codec.decompress(data, max(size, _MIN_OUTPUT))
             except Exception as error:  # every library has its own
-                self.error = self._damage_error("is corrupt", str(error).strip() or type(error).__name__)
+                self.error = self._error(CaptureError, "is corrupt", str(error).strip() or type(error).__name__)
                 break
             if output:
                 self._produced += len(output)
@@ -78,14 +78,14 @@ class DecompressedSource:
             self.error = self._raw.error
             return False
         if not rest.startswith(self._magic):
-            self.error = self._damage_error("is damaged", f"other bytes follow a complete {self._name} part")
+            self.error = self._error(CaptureError, "is damaged", f"other bytes follow a complete {self._name} part")
             return False
         self._raw.unread(rest)
         self._codec = self._make()
         return True
 
-    def _damage_error(self, what: str, why: str) -> CaptureError:
-        return CaptureError(
+    def _error(self, kind: type[CaptureError], what: str, why: str) -> CaptureError:
+        return kind(
             self._raw.name,
             f"the {self._name} compression {what}: {why}",
             self._produced,

@@ -39,6 +39,10 @@ class CaptureError(Exception):
         return single_line(f"{self.path}: {self.what}{where}{advice}{more}")
 
 
+class TruncatedCapture(CaptureError):
+    """The file ends inside a packet record, a block or its compression."""
+
+
 class Postponed:
     """While it lasts a :class:`CaptureError` only ends the work; :meth:`raise_again`, when all before it is done."""
 

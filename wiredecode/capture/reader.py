@@ -12,7 +12,7 @@ import numpy as np
 from wiredecode.capture import pcap, pcapng
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.capture.compression import MAGIC_BYTES, open_decompressed
-from wiredecode.capture.errors import CaptureError
+from wiredecode.capture.errors import CaptureError, TruncatedCapture
 from wiredecode.capture.info import CaptureInfo, FileInfo
 from wiredecode.capture.merge import Merge
 from wiredecode.capture.source import FIRST_BATCH_BYTES, RawSource, Source, Target, fill, regular_size, target_name
@@ -125,9 +125,9 @@ class CaptureFile:
                 raise CaptureError(self.name, "is empty")
             raise CaptureError(self.name, f"is not a capture: it has only {len(rest)} bytes")
         if rest or form.unit() == "the file header":
-            raise CaptureError(
+            raise TruncatedCapture(
                 self.name,
-                f"is cut in the middle of {form.unit()} ({len(rest)} of at least {need} bytes are there)",
+                f"is truncated in the middle of {form.unit()} ({len(rest)} of at least {need} bytes are there)",
                 base,
                 count + 1,
                 advice="everything before it has been read",

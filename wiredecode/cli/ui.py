@@ -142,7 +142,7 @@ def _saving_packets(sniffer: Sniffer, saving: Saving) -> Iterator[None]:
 
 def _check(name: str, *, grows: bool) -> None:
     """Report a file that cannot be read before the screen opens."""
-    from wiredecode.capture import CaptureError, open_capture
+    from wiredecode.capture import CaptureError, TruncatedCapture, open_capture
 
     if name == "-":
         raise options.UsageError("ui reads files more than once, and standard input can be read once: save it first")
@@ -151,7 +151,7 @@ def _check(name: str, *, grows: bool) -> None:
     try:
         next(iter(open_capture([name])), None)
     except CaptureError as error:
-        if grows and "is cut" in error.what:
+        if grows and isinstance(error, TruncatedCapture):
             return
         complain(str(error))
         raise typer.Exit(2) from None

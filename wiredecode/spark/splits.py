@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
-from wiredecode.capture import CaptureError, PacketBatch, open_capture
+from wiredecode.capture import CaptureError, PacketBatch, TruncatedCapture, open_capture
 from wiredecode.capture.batch import NS_PER_SECOND, gather
 from wiredecode.capture.pcap import FILE_HEADER_BYTES, MAGICS
 from wiredecode.capture.reader import MAX_RECORD_BYTES
@@ -122,7 +122,7 @@ def _place_error(error: CaptureError, part: PartFile, name: str, *, at_end: bool
     if error.offset is None:
         return error
     offset = part.start + error.offset - FILE_HEADER_BYTES
-    if "is cut" in error.what and not at_end:
+    if isinstance(error, TruncatedCapture) and not at_end:
         what = f"its packets do not lead to byte {part.stop}, where the next part begins"
         return CaptureError(name, what, offset, advice=f"damaged in between; or {WHOLE}")
     return CaptureError(name, error.what, offset, advice=error.advice.replace("before it", "before it in its part"))
