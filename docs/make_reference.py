@@ -197,8 +197,8 @@ def metrics() -> list[str]:
 def families(capture: Path) -> Iterator[Metric]:
     """The samples of a scrape during and after a capture."""
     (reader, registry), checker = prometheus(), Checker()
-    instruments, watch = Instruments([reader], Series(2000), checker.exchanges), Watch(checker)
-    instruments.problems, instruments.packets = lambda: watch.problems, lambda: {"received": 0}
+    watch = Watch(checker)
+    instruments = Instruments([reader], Series(2000), checker, lambda: watch.problems, lambda: {"received": 0})
     demand = Demand(link_responses=False, copies=False, messages=instruments.messages, analyse=True)
     dissector = Dissector(demand, on_end=checker.end, on_decoded=instruments.end)
     for frame in dissector.frames(open_capture([str(capture)])):

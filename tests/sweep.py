@@ -32,7 +32,6 @@ from wiredecode.frames.frame import OK
 from wiredecode.net.buckets import Bucket, Buckets
 from wiredecode.net.headers import HeaderReader
 from wiredecode.net.limits import Limits
-from wiredecode.net.network import Network
 from wiredecode.protocols.registry import session_ports
 from wiredecode.tables.reader import MESSAGES, TableReader
 
@@ -133,8 +132,7 @@ def messages(packets: PacketBatch, buckets: int = 1, *, bulk: bool = False) -> l
     dealt = Buckets(buckets, session_ports({}))
     rows: list[str] = []
     for number in range(buckets):
-        network = Network(Limits(), Bucket(dealt, number))
-        reader = TableReader([packets], MESSAGES, bulk=bulk, stable_ids=True, network=network)
+        reader = TableReader([packets], MESSAGES, bulk=bulk, stable_ids=True, bucket=Bucket(dealt, number))
         for batch in reader:
             rows += map(str, batch.to_pylist())
     return sorted(rows)

@@ -14,7 +14,6 @@ from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.fields.layer import Style
 from wiredecode.frames.identity import MAX_CHARACTERS, began, describe, end_text, remember, short
 from wiredecode.frames.record import BYTES
-from wiredecode.net import Network
 from wiredecode.net.types import Connection
 from wiredecode.protocols.shared import tls
 
@@ -24,8 +23,7 @@ CAPTURES = Path(__file__).parent.parent / "captures"
 def connections(name: str, **demand: object) -> list[Connection]:
     found: list[Connection] = []
     dissector = Dissector(
-        Demand(**demand),  # type: ignore[arg-type]
-        Network(analyse=True),
+        Demand(analyse=True, **demand),  # type: ignore[arg-type]
         on_end=lambda connection, _: found.append(connection),
     )
     for _ in dissector.frames(open_capture([CAPTURES / name])):

@@ -224,10 +224,9 @@ class Dissection:
     def _dissector(self, wanted: dict[str, Any], *filters: Filter | None, **how: Any) -> Dissector:
         """A dissector whose totals are those of the run; ``how``: as for ``Dissector``."""
         from wiredecode.dissect.dissector import Demand, Dissector
-        from wiredecode.net import Network
 
         demand = Demand(stable_ids=self.ids == STABLE, decode_as=self.decode_as, keys=self.keys, **wanted)
-        made = self._reader_in_use = Dissector(demand.for_filters(*filters), Network(self.limits), **how)
+        made = self._reader_in_use = Dissector(demand.for_filters(*filters), self.limits, **how)
         return made
 
     def _display(self) -> Filter | None:

@@ -17,7 +17,6 @@ from wiredecode.capture import PacketBatch, open_capture
 from wiredecode.capture.info import Interface
 from wiredecode.cli.app import run
 from wiredecode.dissect.dissector import Demand, Dissector
-from wiredecode.net import Network
 from wiredecode.net.limits import Limits
 from wiredecode.protocols.rabbitmq_stream import layers
 from wiredecode.protocols.shared.proxy import SIGNATURE
@@ -35,7 +34,7 @@ def through(packets: Iterable[bytes], path: Path, size: int | None = None, *, pa
     with path.open("w+b") as file:
         maker = Anonymizer(file, Key(KEY), Limits(), names=True, bodies=True, patches=patches)
         demand = Demand(link_responses=False)
-        dissector = Dissector(demand, Network(), on_events=maker.events, on_decoded=maker.over)
+        dissector = Dissector(demand, on_events=maker.events, on_decoded=maker.over)
         for batch in batches(packets, size):
             maker.add_packets(batch, [Interface(1)])
             maker.decoded(dissector.feed(batch))

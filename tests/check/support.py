@@ -12,7 +12,6 @@ from wiredecode.capture import PacketBatch, open_capture
 from wiredecode.check import Checker, Problem
 from wiredecode.check.causes import order
 from wiredecode.dissect.dissector import Demand, Dissector
-from wiredecode.net import Network
 
 CAPTURES = Path(__file__).parent.parent.parent / "captures"
 STORIES = CAPTURES / "stories"
@@ -41,7 +40,7 @@ def each_of(problem: Problem) -> Iterator[Problem]:
 def checked(source: Iterable[PacketBatch]) -> Checker:
     """A checker that has seen all frames."""
     checker = Checker()
-    dissector = Dissector(Demand(link_responses=False), Network(analyse=True), on_end=checker.end)
+    dissector = Dissector(Demand(link_responses=False, analyse=True), on_end=checker.end)
     batches = list(source)
     checker.report.first_ns = int(batches[0].time_ns[0])
     for batch in batches:

@@ -216,13 +216,12 @@ def run_packets(data: bytes) -> None:
 def run_tls(data: bytes) -> None:
     """TLS records with secrets: the first half of the bytes is a key log, unless they are a conversation of two."""
     from wiredecode.dissect.dissector import Demand, Dissector
-    from wiredecode.net import Limits, Network
     from wiredecode.tls import KeyLog
 
     size = int.from_bytes(data[:2], "big")
     keys, talk = KeyLog(), TalkInput.read(data[2 + size :])
     keys.add(data[2 : 2 + size])
-    dissector = Dissector(Demand(style=None, keys=keys), Network(Limits()))
+    dissector = Dissector(Demand(style=None, keys=keys))
     for frame in dissector.frames(talk.source(4222)):
         properties.findings(frame)
     holds(not dissector.totals.failures, f"internal: {dissector.totals.failures}")

@@ -49,8 +49,7 @@ def captured(*changes: Change, later: int = 40_000, interfaces: bool = False) ->
 
 
 def analysed(batch: PacketBatch, size: int = 1_000_000) -> tuple[Network, list[tuple[object, ...]]]:
-    network, ended = Network(), list[Connection]()
-    network.analyse()
+    network, ended = Network(analyse=True), list[Connection]()
     for begin in range(0, len(batch), size):
         network.feed(batch.part(begin, min(len(batch), begin + size)))
         ended += network.pop_forgotten()

@@ -56,8 +56,7 @@ def test_dns_answers_before_a_connection_name_it(size: int | None) -> None:
     after = Talk(client=("10.0.0.1", 40001), server=("10.0.0.2", 4222)).handshake()
     evil = reply((1, bytes([10, 0, 0, 1])), name=b"\x04\x1b[2J\0")
     sent = [*before, dns(reply((1, V4)), six=size is None), dns(evil), dns(b"\0" * 7), *after]
-    network = Network(Limits())
-    network.resolve_names()
+    network = Network(resolve=True)
     for at in range(0, len(sent), size or len(sent)):
         part = sent[at : at + (size or len(sent))]
         network.feed(PacketBatch.from_packets([(at, each) for each in part], first_number=at + 1))

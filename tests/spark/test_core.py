@@ -22,7 +22,6 @@ from tests.conftest import sampled
 from tests.spark.support import same_rows
 from tests.support import capture_files, packets
 from wiredecode.capture import CaptureError, PacketBatch, open_capture
-from wiredecode.net import Network
 from wiredecode.spark import parcels as module
 from wiredecode.spark.accounts import Accounts
 from wiredecode.spark.decode import TableDemand, decode
@@ -83,10 +82,7 @@ def ordered(table: pa.Table) -> pa.Table:
 def read(batches: Iterable[PacketBatch], demand: TableDemand) -> pa.Table:
     """The rows of one reader."""
     found: list[pa.RecordBatch] = []
-    network = Network(analyse=demand.level == "connections")
-    reader = TableReader(
-        *(batches, demand.level), decode_as=demand.decoding, display=demand.display(), stable_ids=True, network=network
-    )
+    reader = TableReader(*(batches, demand.level), decode_as=demand.decoding, display=demand.display(), stable_ids=True)
     with suppress(CaptureError):
         found.extend(portable_rows(batch, "s", demand.schema) for batch in reader)
     return ordered(pa.Table.from_batches(found, demand.schema))

@@ -25,7 +25,7 @@ def rendered(frame: Frame, options: TreeOptions = TreeOptions(), *, width: int =
     console = Console(
         file=io.StringIO(), width=width, force_terminal=color, color_system="standard" if color else None, markup=False
     )
-    console.print(frame_tree(frame, 0, options))
+    console.print(frame_tree(frame, options))
     output = console.file
     assert isinstance(output, io.StringIO)
     return output.getvalue()
@@ -167,3 +167,10 @@ def test_bytes_after_the_last_field_are_counted() -> None:
 def test_eighty_columns_are_enough() -> None:
     (frame,) = dissected([(CLIENT, publish(AMQP, b"\0" * 300))])
     assert max(map(len, rendered(frame, TreeOptions(hexdump=True), width=80).splitlines())) <= 80
+
+
+def test_a_tree_in_python_counts_from_the_start_of_the_capture_as_lines_do() -> None:
+    frame = [*read(CAPTURES / "nats" / "03-pubsub.pcap")][1]
+    seconds = (frame.time_ns - frame.connection.capture_ns) / 1e9
+    assert 0 < seconds < 1000
+    assert frame.tree().startswith(f"Frame 2  {seconds:.6f} s  ")

@@ -35,8 +35,7 @@ class Checker:
         self._clock, self._clear = ClockRule(self.report), ClearText(self.report)
         self._others, self._stalls = OtherProtocols(self.report), Stalls(self.report)
         self._publishes = Publishes(self.report, self.exchanges)
-        self._asks = self.exchanges.frame, self._requests.frame
-        self._answers = *self._asks, self._publishes.answer
+        self._exchange = self.exchanges.frame, self._requests.frame
         self._general = [self._requests, self._findings, Health(self.report), self._clock, self._others]
         self._general += [self._clear, self._stalls]
         self._special: dict[str, list[Rule]] = {}
@@ -96,10 +95,8 @@ class Checker:
             self._meet(frame.protocol)
         if frame.time_ns > self.report.last_ns:
             self.report.last_ns = frame.time_ns
-        if frame.request is not None:
-            self._show(frame, self._answers)
-        elif frame.expects_response or frame.type in requests_of(frame.protocol):
-            self._show(frame, self._asks)
+        if frame.request is not None or frame.expects_response or frame.type in requests_of(frame.protocol):
+            self._show(frame, self._exchange)
         if frame.findings:
             self._findings.refusal_told = self._publishes.refused_by == frame.id
             self._call(self._findings.frame, frame)

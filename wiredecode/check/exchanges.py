@@ -66,13 +66,13 @@ class Exchange:
 
 
 class Exchanges:
-    """Receives frames with :meth:`frame`, before those who ask for the exchanges of the newest one."""
+    """Receives frames with :meth:`frame`, before those who ask for exchanges."""
 
     def __init__(self) -> None:
         self.open: OrderedDict[int, Exchange] = OrderedDict()
         """By id of the request, without their last answer; the oldest first."""
-        self.confirmed: Sequence[tuple[Exchange, Confirmation]] = ()
-        """By the newest frame that answers."""
+        self.confirm: list[Callable[[Frame, Exchange, Confirmation], None]] = []
+        """Called for each publish that a frame confirms or refuses."""
         self.give_up: list[Callable[[Exchange], None]] = []
         """Called for each request from which on no answer is expected."""
         self._expired_ns = 0
@@ -99,10 +99,10 @@ class Exchanges:
     def _answer(self, frame: Frame, request: int) -> None:
         asked = self.of(request)
         over: Sequence[Exchange] = ()
-        self.confirmed = ()
+        confirmed: Sequence[tuple[Exchange, Confirmation]] = ()
         if frame.confirmations or (asked is not None and asked.publishing is not None):
-            self.confirmed = [(self.open[each.request], each) for each in confirmations(frame, self.open)]
-            over = [each for each, confirmation in self.confirmed if confirmation.final is not None]
+            confirmed = [(self.open[each.request], each) for each in confirmations(frame, self.open)]
+            over = [each for each, confirmation in confirmed if confirmation.final is not None]
         elif asked is not None:
             over = (asked,)
         for each in over:
@@ -111,6 +111,9 @@ class Exchanges:
                 self._over[each.id] = each
         if len(self._over) >= MAX_OVER:
             self._over, self._over_before = {}, self._over
+        for publish, confirmation in confirmed:
+            for confirm in self.confirm:
+                confirm(frame, publish, confirmation)
 
     def expire(self, before_ns: int = LAST) -> None:
         """Give up older requests, or all: callers that show results while more comes decide how long they wait."""

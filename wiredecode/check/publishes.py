@@ -101,6 +101,9 @@ class Publishes(Rule):
     refused_by: int | None = None
     """The last frame that refused a publish: no other rule reports it."""
 
+    def __post_init__(self) -> None:
+        self._exchanges.confirm.append(self._confirm)
+
     def frame(self, frame: Frame) -> None:
         """A frame that publishes."""
         if frame.is_partial and not frame.missing and frame.connection.closed:
@@ -118,13 +121,9 @@ class Publishes(Rule):
         key = frame.connection.number, stream
         self._published.put(key, self._published.get(key, 0) + asked.count)
 
-    def answer(self, frame: Frame) -> None:
-        """A frame that answers something."""
-        for asked, confirmation in self._exchanges.confirmed:
-            if asked.left:
-                self._confirm(frame, asked, confirmation)
-
     def _confirm(self, frame: Frame, waiting: Exchange, confirmation: Confirmation) -> None:
+        if not waiting.left:
+            return
         if frame.connection is not waiting.connection:
             waiting.is_confirmed = True  # somebody answered, but it is not known when the publisher heard of it
             return

@@ -18,7 +18,7 @@ from wiredecode.frames.identity import client_side, short
 from wiredecode.net.analysis import TIMESTAMPS, each_option
 from wiredecode.net.headers import HeaderReader
 from wiredecode.net.health import RETRANSMISSION, SPURIOUS_RETRANSMISSION, DirectionHealth
-from wiredecode.net.limits import Limits
+from wiredecode.net.limits import DEFAULT_LIMITS
 from wiredecode.net.segments import distance
 from wiredecode.net.types import Connection, Direction
 from wiredecode.protocols.reading import values_of
@@ -243,7 +243,7 @@ def senders_time(earlier: PacketBatch, later: PacketBatch) -> int | None:
 
 def timestamps(batch: PacketBatch) -> Iterator[tuple[tuple[int, ...], int]]:
     """``(flow, TSval)`` of the segments that have one."""
-    segments = HeaderReader(Limits(), Counter(), Counter()).read(batch)
+    segments = HeaderReader(DEFAULT_LIMITS, Counter(), Counter()).read(batch)
     flows = zip(
         *(column.tolist() for column in (segments.source_high, segments.source_low, segments.target_high)),
         *(column.tolist() for column in (segments.target_low, segments.ports, segments.header, segments.start)),

@@ -1,12 +1,11 @@
 """Problems as text for people, and as records."""
 
 import shlex
-import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from wiredecode.frames.escape import counted, escape, shorten, times
+from wiredecode.frames.escape import counted, times, wrap_escaped
 from wiredecode.frames.record import rfc3339
 from wiredecode.protocols.shared.problems import MAX_EVIDENCE, Problem
 
@@ -56,7 +55,7 @@ def report_lines(
 
 def _problem(problem: Problem, first_ns: int, layout: Layout) -> Iterator[str]:
     head = f"{problem.severity}[{problem.name}]"
-    first, *others = wrap_escaped(f"{head}  {problem.what}", "", "    ", layout.width)
+    first, *others = wrap_escaped(f"{head}  {problem.what}", "", "    ", layout.width, MAX_WORDS)
     if layout.color:
         first = f"\x1b[{COLORS[problem.severity]}m{head}\x1b[0m\x1b[1m{first[len(head) :]}\x1b[0m"
         others = [f"\x1b[1m{line}\x1b[0m" for line in others]
@@ -74,7 +73,7 @@ def _problem(problem: Problem, first_ns: int, layout: Layout) -> Iterator[str]:
     }
     for label, texts in rows.items():
         for text in filter(None, texts):
-            yield from wrap_escaped(text, f"  {label:<{LABEL - 2}}", " " * LABEL, layout.width)
+            yield from wrap_escaped(text, f"  {label:<{LABEL - 2}}", " " * LABEL, layout.width, MAX_WORDS)
             label = ""
     if shown := command(problem):
         yield f"  {'show':<{LABEL - 2}}{layout.command(shown)}"  # in one line, to be copied
@@ -92,12 +91,6 @@ def effects(problem: Problem) -> list[str]:
     if len(found) > MAX_EVIDENCE:
         found[MAX_EVIDENCE - 1 :] = [f"and {counted(len(found) - MAX_EVIDENCE + 1, 'more', '')}"]
     return found
-
-
-def wrap_escaped(text: str, first: str, others: str, width: int = WIDTH) -> list[str]:
-    """The text escaped, shortened, and wrapped."""
-    text = shorten(escape(text), MAX_WORDS)
-    return textwrap.wrap(text, width, initial_indent=first, subsequent_indent=others, break_on_hyphens=False)
 
 
 def when(problem: Problem, first_ns: int, layout: Layout | None = None) -> str:

@@ -76,9 +76,9 @@ def complete_limit(incomplete: str) -> list[str]:
     """Names for ``--limit``."""
     from dataclasses import asdict
 
-    from wiredecode.net.limits import Limits
+    from wiredecode.net.limits import DEFAULT_LIMITS
 
-    return [f"{name}=" for name in asdict(Limits()) if f"{name}=".startswith(incomplete)]
+    return [f"{name}=" for name in asdict(DEFAULT_LIMITS) if f"{name}=".startswith(incomplete)]
 
 
 def complete_field(incomplete: str) -> list[str]:

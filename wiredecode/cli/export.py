@@ -149,7 +149,7 @@ def run(settings: ExportOptions, export: Export) -> int:
     job = export.job
     try:
         session = open_session(settings, export)
-        code = session.work(partial(export.write, session), settings.summary_json)
+        code = session.work(partial(export.write, session))
         if code == INTERRUPTED:
             raise KeyboardInterrupt
         if code and not session.totals.packets:
@@ -184,7 +184,11 @@ def open_session(settings: ExportOptions, export: Export) -> Session:
     from wiredecode.cli.session import Selection, Session
 
     selection = Selection(settings.count, settings.span, settings.display)
-    session = Session(settings.files, None, settings.verbosity, selection, to_stdout=settings.out == STANDARD_OUTPUT)
+    session = Session(
+        *(settings.files, settings.verbosity, selection),
+        summary_json=settings.summary_json,
+        to_stdout=settings.out == STANDARD_OUTPUT,
+    )
     try:
         reader = export.begin(session)
     except (FileExistsError, NotADirectoryError, ValueError) as error:

@@ -275,6 +275,6 @@ def _trees(session: Session, chosen: FrameOptions) -> FrameWriter:
 
     def tree(frame: Frame) -> RenderableType:
         style = "" if rules is None else rules.style(frame)
-        return frame_tree(frame, session.first_ns, tree_options, style)
+        return frame_tree(frame, tree_options, style)
 
     return _one_by_one(console.print, session.guard(tree))

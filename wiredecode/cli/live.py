@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict
-from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -81,9 +80,9 @@ class PipeSession(LiveSession):
         packets = open_capture(source, idle_seconds=IDLE_SECONDS) if isinstance(source, list) else source
         super().__init__(packets, *rest, **options)
 
-    def work(self, work: Callable[[], None], summary_json: Path | None = None) -> int:
+    def work(self, work: Callable[[], None]) -> int:
         with _ending(self._interrupt):
-            return super().work(work, summary_json)
+            return super().work(work)
 
     def _interrupt(self) -> None:
         self.interrupted = self.stopped = True
@@ -100,13 +99,13 @@ class SniffSession(LiveSession):
 
     capture: Sniffer
 
-    def work(self, work: Callable[[], None], summary_json: Path | None = None) -> int:
+    def work(self, work: Callable[[], None]) -> int:
         def until_the_end() -> None:
             with closing(self.capture):
                 work()
 
         with _ending(self.capture.stop):
-            return super().work(until_the_end, summary_json)
+            return super().work(until_the_end)
 
     def _report_totals(self, how: str, failure: CaptureError | None) -> None:
         super()._report_totals(how, failure)

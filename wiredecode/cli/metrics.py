@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -91,15 +94,14 @@ def metrics(settings: MetricsOptions, files: options.OptionalFiles = None) -> in
     except ValueError as error:
         raise options.UsageError(f"--label-rule or --otlp: {error}") from None
     checker = Checker()
-    instruments = Instruments(readers, series, checker.exchanges)
     watch = Watch(checker)
-    instruments.problems = lambda: watch.problems
+    make = partial(Instruments, readers, series, checker, lambda: watch.problems)
     try:
         if files:
-            return _of_files(settings, files, instruments, checker, watch, registry)
-        return _live(settings, instruments, checker, watch, registry)
+            with closing(make()) as instruments:
+                return _of_files(settings, files, instruments, checker, watch, registry)
+        return _live(settings, make, checker, watch, registry)
     finally:
-        instruments.shutdown()
         if series.refused:
             say(f"{'limit':<10}--max-series {series.most:,}: {series.refused:,} values count as other")
 
@@ -152,7 +154,9 @@ def _write(name: str, text: bytes) -> None:
         stream.write(text)
 
 
-def _live(settings: MetricsOptions, instruments: Instruments, checker: Checker, watch: Watch, registry: Any) -> int:
+def _live(
+    settings: MetricsOptions, make: Callable[..., Instruments], checker: Checker, watch: Watch, registry: Any
+) -> int:
     from wiredecode.cli.checking import feed_checker
     from wiredecode.cli.live import PATIENCE_NS, SniffSession
     from wiredecode.dissect.dissector import ANALYSED
@@ -162,11 +166,14 @@ def _live(settings: MetricsOptions, instruments: Instruments, checker: Checker, 
     live, saving = settings.live, settings.saving
     evidence = None if settings.save_evidence is None else AlertPackets(settings.save_evidence)
     saves = saving.save is not None or evidence is not None
-    with capturing(live.wanted, live.via, live.duration, saves=saves) as sniffer:
+    with (
+        capturing(live.wanted, live.via, live.duration, saves=saves) as sniffer,
+        closing(make(lambda: asdict(sniffer.counts))) as instruments,
+    ):
         saving.begin(sniffer)
         demand = replace(ANALYSED, messages=instruments.messages, wait_ns=PATIENCE_NS)
         session = SniffSession.of(settings, sniffer, demand=demand, on_end=checker.end, on_decoded=instruments.end)
-        instruments.packets = lambda: asdict(sniffer.counts)
+
         listen = settings.listen or (None if settings.otlp else HERE)
         if listen is not None:
             try:

@@ -476,7 +476,7 @@ def settings() -> Settings:
 
 def _limits(gap_seconds: float | None, gap_buffer: int | None, others: list[str] | None) -> Limits:
     """The limits of reassembly, where options change them."""
-    from wiredecode.net.limits import MIB, Limits
+    from wiredecode.net.limits import DEFAULT_LIMITS, MIB
 
     chosen: dict[str, float] = {}
     for choice in others or ():
@@ -489,7 +489,7 @@ def _limits(gap_seconds: float | None, gap_buffer: int | None, others: list[str]
     if gap_seconds is not None:
         chosen["gap_seconds"] = gap_seconds
     if gap_buffer is not None:
-        total = max(chosen.get("buffered_total", Limits().buffered_total), gap_buffer * MIB)
+        total = max(chosen.get("buffered_total", DEFAULT_LIMITS.buffered_total), gap_buffer * MIB)
         chosen |= {"buffered_bytes": gap_buffer * MIB, "buffered_total": total}
     return _check_limits(chosen, "--gap-timeout, --gap-buffer")
 

@@ -62,32 +62,27 @@ def pcap(
     kind = PipeSession if follow_file or is_pipe(files) else Session
     source = _open_growing(files) if follow_file else files
     if display is not None and display.chooses_packets:
-        session = kind(source, None, captures.verbosity, selection, to_stdout=write is None)
-        return _packets(session, captures, frames, write, summary_json, whole=whole_connections)
+        session = kind(source, captures.verbosity, selection, summary_json=summary_json, to_stdout=write is None)
+        return _packets(session, captures, frames, write, whole=whole_connections)
     demand = frames.demand(display)
     session = kind.of(
         *(captures, source, replace(selection, reads_on=whole_connections), demand),
         colors=frames.colors,
         two_passes=two_passes,
+        summary_json=summary_json,
         to_stdout=write is None,
     )
     if write is not None:
-        return _write(session, captures, write, summary_json, whole=whole_connections)
+        return _write(session, captures, write, whole=whole_connections)
     if with_overview and sys.stdout.isatty():
         from wiredecode.cli.checking import overview
 
         session.output.text(overview(captures))
-    return session.run(frames.writer(session), summary_json)
+    return session.run(frames.writer(session))
 
 
 def _packets(
-    session: Session,
-    captures: options.Captures,
-    frames: FrameOptions,
-    write: Path | None,
-    summary_json: Path | None,
-    *,
-    whole: bool,
+    session: Session, captures: options.Captures, frames: FrameOptions, write: Path | None, *, whole: bool
 ) -> int:
     """Show or write the selected packets, if the filter chooses packets; return the exit code."""
     from wiredecode.cli.packet_output import chosen_packets, numbers, packet_writer
@@ -100,17 +95,16 @@ def _packets(
     limits = captures.decoding.limits
     _ = captures.decoding.keys  # a key log must be readable, also if packets need no secrets
     if write is None:
-        return session.work(packet_writer(session, frames, chosen_packets(session, limits)), summary_json)
+        return session.work(packet_writer(session, frames, chosen_packets(session, limits)))
     batches = chosen_packets(session, limits, ["packet", "connection", "time"])
     also = partial(numbers, batches, captures.files, limits, whole=whole)
-    return _write(session, captures, write, summary_json, whole=False, also=also)
+    return _write(session, captures, write, whole=False, also=also)
 
 
 def _write(
     session: Session,
     captures: options.Captures,
     out: Path,
-    summary_json: Path | None,
     *,
     whole: bool,
     also: Callable[[list[int]], None] | None = None,
@@ -144,7 +138,7 @@ def _write(
         damage.raise_again()
 
     try:
-        code = session.work(everything if session.selection.is_everything else selected, summary_json)
+        code = session.work(everything if session.selection.is_everything else selected)
         if code != INTERRUPTED:
             target.commit()
             if not session.quiet:

@@ -63,19 +63,19 @@ EVERYTHING = Selection()
 
 
 class Session:
-    """One pass of ``dissector`` over ``source``: yields the frames of ``selection``, then reports totals and errors.
+    """One pass over ``source``: yields the frames of ``selection``, then reports totals and errors.
 
     ``totals``: report them, unless the user wants quiet. ``to_stdout``: frames are written there: if that is a
-    terminal, there is no progress bar. Without a dissector :meth:`read_with` comes before :meth:`work`.
+    terminal, there is no progress bar. :meth:`read_with` comes before :meth:`work`.
     """
 
     def __init__(
         self,
         source: Source | Sniffer,
-        dissector: Dissector | None,
         verbosity: Verbosity,
         selection: Selection = EVERYTHING,
         *,
+        summary_json: Path | None = None,
         totals: bool = True,
         to_stdout: bool = True,
     ) -> None:
@@ -84,9 +84,7 @@ class Session:
                 each.seek(0)  # a copy of standard input, which an earlier pass has read
         self.capture = open_capture(source) if isinstance(source, list) else source
         self.output = Output()
-        if dissector is not None:
-            self.read_with(dissector)
-        self.selection = selection
+        self.selection, self._summary_json = selection, summary_json
         self.quiet, self.verbose = verbosity.quiet, verbosity.verbose
         self._shows_totals = totals and not self.quiet
         self.first_ns = 0
@@ -98,6 +96,12 @@ class Session:
         self.interrupted = False
         self.connections: ConnectionTable | None = None
         """Ended connections, for ``--summary-json``."""
+        self.on_decoded: ConnectionCallback | None = None
+        if summary_json is not None:
+            from wiredecode.tables.connections import ConnectionTable
+
+            self.connections = ConnectionTable(most=MAX_LISTED)
+            self.on_decoded = self.connections.end
         self._bar = ReadingBar(wanted=not (self.quiet or (to_stdout and sys.stdout.isatty())))
         self._collected = 0
         """Number of ended connections at the last garbage collection."""
@@ -115,16 +119,14 @@ class Session:
         on_end: ConnectionCallback | None = None,
         on_decoded: ConnectionCallback | None = None,
         on_events: EventCallback | None = None,
-        totals: bool = True,
-        to_stdout: bool = True,
+        **options: Any,
     ) -> Self:
         """Build the session and its :class:`Dissector`, which gets the callbacks.
 
         ``demand``: None is `FRAMES_ONLY`; what the selection and ``colors``, a filter that only colours output, need is
-        added. ``two_passes``: requests know responses that are too late for one pass.
+        added. ``two_passes``: requests know responses that are too late for one pass. ``options``: of the session.
         """
         from wiredecode.dissect.dissector import FRAMES_ONLY, Dissector, find_answers
-        from wiredecode.net import Network
 
         decoding, limits = reading.decoding, reading.decoding.limits
         demand = replace(demand or FRAMES_ONLY, **decoding.of_user).for_filters(selection.display, colors)
@@ -133,8 +135,12 @@ class Session:
         if two_passes and demand.link_responses and isinstance(source, list):
             answers = find_answers(open_capture(source), limits, decoding.ports, keys=decoding.keys)
             demand = replace(demand, answers=answers)
-        dissector = Dissector(demand, Network(limits), on_end=on_end, on_decoded=on_decoded, on_events=on_events)
-        return cls(source, dissector, reading.verbosity, selection, totals=totals, to_stdout=to_stdout)
+        session = cls(source, reading.verbosity, selection, **options)
+        if session.on_decoded is not None:
+            demand, on_decoded = replace(demand, analyse=True), session.on_decoded
+        dissector = Dissector(demand, limits, on_end=on_end, on_decoded=on_decoded, on_events=on_events)
+        session.read_with(dissector)
+        return session
 
     def read_with(self, reader: Dissector | TableReader, output: Output | None = None) -> None:
         """Let ``reader`` read the batches and count them; records go to ``output``."""
@@ -147,20 +153,15 @@ class Session:
         """Leave the totals to a later pass."""
         self._shows_totals = False
 
-    def run(self, show: Callable[[Iterable[Frame]], None], summary_json: Path | None = None) -> int:
+    def run(self, show: Callable[[Iterable[Frame]], None]) -> int:
         """Show the selected frames, then the totals; return the exit code."""
-        return self.work(lambda: show(self.frames()), summary_json)
+        return self.work(lambda: show(self.frames()))
 
-    def work(self, work: Callable[[], None], summary_json: Path | None = None) -> int:
+    def work(self, work: Callable[[], None]) -> int:
         """Do the work, then report the totals; return the exit code."""
         collect_less()
         failure: CaptureError | None = None
         how = ""
-        if summary_json is not None:
-            from wiredecode.tables.connections import ConnectionTable
-
-            self.connections = ConnectionTable(most=MAX_LISTED)
-            self.dissector.watch_connections(self.connections.end)
         try:
             work()
         except CaptureError as error:
@@ -175,13 +176,12 @@ class Session:
             self._report_totals(how or ("stopped" if self.stopped else ""), failure)
         for each in failure.errors if failure else ():
             complain(str(CaptureError(each.path, each.what, each.offset, each.packet, each.advice)))  # not the others
-        if summary_json is not None:
+        if self._summary_json is not None and self.connections is not None:
             row = self.totals_record()
-            if self.connections is not None:
-                row["connection_list"] = self.connections.records()
-                row["connections_not_listed"] = self.connections.not_listed
+            row["connection_list"] = self.connections.records()
+            row["connections_not_listed"] = self.connections.not_listed
             row["errors"] = [str(error) for error in failure.errors] if failure else []
-            write_summary(summary_json, {**row, "interrupted": True} if self.interrupted else row)
+            write_summary(self._summary_json, {**row, "interrupted": True} if self.interrupted else row)
         if self.interrupted:
             return INTERRUPTED
         if failures := self.totals.failures:

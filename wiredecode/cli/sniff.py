@@ -36,11 +36,11 @@ def sniff(
     with capturing(live.wanted, live.via, live.duration, saves=saves) as sniffer:
         saving.begin(sniffer)
         selection, demand = Selection(count, display=display), replace(frames.demand(display), wait_ns=PATIENCE_NS)
-        session = SniffSession.of(reading, sniffer, selection, demand, colors=frames.colors)
+        session = SniffSession.of(reading, sniffer, selection, demand, colors=frames.colors, summary_json=summary_json)
         show = frames.writer(session)
         if not session.quiet and sys.stderr.isatty():
             say(f"capturing on {live.interface}; Ctrl-C ends it")
-        return session.run(show, summary_json)
+        return session.run(show)
 
 
 def interfaces(

@@ -29,8 +29,9 @@ from wiredecode.frames.failure import strip
 from wiredecode.frames.frame import NOTHING, OK, UNDECODED, Frame, connection_id, merge_generated
 from wiredecode.frames.identity import IdentityReader, learn
 from wiredecode.frames.totals import Totals
-from wiredecode.net import Limits, Network
+from wiredecode.net.limits import DEFAULT_LIMITS
 from wiredecode.net.logical_time import END, logical_time, packet_of
+from wiredecode.net.network import Network
 from wiredecode.net.types import Chunk, Connection, Event, Note
 from wiredecode.protocols import registry
 from wiredecode.protocols.base import Conversation
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     from wiredecode.filter import Filter
     from wiredecode.frames.block import FrameBlock
     from wiredecode.frames.message import Messages
+    from wiredecode.net.buckets import Bucket
+    from wiredecode.net.limits import Limits
     from wiredecode.protocols.base import Protocol
     from wiredecode.protocols.registry import DecodeAs
 
@@ -124,7 +127,7 @@ ANALYSED = replace(FRAMES_ONLY, analyse=True)
 
 
 class Dissector:
-    """Dissects one capture as ``demand`` and its filter say; ``network`` reassembles its connections.
+    """Dissects one capture as ``demand`` and its filter say, within ``limits``; of a ``bucket`` only its connections.
 
     Call :meth:`frames`, or :meth:`feed`, :meth:`tick` (live) and :meth:`finish`; with blocks :meth:`frames_and_blocks`.
 
@@ -136,18 +139,15 @@ class Dissector:
     def __init__(
         self,
         demand: Demand = DEFAULT,
-        network: Network | None = None,
+        limits: Limits = DEFAULT_LIMITS,
+        bucket: Bucket | None = None,
         *,
         on_end: ConnectionCallback | None = None,
         on_decoded: ConnectionCallback | None = None,
         on_events: EventCallback | None = None,
     ) -> None:
         self.demand = demand = demand.for_filters()
-        self.network = network or Network()
-        if demand.analyse:
-            self.network.analyse()
-        if demand.resolve:
-            self.network.resolve_names()
+        self.network = Network(limits, bucket, analyse=demand.analyse, resolve=demand.resolve)
         self._tls = Decryption(KeyLog() if demand.keys is None else demand.keys) if demand.decrypt else None
         self.accounts = Accounts()
         self._on_end, self._on_decoded, self._on_events = on_end, on_decoded, on_events
@@ -165,18 +165,6 @@ class Dissector:
         self._readers: dict[Conversation, FrameReader] = {}
         self._number = 0
         self._part_bytes = MIN_PART_BYTES
-
-    def watch_connections(self, over: ConnectionCallback) -> None:
-        """Before the first packet: also call ``over`` as ``on_decoded``, with TCP analysis."""
-        self.network.analyse()
-        before = self._on_decoded
-
-        def both(connection: Connection, other: str | None) -> None:
-            over(connection, other)
-            if before is not None:
-                before(connection, other)
-
-        self._on_decoded = both
 
     @property
     def totals(self) -> Totals:
@@ -498,6 +486,6 @@ def find_answers(
     found: dict[int, KnownOutcome] = {}
     demand = Demand(late_outcomes=found, copies=False, decode_as=decode_as, keys=keys, stable_ids=stable_ids)
     with suppress(CaptureError):
-        for _ in Dissector(demand, Network(limits)).frames(packets):
+        for _ in Dissector(demand, limits).frames(packets):
             pass
     return found

@@ -22,7 +22,7 @@ from wiredecode.net.limits import Limits
 
 if TYPE_CHECKING:
     from wiredecode.capture import PacketBatch
-    from wiredecode.dissect.dissector import Dissector
+    from wiredecode.dissect.dissector import ConnectionCallback, Dissector
     from wiredecode.dissect.ledger import KnownOutcome
     from wiredecode.filter import Filter
     from wiredecode.frames.frame import Frame
@@ -168,6 +168,8 @@ class Pass(Protocol):
     capture: Any
     output: Any
     """Collects bytes for :attr:`Export.packed`."""
+    on_decoded: ConnectionCallback | None
+    """As of :class:`Dissector`; connections have TCP analysis then."""
     stopped: bool
     """True once no more is to be written; the pass continues for its totals."""
 

@@ -10,7 +10,6 @@ from wiredecode.fields.layer import Style
 from wiredecode.frames.columns import KEYS
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.record import BYTES, JsonArray, dumps, record, record_line
-from wiredecode.net import Network
 from wiredecode.protocols.catalogue import catalogue, generated_entries, known_columns
 from wiredecode.protocols.registry import protocols
 
@@ -37,8 +36,9 @@ class RecordExport(Export):
             keys=job.keys,
             resolve=job.resolve,
             stable_ids=job.stable_ids,
+            analyse=source.on_decoded is not None,
         )
-        dissector = Dissector(demand, Network(job.limits))
+        dissector = Dissector(demand, job.limits, on_decoded=source.on_decoded)
         self.open()
         return dissector
 

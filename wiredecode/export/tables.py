@@ -131,6 +131,7 @@ class TableExport(Export):
             display=job.display,
             stable_ids=job.stable_ids,
             answers=job.answers(),
+            on_decoded=source.on_decoded,
         )
         if self.form.name == "parquet":
             self.portable = portable_schema(self.reader.schema)

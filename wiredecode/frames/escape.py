@@ -2,6 +2,7 @@
 
 import codecs
 import re
+import textwrap
 from typing import Any
 
 HARMFUL = "\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
@@ -93,6 +94,12 @@ def shorten_middle(text: str, limit: int) -> str:
 def shorten(text: str, limit: int) -> str:
     """At most ``limit`` characters, the last one an ellipsis where something is left out."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def wrap_escaped(text: str, first: str, others: str, width: int, most: int | None = None) -> list[str]:
+    """The text escaped, shortened to ``most`` characters, and wrapped; ``first``, ``others``: what lines begin with."""
+    text = escape(text) if most is None else shorten(escape(text), most)
+    return textwrap.wrap(text, width, initial_indent=first, subsequent_indent=others, break_on_hyphens=False)
 
 
 def counted(number: int, noun: str, ending: str = "s") -> str:

@@ -14,7 +14,7 @@ from wiredecode.capture.info import Interface
 from wiredecode.capture.live.pcapng_writer import PcapNgWriter
 from wiredecode.export.atomic import NewFile
 from wiredecode.net.headers import HeaderReader
-from wiredecode.net.limits import Limits
+from wiredecode.net.limits import DEFAULT_LIMITS
 from wiredecode.protocols.shared.problems import Problem
 
 LAST_NS = 60_000_000_000
@@ -34,7 +34,7 @@ class AlertPackets:
         self._interfaces: Sequence[Interface] = ()
         self._size = 0
         self._seen: set[tuple[str, int | None]] = set()
-        self._reader = HeaderReader(Limits(), Counter(), Counter())
+        self._reader = HeaderReader(DEFAULT_LIMITS, Counter(), Counter())
 
     def look(self, batch: PacketBatch, interfaces: Sequence[Interface]) -> None:
         """The next packets."""

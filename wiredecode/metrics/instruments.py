@@ -16,8 +16,8 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import AggregationTemporality, Histogram, HistogramDataPoint, Metric
 from opentelemetry.sdk.resources import Resource
 
+from wiredecode.check import Checker
 from wiredecode.check.codes import offers
-from wiredecode.check.exchanges import Exchanges
 from wiredecode.check.gauges import Gauges
 from wiredecode.extras import version_number
 from wiredecode.frames.frame import REFUSED, UNDECODED, Frame
@@ -80,18 +80,24 @@ class Recorded(dict[Any, Outcomes]):
 class Instruments:
     """Feed frames with :meth:`frame`, connections that are over with :meth:`end`; ``readers`` show the values.
 
-    ``exchanges``: of a checker, which gets each frame first.
+    ``checker`` gets each frame first. ``problems``: those that it found until now; ``packets``: of a live capture, by
+    outcome.
     """
 
-    def __init__(self, readers: Sequence[Reader], series: Series, exchanges: Exchanges) -> None:
+    def __init__(
+        self,
+        readers: Sequence[Reader],
+        series: Series,
+        checker: Checker,
+        problems: Callable[[], Iterable[Problem]],
+        packets: Callable[[], Mapping[str, int]] = dict,
+    ) -> None:
         resource = Resource.create({"service.name": "wiredecode", "service.version": version_number()})
         for reader in readers:
             reader.histograms = self._histograms
         self._provider = MeterProvider(metric_readers=readers, resource=resource, shutdown_on_exit=False)
         self._meter = self._provider.get_meter("wiredecode", version_number())
-        self.packets: Callable[[], Mapping[str, int]] = dict
-        """Packets of a live capture, by outcome."""
-        self.problems: Callable[[], Iterable[Problem]] = tuple
+        self._packet_counts, self._found_problems = packets, problems
         self.messages = Messages()
         self._series = series
         self._counts = {name: defaultdict[Labels, float](int) for name in (*OF_FRAMES, *OF_CONNECTIONS)}
@@ -102,8 +108,8 @@ class Instruments:
         published, asked = partial(series.labels, DURATION, operation=PUBLISH), partial(series.labels, REQUEST)
         self._confirmed = Recorded(PublishOutcomes, ("system", "topic", "server"), published, series.most)
         self._answered = Recorded(RequestOutcomes, ("system", "operation", "topic", "server"), asked, series.most)
-        self._confirms = ConfirmLatency(exchanges, rows=self._confirmed)
-        self._latency = RequestLatency(exchanges, counts=self._answered)
+        self._confirms = ConfirmLatency(checker.exchanges, rows=self._confirmed)
+        self._latency = RequestLatency(checker.exchanges, counts=self._answered)
         self._observe()
 
     def _histograms(self) -> Iterator[Metric]:
@@ -124,7 +130,7 @@ class Instruments:
             self._count(UNDECODED_BYTES, frame.length, protocol)
         if frame.request is not None:
             self._latency.frame(frame)
-        if parts or frame.request is not None or frame.findings:
+        if parts or frame.findings:
             self._confirms.frame(frame, parts)
         self._seen[protocol, frame.type or "", status] += 1
         for part in parts:
@@ -153,7 +159,7 @@ class Instruments:
         for name, value in facts(connection).items():
             self._count(name, value, system)
 
-    def shutdown(self) -> None:
+    def close(self) -> None:
         """Readers send the last values, and end."""
         self._provider.shutdown()
 
@@ -218,11 +224,11 @@ class Instruments:
             yield ((SYSTEM, system), (OPERATION, kind), ("wiredecode.status", status)), count
 
     def _packets(self) -> Values:
-        return (((("wiredecode.state", state),), count) for state, count in self.packets().items())
+        return (((("wiredecode.state", state),), count) for state, count in self._packet_counts().items())
 
     def _by_code(self) -> dict[Labels, list[Problem]]:
         found: dict[Labels, list[Problem]] = {}
-        for each in [*self.problems()]:
+        for each in [*self._found_problems()]:
             found.setdefault((("wiredecode.code", each.name), ("wiredecode.severity", each.severity)), []).append(each)
         return found
 

@@ -17,14 +17,17 @@ NEEDED = ("number", "time_ns", "seq", "ack", "flags", "length", "window", "heade
 
 
 class Analyser:
-    """Analyses the connections of a capture: each gets a `ConnectionHealth`, which grows packet by packet."""
+    """Analyses the connections of a capture: each gets a `ConnectionHealth`, which grows packet by packet.
 
-    def __init__(self) -> None:
+    ``track``: note the connections of packets.
+    """
+
+    def __init__(self, *, track: bool = False) -> None:
         self.ended: list[ConnectionAnalysis] = []
         """Of connections of which nothing more comes after the next `analyse`; then `finish` completes them."""
         self.kinds: dict[int, int] = {}
         """Packet number to kinds, of the packets since `begin` that are of any."""
-        self.connections: dict[int, int] | None = None
+        self.connections: dict[int, int] | None = {} if track else None
         """Packet number to number of its connection, of those packets; None: not wanted."""
 
     def begin(self) -> None:

@@ -47,12 +47,13 @@ class FlowPacket(NamedTuple):
 
 
 class Connections:
-    """The connections of a capture, least recently seen first; at most `Limits.connections` of them."""
+    """The connections of a capture, least recently seen first; at most `Limits.connections` of them.
 
-    def __init__(self, limits: Limits, limits_hit: Counter[str]) -> None:
-        self._limits = limits
-        self.analyser: Analyser | None = None
-        """Gets the analysis of each connection that is forgotten; None: they have none."""
+    ``analyser`` gets the analysis of each connection that is forgotten; None: they have none.
+    """
+
+    def __init__(self, limits: Limits, limits_hit: Counter[str], analyser: Analyser | None) -> None:
+        self._limits, self._analyser = limits, analyser
         self._limits_hit = limits_hit
         self._flows: dict[FlowKey, Owner] = {}
         self._recent: OrderedDict[ConnectionState, None] = OrderedDict()
@@ -109,7 +110,7 @@ class Connections:
         second.answered = packet.own_ns
         state = ConnectionState(connection, (first, second), key, packet.clock, self.shared)
         state.last_ns, state.last_capture_ns = packet.own_ns, packet.capture_ns
-        if self.analyser is not None:
+        if self._analyser is not None:
             connection.health = ConnectionHealth()
             state.analysis = ConnectionAnalysis(connection.health, connection.number)
         self._flows[reverse(key)] = state, 1
@@ -208,8 +209,8 @@ class Connections:
         self._unfilled.pop(state, None)
         self._flows.pop(state.key, None)
         self._flows.pop(reverse(state.key), None)
-        if self.analyser is not None and state.analysis is not None:
-            self.analyser.ended.append(state.analysis)
+        if self._analyser is not None and state.analysis is not None:
+            self._analyser.ended.append(state.analysis)
         self.forgotten.append(state.connection)
 
     @staticmethod

@@ -57,6 +57,8 @@ class Limits:
     """IPv6 extension headers before TCP."""
 
 
+DEFAULT_LIMITS = Limits()
+
 TOTAL_CHECK_PACKETS = 1024
 """`Limits.buffered_total` is enforced at multiples of this packet number: so batch size does not matter."""
 
@@ -74,7 +76,7 @@ MAX_SECONDS = 1e9
 
 def limits_of(chosen: Mapping[str, float]) -> Limits:
     """The limits of reassembly, some chosen by name. Raises ``ValueError``."""
-    known = asdict(Limits())
+    known = asdict(DEFAULT_LIMITS)
     for name, value in chosen.items():
         if name not in known:
             raise ValueError(f"{name!r} is no limit; there is {', '.join(known)}")

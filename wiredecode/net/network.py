@@ -19,7 +19,7 @@ from wiredecode.net.connection_state import AckHold, ConnectionState, Owner, Seg
 from wiredecode.net.connections import Connections, FlowPacket
 from wiredecode.net.headers import HeaderReader, outer_of
 from wiredecode.net.hosts import Hosts
-from wiredecode.net.limits import CLOSED_CHECK_PACKETS, SILENT_NS, TOTAL_CHECK_PACKETS, Limits
+from wiredecode.net.limits import CLOSED_CHECK_PACKETS, DEFAULT_LIMITS, SILENT_NS, TOTAL_CHECK_PACKETS, Limits
 from wiredecode.net.logical_time import logical_time
 from wiredecode.net.reassembly import Reassembler
 from wiredecode.net.reorder import Origin, ending
@@ -121,9 +121,6 @@ def _place_segment(
     return state, side
 
 
-DEFAULT = Limits()
-
-
 class Network:
     """Link, IP and TCP of one capture.
 
@@ -131,11 +128,20 @@ class Network:
     those of several directions in capture order, for any size of batches. Later events are ready at or after
     `watermark`.
 
-    ``analyse``: every connection gets its `Connection.health`. ``bucket``: take only its connections. Every bucket
-    counts packets without TCP, only the first one the limits that they reach.
+    ``bucket``: take only its connections. Every bucket counts packets without TCP, only the first one the limits that
+    they reach. ``analyse``: every connection gets its `Connection.health`. ``resolve``: connections get the names of
+    their addresses found in the capture. ``track``: analyse, and note `tracked_packets`.
     """
 
-    def __init__(self, limits: Limits = DEFAULT, bucket: Bucket | None = None, *, analyse: bool = False) -> None:
+    def __init__(
+        self,
+        limits: Limits = DEFAULT_LIMITS,
+        bucket: Bucket | None = None,
+        *,
+        analyse: bool = False,
+        resolve: bool = False,
+        track: bool = False,
+    ) -> None:
         self.limits = limits
         self.packets = 0
         self.not_decoded: Counter[str] = Counter()
@@ -146,30 +152,13 @@ class Network:
         counted = bucket is None or bucket.number == 0
         self._headers = HeaderReader(limits, self.not_decoded, self.limits_hit if counted else Counter())
         self._clock = Clock(int(limits.gap_seconds * 1e9))
-        self._analyser: Analyser | None = None
+        self._analyser = Analyser(track=track) if analyse or track else None
         self.tunnelled: dict[int, Connection] = {}
         """Connections in tunnels, by number, if packets are tracked; the caller forgets them."""
-        self._hosts: Hosts | None = None
+        self._hosts = Hosts(limits) if resolve else None
         self._copies = Copies()
-        self._connections = Connections(limits, self.limits_hit)
-        if analyse:
-            self.analyse()
+        self._connections = Connections(limits, self.limits_hit, self._analyser)
         self._last = 0
-
-    def analyse(self) -> None:
-        """Before the first packet: every connection is to get its `Connection.health`."""
-        if self._analyser is None:
-            self._analyser = self._connections.analyser = Analyser()
-
-    def resolve_names(self) -> None:
-        """Before the first packet: connections are to get the names of their addresses found in the capture."""
-        self._hosts = Hosts(self.limits)
-
-    def track_packets(self) -> None:
-        """Before the first packet: `tracked_packets` is wanted."""
-        self.analyse()
-        assert self._analyser is not None
-        self._analyser.connections = {}
 
     @property
     def tracked_packets(self) -> tuple[dict[int, int], dict[int, int]]:

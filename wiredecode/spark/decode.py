@@ -13,14 +13,14 @@ import pyarrow as pa
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.filter import Filter, compile_filter
 from wiredecode.frames.totals import Totals
-from wiredecode.net import Limits, Network
+from wiredecode.net import Limits
 from wiredecode.net.buckets import Bucket, Buckets
 from wiredecode.net.limits import limits_of
 from wiredecode.protocols import registry
 from wiredecode.protocols.registry import DecodeAs, decoding
 from wiredecode.spark.parcels import REPORTS, by_bucket, pack_totals, packets, report_text, value
 from wiredecode.tables.portable import portable_rows, portable_schema, table_columns
-from wiredecode.tables.reader import CONNECTIONS, LEVELS, PACKETS, LevelsReader, Rows, table_schema
+from wiredecode.tables.reader import LEVELS, PACKETS, LevelsReader, Rows, table_schema
 from wiredecode.tables.schema import column_names, select
 from wiredecode.tls.keylog import KeyLog
 
@@ -142,7 +142,8 @@ class BucketReader(LevelsReader):
             display=demand.display(),
             bulk=bulk,
             stable_ids=True,
-            network=Network(demand.reassembly, Bucket(demand.bucketing, bucket), analyse=CONNECTIONS in demand.levels),
+            limits=demand.reassembly,
+            bucket=Bucket(demand.bucketing, bucket),
         )
         self.demand, self.source, self.bucket = demand, source, bucket
 

@@ -73,6 +73,7 @@ class RequestLatency:
         self._hops = hops
         self._checks = dict(offers())
         self._exchanges = exchanges
+        exchanges.confirm.append(self._confirm)
         exchanges.give_up.append(self._give_up)
         self._counts: dict[RequestKey, RequestOutcomes] = defaultdict(RequestOutcomes) if counts is None else counts
         self._topics: set[str] = set()
@@ -86,10 +87,12 @@ class RequestLatency:
             self._counts[frame.protocol, None, None, broker(frame)].latency.add(frame.latency_ns)
         elif self._hops or not request.is_copy:
             self._response(frame, request, frame.latency_ns)
-        # One confirm can answer several publishes: its latency is that of the oldest, the others are only answered.
-        for other, confirmation in self._exchanges.confirmed:
-            if other.place is None and confirmation.final is not None and confirmation.request != frame.request:
-                other.place = self._key(other, other.name, broker(other))
+
+    def _confirm(self, frame: Frame, publish: Exchange, confirmation: Confirmation) -> None:
+        """One confirm can answer several publishes: its latency is that of the oldest, the others are only answered."""
+        answers = confirmation.final is not None and confirmation.request != frame.request
+        if publish.place is None and answers and frame.latency_ns is not None:
+            publish.place = self._key(publish, publish.name, broker(publish))
 
     def _key(self, asked: Exchange, kind: str | None, server: str | None) -> RequestKey:
         topic = asked.topic
@@ -184,15 +187,13 @@ class ConfirmLatency:
         self._keeps = rows is None
         """Whether times from the first byte are counted, too."""
         self._exchanges = exchanges
+        exchanges.confirm.append(self._confirm)
         exchanges.give_up.append(self._give_up)
 
     def frame(self, frame: Frame, parts: Sequence[FrameMessages]) -> None:
         """Count the next frame, after :meth:`Exchanges.frame`, and its messages."""
-        if frame.request is not None:
-            for publication, confirmation in self._exchanges.confirmed:
-                if publication.messages:
-                    self._confirm(frame, publication, confirmation)
-        elif frame.findings and (checks := checks_of(frame.protocol)) and (refused := checks.refuses(frame)):
+        checks = checks_of(frame.protocol) if frame.request is None and frame.findings else None
+        if checks is not None and (refused := checks.refuses(frame)):
             self._rows[frame.protocol, refused, broker(frame)].failed += 1
         if not parts or not frame.expects_response:
             return

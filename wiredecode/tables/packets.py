@@ -17,7 +17,7 @@ from wiredecode.net.connections import endpoint
 from wiredecode.net.headers import HeaderReader
 from wiredecode.net.health import KINDS
 from wiredecode.net.ip import TCP, IpReader, Packet
-from wiredecode.net.limits import Limits
+from wiredecode.net.limits import DEFAULT_LIMITS, Limits
 from wiredecode.net.link import Octets
 from wiredecode.net.names import FRAGMENT_INCOMPLETE, ethertype_name, linktype_name, protocol_name
 from wiredecode.net.segments import IPV6_FLOW, Segments
@@ -108,15 +108,13 @@ def _address(high: int, low: int, port: int, version: int) -> str | None:
 class PacketTable:
     """Makes record batches of packets, in the order of the capture. ``totals`` counts them, and is whole at the end."""
 
-    def __init__(self, limits: Limits | None = None, *, stable_ids: bool = False, analyse: bool = True) -> None:
+    def __init__(self, limits: Limits = DEFAULT_LIMITS, *, stable_ids: bool = False, analyse: bool = True) -> None:
         self.schema = declared_schema("packets")
-        self._network = Network(limits or Limits()) if analyse else None
+        self._network = Network(limits, track=True) if analyse else None
         """Assigns packets to connections, and analyses them."""
-        if self._network is not None:
-            self._network.track_packets()
         self._stable_ids = stable_ids
         self.totals = Totals()
-        self._limits = limits or Limits()
+        self._limits = limits
         self._reader = HeaderReader(self._limits, self.totals.not_decoded, self.totals.limits)
         self._why: Counter[str] = Counter()
         self._ip = IpReader(self._limits, self._why, Counter())

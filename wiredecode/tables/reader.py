@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.capture.errors import Postponed
-from wiredecode.dissect.dissector import Demand, Dissector
+from wiredecode.dissect.dissector import ConnectionCallback, Demand, Dissector
 from wiredecode.dissect.ledger import LIMIT, KnownOutcome
 from wiredecode.fields.layer import Style
 from wiredecode.filter import Filter
@@ -18,7 +18,8 @@ from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import Messages
 from wiredecode.frames.record import BYTES
 from wiredecode.frames.totals import Totals
-from wiredecode.net import Limits, Network
+from wiredecode.net.buckets import Bucket
+from wiredecode.net.limits import DEFAULT_LIMITS, Limits
 from wiredecode.net.types import Connection
 from wiredecode.protocols.registry import DecodeAs, protocols
 from wiredecode.tables.connections import ConnectionTable
@@ -64,7 +65,7 @@ class LevelsReader:
     """Reads a capture once, as the tables of several levels (``packets`` alone); see :class:`TableReader`.
 
     :meth:`rows` yields batches of all levels, ``schemas`` has their columns. ``columns``: with one level only.
-    ``network``: in place of a new one with ``limits``.
+    ``on_decoded``: as of :class:`Dissector`; connections have TCP analysis then. ``bucket``: only its connections.
     """
 
     body_bytes = BATCH_BYTES
@@ -76,7 +77,7 @@ class LevelsReader:
         *,
         columns: Sequence[str] | None = None,
         decode_as: Mapping[int, DecodeAs] | None = None,
-        limits: Limits | None = None,
+        limits: Limits = DEFAULT_LIMITS,
         keys: KeyLog | None = None,
         resolve: bool = False,
         bytes_choice: str = RAW,
@@ -86,7 +87,8 @@ class LevelsReader:
         display: Filter | None = None,
         stable_ids: bool = False,
         answers: Mapping[int, KnownOutcome] | None = None,
-        network: Network | None = None,
+        on_decoded: ConnectionCallback | None = None,
+        bucket: Bucket | None = None,
     ) -> None:
         self._capture, self._bytes_choice = capture, bytes_choice
         one_table = len(levels) == 1 or display is None
@@ -112,8 +114,11 @@ class LevelsReader:
         """Ended connections without a matching frame."""
         demand = Demand(stable_ids=stable_ids, answers=answers, decode_as=decode_as or {}, keys=keys, resolve=resolve)
         demand = self._demand(demand, style_for(bytes_choice, show_secrets=show_secrets), display)
-        end = None if self._ended is None else self._connection_ended
-        self.dissector = Dissector(demand, network or Network(limits or Limits()), on_decoded=end)
+        if on_decoded is not None:
+            demand = replace(demand, analyse=True)
+        self._on_decoded = on_decoded
+        end = None if self._ended is None and on_decoded is None else self._connection_ended
+        self.dissector = Dissector(demand, limits, bucket, on_decoded=end)
         """Not used at level ``packets``."""
 
     def _schema(
@@ -241,7 +246,10 @@ class LevelsReader:
         yield from self._connections()
 
     def _connection_ended(self, connection: Connection, other: str | None) -> None:
-        assert self._ended is not None
+        if self._on_decoded is not None:
+            self._on_decoded(connection, other)
+        if self._ended is None:
+            return
         if self._select is None or connection in self.matched:
             self._ended.end(connection, other)
             self.matched.discard(connection)

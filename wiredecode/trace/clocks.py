@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from wiredecode.capture import CaptureError, open_capture
 from wiredecode.net.headers import HeaderReader
-from wiredecode.net.limits import Limits
+from wiredecode.net.limits import DEFAULT_LIMITS
 from wiredecode.net.segments import ACK, FIN, MASK, RST, SYN, FlowKey, Segments, reverse
 
 MAX_FILES = 8
@@ -60,7 +60,7 @@ class Sequences:
 
 def seen_in(file: str | Path) -> Sequences:
     """Return the first segments of a file; read errors are reported when the file is decoded."""
-    seen, reader, left = Sequences(), HeaderReader(Limits(), Counter(), Counter()), MAX_SEGMENTS
+    seen, reader, left = Sequences(), HeaderReader(DEFAULT_LIMITS, Counter(), Counter()), MAX_SEGMENTS
     try:
         for batch in open_capture([file]):
             if len(batch) == 0:

@@ -1,11 +1,10 @@
 """The path of a message, as lines with a summary and as a record: its hops in order of time."""
 
-import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from wiredecode.frames.escape import counted, escape, shorten, times
+from wiredecode.frames.escape import counted, escape, shorten, times, wrap_escaped
 from wiredecode.frames.frame import LATE, REFUSED, UNANSWERED
 from wiredecode.frames.identity import describe, short
 from wiredecode.frames.message import DELIVER, FORWARD, PUBLISH
@@ -151,10 +150,6 @@ def message_lines(messages: list[Message], nth: int, first_ns: int, width: int =
         yield shorten(f"{head}{escape(title(message, topic=several))}", width)
     if len(messages) > MAX_LISTED:
         yield f"      {len(messages):,} in all; --nth chooses"
-
-
-def wrap_escaped(text: str, first: str, others: str, width: int) -> list[str]:
-    return textwrap.wrap(escape(text), width, initial_indent=first, subsequent_indent=others, break_on_hyphens=False)
 
 
 def _text(data: bytes) -> str:

@@ -92,10 +92,10 @@ class TreePane(Lines):
         self._folded: set[str] = set()
         """Paths of what stays folded in other frames, too."""
 
-    def show(self, frame: Frame, first_ns: int, options: TreeOptions) -> None:
+    def show(self, frame: Frame, options: TreeOptions) -> None:
         """Show another frame; the cursor stays on the field of the same name."""
         here = self.branch
-        made = frame_tree(frame, first_ns, options)
+        made = frame_tree(frame, options)
         self.every = list(branches(made)) if isinstance(made, Tree) else []
         self._lay_out(here.path if here is not None else "")
 

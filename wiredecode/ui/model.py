@@ -24,8 +24,9 @@ from wiredecode.fields.layer import Style
 from wiredecode.filter import Filter, number_range
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import Messages
-from wiredecode.net import Limits, Network
 from wiredecode.net.health import ConnectionHealth
+from wiredecode.net.limits import DEFAULT_LIMITS, Limits
+from wiredecode.net.network import Network
 from wiredecode.net.types import Connection
 from wiredecode.protocols.registry import DecodeAs
 from wiredecode.tls.keylog import KeyLog
@@ -148,12 +149,12 @@ class CaptureModel:
         self,
         files: Sequence[str] | Growing,
         decode_as: Mapping[int, DecodeAs] | None = None,
-        limits: Limits | None = None,
+        limits: Limits = DEFAULT_LIMITS,
         keys: KeyLog | None = None,
         resolve: bool = False,
     ) -> None:
         self.source = files if isinstance(files, Growing) else Files(files)
-        self.limits = limits or Limits()
+        self.limits = limits
         self.of_user: dict[str, Any] = {"decode_as": dict(decode_as or {}), "keys": keys, "resolve": resolve}
         """Choices of the user, as fields of :class:`Demand`."""
         self._folder = tempfile.TemporaryDirectory(prefix="wiredecode-ui-")
@@ -247,7 +248,7 @@ class CaptureModel:
     def dissector(self, demand: Demand, *, on_end: OnEnd | None = None, on_decoded: OnEnd | None = None) -> Dissector:
         """A dissector with the limits that the user gave."""
         over = None if on_decoded is None else Ends(on_decoded).over
-        return Dissector(demand, Network(self.limits), on_end=Ends(on_end).over, on_decoded=over)
+        return Dissector(demand, self.limits, on_end=Ends(on_end).over, on_decoded=over)
 
     def frames(
         self, dissector: Dissector, job: Job, look: Look = lambda batch: None, so_far: Callable[[], Any] | None = None

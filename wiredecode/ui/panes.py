@@ -173,7 +173,7 @@ class PanesScreen(Screen[None]):
             secrets = self.model.secrets
             self.octets.show(self.frame, secrets=secrets)
             form = self.settings.time if self.settings.time in ("absolute", "epoch") else "relative"
-            self.fields.show(self.frame, self.model.first_ns, TreeOptions(secrets=secrets, times=Times(form)))
+            self.fields.show(self.frame, TreeOptions(secrets=secrets, times=Times(form)))
             self.fields.moved()
         except Exception as error:
             self.say(f"frame {number} cannot be shown: {type(error).__name__}: {error}")

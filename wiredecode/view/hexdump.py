@@ -9,6 +9,7 @@ from rich.text import Text
 from wiredecode.fields import plain
 from wiredecode.fields.layer import Layer, Range, may_hide
 from wiredecode.frames.frame import Frame
+from wiredecode.protocols.shared.carried import inner_layers
 from wiredecode.view.theme import SHOWN_DUMP_BYTES, TreeOptions
 
 ROW = 16
@@ -92,7 +93,10 @@ def leaves(layer: Layer) -> list[Range]:
 def hidden_ranges(frame: Frame, layer: Layer | None) -> list[Range]:
     """The bytes of a frame that must not be shown: those of secrets, and those not decoded, which may be anything."""
     size = len(frame.data)
-    return [*secrets(layer, size), *inner_secrets(frame)] if layer is not None else [(0, size)]
+    if layer is None:
+        return [(0, size)]
+    inner = [each for one, stop in inner_layers(frame) for each in secrets(one, stop)]
+    return [*secrets(layer, size), *inner]
 
 
 def secrets(layer: Layer, stop: int) -> list[Range]:
@@ -117,13 +121,3 @@ def _may_follow(layer: Layer) -> bool:
     later = names[names.index(failed) if failed in names else 0 :]
     near = {*later, *list(layer.ranges)[-1:]}
     return any(kind.name in near and (may_hide(kind) or plain(kind).free) for kind in layer.fields_desc)
-
-
-def inner_secrets(frame: Frame) -> list[Range]:
-    """Ranges of secrets of the layers inside a frame."""
-    found: list[Range] = []
-    for inner in frame.inner:
-        if inner.start is not None:
-            stop = inner.start + len(inner.data)
-            found += secrets(inner.layer.within(frame.data, inner.start, stop), stop)
-    return found

@@ -65,7 +65,7 @@ def frame_text(frame: Frame, width: int, *, full: bool = False, hexdump: bool = 
 
     text = io.StringIO()
     console = Console(file=text, width=width, color_system=None, highlight=False, markup=False, emoji=False)
-    console.print(frame_tree(frame, 0, TreeOptions(full=full, hexdump=hexdump)))
+    console.print(frame_tree(frame, TreeOptions(full=full, hexdump=hexdump)))
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines()).rstrip()
 
 

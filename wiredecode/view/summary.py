@@ -5,11 +5,12 @@ from functools import cache, lru_cache
 from itertools import chain
 from typing import Any
 
-from wiredecode.fields import Array, Kind, Number, Struct, compiler, plain, redacted
+from wiredecode.fields import Array, Kind, Number, Struct, plain, redacted
 from wiredecode.fields.credentials import without_secrets
 from wiredecode.fields.layer import Layer
 from wiredecode.frames.escape import escape, shorten, shorten_middle
 from wiredecode.frames.frame import MALFORMED, OK, PARTIAL, UNDECODED, Finding, Frame, Inner
+from wiredecode.protocols.reading import values_inside
 from wiredecode.view import theme
 from wiredecode.view.theme import paint
 from wiredecode.view.times import USUAL, Times
@@ -105,14 +106,6 @@ def left_side(frame: Frame) -> int:
     return frame.side if frame.sender == "client" else 1 - frame.side if frame.sender else 0
 
 
-def values_of(inner: Inner) -> Mapping[str, Any]:
-    """The readable values of a layer inside a frame; of bulk arrays only the count."""
-    try:
-        return compiler.walk(inner.layer, inner.data, 0, len(inner.data))[0]
-    except compiler.FAILED:
-        return compiler.careful(inner.layer, inner.data, 0, len(inner.data)).written()
-
-
 def remark(finding: Finding) -> str:
     """A finding in a few words."""
     return escape(shorten(finding.message, 2 * FACT_CHARACTERS))
@@ -158,7 +151,7 @@ class Facts:
 
     def shown(self, inner: Inner, frame: Frame) -> Mapping[str, Any]:
         """The values of the layer inside a frame, with shown defaults."""
-        values = values_of(inner) if inner.values is None else inner.values
+        values = values_inside(inner, damaged=True)
         return self._defaults | dict(values) if self._defaults and frame.status == OK else values
 
     def text(self, values: Mapping[str, Any]) -> str:

@@ -29,9 +29,9 @@ NULL = 0x40
 """Constructor of null in AMQP: an optional field that was left out."""
 
 
-def frame_tree(frame: Frame, first_ns: int = 0, options: TreeOptions = DEFAULT, style: str = "") -> RenderableType:
-    """Tree of a frame dissected with ``Style(Raw)``. ``first_ns``: start of the capture; ``style``: first line."""
-    title = _title(frame, options.times.label(frame.time_ns, first_ns))
+def frame_tree(frame: Frame, options: TreeOptions = DEFAULT, style: str = "") -> RenderableType:
+    """Tree of a frame dissected with ``Style(Raw)``. ``style``: of its first line."""
+    title = _title(frame, options.times.label(frame.time_ns, frame.connection.capture_ns))
     title.stylize(style)
     tree = Tree(title, guide_style="dim")
     tree.add(_place(frame))

@@ -6,15 +6,14 @@ NATS carries Liftbridge. Another package adds a carried protocol by an entry poi
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from wiredecode.fields.layer import Range
 from wiredecode.protocols.shared.amqp.secrets import without
 from wiredecode.protocols.shared.offers import Offers
 
 if TYPE_CHECKING:
-    from wiredecode.fields.layer import Style
+    from wiredecode.fields.layer import Layer, Style
     from wiredecode.frames.frame import Frame
     from wiredecode.frames.message import Messages
     from wiredecode.protocols.base import Generated
@@ -134,12 +133,18 @@ class CarriedSessions:
         return session is not None and session.messages(frame, operation, subject, out)
 
 
+def inner_layers(frame: Frame, *, with_secrets: bool = False) -> Iterator[tuple[Layer, int]]:
+    """The layers inside a frame, read in place, each with its end; or only those that can hold secrets."""
+    for inner in frame.inner:
+        if inner.start is not None and (not with_secrets or inner.layer.holds_secrets()):
+            stop = inner.start + len(inner.data)
+            yield inner.layer.within(frame.data, inner.start, stop), stop
+
+
 def without_carried_secrets(frame: Frame, payload: bytes) -> bytes:
     """The payload with asterisks in place of the credentials of the layers that it carries."""
-    hidden: list[Range] = []
-    for inner in frame.inner:
-        if inner.start is not None and inner.layer.holds_secrets():
-            base = inner.start - frame.data.rfind(payload)
-            found = inner.layer.within(inner.data, 0, len(inner.data)).secret_ranges()
-            hidden += [(base + start, base + stop) for start, stop in found]
-    return without(payload, hidden) if hidden else payload
+    found = [each for layer, _ in inner_layers(frame, with_secrets=True) for each in layer.secret_ranges()]
+    if not found:
+        return payload
+    base = frame.data.rfind(payload)
+    return without(payload, [(start - base, stop - base) for start, stop in found])

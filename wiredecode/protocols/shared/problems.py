@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from wiredecode.fields import compiler, redacted
+from wiredecode.fields import redacted
 from wiredecode.fields.credentials import without_secrets
 from wiredecode.frames import identity
 from wiredecode.frames.frame import Frame
+from wiredecode.protocols.reading import values_inside
 from wiredecode.protocols.shared.pairing import Newest, reply_captured
 
 if TYPE_CHECKING:
@@ -387,12 +388,4 @@ def stopped_or_cut(connection: Connection, side: int, since_ns: int, until_ns: i
 
 def inner_values(frame: Frame) -> Mapping[str, Any]:
     """The values of the first layer that a frame carries; of bulk arrays only the length."""
-    if not frame.inner:
-        return {}
-    inner = frame.inner[0]
-    if inner.values:
-        return inner.values
-    try:
-        return compiler.walk(inner.layer, inner.data, 0, len(inner.data))[0]
-    except compiler.FAILED:
-        return {}
+    return values_inside(frame.inner[0]) if frame.inner else {}
