@@ -25,11 +25,11 @@ from wiredecode.testing.segments import (
     Part,
     Segments,
     craft,
-    duplicated,
+    duplicate,
     every,
-    overlapped,
+    overlap,
     random_cuts,
-    reordered,
+    reorder,
 )
 from wiredecode.testing.segments import dialogue as dialogue_of
 
@@ -44,12 +44,12 @@ __all__ = [
     "careful_values",
     "craft",
     "dissect",
-    "duplicated",
+    "duplicate",
     "every",
     "meaning",
-    "overlapped",
+    "overlap",
     "random_cuts",
-    "reordered",
+    "reorder",
 ]
 
 RABBITMQ = Path(__file__).parent.parent / "captures" / "rabbitmq-stream"

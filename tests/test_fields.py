@@ -36,7 +36,7 @@ from wiredecode.fields import (
     ZigZag,
     compiler,
     printable,
-    redacted,
+    redact,
     rfc3339_ms,
     text,
 )
@@ -374,7 +374,7 @@ def test_any_text_survives(raw: bytes) -> None:
 
 
 def test_redacted_values_show_the_length_only() -> None:
-    assert redacted(b"hunter2") == "<redacted 7 bytes>"
+    assert redact(b"hunter2") == "<redacted 7 bytes>"
 
 
 @pytest.mark.parametrize(

@@ -160,7 +160,7 @@ def test_a_frame_whose_sender_closed_has_the_number_of_sent_bytes() -> None:
     owner, out = connection(), []
     framer = framer_of(owner, Long(), out)
     framer.chunk(packets(owner, 0, (1, b"<" + bytes(11))))
-    framer.closed("the sender closed", 2, 2000)
+    framer.close("the sender closed", 2, 2000)
     (frame,) = out
     assert [(each.code, each.message) for each in frame.findings] == [
         ("closed-inside", "the sender closed after 12 of 30 bytes")

@@ -56,12 +56,12 @@ def agree(layer: type[Layer], raw: bytes) -> tuple[dict[str, Any], str | None]:
         pass
     else:
         assert (record, list(record), stop - 2) == (shown, list(shown), decoded.stop)
-        assert compiler.walk(layer, raw, 0, len(raw)) == (decoded.written(), decoded.stop)
-        assert compiler.head(layer, raw, 0, len(raw)) == decoded.written()
+        assert compiler.walk(layer, raw, 0, len(raw)) == (decoded.without_defaults(), decoded.stop)
+        assert compiler.head(layer, raw, 0, len(raw)) == decoded.without_defaults()
         assert decoded.problem is None
     if decoded.problem is None:
         assert bytes(packet) == raw
-        return decoded.written(), None
+        return decoded.without_defaults(), None
     assert packet.problem is not None
     assert packet.problem.args == decoded.problem.args
     return decoded.values, decoded.problem.field

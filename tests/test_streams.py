@@ -15,7 +15,7 @@ from tests.support import (
     every,
     meaning,
     random_cuts,
-    reordered,
+    reorder,
 )
 from wiredecode.capture import open_capture
 
@@ -35,7 +35,7 @@ def test_a_large_frame_in_many_segments() -> None:
     expected = said(dissect(batches(craft(some, every(60_000)))))
     assert [frame["length"] for frame in expected] == [frame.length for frame in frames]
     assert ("Publish", 400_493) in [(frame["type"], frame["length"]) for frame in expected]
-    for cutting in (every(1448), random_cuts(7, 500), reordered(8, 30)):
+    for cutting in (every(1448), random_cuts(7, 500), reorder(8, 30)):
         assert said(dissect(batches(craft(some, cutting), 50))) == expected
 
 

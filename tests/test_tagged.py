@@ -8,13 +8,13 @@ import pytest
 
 from wiredecode.fields import Array, CompactLength, Int16, Int32, NullableStruct, Struct, Text, UInt8, compiler
 from wiredecode.fields.layer import Layer
-from wiredecode.fields.tagged import TaggedFields, UnknownTag, UnknownTags, tagged
+from wiredecode.fields.tagged import TaggedFields, UnknownTag, UnknownTags, with_tag
 from wiredecode.fields.versions import Versions
 from wiredecode.testing import readers_agree
 
 
 class Node(TaggedFields):
-    fields_desc: ClassVar[Any] = [Int16("node_id"), tagged(0, Text("rack", length=CompactLength)), UnknownTags()]
+    fields_desc: ClassVar[Any] = [Int16("node_id"), with_tag(0, Text("rack", length=CompactLength)), UnknownTags()]
 
 
 class Answer(TaggedFields):
@@ -23,8 +23,8 @@ class Answer(TaggedFields):
         UInt8("kind"),
         NullableStruct("cursor", Node),
         Array("parts", Int16("parts"), count=UInt8),
-        tagged(2, Int32("epoch")),
-        tagged(5, Struct("leader", Node)),
+        with_tag(2, Int32("epoch")),
+        with_tag(5, Struct("leader", Node)),
         UnknownTags(),
     ]
 

@@ -149,7 +149,7 @@ class Dissection:
     _running: weakref.WeakSet[Generator[Any]] = field(default_factory=weakref.WeakSet, init=False)
 
     def __iter__(self) -> Iterator[Any]:
-        return self._started(self._frames() if self.level == FRAMES else self._rows())
+        return self._start(self._frames() if self.level == FRAMES else self._rows())
 
     def __len__(self) -> int:
         """Number of frames, messages or packets; the captures are read for it once, which is quicker than
@@ -212,7 +212,9 @@ class Dissection:
             if display.matches(frame):
                 yield frame
 
-    def watched(self, messages: Messages | None, connections: ConnectionTable | None) -> Generator[tuple[Frame, bool]]:
+    def frames_and_choices(
+        self, messages: Messages | None, connections: ConnectionTable | None
+    ) -> Generator[tuple[Frame, bool]]:
         """All frames, each with whether the filter chooses it. ``messages``, ``connections``: are filled on the way."""
         display, packets = self._display(), open_capture(self.paths)
         wanted = {"link_responses": False, "messages": messages, "analyse": connections is not None}
@@ -254,7 +256,7 @@ class Dissection:
                 raise
             warnings.warn(str(error), DamagedCapture, stacklevel=3)
 
-    def _started(self, running: Generator[Item]) -> Generator[Item]:
+    def _start(self, running: Generator[Item]) -> Generator[Item]:
         self._running.add(running)
         return running
 
@@ -269,7 +271,7 @@ class Dissection:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Arrow record batches of bounded size, in order. Needs pyarrow."""
-        return self._started(self._batches())
+        return self._start(self._batches())
 
     def _batches(self) -> Generator[pa.RecordBatch]:
         from wiredecode.export.tables import Projection
@@ -282,7 +284,7 @@ class Dissection:
     def nested(self) -> Iterator[pa.RecordBatch]:
         """Batches whose ``columns`` stay where they are: ``layers.nats.subject`` is in the structure ``layers``."""
         reader = self._reader_in_use = self._reader(open_capture(self.paths))
-        return self._started(self._whole(reader))
+        return self._start(self._whole(reader))
 
     def table(self) -> pa.Table:
         """Everything as one Arrow table, in memory."""

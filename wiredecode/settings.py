@@ -45,14 +45,14 @@ class Settings:
     colors: Mapping[str, str] = field(default_factory=dict)
     """``STYLE: FILTER`` by name, in order."""
 
-    def expanded(self, text: str) -> str:
+    def expand(self, text: str) -> str:
         """A filter with the saved ones that it names as ``@name``. Raises SettingsError for one that is not there."""
         alone = _TOKEN.fullmatch(text.strip())
         if alone is not None and alone[1]:
             return self._filter(alone[1], ())
-        return self._expanded(text, ())
+        return self._expand(text, ())
 
-    def _expanded(self, text: str, inside: tuple[str, ...]) -> str:
+    def _expand(self, text: str, inside: tuple[str, ...]) -> str:
         return _TOKEN.sub(lambda found: f"({self._filter(found[1], inside)})" if found[1] else found[0], text)
 
     def _filter(self, name: str, inside: tuple[str, ...]) -> str:
@@ -62,7 +62,7 @@ class Settings:
             known = ", ".join(f"@{each}" for each in self.filters) or "none yet"
             advice = f"wiredecode config filters.{name} FILTER saves one"
             raise SettingsError(f"no filter is saved as @{name}; there is {known} ({advice})")
-        return self._expanded(self.filters[name], (*inside, name))
+        return self._expand(self.filters[name], (*inside, name))
 
 
 def path() -> Path:
@@ -92,7 +92,7 @@ def load() -> Settings:
 
 def values() -> dict[str, Any]:
     """Contents of the file, by name, as ``filters.slow``. Raises SettingsError."""
-    found = flat(_parsed(_text()))
+    found = flat(_parse(_text()))
     for name, value in found.items():
         check(name, value)
     return found
@@ -107,7 +107,7 @@ def _text() -> str:
         raise SettingsError(f"{path()}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
 
 
-def _parsed(text: str) -> dict[str, Any]:
+def _parse(text: str) -> dict[str, Any]:
     import tomllib  # where there is no file, it is not needed
 
     try:
@@ -151,7 +151,7 @@ def write(name: str, value: str | bool | list[str] | None) -> None:
     """Change one setting, or with None take it away; all else in the file stays as it is. Raises SettingsError."""
     if value is not None:
         check(name, value)
-    text, file = changed(_text(), name, value), path().resolve()  # a link stays one
+    text, file = change_setting(_text(), name, value), path().resolve()  # a link stays one
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         new = file.with_name(f".{file.name}.{os.getpid()}")
@@ -161,11 +161,11 @@ def write(name: str, value: str | bool | list[str] | None) -> None:
         raise SettingsError(f"{file}: cannot be written: {error.strerror}") from None
 
 
-def changed(text: str, name: str, value: str | bool | list[str] | None) -> str:
+def change_setting(text: str, name: str, value: str | bool | list[str] | None) -> str:
     """The text of a file with another value of one setting; comments and all else stay."""
     import tomlkit
 
-    _parsed(text)
+    _parse(text)
     document = tomlkit.parse(text)
     table, _, key = name.rpartition(".")
     inside = document.setdefault(table, {}) if table else document

@@ -37,8 +37,8 @@ def through(packets: Iterable[bytes], path: Path, size: int | None = None, *, pa
         dissector = Dissector(demand, on_events=maker.events, on_decoded=maker.over)
         for batch in batches(packets, size):
             maker.add_packets(batch, [Interface(1)])
-            maker.decoded(dissector.feed(batch))
-        maker.decoded(dissector.finish())
+            maker.add_frames(dissector.feed(batch))
+        maker.add_frames(dissector.finish())
         maker.finish()
     return [packet for batch in open_capture([path]) for packet in data(batch)]
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.cli.conftest import Run
 from wiredecode import settings
-from wiredecode.settings import Settings, SettingsError, changed
+from wiredecode.settings import Settings, SettingsError, change_setting
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 BASIC = CAPTURES / "rabbitmq-stream/c43_basic.pcap"
@@ -34,30 +34,30 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_changes_keep_comments_and_other_settings() -> None:
-    made = changed(WRITTEN, "filters.slow", "latency > 7ms")
+    made = change_setting(WRITTEN, "filters.slow", "latency > 7ms")
     assert made == WRITTEN.replace("5ms", "7ms")
-    made = changed(WRITTEN, "filters.fast", 'x == "\\"'[:0] + "latency < 1ms")
+    made = change_setting(WRITTEN, "filters.fast", 'x == "\\"'[:0] + "latency < 1ms")
     assert made.index("fast = ") < made.index("[colors]") and "# mine" in made
-    assert changed(changed(WRITTEN, "ui.ascii", True), "ui.ascii", None).startswith(WRITTEN)
-    assert changed(WRITTEN, "ui.ascii", None) == WRITTEN and changed("", "time", None) == ""
-    assert changed("", "time", "delta") == 'time = "delta"\n'
-    made = changed("[filters]\na = 'b'\n", "time", "delta")
+    assert change_setting(change_setting(WRITTEN, "ui.ascii", True), "ui.ascii", None).startswith(WRITTEN)
+    assert change_setting(WRITTEN, "ui.ascii", None) == WRITTEN and change_setting("", "time", None) == ""
+    assert change_setting("", "time", "delta") == 'time = "delta"\n'
+    made = change_setting("[filters]\na = 'b'\n", "time", "delta")
     assert made.replace("\n\n", "\n") == "time = \"delta\"\n[filters]\na = 'b'\n"
-    assert 'mine = "frame.number > 4"\n\n[colors]' in changed(WRITTEN, "filters.mine", "frame.number > 4")
-    assert changed("filters = {a = 'x'}\n", "filters.a", "y") == 'filters = {a = "y"}\n'
+    assert 'mine = "frame.number > 4"\n\n[colors]' in change_setting(WRITTEN, "filters.mine", "frame.number > 4")
+    assert change_setting("filters = {a = 'x'}\n", "filters.a", "y") == 'filters = {a = "y"}\n'
     with pytest.raises(SettingsError, match="filters has to be a table"):
-        changed("filters = 3\n", "filters.a", "y")
+        change_setting("filters = 3\n", "filters.a", "y")
 
 
 def test_saved_filters_expand_in_filters_but_not_in_strings() -> None:
     made = Settings(filters={"slow": "latency > 5ms", "odd": "@slow || frame.number == 1", "loop": "@loop"})
-    assert made.expanded(" @slow ") == "latency > 5ms"
-    assert made.expanded('@odd && nats.subject == "a@slow"') == (
+    assert made.expand(" @slow ") == "latency > 5ms"
+    assert made.expand('@odd && nats.subject == "a@slow"') == (
         '((latency > 5ms) || frame.number == 1) && nats.subject == "a@slow"'
     )
     for text, error in (("@lost", "there is @slow, @odd"), ("@loop", "names itself")):
         with pytest.raises(SettingsError, match=error):
-            made.expanded(text)
+            made.expand(text)
 
 
 def test_config_shows_sets_and_unsets(run: Run, home: Path) -> None:

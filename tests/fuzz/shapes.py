@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.testing.packets import START_NS, batches
-from wiredecode.testing.segments import Cutting, Part, craft, every, overlapped, random_cuts, reordered
+from wiredecode.testing.segments import Cutting, Part, craft, every, overlap, random_cuts, reorder
 
 SERVER = 0x8000
 """The bit of a part's length that says that the server sent it."""
@@ -51,7 +51,7 @@ class TalkInput:
     @property
     def cutting(self) -> Cutting:
         kind = self.how & 7
-        made = {1: random_cuts, 2: reordered, 3: overlapped}.get(kind)
+        made = {1: random_cuts, 2: reorder, 3: overlap}.get(kind)
         return made(self.seed) if made else every(1460 if kind != 4 else 1 + self.seed)
 
     def packets(self, port: int) -> list[bytes]:

@@ -12,7 +12,7 @@ import pytest
 from tests.net.craft import batches
 from tests.protocols.liftbridge_nats import Said, carried
 from tests.protocols.truth_liftbridge import check
-from tests.support import Cutting, Run, craft, dialogue, dissect, every, random_cuts, reordered
+from tests.support import Cutting, Run, craft, dialogue, dissect, every, random_cuts, reorder
 from wiredecode.capture import open_capture
 from wiredecode.protocols.liftbridge.layers import Publish
 from wiredecode.protocols.nats.protocol import Nats
@@ -104,7 +104,7 @@ def test_plain_payloads_stay_nats(runs: dict[str, Run]) -> None:
     assert all(not frame.inner for frame in plain)
 
 
-@pytest.mark.parametrize("cut", [every(1), random_cuts(3), reordered(5)], ids=["byte by byte", "random", "reordered"])
+@pytest.mark.parametrize("cut", [every(1), random_cuts(3), reorder(5)], ids=["byte by byte", "random", "reordered"])
 def test_segmentation_does_not_matter(runs: dict[str, Run], cut: Cutting) -> None:
     base = runs["31-lb-all-types"]
     again = dissect(batches(craft(dialogue(base), cut, server_port=4222)), **KNOWN)

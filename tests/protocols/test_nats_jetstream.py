@@ -12,7 +12,7 @@ from tests.support import capture, dissect
 from wiredecode.capture import open_capture
 from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.frames.frame import Frame
-from wiredecode.protocols.nats.conversation_memory import acknowledged
+from wiredecode.protocols.nats.conversation_memory import parse_ack_subject
 from wiredecode.protocols.nats.protocol import Nats
 from wiredecode.trace import Collector, Criteria, Finder, drop_answers, group
 from wiredecode.trace.text import hops
@@ -124,4 +124,4 @@ def test_api_error_without_a_code() -> None:
     ],
 )
 def test_subjects_for_acks(subject: str, expected: tuple[str, str, int, int, int] | None) -> None:
-    assert acknowledged(subject) == expected
+    assert parse_ack_subject(subject) == expected

@@ -113,7 +113,7 @@ def test_requests_are_forgotten_after_a_count_or_a_time() -> None:
     assert len(memory.requests) == MAX_REQUESTS
     late = talk((S, INFO), (C, QUIET + b"PUB r9 1\r\nx\r\n")).frames[-1]
     late.time_ns = frame.time_ns + 31 * SECOND
-    memory.answered(late, {"subject": "r9", "data": b""}, first=True)
+    memory.answer(late, {"subject": "r9", "data": b""}, first=True)
     assert late.request is None
 
 

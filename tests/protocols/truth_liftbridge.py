@@ -168,7 +168,7 @@ def envelope(
         yield f"another payload than {payload}"
     if inner.start is None or frame.data[inner.start :][: len(inner.data)] != inner.data:
         yield f"the payload does not start at {inner.start}"
-    values = compiler.careful(inner.layer, inner.data, 0, len(inner.data)).written()
+    values = compiler.careful(inner.layer, inner.data, 0, len(inner.data)).without_defaults()
     if said is not None:
         if (frame.type, frame.code, len(inner.data)) != (said["name"], said["type"], said["total_len"]):
             yield f"{frame.type} {frame.code}, not {said['name']} {said['type']}"

@@ -99,7 +99,7 @@ class Anonymizer:
         if start := next(filter(chunk.data.startswith, known), b""):
             self._streams.paint(chunk.direction, 0, start, start, whole=False)
 
-    def decoded(self, frames: Iterable[Frame]) -> None:
+    def add_frames(self, frames: Iterable[Frame]) -> None:
         """Put the frames that are ready back onto their packets, and write what need not wait longer."""
         for frame in frames:
             self.frames += 1

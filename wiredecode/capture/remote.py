@@ -159,7 +159,7 @@ class Remote(io.RawIOBase):
         self.name = name
         self._file: Any = None
 
-    def _opened(self) -> Any:
+    def _open(self) -> Any:
         if self._file is None:
             try:
                 place = place_of(self.name)
@@ -181,18 +181,18 @@ class Remote(io.RawIOBase):
         return True
 
     def read(self, size: int | None = -1) -> bytes:
-        found: bytes = self._opened().read(None if size is None or size < 0 else size)
+        found: bytes = self._open().read(None if size is None or size < 0 else size)
         return found
 
     def readinto(self, buffer: Any) -> int:
-        found: int = self._opened().readinto(buffer)
+        found: int = self._open().readinto(buffer)
         return found
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        return int(self._opened().seek(offset, whence))
+        return int(self._open().seek(offset, whence))
 
     def tell(self) -> int:
-        return int(self._opened().tell())
+        return int(self._open().tell())
 
     def close(self) -> None:
         if self._file is not None:

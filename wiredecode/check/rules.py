@@ -112,7 +112,7 @@ class Requests(Rule):
 def explains(direction: DirectionHealth, request: Exchange, until_ns: int, packet: int) -> str:
     """Describe the TCP events in one direction while a request waited."""
     since_ns, sent = request.time_ns, request.packets
-    if direction.closed(since_ns, until_ns):
+    if direction.was_closed(since_ns, until_ns):
         return "the window was closed"
     if direction.number_of(RETRANSMISSION) and sent:
         for number, kinds in direction.kinds.items():

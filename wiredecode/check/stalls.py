@@ -364,7 +364,7 @@ def _is_known(silence: Silence) -> bool:
     """Whether the server could send, as the client's window was open, and no uncaptured bytes of it show then."""
     connection, since_ns, until_ns = silence.connection, silence.since_ns, silence.until_ns
     client, health = client_side(connection), connection.health
-    held_back = health is not None and health.directions[client].closed(since_ns, until_ns)
+    held_back = health is not None and health.directions[client].was_closed(since_ns, until_ns)
     answers = connection.directions[1 - client]
     truncated = answers.lossy and not answers.losses  # what follows may not be decoded
     return not held_back and not truncated and not answers.lost_between(since_ns, until_ns, problems.LAST)

@@ -114,8 +114,8 @@ def _work(session: Session, anonymizer: Anonymizer) -> None:
     with Postponed() as damage:
         for batch in session.batches():
             anonymizer.add_packets(batch, session.capture.info.interfaces)
-            anonymizer.decoded(session.dissector.feed(batch))
-    anonymizer.decoded(session.dissector.finish())
+            anonymizer.add_frames(session.dissector.feed(batch))
+    anonymizer.add_frames(session.dissector.finish())
     anonymizer.finish()
     damage.raise_again()
 

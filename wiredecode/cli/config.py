@@ -69,7 +69,7 @@ def _value(name: str, text: str) -> str | bool | list[str]:
     if table in settings.TABLES:
         filter_text = text if table == "filters" else text.partition(":")[2]
         try:
-            compile_filter(settings.load().expanded(filter_text.strip() or text))
+            compile_filter(settings.load().expand(filter_text.strip() or text))
         except FilterError as error:
             raise settings.SettingsError(f"{name}: {error.message}") from None
     return text

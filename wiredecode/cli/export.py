@@ -161,13 +161,13 @@ def run(settings: ExportOptions, export: Export) -> int:
         for number in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
         export.discard()
-        complain(export.undone("interrupted"))
+        complain(export.describe_failure("interrupted"))
         return INTERRUPTED
     except (OSError, ExportError) as error:
         export.discard()
         if isinstance(error, BrokenPipeError) and export.place is None:
             raise
-        complain(export.undone(escape(reason_of(error))))
+        complain(export.describe_failure(escape(reason_of(error))))
         return UNREADABLE
     except BaseException:
         export.discard()

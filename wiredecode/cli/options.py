@@ -456,7 +456,7 @@ def display_filter(text: str | None, *, secrets: bool = False, utc: bool = False
     from wiredecode.settings import SettingsError
 
     try:
-        return compile_filter(settings().expanded(text) if "@" in text else text, secrets=secrets, utc=utc)
+        return compile_filter(settings().expand(text) if "@" in text else text, secrets=secrets, utc=utc)
     except SettingsError as error:
         raise UsageError(f"-Y: {error}") from None
     except FilterError as error:

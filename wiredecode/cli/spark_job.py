@@ -79,7 +79,7 @@ def run(options: SparkOptions) -> int:
     except (KeyboardInterrupt, Exception) as error:
         interrupt.acknowledge()
         run.discard()
-        return run.failed(error)
+        return run.report_failure(error)
     return run.show_totals(accounts)
 
 
@@ -221,9 +221,9 @@ class SparkRun:
         options, demand, files = self.options, self.demand, contents(self.found.changed)
 
         def run(level: str) -> TableRun:
-            return run_of(files, self.selected(level), demand.columns if level in demand.levels else None)
+            return run_of(files, self.describe_selection(level), demand.columns if level in demand.levels else None)
 
-        return LakeRun(options.out, demand.levels, run, self.selected, overwrite=options.overwrite)
+        return LakeRun(options.out, demand.levels, run, self.describe_selection, overwrite=options.overwrite)
 
     def follow(self, spark: SparkSession) -> NoReturn:
         """Add what is new again and again, until the user interrupts it."""
@@ -254,9 +254,9 @@ class SparkRun:
         options = self.options
         demand = replace(self.demand, buckets=options.partitions or INCREMENT_BUCKETS)
         book = ProcessedFiles(states)
-        return Increment(options.out, book, demand, self.selected, options.source, self.how, metrics)
+        return Increment(options.out, book, demand, self.describe_selection, options.source, self.how, metrics)
 
-    def selected(self, level: str) -> str:
+    def describe_selection(self, level: str) -> str:
         """The selection of rows of a level, as tables remember it."""
         options = self.options
         source = None if options.source == "none" else options.source
@@ -297,19 +297,19 @@ class SparkRun:
         if self.folder is not None:
             self.folder.discard()
 
-    def failed(self, error: BaseException) -> int:
+    def report_failure(self, error: BaseException) -> int:
         """Report in a line why there is no result; return the exit code."""
         if (
             isinstance(error, KeyboardInterrupt) or interrupt.is_interrupted()
         ):  # tasks fail too, when the signal reaches all
-            complain(self.undone("interrupted"))
+            complain(self.describe_failure("interrupted"))
             return INTERRUPTED
         if self.options.verbosity.verbose:
             traceback.print_exception(error)
-        complain(self.undone(reason(error, self.options)))
+        complain(self.describe_failure(reason(error, self.options)))
         return FAILED
 
-    def undone(self, why: str) -> str:
+    def describe_failure(self, why: str) -> str:
         why, out = escape(why), escape(self.options.out)
         if self.states is not None:
             return f"{why}; {out} keeps what was decoded, and the same command continues from there"
@@ -331,7 +331,7 @@ class SparkRun:
         if options.summary_json is not None:
             write_summary(options.summary_json, self.summary(accounts))
         if not self.written:
-            complain(self.undone("nothing could be read"))
+            complain(self.describe_failure("nothing could be read"))
         elif accounts.problems:
             complain(f"{escape(options.out)} holds what could be decoded")
         elif not options.verbosity.quiet:

@@ -155,7 +155,7 @@ class Identifier:
     failures: list[str] = field(default_factory=list)
     """Exceptions of protocols, for the totals."""
 
-    def forced(self) -> Identified | None:
+    def find_forced(self) -> Identified | None:
         """The user's choice for a port of the connection, the destination of the first packet before its source."""
         for port in reversed(self.connection.ports):
             choice = self.decode_as.get(port)

@@ -73,7 +73,7 @@ class Tracker:
         self.undecoded = 0
         self.hidden = False
         """Whether none of its frames will be shown."""
-        forced = self.identifier.forced()
+        forced = self.identifier.find_forced()
         if forced is not None:
             self._start_framing(forced)
 
@@ -153,7 +153,7 @@ class Tracker:
 
     def _close(self, framer: Framer, reason: str, ready: int) -> None:
         if self.connection.closed == "RST":  # by the other side; or this side closed before
-            framer.closed("the receiver reset the connection", ready, beyond=framer.direction.acked_beyond)
+            framer.close("the receiver reset the connection", ready, beyond=framer.direction.acked_beyond)
         framer.end(reason, ready)
 
     def take_frames(self, limit: int) -> list[Frame]:
@@ -237,4 +237,4 @@ class Tracker:
         elif isinstance(event, Gap):
             framer.gap(event)
         elif isinstance(event, End):
-            framer.closed(CLOSED[event.how], event.ready, event.ready_ns, event.beyond)
+            framer.close(CLOSED[event.how], event.ready, event.ready_ns, event.beyond)

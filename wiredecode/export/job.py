@@ -239,7 +239,7 @@ class Export:
         path = Path(self.job.out)
         return f", {path.stat().st_size:,} bytes" if path.is_file() else ""
 
-    def undone(self, why: str) -> str:
+    def describe_failure(self, why: str) -> str:
         """The reason why there is no output, and the number of rows until then."""
         if self.job.out == STANDARD_OUTPUT:
             return f"{why}, after {self.rows}; what was written is not complete"

@@ -184,12 +184,12 @@ class TableExport(Export):
             if self.job.count is not None:
                 rows = rows.slice(0, self.job.count - self.done)
             if len(rows):
-                self.writer.write(self.written(rows))
+                self.writer.write(self.shape_rows(rows))
             self.done += len(rows)
             if self.done == self.job.count:
                 source.stop()
 
-    def written(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+    def shape_rows(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         return self.projection.apply(self.made_portable(rows))
 
     def made_portable(self, rows: pa.RecordBatch) -> pa.RecordBatch:

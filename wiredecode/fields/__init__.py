@@ -58,5 +58,5 @@ from wiredecode.fields.sized import Sized as Sized
 from wiredecode.fields.sized import Text as Text
 from wiredecode.fields.sized import Uuid as Uuid
 from wiredecode.fields.sized import printable as printable
-from wiredecode.fields.sized import redacted as redacted
+from wiredecode.fields.sized import redact as redact
 from wiredecode.fields.sized import text as text

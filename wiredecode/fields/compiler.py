@@ -42,7 +42,7 @@ class Decoded:
     problem: Truncated | None
     cut: bool
 
-    def written(self) -> dict[str, Any]:
+    def without_defaults(self) -> dict[str, Any]:
         """The values without defaults that the wire leaves out, which have no range."""
         return self.values if self.cut else self.packet.values(defaults=False)
 

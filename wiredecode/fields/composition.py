@@ -99,7 +99,7 @@ class Bounded(Struct):
         size = em.reference(self.size)
         em.flush()
         em.require(f"p + {size}")
-        with em.limited(f"p + {size}"):
+        with em.limit_to(f"p + {size}"):
             return str(em.structure(self.layer))
 
 
@@ -189,7 +189,7 @@ class Array(Kind):
     def present(self, value: Any, show: Callable[[bytes], str]) -> Any:
         return None if value is None else [self.element.present(element, show) for element in value]
 
-    def shown(self, em: Emitter, expression: str) -> str:
+    def spell_present(self, em: Emitter, expression: str) -> str:
         # Elements that are structures or need no rendering were shown while they were read.
         return expression
 
@@ -237,7 +237,7 @@ class LengthOf:
             return self.null
         if not self.fields:
             return sum(map(len, following.values())) + self.plus
-        return sum(len(following.get(name) or layer.encoded(name)) for name in self.fields) + self.plus
+        return sum(len(following.get(name) or layer.encode_field(name)) for name in self.fields) + self.plus
 
 
 class PresenceOf:

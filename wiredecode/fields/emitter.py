@@ -17,7 +17,7 @@ from wiredecode.fields.kind import DecodeError, Kind
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.fields.numbers import Float64, Integer, Number, UInt24
 from wiredecode.fields.sized import Binary
-from wiredecode.fields.sized import redacted as hide
+from wiredecode.fields.sized import redact as hide
 from wiredecode.fields.tokens import BLANKS
 
 
@@ -125,7 +125,7 @@ class Emitter:
         self.line(f"if {stop} > e: raise DecodeError")
 
     @contextmanager
-    def limited(self, stop: str) -> Iterator[None]:
+    def limit_to(self, stop: str) -> Iterator[None]:
         """Read no further than ``stop``."""
         self.flush()
         whole = self.variable("z")
@@ -249,7 +249,7 @@ class Emitter:
         shown = value
         if kind.free and not self.style.secrets:
             shown = f"(None if {value} is None else {self.constant(without_secrets)}({value}, {self.constant(hide)}))"
-        shown = kind.shown(self, shown)
+        shown = kind.spell_present(self, shown)
         if kind.named_by and not self.style.secrets:
             name = self.scopes[-1].variables.get(kind.named_by, f"{self.scopes[-1].target}.get({kind.named_by!r})")
             shown = f"{self.constant(hide)}({value}) if {self.constant(is_secret_pair)}({name}, {value}) else {shown}"
@@ -309,7 +309,7 @@ class Emitter:
             self.line(f"if {count} < 0: raise DecodeError")
         if count and self._is_unpacked(kind):
             return self._fixed_array(kind, count)
-        with self.limited(f"min(e, p + {self.reference(kind.size)})") if kind.size else nullcontext():
+        with self.limit_to(f"min(e, p + {self.reference(kind.size)})") if kind.size else nullcontext():
             return self._loop(kind, count)
 
     def _loop(self, kind: Array, count: str) -> str:
@@ -362,7 +362,7 @@ class Emitter:
             self.scopes[-1].pending.append(("numbers", "numbers"))
         else:
             elements = self.variable("l")
-            shown = element.shown(self, "i") if self.mode == "record" else "i"
+            shown = element.spell_present(self, "i") if self.mode == "record" else "i"
             self.line(f"{elements} = [{shown} for i in {items}]" if shown != "i" else f"{elements} = [*{items}]")
         self.line("p = q")
         return elements
@@ -374,7 +374,7 @@ class Emitter:
             value = element.emit(self)
             self.flush()
             if not self.stepping:
-                shown = element.shown(self, value) if self.mode == "record" else value
+                shown = element.spell_present(self, value) if self.mode == "record" else value
                 self.line(f"{elements}.append({shown})")
             return
         target = self.variable("d")

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from wiredecode.fields.credentials import is_secret_name, is_secret_value, without_secrets
 from wiredecode.fields.kind import Kind, Malformed, Truncated
 from wiredecode.fields.layer import Range, Style, TaggedLayer
-from wiredecode.fields.sized import printable, redacted, text
+from wiredecode.fields.sized import printable, redact, text
 from wiredecode.fields.tokens import line_stop
 
 MAX_DEPTH = 64
@@ -79,18 +79,18 @@ def dump(value: Any) -> bytes:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogateescape")
 
 
-def shown(value: Any, secrets: bool) -> Any:
+def present_json(value: Any, secrets: bool) -> Any:
     """A parsed value as records can hold it; unless ``secrets`` without what looks like a credential."""
     if isinstance(value, str):
-        return printable(value if secrets else without_secrets(value, hidden))
+        return printable(value if secrets else without_secrets(value, replace_secret))
     if isinstance(value, dict):
         hide = not secrets
         return {
-            printable(name): hidden(inner) if hide and is_named(value, name) else shown(inner, secrets)
+            printable(name): replace_secret(inner) if hide and is_named(value, name) else present_json(inner, secrets)
             for name, inner in value.items()
         }
     if isinstance(value, list):
-        return [shown(inner, secrets) for inner in value]
+        return [present_json(inner, secrets) for inner in value]
     if isinstance(value, int) and value not in JSON_INTEGERS:
         return str(value)
     return value
@@ -117,9 +117,9 @@ def may_be_secret(value: Any) -> bool:
     return value is not None and not isinstance(value, bool) and value not in ("", [], {})
 
 
-def hidden(value: Any) -> Any:
+def replace_secret(value: Any) -> Any:
     """Replacement of a secret value."""
-    return redacted(value if isinstance(value, str) else dump(value)) if may_be_secret(value) else value
+    return redact(value if isinstance(value, str) else dump(value)) if may_be_secret(value) else value
 
 
 class Member(Kind):
@@ -133,7 +133,7 @@ class Member(Kind):
         self.column = kind  # type: ignore[misc]
 
     def present(self, value: Any, show: Callable[[bytes], str]) -> Any:
-        return shown(value, True)
+        return present_json(value, True)
 
     def readable(self, value: Any) -> str:
         return dump(value).decode("utf-8", "backslashreplace")
@@ -148,7 +148,7 @@ def members(*declared: Member) -> list[Any]:
     return [*declared, Others("other", "struct", "members that are not known")]
 
 
-def renamed(cls: "type[JsonObject]") -> "type[JsonObject]":
+def rename_fields(cls: "type[JsonObject]") -> "type[JsonObject]":
     """Class decorator: fields ``pass_`` and ``name_`` become ``pass`` and ``name``, which Scapy cannot declare."""
     for kind in cls.fields_desc:
         kind.name = kind.name.removesuffix("_")
@@ -304,7 +304,9 @@ class JsonObject(TaggedLayer):
         declared = self.by_name.get(path)
         if declared is None and self.hides_others:
             return True
-        return (declared is not None and self.is_hidden(declared, value)) or shown(value, False) != shown(value, True)
+        return (declared is not None and self.is_hidden(declared, value)) or present_json(value, False) != present_json(
+            value, True
+        )
 
     @classmethod
     def is_hidden(cls, member: Member, value: Any) -> bool:
@@ -319,8 +321,8 @@ class JsonObject(TaggedLayer):
             if name == "other":
                 continue
             secret = not style.secrets and cls.is_hidden(cls.by_name[name], content)
-            record[name] = hidden(content) if secret else shown(content, style.secrets)
+            record[name] = replace_secret(content) if secret else present_json(content, style.secrets)
         other = values.get("other", {})
         if cls.hides_others and not style.secrets:
-            return {**{printable(name): hidden(content) for name, content in other.items()}, **record}
-        return {**shown(other, style.secrets), **record}
+            return {**{printable(name): replace_secret(content) for name, content in other.items()}, **record}
+        return {**present_json(other, style.secrets), **record}

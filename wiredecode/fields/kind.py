@@ -131,7 +131,7 @@ class Kind(Field[Any, Any]):
         """The value as records show it: JSON-ready."""
         return value
 
-    def shown(self, em: Emitter, expression: str) -> str:
+    def spell_present(self, em: Emitter, expression: str) -> str:
         """Generate the expression that does what :meth:`present` does."""
         return expression
 
@@ -178,7 +178,7 @@ class AsText(Kind):
     def present(self, value: Any, show: Callable[[bytes], str]) -> Any:
         return self.spell(value)
 
-    def shown(self, em: Emitter, expression: str) -> str:
+    def spell_present(self, em: Emitter, expression: str) -> str:
         return f"{em.constant(self.spell)}({expression})"
 
     def readable(self, value: Any) -> str:

@@ -17,7 +17,7 @@ from wiredecode.fields.composition import Array, CountOf, LengthOf, Optional, St
 from wiredecode.fields.credentials import is_secret_pair, is_secret_value, without_secrets
 from wiredecode.fields.kind import DecodeError, Emitter, Fill, Kind, Truncated
 from wiredecode.fields.numbers import Number, group_bits
-from wiredecode.fields.sized import Binary, Sized, everything, redacted
+from wiredecode.fields.sized import Binary, Sized, everything, redact
 
 MADE_BY_SCAPY = type(Packet).__module__
 put = object.__setattr__  # Scapy's looks for fields first
@@ -230,7 +230,7 @@ class Layer(Packet):
                 parts[kind.name] = kind.write(value, self)
         return b"".join(reversed(parts.values()))
 
-    def encoded(self, name: str) -> bytes:
+    def encode_field(self, name: str) -> bytes:
         """The bytes of one field, nothing if it is not there."""
         kind = next(kind for kind in self.in_order if kind.name == name)
         if isinstance(kind, Optional) and name not in self.fields:
@@ -353,9 +353,9 @@ def present_field(kind: Kind, value: Any, style: Style, before: dict[str, Any]) 
     if kind.hidden:
         return {}
     if not style.secrets and hides(kind, value, before):
-        return {kind.name: redacted(value)}
+        return {kind.name: redact(value)}
     if kind.free and isinstance(value, str) and not style.secrets:
-        value = without_secrets(value, redacted)
+        value = without_secrets(value, redact)
     if isinstance(kind, Struct):
         return {kind.name: None if value is None else kind.layer.present(value, style)}
     if isinstance(kind, Array):

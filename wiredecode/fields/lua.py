@@ -21,7 +21,7 @@ from wiredecode.fields.numbers import INTEGERS
 from wiredecode.fields.presence import SIGNS
 from wiredecode.fields.protobuf.kinds import Scalar
 from wiredecode.fields.protobuf.messages import UnknownFields
-from wiredecode.fields.sized import starred
+from wiredecode.fields.sized import mask
 
 MAX_DEPTH = 12
 """Nesting of structures for which Wireshark gets fields."""
@@ -151,16 +151,16 @@ class Writer:
             more["blanks"] = layer.blanks
         if issubclass(layer, pb.Message):
             more["tail"] = Code("protobuf_tail")
-            more["tagged"] = {number: self.coded(kind) for number, kind in layer.by_number.items()}
+            more["tagged"] = {number: self.code_of(kind) for number, kind in layer.by_number.items()}
             more["order"] = sorted(layer.by_number)
         elif issubclass(layer, json.JsonObject):
             more["tail"] = Code("json_tail")
-            more["members"] = {member: self.coded(kind) for member, kind in layer.by_name.items()}
+            more["members"] = {member: self.code_of(kind) for member, kind in layer.by_name.items()}
         for key, value in more.items():
             if value is not None:
                 self.lines.append(f"{name}.{key} = {lua_literal(value)}")
 
-    def coded(self, kind: fields.Kind) -> Code:
+    def code_of(self, kind: fields.Kind) -> Code:
         return Code(self.entry(kind))
 
     def entry(self, declared: fields.Kind) -> str:
@@ -327,13 +327,13 @@ def sized(writer: Writer, kind: Any) -> LuaReader:
         more["of" if isinstance(length, str) else "fixed"] = length
     if kind.null is not None:
         more["null"] = kind.null
-    if isinstance(kind, fields.Binary) and kind.inner not in (None, starred):
+    if isinstance(kind, fields.Binary) and kind.inner not in (None, mask):
         more["inner"] = kind.inner.__name__
     return "sized", more
 
 
 def array(writer: Writer, kind: Any) -> LuaReader:
-    more: dict[str, Any] = {"element": writer.coded(kind.element)}
+    more: dict[str, Any] = {"element": writer.code_of(kind.element)}
     if isinstance(kind.count, INTEGERS):
         more |= integer(kind.count)
     elif kind.count is not None:
@@ -363,7 +363,7 @@ def protobuf_sized(writer: Writer, kind: Any) -> LuaReader:
 
 
 def repeated(writer: Writer, kind: Any) -> LuaReader:
-    return "pb_repeated", {"element": writer.coded(kind.element), "packed": kind.packed or None}
+    return "pb_repeated", {"element": writer.code_of(kind.element), "packed": kind.packed or None}
 
 
 GENERIC: dict[type[fields.Kind], KindWriter] = {

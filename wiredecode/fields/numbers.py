@@ -75,7 +75,7 @@ class Number(Kind):
     def present(self, value: int, show: Callable[[bytes], str]) -> Any:
         return self.names.get(value, value) if self.names else value
 
-    def shown(self, em: Emitter, expression: str) -> str:
+    def spell_present(self, em: Emitter, expression: str) -> str:
         return f"{em.constant(self.names)}.get({expression}, {expression})" if self.names else expression
 
     def randval(self) -> Any:
@@ -141,7 +141,7 @@ class Flags(UInt8):
         """The names of each value, made once: flags may precede every message."""
         return [self.present(value, bytes.hex) for value in range(256)]
 
-    def shown(self, em: Emitter, expression: str) -> str:
+    def spell_present(self, em: Emitter, expression: str) -> str:
         return f"{em.constant(self.lists)}[{expression}]"
 
     def readable(self, value: Any) -> str:
@@ -156,7 +156,7 @@ class Boolean(UInt8):
     def present(self, value: int, show: Callable[[bytes], str]) -> bool | int:
         return bool(value) if value < 2 else value
 
-    def shown(self, em: Emitter, expression: str) -> str:
+    def spell_present(self, em: Emitter, expression: str) -> str:
         return f"({expression} == 1 if {expression} < 2 else {expression})"
 
     def readable(self, value: Any) -> str:
@@ -364,7 +364,7 @@ class Bits(Number):
         self.group: list[Bits] = []
         self.shift = 0
 
-    def joined(self, group: "list[Bits]", bits: int) -> None:
+    def join(self, group: "list[Bits]", bits: int) -> None:
         """Take the place in a group of bit fields of ``bits`` bits."""
         self.group = group
         self.shift = bits - sum(other.count for other in group[: group.index(self) + 1])
@@ -383,11 +383,11 @@ class Bits(Number):
     def write(self, value: int | None, layer: Structure) -> bytes:
         if self.back:
             return b""
-        whole = sum((self._built(bits.name, layer) & bits.mask) << bits.shift for bits in self.group)
+        whole = sum((self._value_of(bits.name, layer) & bits.mask) << bits.shift for bits in self.group)
         return self.whole.write(whole, layer)
 
     @staticmethod
-    def _built(name: str, layer: Structure) -> int:
+    def _value_of(name: str, layer: Structure) -> int:
         """The value set, or the one filled in."""
         value = layer.getfieldval(name)
         return (layer.filled.get(name) if value is None else value) or 0
@@ -412,7 +412,7 @@ def group_bits(kinds: Iterable[Kind]) -> None:
             total = sum(bits.count for bits in group)
             if total in WHOLE:
                 for bits in group:
-                    bits.joined(group, total)
+                    bits.join(group, total)
                 group = []
         elif group:
             break

@@ -82,9 +82,9 @@ class When:
                 pass
             case ast.UnaryOp(op=ast.Not() | ast.USub(), operand=part):
                 parts = [part]
-            case ast.Compare(left=first, ops=operators, comparators=others) if _known(*operators):
+            case ast.Compare(left=first, ops=operators, comparators=others) if _have_signs(*operators):
                 parts = [first, *others]
-            case ast.BinOp(left=first, op=operator, right=other) if _known(operator):
+            case ast.BinOp(left=first, op=operator, right=other) if _have_signs(operator):
                 parts = [first, other]
             case ast.Constant(value=int() | bytes() | str()):
                 parts = []
@@ -140,7 +140,7 @@ class When:
         return eval(compile(code, f"<{self!r}>", "eval"), terms.namespace)
 
 
-def _known(*operators: ast.AST) -> bool:
+def _have_signs(*operators: ast.AST) -> bool:
     return all(type(operator) in SIGNS for operator in operators)
 
 
@@ -158,7 +158,7 @@ class Speller(ast.NodeTransformer):
             case "tokens" | "token":
                 function = self.terms.constant(tokens_left if node.id == "tokens" else next_token)
                 return ast.Name(f"{function}(b, p, e, {self.terms.blanks()})")
-        return ast.Name(self._guarded(node.id))
+        return ast.Name(self._guard(node.id))
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         assert isinstance(node.func, ast.Name)
@@ -170,7 +170,7 @@ class Speller(ast.NodeTransformer):
             case "has", ast.Name(id=field):
                 return ast.Name(terms.presence(field) or "True")
             case "left_of", ast.Name(id=field):
-                self._guarded(field)
+                self._guard(field)
                 return ast.Name(f"(min(e, {terms.reach(field)}) - p)")
             case "peek", ast.Constant(value=1):
                 self.guards["p < e"] = None
@@ -182,7 +182,7 @@ class Speller(ast.NodeTransformer):
                 return ast.Name(f"({terms.constant(re.compile(pattern, re.DOTALL).match)}(b, p, e) is not None)")
         raise TypeError(f"no condition: {ast.unparse(node)}")
 
-    def _guarded(self, name: str) -> str:
+    def _guard(self, name: str) -> str:
         there = self.terms.presence(name)
         if there is not None:
             self.guards[there] = None

@@ -31,7 +31,7 @@ def printable(value: str) -> str:
         return value.encode("utf-8", "backslashreplace").decode()
 
 
-def redacted(secret: bytes | str) -> str:
+def redact(secret: bytes | str) -> str:
     """Replacement of a secret in every output: its length on the wire."""
     raw = secret.encode("utf-8", "surrogatepass") if isinstance(secret, str) else secret
     return f"<redacted {len(raw)} bytes>"
@@ -41,13 +41,13 @@ def everything(raw: bytes) -> list[tuple[int, int]]:
     return [(0, len(raw))]
 
 
-def starred(value: Any, style: Any, record: dict[str, Any]) -> dict[str, Any] | None:
+def mask(value: Any, style: Any, record: dict[str, Any]) -> dict[str, Any] | None:
     """Asterisks in place of bytes, the last value of the record; numbers of unknown fields are shown."""
     hidden = isinstance(value, bytes) and not style.secrets
     return {next(reversed(record)): style.show(b"*" * len(value))} if hidden else None
 
 
-OPAQUE: dict[str, Any] = {"inner": starred, "credentials": everything}
+OPAQUE: dict[str, Any] = {"inner": mask, "credentials": everything}
 """For bytes of no known meaning: they may hold anything."""
 
 
@@ -125,7 +125,7 @@ class Sized(Kind):
             em.line(f"q = p + {count}")
         em.require("q")
         if not em.stepping:
-            em.line(f"{value} = {self.sliced(em)}")
+            em.line(f"{value} = {self.spell_slice(em)}")
         elif not self.is_stepped_over(em):
             em.line("if q > p: b[p:q].decode()")  # fails if they are not UTF-8
         em.line("p = q")
@@ -140,7 +140,7 @@ class Sized(Kind):
     def encode(self, value: Any) -> bytes:
         return bytes(value)
 
-    def sliced(self, em: Emitter) -> str:
+    def spell_slice(self, em: Emitter) -> str:
         return "b[p:q]"
 
 
@@ -156,7 +156,7 @@ class Text(Sized):
     def encode(self, value: str) -> bytes:
         return value.encode("utf-8", "surrogateescape")
 
-    def sliced(self, em: Emitter) -> str:
+    def spell_slice(self, em: Emitter) -> str:
         return "b[p:q].decode()"
 
     def is_stepped_over(self, em: Emitter) -> bool:
@@ -181,7 +181,7 @@ class Binary(Sized):
     def present(self, value: bytes | None, show: Callable[[bytes], str]) -> str | None:
         return None if value is None else show(value)
 
-    def shown(self, em: Emitter, expression: str) -> str:
+    def spell_present(self, em: Emitter, expression: str) -> str:
         return (
             f"(None if {expression} is None else show({expression}))"
             if self.null is not None

@@ -12,7 +12,7 @@ from wiredecode.fields.numbers import Varint, varint, write_varint
 from wiredecode.fields.sized import OPAQUE, Binary
 
 
-def tagged(tag: int, kind: Kind) -> Kind:
+def with_tag(tag: int, kind: Kind) -> Kind:
     kind.tag, kind.tagged = tag, True  # type: ignore[attr-defined]  # other kinds have tags of other types
     return kind
 

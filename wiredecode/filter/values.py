@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
-from wiredecode.fields import EPOCH, Array, Kind, Number, Struct, compiler, plain, redacted
+from wiredecode.fields import EPOCH, Array, Kind, Number, Struct, compiler, plain, redact
 from wiredecode.fields.credentials import without_secrets
 from wiredecode.fields.layer import Added, Layer, Style
 from wiredecode.filter.model import Level, Type, Values
@@ -117,9 +117,9 @@ def _reader(
 def _converter(kind: Kind, coded: bool, secrets: bool) -> Callable[[Any], Any] | None:
     """Converter of a decoded value to its form in records; None: they show it unchanged."""
     if kind.secret and not secrets:
-        return lambda value: value if value is None else redacted(value)
+        return lambda value: value if value is None else redact(value)
     if kind.free and not secrets:
-        return lambda value: kind.present(without_secrets(value, redacted) if value else value, KEEP)
+        return lambda value: kind.present(without_secrets(value, redact) if value else value, KEEP)
     if coded or (isinstance(kind, Number) and type(kind).present is Number.present and not kind.names):
         return None
     return lambda value: kind.present(value, KEEP)

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 
 from wiredecode.arrays import Int64s
+from wiredecode.fields import compiler
 from wiredecode.fields.credentials import without_secrets
-from wiredecode.fields.sized import redacted
+from wiredecode.fields.sized import redact
 from wiredecode.fields.truncation import remove_truncated_fields
 from wiredecode.frames.columns import COLUMNS, TUNNEL_COLUMNS
 from wiredecode.net.logical_time import packet_of
@@ -139,6 +140,15 @@ class Inner(NamedTuple):
     """Where it starts in the frame; None when it had to be decompressed or put together first."""
     values: Mapping[str, Any] | None = None
     """Its values, if they were read already; of bulk arrays only the count."""
+
+    def read(self, *, damaged: bool = False) -> Mapping[str, Any]:
+        """The values; ``damaged``: also those before damage, else there are none."""
+        if self.values is not None:
+            return self.values
+        try:
+            return compiler.walk(self.layer, self.data, 0, len(self.data))[0]
+        except compiler.FAILED:
+            return compiler.careful(self.layer, self.data, 0, len(self.data)).without_defaults() if damaged else {}
 
 
 @dataclass(slots=True, eq=False)
@@ -281,7 +291,7 @@ class Frame:
         """Add a finding."""
         self.findings = [
             *self.findings,
-            Finding(severity, group, code, without_secrets(message, redacted), field, where),
+            Finding(severity, group, code, without_secrets(message, redact), field, where),
         ]
 
     def generate(self, name: str, value: Any) -> None:

@@ -195,7 +195,7 @@ class Framer:
         span.left = 0
         self._close_span(PARTIAL, ready)
 
-    def closed(self, what: str, ready: int, time_ns: int = 0, beyond: int = 0) -> None:
+    def close(self, what: str, ready: int, time_ns: int = 0, beyond: int = 0) -> None:
         """The sender closed, ``beyond`` bytes later: the rest of a frame was never sent.
 
         ``what``: for people, "the sender closed". ``ready``: its logical time; ``time_ns``: its time, 0 keeps that of
@@ -259,7 +259,7 @@ class Framer:
         if not self.have:
             return
         if self.pieces.ends[0] < self.base + self.have:
-            data, behind = self._joined(), self.unread
+            data, behind = self._join(), self.unread
             self.parts, self.have, self.unread = [], 0, deque()
             self._queue(data, self.base)
             self.unread.extend(behind)
@@ -270,7 +270,7 @@ class Framer:
         """Split frames off the front; return whether sync was lost."""
         if self.have < max(self.need, 1):
             return False
-        data = self._joined()
+        data = self._join()
         if self.bulk is not None and len(data) >= BLOCK_BYTES:
             data = self._emit_bulk(data, self.bulk.split(data))
         split = self.protocol.split(data) if self.base else self.protocol.split_first(data)
@@ -320,7 +320,7 @@ class Framer:
         if rows:
             self._emit(data, rows, int(starts[low - len(rows)]))
         self._consume(data, int(starts[-1]))
-        return self._joined() if self.have else b""
+        return self._join() if self.have else b""
 
     def _emit_block(self, data: bytes, split: BulkSplit, low: int, high: int) -> None:
         from wiredecode.frames.block import FrameBlock
@@ -385,7 +385,7 @@ class Framer:
 
     def _search(self, final: bool) -> bool:
         """Search for the next frame; return whether the stream is in sync again."""
-        data = self._joined()
+        data = self._join()
         if self.sync_at is not None and self.base <= self.sync_at < self.base + len(data):
             position, found = self.sync_at - self.base, True
         else:
@@ -424,7 +424,7 @@ class Framer:
             self._split()
         known = self.need > self.have
         if self.have and self.in_sync and (known or closed):
-            data = self._joined()
+            data = self._join()
             self.span = span = Span(self.base, data, left=self.need - len(data) if known else 0)
             span.add(self.pieces, self.base, len(data))
             self._consume(data, len(data))
@@ -432,7 +432,7 @@ class Framer:
                 message = f"{closed} after {len(data)} bytes, too few for the size of a frame"
                 self._never_sent(span, message, self.now, time_ns)
         elif self.have:
-            data = self._joined()
+            data = self._join()
             if self.in_sync:
                 message = f"{len(data)} bytes are too few for the size of a frame"
                 self.findings.append(Finding("warning", "reassembly", "header-cut", message))
@@ -487,7 +487,7 @@ class Framer:
         self.parts.append(data)
         self.have += len(data)
 
-    def _joined(self) -> bytes:
+    def _join(self) -> bytes:
         if len(self.parts) != 1:
             self.parts = [b"".join(self.parts)]
         return self.parts[0]

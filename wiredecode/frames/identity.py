@@ -7,7 +7,7 @@ connection, so a frame or a connection gives its names too.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from wiredecode.fields import printable, redacted
+from wiredecode.fields import printable, redact
 from wiredecode.fields.credentials import without_secrets
 from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
@@ -31,7 +31,7 @@ def remember(connection: Connection, facts: Mapping[str, Any]) -> None:
     """Add facts about a connection; the last value counts."""
     for key, value in facts.items():
         if value not in (None, ""):
-            text = without_secrets(str(value), lambda raw: redacted(raw.encode()))
+            text = without_secrets(str(value), lambda raw: redact(raw.encode()))
             connection.identity[key] = text if len(text) <= MAX_CHARACTERS else f"{text[: MAX_CHARACTERS - 1]}…"
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wiredecode.fields.credentials import is_secret_pair
-from wiredecode.fields.sized import printable, redacted
+from wiredecode.fields.sized import printable, redact
 from wiredecode.frames.frame import Frame
 
 PUBLISH, DELIVER, FORWARD = "publish", "deliver", "forward"
@@ -20,7 +20,7 @@ Header = tuple[str, bytes]
 
 def header_of(name: str, value: bytes, secrets: bool) -> Header:
     """A header for people; unless ``secrets`` without what carries credentials, as in records."""
-    return printable(name), redacted(value).encode() if not secrets and is_secret_pair(name, value) else value
+    return printable(name), redact(value).encode() if not secrets and is_secret_pair(name, value) else value
 
 
 class MessagePart(ABC):

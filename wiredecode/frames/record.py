@@ -74,7 +74,7 @@ def field_ranges(frame: Frame) -> dict[str, list[int]]:
     return shown
 
 
-def encoded(value: Any, show: Callable[[Any], Any], option: int = 0) -> bytes:
+def encode_json(value: Any, show: Callable[[Any], Any], option: int = 0) -> bytes:
     """``value`` as JSON; invalid Unicode is escaped. ``show``: converts values that JSON does not have."""
     try:
         return orjson.dumps(value, default=show, option=option)
@@ -82,14 +82,14 @@ def encoded(value: Any, show: Callable[[Any], Any], option: int = 0) -> bytes:
         return orjson.dumps(valid(value), default=show, option=option)
 
 
-def dumped(value: Any, show: Callable[[bytes], str] = bytes.hex) -> str:
+def dump_text(value: Any, show: Callable[[bytes], str] = bytes.hex) -> str:
     """The JSON text of any value."""
-    return encoded(value, show).decode()
+    return encode_json(value, show).decode()
 
 
 def dumps(row: dict[str, Any], show: Callable[[bytes], str] = bytes.hex) -> bytes:
     """One line of NDJSON. ``show``: what is written for bytes that the style of the record has left as they are."""
-    return json_safe(encoded(row, show, orjson.OPT_APPEND_NEWLINE))
+    return json_safe(encode_json(row, show, orjson.OPT_APPEND_NEWLINE))
 
 
 def record_line(frame: Frame, *, ranges: bool = False, show: Callable[[bytes], str] = bytes.hex) -> bytes:

@@ -118,7 +118,7 @@ class DirectionHealth:
             since_ns = max(heard_ns, first_ns or now)
             known.append(Outage(heard_ns, since_ns, now, packet, length, 0 < first_ns < heard_ns))
 
-    def closed(self, since_ns: int, until_ns: int) -> bool:
+    def was_closed(self, since_ns: int, until_ns: int) -> bool:
         """Whether the window of this side was closed at any time between both."""
         return any(begin < until_ns and end > since_ns for begin, end in self.zero_intervals)
 

@@ -117,7 +117,7 @@ def _place_segment(
         if flags & (FIN | RST):
             connections.touch(state, side, now, packet.capture_ns)
     if with_gap and flags & (ACK | RST) and not flags & SYN:
-        state.streams[1 - side].acknowledged(ack, flags, packet.number, now)
+        state.streams[1 - side].acknowledge(ack, flags, packet.number, now)
     return state, side
 
 

@@ -221,7 +221,7 @@ class Reassembler:
             self._acks.end(origin.clock)
         self._emit_end(out)
 
-    def acknowledged(self, ack: int, flags: int, number: int, clock: int) -> None:
+    def acknowledge(self, ack: int, flags: int, number: int, clock: int) -> None:
         """Note an ACK, or a reset, in packet ``number`` of the other side; ``clock``: the connection clock, ns."""
         if self._acks is None or number <= self.opened_at:
             return

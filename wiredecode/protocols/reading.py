@@ -7,7 +7,7 @@ from typing import Any
 
 from wiredecode.fields import Array, Number, Struct, Truncated, compiler, plain
 from wiredecode.fields.layer import Layer, Style
-from wiredecode.frames.frame import MALFORMED, Frame, Inner
+from wiredecode.frames.frame import MALFORMED, Frame
 from wiredecode.protocols.base import Generated
 
 
@@ -30,16 +30,6 @@ def values_of(frame: Frame) -> Mapping[str, Any]:
     if frame.layer is None or not (frame.layer.has_bulk or frame.is_partial):
         return frame.values
     return compiler.readable(frame.layer, frame.buffer, frame.start, frame.stop)[0]
-
-
-def values_inside(inner: Inner, *, damaged: bool = False) -> Mapping[str, Any]:
-    """The values of a layer inside a frame; of bulk arrays only the count. ``damaged``: also those before damage."""
-    if inner.values is not None:
-        return inner.values
-    try:
-        return compiler.walk(inner.layer, inner.data, 0, len(inner.data))[0]
-    except compiler.FAILED:
-        return compiler.careful(inner.layer, inner.data, 0, len(inner.data)).written() if damaged else {}
 
 
 @dataclass(eq=False)

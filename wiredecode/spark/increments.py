@@ -85,7 +85,7 @@ class BucketState:
 
     def dumps(self) -> bytes:
         """The state as bytes, compressed: its mark, sizes and digest, and a pickle; of the demand only a digest."""
-        data = pickle.dumps((self.packets, *self.reader.kept()), pickle.HIGHEST_PROTOCOL)
+        data = pickle.dumps((self.packets, *self.reader.suspend()), pickle.HIGHEST_PROTOCOL)
         packed: bytes = pa.compress(data, CODEC, asbytes=True)
         return b"%s\n%d %s\n%s" % (mark(self.demand).encode(), len(data), digest(packed).encode(), packed)
 

@@ -44,7 +44,7 @@ class LakeRun:
     def _is_there(self, run: TableRun) -> bool:
         try:
             if run.captures:
-                run.replaces(self.lake.known(TABLES, run), overwrite=self.overwrite)
+                run.replaces(self.lake.find_known(TABLES, run), overwrite=self.overwrite)
         except AlreadyThere:
             return True
         return False

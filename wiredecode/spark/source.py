@@ -144,17 +144,17 @@ class Captures(DataSource):
     def name(cls) -> str:
         return NAME
 
-    def wanted(self) -> ReadOptions:
+    def read_options(self) -> ReadOptions:
         """The options, read."""
         return ReadOptions.of(self.options)
 
     def schema(self) -> StructType:
-        return from_arrow_schema(self.wanted().demand.schema)
+        return from_arrow_schema(self.read_options().demand.schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         if schema.fieldNames() != self.schema().fieldNames():
             raise ValueError("the schema is fixed; choose columns with the option columns")
-        return CaptureReader(self.wanted())
+        return CaptureReader(self.read_options())
 
 
 class BucketPartition(NamedTuple):

@@ -38,6 +38,6 @@ def statistics(
     whole = reading.get("filter") is None
     counters = Counters(wanted, None if interval == "auto" else seconds(interval), hops=hops, whole=whole)
     dissection = read(paths, **reading)
-    for frame, counts in dissection.watched(counters.messages, counters.connections):
+    for frame, counts in dissection.frames_and_choices(counters.messages, counters.connections):
         counters.frame(frame, counts=counts)
     return {statistic.name: counters.table(statistic) for statistic in wanted}

@@ -20,7 +20,7 @@ from wiredecode.frames import columns
 from wiredecode.frames.escape import valid
 from wiredecode.frames.failure import strip
 from wiredecode.frames.frame import Frame
-from wiredecode.frames.record import BYTES, dumped
+from wiredecode.frames.record import BYTES, dump_text
 from wiredecode.tables.schema import INTEGER_RANGES, OTHER, RAW, is_enumeration, is_json
 
 OnMisfit = Callable[[int, str, Any], None]
@@ -94,7 +94,7 @@ class Builder:
         self._nulls: dict[pa.DataType, pa.Array] = {}
 
     def layers(self, field: pa.Field, records: list[dict[str, Any]]) -> pa.Array:
-        return self.filled(len(records), field.type, self.members(field.type, records))
+        return self.fill(len(records), field.type, self.members(field.type, records))
 
     def members(self, kind: pa.StructType, records: list[dict[str, Any]]) -> dict[str, pa.Array]:
         """The layers that the records have; the ``other`` of each takes what has no place in it."""
@@ -110,7 +110,7 @@ class Builder:
             columns[OTHER] = self._json([unknown.get(row) for row in range(len(records))])
         return columns
 
-    def filled(self, size: int, kind: pa.StructType, columns: dict[str, pa.Array], mask: pa.Array = None) -> pa.Array:
+    def fill(self, size: int, kind: pa.StructType, columns: dict[str, pa.Array], mask: pa.Array = None) -> pa.Array:
         """A structure of these members; the others are null."""
         whole = [columns[field.name] if field.name in columns else self.null(size, field.type) for field in kind]
         return pa.StructArray.from_arrays(whole, fields=list(kind), mask=mask)
@@ -161,7 +161,7 @@ class Builder:
                     misfit(row, f".{name}", value)
         if others is not None and (made := others()) is not None:
             columns[OTHER] = made
-        return self.filled(size, kind, columns, _mask(values))
+        return self.fill(size, kind, columns, _mask(values))
 
     def _list(self, kind: pa.ListType, values: list[Any], misfit: OnMisfit) -> pa.Array:
         offsets = [0, *accumulate([len(value) if value else 0 for value in values])]
@@ -185,7 +185,7 @@ class Builder:
 
     def _json(self, values: list[Any]) -> pa.Array:
         show = self._show
-        texts = [None if value is None else dumped(value, show) for value in values]
+        texts = [None if value is None else dump_text(value, show) for value in values]
         return pa.array(texts, pa.string())
 
     def null(self, size: int, kind: pa.DataType) -> pa.Array:

@@ -173,7 +173,7 @@ class LevelsReader:
             yield from _with_level(level, collect.drain())
         yield from self._connections()
 
-    def kept(self) -> tuple[Any, ...]:
+    def suspend(self) -> tuple[Any, ...]:
         """State for :meth:`resume` of another reader of the same tables."""
         return self.dissector, self.messages, self.matched, self.late
 

@@ -12,7 +12,7 @@ from uuid import UUID
 import pyarrow as pa
 
 from wiredecode.frames.escape import json_safe
-from wiredecode.frames.record import encoded, rfc3339
+from wiredecode.frames.record import encode_json, rfc3339
 
 Show = Callable[[bytes], Any]
 MAX_INTEGER = (1 << 64) - 1
@@ -37,7 +37,7 @@ def values(column: pa.Array, show: Show = bytes.hex) -> list[Any]:
 
 def dumps(value: Any) -> bytes:
     """``value`` as JSON, without a newline."""
-    return json_safe(encoded(value, _other))
+    return json_safe(encode_json(value, _other))
 
 
 def text_column(column: pa.Array, show: Show = bytes.hex) -> pa.Array:

@@ -89,7 +89,7 @@ def pairing(frame: Frame) -> tuple[Any, ...]:
     return frame.type, frame.status, frame.request, [finding.code for finding in frame.findings]
 
 
-def dissected(path: Path, batch: int | None = None, pickled: int = 0) -> tuple[list[tuple[Any, ...]], Any]:
+def dissect_in_steps(path: Path, batch: int | None = None, pickled: int = 0) -> tuple[list[tuple[Any, ...]], Any]:
     """Contents of all frames of a capture, and the totals; the dissector is pickled after every ``pickled`` batches."""
     demand = Demand(style=STYLE, stable_ids=True)
     dissector = Dissector(demand)

@@ -28,12 +28,12 @@ from wiredecode.protocols.catalogue import catalogue
 from wiredecode.protocols.registry import by_name
 from wiredecode.protocols.shared.tls import NAME as TLS
 from wiredecode.testing import tables
-from wiredecode.testing.dissection import Result, dissect, dissected, meaning, pairing
+from wiredecode.testing.dissection import Result, dissect, dissect_in_steps, meaning, pairing
 from wiredecode.testing.mutations import MUTATIONS, Mutation, truncation
 from wiredecode.testing.packets import batches
 from wiredecode.testing.parity import readers_agree
 from wiredecode.testing.samples import WANTED, Values, distinct, general, integers, samples
-from wiredecode.testing.segments import CUTTINGS, Cutting, Part, craft, dialogue, every, reordered
+from wiredecode.testing.segments import CUTTINGS, Cutting, Part, craft, dialogue, every, reorder
 
 Case = tuple[type[Layer], bytes]
 
@@ -273,7 +273,7 @@ class ProtocolTests:
             for start, stop in decoded.ranges.values():
                 assert 0 <= start <= stop <= len(raw)
             names = {general(path).partition(".")[0].partition("[")[0] for path in decoded.ranges}
-            assert decoded.problem is not None or names == set(decoded.written()), (layer, raw.hex())
+            assert decoded.problem is not None or names == set(decoded.without_defaults()), (layer, raw.hex())
 
     def test_facts_are_names_of_fields(self) -> None:
         unknown = {layer.__name__: names for layer in self.layers() if (names := {*layer.facts} - self.named())}
@@ -302,7 +302,7 @@ class ProtocolTests:
 
     def test_batches_do_not_matter(self, talk: Callable[[], list[Part]]) -> None:
         """Not even where segments come out of order: these are read packet by packet, too."""
-        for cut, sizes in ((every(50), BATCHES[1:]), (reordered(4, window=40), BATCHES)):
+        for cut, sizes in ((every(50), BATCHES[1:]), (reorder(4, window=40), BATCHES)):
             packets = craft(talk(), cut, server_port=self.port())
             said = self.said(self.batched(packets))
             for size in sizes:
@@ -392,11 +392,11 @@ class ProtocolTests:
 
     def test_batch_size_and_pickling_change_nothing_at_all(self, path: Path) -> None:
         """Neither numbers nor packets nor times. One whole capture and one damaged are read packet by packet."""
-        whole = dissected(path)
+        whole = dissect_in_steps(path)
         batch = min(PICKLED) if path.stat().st_size < BATCHED else max(PICKLED)
-        assert dissected(path, batch, PICKLED[batch]) == whole, f"{batch} packets, pickled"
+        assert dissect_in_steps(path, batch, PICKLED[batch]) == whole, f"{batch} packets, pickled"
         for batch in BATCHES if path in map(largest, (self.captures, self.damaged)) else ():
-            assert dissected(path, batch) == whole, f"{batch} packets"
+            assert dissect_in_steps(path, batch) == whole, f"{batch} packets"
 
     def test_without_records_the_frames_are_the_same(self, path: Path) -> None:
         with_records = self.read(path)

@@ -78,36 +78,36 @@ def _fast_agree(
     end = start + decoded.stop
     places = {path: start + first for path, (first, _) in decoded.ranges.items()}
     same((record, list(record), reached), (shown, list(shown), end), "the record", layer, raw)
-    written = decoded.written()
+    written = decoded.without_defaults()
     same(values, (written, end), "the values", layer, raw)
     if compiler.decoder(layer, "head") is compiler.decoder(layer, "walk") is compiler.decoder(layer, "values"):
         return
     _notes_agree(layer, written, walked[0], places)
-    same(walked, (counted(layer, written, walked[0]), end), "walk", layer, raw)
+    same(walked, (count_bulk(layer, written, walked[0]), end), "walk", layer, raw)
     head = compiler.head(layer, buffer, start, stop)
-    same(head, common(head, counted(layer, written, head, head=True)), "head", layer, raw)
+    same(head, common(head, count_bulk(layer, written, head, head=True)), "head", layer, raw)
 
 
 def _notes_agree(layer: type[Layer], written: Mapping[str, Any], found: dict[str, Any], places: Places) -> None:
     """Remove from values what a walk notes of elements, their numbers and marks, after comparing with the elements."""
-    marks, numbers = _taken("marked", found), _taken("numbers", found)
+    marks, numbers = _take("marked", found), _take("numbers", found)
     if marks is not None:
-        same(marks, _marked(layer, written, places), "marks", layer, b"")
+        same(marks, _mark(layer, written, places), "marks", layer, b"")
     if numbers is not None:
         same(numbers, _numbers(layer, written), "numbers", layer, b"")
 
 
-def _taken(name: str, values: dict[str, Any]) -> Any:
+def _take(name: str, values: dict[str, Any]) -> Any:
     inner = [value for value in values.values() if isinstance(value, dict)]
     return next((one.pop(name) for one in (values, *inner) if name in one), None)
 
 
-def _marked(layer: type[Layer], values: Mapping[str, Any], places: Places, prefix: str = "") -> Any:
+def _mark(layer: type[Layer], values: Mapping[str, Any], places: Places, prefix: str = "") -> Any:
     """The expected marks, from the elements: index and place of those that have the field."""
     for kind in map(plain, layer.fields_desc):
         value, path = values.get(kind.name), prefix + kind.name
         if isinstance(kind, Struct) and value is not None:
-            found = _marked(kind.layer, value, places, f"{path}.")
+            found = _mark(kind.layer, value, places, f"{path}.")
             if found is not None:
                 return found
         elif isinstance(kind, Array) and isinstance(kind.element, Struct) and value is not None:
@@ -140,7 +140,7 @@ def common(part: Any, whole: Any) -> Any:
     return whole
 
 
-def counted(layer: type[Layer], values: Mapping[str, Any], found: Mapping[str, Any], *, head: bool = False) -> Any:
+def count_bulk(layer: type[Layer], values: Mapping[str, Any], found: Mapping[str, Any], *, head: bool = False) -> Any:
     """Values as ``walk`` or ``head`` gives them: of bulk arrays the number of elements.
 
     ``found``: what was given; arrays that generate code of their own may give the elements or their number.
@@ -156,12 +156,12 @@ def counted(layer: type[Layer], values: Mapping[str, Any], found: Mapping[str, A
         inner = kind.element.layer if isinstance(kind, Array) and isinstance(kind.element, Struct) else None
         own = _generates(kind)
         if isinstance(kind, Struct) and isinstance(other, dict):
-            made[kind.name] = counted(kind.layer, value, other, head=head)
+            made[kind.name] = count_bulk(kind.layer, value, other, head=head)
         elif isinstance(kind, Array) and (kind.bulk if not own else not isinstance(other, list)):
             made[kind.name] = len(value)
         elif inner is not None and isinstance(other, list) and len(other) == len(value):
             pairs = zip(value, other, strict=True)
-            made[kind.name] = [counted(inner, *pair, head=head) for pair in pairs]
+            made[kind.name] = [count_bulk(inner, *pair, head=head) for pair in pairs]
     return made
 
 

@@ -73,7 +73,7 @@ def random_cuts(seed: int, mean: int = 40) -> Cutting:
     return cut
 
 
-def reordered(seed: int, window: int = 4) -> Cutting:
+def reorder(seed: int, window: int = 4) -> Cutting:
     """Random segments, each group of ``window`` in random order."""
     chance, cuts = random.Random(seed), random_cuts(seed)
 
@@ -88,7 +88,7 @@ def reordered(seed: int, window: int = 4) -> Cutting:
     return cut
 
 
-def duplicated(seed: int) -> Cutting:
+def duplicate(seed: int) -> Cutting:
     """Random segments, half of them sent again after a few others."""
     chance, cuts = random.Random(seed), random_cuts(seed)
 
@@ -105,7 +105,7 @@ def duplicated(seed: int) -> Cutting:
     return cut
 
 
-def overlapped(seed: int) -> Cutting:
+def overlap(seed: int) -> Cutting:
     """Random segments that begin before the end of the one before and reach into the next one."""
     chance, cuts = random.Random(seed), random_cuts(seed)
 
@@ -125,8 +125,8 @@ CUTTINGS: dict[str, Callable[[], Cutting]] = {
     "seven bytes": lambda: every(7),
     "random": lambda: random_cuts(1),
     "random again": lambda: random_cuts(2, 200),
-    "reordered": lambda: reordered(3),
-    "reordered far": lambda: reordered(4, window=40),
-    "duplicated": lambda: duplicated(5),
-    "overlapped": lambda: overlapped(6),
+    "reordered": lambda: reorder(3),
+    "reordered far": lambda: reorder(4, window=40),
+    "duplicated": lambda: duplicate(5),
+    "overlapped": lambda: overlap(6),
 }

@@ -35,7 +35,7 @@ class Completion(Suggester):
         super().__init__(use_cache=False, case_sensitive=True)
         self.settings = settings
 
-    def known(self, value: str) -> list[str]:
+    def complete(self, value: str) -> list[str]:
         """Completions of the last word: a field, or a saved filter."""
         from wiredecode.filter.names import completions
 
@@ -45,7 +45,7 @@ class Completion(Suggester):
         return completions(value)
 
     async def get_suggestion(self, value: str) -> str | None:
-        found = self.known(value)
+        found = self.complete(value)
         return found[0] if found and found[0] != value else None
 
 
@@ -119,7 +119,7 @@ class Entry(Input):
 
     def complete(self) -> None:
         """Take the first name that completes the word, or the common prefix of all."""
-        found = self.completion.known(self.value)
+        found = self.completion.complete(self.value)
         if found:
             shared = found[0]
             while not all(each.startswith(shared) for each in found):
@@ -145,7 +145,7 @@ def judge(text: str, settings: Settings) -> Entry.Judged:
     begin = saved.end() if saved is not None else 0
     typed = made = text[begin:]
     try:
-        made = settings.expanded(typed)
+        made = settings.expand(typed)
         if typed.strip():
             compile_filter(made)
     except FilterError as error:

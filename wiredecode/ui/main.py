@@ -132,7 +132,7 @@ class MainScreen(NavigationScreen):
                 self.say(f"@{saved[1]} is {'saved' if text else 'gone'}")
         message = self.message
         if text:
-            self.filter_by(compile_filter(self.settings.expanded(text)))
+            self.filter_by(compile_filter(self.settings.expand(text)))
         elif saved is None:
             self.no_filter()
         self.message = message

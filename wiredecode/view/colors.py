@@ -22,7 +22,7 @@ class ColorRules:
             style, _, text = rule.partition(":")
             try:
                 Style.parse(style.strip())
-                made = settings.expanded(text.strip())
+                made = settings.expand(text.strip())
                 self._rules.append((style.strip(), compile_filter(made)))
                 self.filters.append(made)
             except (FilterError, SettingsError, StyleSyntaxError) as error:

@@ -5,12 +5,11 @@ from functools import cache, lru_cache
 from itertools import chain
 from typing import Any
 
-from wiredecode.fields import Array, Kind, Number, Struct, plain, redacted
+from wiredecode.fields import Array, Kind, Number, Struct, plain, redact
 from wiredecode.fields.credentials import without_secrets
 from wiredecode.fields.layer import Layer
 from wiredecode.frames.escape import escape, shorten, shorten_middle
 from wiredecode.frames.frame import MALFORMED, OK, PARTIAL, UNDECODED, Finding, Frame, Inner
-from wiredecode.protocols.reading import values_inside
 from wiredecode.view import theme
 from wiredecode.view.theme import paint
 from wiredecode.view.times import USUAL, Times
@@ -66,7 +65,7 @@ class SummaryLines:
         for inner in frame.inner:
             facts = facts_of(inner.layer)
             if facts:
-                text += facts.text(facts.shown(inner, frame))
+                text += facts.text(facts.values_of(inner, frame))
         for name, value in generated_values(frame.generated) if frame.generated else ():
             text += f" {name}={value}"
         return text
@@ -75,7 +74,7 @@ class SummaryLines:
         """Key facts as names and values: of the message, and of the message that carries it."""
         found = [[*facts_of(frame.layer).pairs(frame.values)] if frame.layer is not None else []]
         carried = ((facts_of(inner.layer), inner) for inner in frame.inner)
-        found += [[*facts.pairs(facts.shown(inner, frame))] for facts, inner in carried if facts]
+        found += [[*facts.pairs(facts.values_of(inner, frame))] for facts, inner in carried if facts]
         carrier = found.pop(0) if len(found) > 1 else []
         return [*chain.from_iterable(found), *generated_values(frame.generated)], carrier
 
@@ -149,9 +148,9 @@ class Facts:
     def __bool__(self) -> bool:
         return bool(self._fields)
 
-    def shown(self, inner: Inner, frame: Frame) -> Mapping[str, Any]:
+    def values_of(self, inner: Inner, frame: Frame) -> Mapping[str, Any]:
         """The values of the layer inside a frame, with shown defaults."""
-        values = values_inside(inner, damaged=True)
+        values = inner.read(damaged=True)
         return self._defaults | dict(values) if self._defaults and frame.status == OK else values
 
     def text(self, values: Mapping[str, Any]) -> str:
@@ -186,7 +185,7 @@ def _kind(layer: type[Layer], path: tuple[str, ...]) -> Kind:
 
 def _renderer(kind: Kind) -> Callable[[Any], str]:
     if kind.secret:
-        return redacted
+        return redact
     if isinstance(kind, Array):
         return _count
     if isinstance(kind, Number) and kind.names:
@@ -229,5 +228,5 @@ def fact(value: str | bytes | None) -> str:
         return "null"
     if isinstance(value, bytes):
         return f"{len(value)} bytes"
-    text = escape(shorten_middle(without_secrets(value, redacted), FACT_CHARACTERS))
+    text = escape(shorten_middle(without_secrets(value, redact), FACT_CHARACTERS))
     return f'"{text}"' if " " in text or not text else text

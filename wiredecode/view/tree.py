@@ -7,7 +7,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 from rich.tree import Tree
 
-from wiredecode.fields import Array, Binary, Kind, Number, Struct, plain, redacted
+from wiredecode.fields import Array, Binary, Kind, Number, Struct, plain, redact
 from wiredecode.fields.layer import Layer, Range
 from wiredecode.frames.escape import counted, escape
 from wiredecode.frames.frame import OK, Finding, Frame, Inner
@@ -129,7 +129,7 @@ def _rest(branch: Tree, layer: Layer, frame: Frame, options: TreeOptions) -> Non
     if reached < len(data):
         hidden = not options.secrets and any(stop == len(data) for _, stop in hidden_ranges(frame, layer))
         line.append(" " if short is None else ": ")
-        line.append(redacted(data[reached:]) if hidden else bytes_text(data[reached:], options), theme.VALUE)
+        line.append(redact(data[reached:]) if hidden else bytes_text(data[reached:], options), theme.VALUE)
     branch.add(with_range(line, (reached, len(data))))
 
 

@@ -68,9 +68,9 @@ class DeltaLake(Lake):
         with one_line_errors(name):
             return list(self._table(name).file_uris())
 
-    def known(self, name: str, run: TableRun) -> dict[int, KnownRun]:
+    def find_known(self, name: str, run: TableRun) -> dict[int, KnownRun]:
         with one_line_errors(name):
-            return _known(self._table(name), run) if self._is_table(name) else {}
+            return _find_known(self._table(name), run) if self._is_table(name) else {}
 
     def make(self, name: str, schema: pa.Schema) -> None:
         from deltalake import DeltaTable
@@ -108,7 +108,7 @@ class DeltaLake(Lake):
         now = int(time.time() * 1000)
         with one_line_errors(name, CommitFailedError):
             table = self._table(name)
-            known = _known(table, run)
+            known = _find_known(table, run)
             if run.stream is not None:
                 run.check_step(table.transaction_version(_stream(run)))
             replaced = run.replaces(known, overwrite=overwrite)
@@ -123,7 +123,7 @@ class DeltaLake(Lake):
                     actions.append(RemoveAction(path, True, now, size, day))
             by = [DAY] if any(file.day is not None for file in files) else []
             remembered = CommitProperties(
-                custom_metadata={"wiredecodeRun": run.name}, app_transactions=_remembered(run, len(files))
+                custom_metadata={"wiredecodeRun": run.name}, app_transactions=_to_remember(run, len(files))
             )
             table.create_write_transaction(actions, "append", table.schema(), by, commit_properties=remembered)
 
@@ -145,7 +145,7 @@ def _lacks(there: Iterable[pa.Field], wanted: Iterable[pa.Field]) -> bool:
     )
 
 
-def _known(table: Any, run: TableRun) -> dict[int, KnownRun]:
+def _find_known(table: Any, run: TableRun) -> dict[int, KnownRun]:
     def remembered(*words: str) -> int:
         return table.transaction_version(":".join((PREFIX, *words))) or 0
 
@@ -166,7 +166,7 @@ def _stream(run: TableRun) -> str:
     return f"{PREFIX}:stream:{run.stream[0]}" if run.stream is not None else ""
 
 
-def _remembered(run: TableRun, files: int) -> list[Any]:
+def _to_remember(run: TableRun, files: int) -> list[Any]:
     from deltalake import Transaction
 
     if run.stream is not None:

@@ -30,7 +30,7 @@ class LakeExport(TableExport):
             self.columns = list(dict.fromkeys([*NEEDED.get(job.level, ("time",)), *self.columns]))
         lake = open_lake(job.out)
         captures = run_of(contents(job.files), self._selection_text(), self.columns)
-        captures.replaces(lake.known(TABLES, captures), overwrite=job.overwrite)
+        captures.replaces(lake.find_known(TABLES, captures), overwrite=job.overwrite)
         reader = self._read(source)
         self.lake, self.captures = lake, captures
         self.into = self.writer = LakeWriter(lake, job.level, captures, compression=self.form.compression)
@@ -43,7 +43,7 @@ class LakeExport(TableExport):
         display = None if job.display is None else job.display.text
         return selection(job.level, display, count=job.count, **{"from": job.start, "to": job.end})
 
-    def written(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+    def shape_rows(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Rows as they are written: all columns, in the order of the tables."""
         return self.made_portable(rows)
 
@@ -61,7 +61,7 @@ class LakeExport(TableExport):
         if self.writer is not None:
             self.into.discard()
 
-    def undone(self, why: str) -> str:
+    def describe_failure(self, why: str) -> str:
         """The reason why the tables have nothing new, and the number of rows until then."""
         so_far, out = f"{why}, after {self.rows}", escape(self.job.out)
         if self.writer is not None and self.committing:

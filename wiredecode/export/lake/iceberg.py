@@ -73,12 +73,12 @@ class IcebergLake(Lake):
         with one_line_errors(name):
             return [str(task.file.file_path) for task in self._table(name).scan().plan_files()]
 
-    def known(self, name: str, run: TableRun) -> dict[int, KnownRun]:
+    def find_known(self, name: str, run: TableRun) -> dict[int, KnownRun]:
         with one_line_errors(name):
             identifier = (*self.namespace.split("."), name)
             if not self.catalog.namespace_exists(self.namespace) or not self.catalog.table_exists(identifier):
                 return {}
-            return _known(self._table(name), run)
+            return _find_known(self._table(name), run)
 
     def make(self, name: str, schema: pa.Schema) -> None:
         from pyiceberg.exceptions import CommitFailedException, NamespaceAlreadyExistsError, TableAlreadyExistsError
@@ -137,7 +137,7 @@ class IcebergLake(Lake):
 
         with one_line_errors(name, CommitFailedException):
             table = self._table(name)
-            known = _known(table, run)
+            known = _find_known(table, run)
             if run.stream is not None:
                 last = table.properties.get(_stream(run))
                 run.check_step(None if last is None else int(last))
@@ -180,7 +180,7 @@ def _property(run: int) -> str:
     return f"{PREFIX}.run.{run}"
 
 
-def _known(table: Any, run: TableRun) -> dict[int, KnownRun]:
+def _find_known(table: Any, run: TableRun) -> dict[int, KnownRun]:
     found, tokens = {}, run.tokens
     for name, value in table.properties.items():
         if name.startswith(_property(0)[:-1]):

@@ -103,7 +103,7 @@ class Lake(Store):
         """Where the files of a table are now."""
 
     @abstractmethod
-    def known(self, name: str, run: TableRun) -> dict[int, KnownRun]:
+    def find_known(self, name: str, run: TableRun) -> dict[int, KnownRun]:
         """The runs of a table that share captures with this one; none if there is no such table."""
 
     @abstractmethod
@@ -310,7 +310,7 @@ def commit(
         if run.captures:
             others = (name for name in lake.tables() if name == level or name.startswith(f"{level}_"))
             for name in others:  # they have rows of the captures, which are replaced by none
-                if name not in left and lake.known(name, run):
+                if name not in left and lake.find_known(name, run):
                     lake.commit(name, run, [], overwrite=True)
         for name in names:
             if lake.commit(name, run, left[name], overwrite=overwrite):
@@ -342,7 +342,7 @@ def _commit_captures(lake: Lake, level: str, run: TableRun, selection: str, *, o
 def commit_table(lake: Lake, name: str, run: TableRun, rows: pa.Table, *, overwrite: bool) -> None:
     """Add rows without time to a table, as one file."""
     lake.prepare(name, rows.schema)
-    if not len(rows) and not lake.known(name, run):
+    if not len(rows) and not lake.find_known(name, run):
         return
     files = TableFiles(lake, name, run)
     try:

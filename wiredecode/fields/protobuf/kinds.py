@@ -89,13 +89,13 @@ class Tagged(Kind):
         """The value of ``data[start:stop]``, the bytes after the length."""
         raise NotImplementedError
 
-    def contained(self, value: Any) -> bytes:
+    def build_content(self, value: Any) -> bytes:
         """The inverse of :meth:`content`."""
         return bytes(value)
 
     def emit(self, em: Emitter) -> str:
         """Generate the reading of a length and of the bytes after it."""
-        sliced = self.sliced(em)  # type: ignore[attr-defined]  # of Text, Binary or Struct
+        sliced = self.spell_slice(em)  # type: ignore[attr-defined]  # of Text, Binary or Struct
         value, length = em.variable(self.name), em.variable("n")
         emit_varint(em, length, len(self.tag))
         em.line(f"q = p + {length}")
@@ -196,7 +196,7 @@ class String(Tagged, Text):
     def content(self, data: bytes, start: int, stop: int, layer: Layer) -> str:
         return str(self.decode(data[start:stop]))
 
-    def contained(self, value: str) -> bytes:
+    def build_content(self, value: str) -> bytes:
         return self.encode(value)
 
 
@@ -213,7 +213,7 @@ class Embedded(Tagged, Struct):
     def content(self, data: bytes, start: int, stop: int, layer: Layer) -> Layer:
         return Struct.read(self, data, start, stop, layer)[0]
 
-    def sliced(self, em: Emitter) -> str:
+    def spell_slice(self, em: Emitter) -> str:
         layer: type[Layer] = self.layer
         return f"{em.constant(compiler.decoder(layer, em.mode, em.style))}(b, p, q)[0]"
 

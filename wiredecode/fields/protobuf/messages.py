@@ -293,7 +293,7 @@ class Message(TaggedLayer):
             raw = written.raw if written and isinstance(written.raw, int) else -1
             return tag + spell(element, values[0], raw, width)
         else:
-            content = element.contained(values[0])
+            content = element.build_content(values[0])
         return tag + write_varint(len(content), width) + content
 
     # Compiling.
@@ -338,12 +338,14 @@ class Message(TaggedLayer):
                     em.line(f"{stop} = p + {length}")
                     with em.block(f"while p < {stop}:"):
                         value = element.emit_at(em, 0) if isinstance(element, Scalar) else ""
-                        em.line(f"{values}.append({element.shown(em, value) if em.mode == 'record' else value})")
+                        em.line(
+                            f"{values}.append({element.spell_present(em, value) if em.mode == 'record' else value})"
+                        )
                     em.line(f"if p > {stop}: raise DecodeError")
                     em.line(NEXT_TAG)
             with em.block(f"while {tests[0]}:"):
                 value = element.emit(em)
-                em.line(f"{values}.append({element.shown(em, value) if em.mode == 'record' else value})")
+                em.line(f"{values}.append({element.spell_present(em, value) if em.mode == 'record' else value})")
                 em.line(NEXT_TAG)
 
 

@@ -79,7 +79,7 @@ class CursusConversation(Conversation):
         stated = ("topic", "partition") if frame.type == BATCH else ()  # in the batch itself
         facts = {name: value for name, value in named.items() if _is_fact(name, value) and name not in stated}
         if frame.type in names.OFFSET_COMMANDS and isinstance(offsets := named.get("offsets"), list):
-            facts["commits"] = names_texts.offsets_spelled(offsets)
+            facts["commits"] = names_texts.spell_offsets(offsets)
         frame.generated = {**facts, **frame.generated}
         if frame.sender == "client":
             self._add_request(frame, named)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from wiredecode.fields import compiler, printable, redacted
+from wiredecode.fields import compiler, printable, redact
 from wiredecode.fields.credentials import without_secrets
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.frames.frame import MALFORMED, Frame, Inner
@@ -98,7 +98,10 @@ def _read_body(frame: Frame, body: Body, style: Style | None) -> dict[str, Any]:
     frame.dialect = body.dialect
     if handler is not None:
         if frame.is_partial:
-            frame.values = {**frame.values, **{name: names_texts.closed(frame.values.get(name, ())) for name in PIECES}}
+            frame.values = {
+                **frame.values,
+                **{name: names_texts.keep_closed(frame.values.get(name, ())) for name in PIECES},
+            }
         named = handler(frame, style is not None and style.secrets)
         if any(len(frame.values.get(name, ())) >= MAX_PIECES - 1 for name in PIECES):
             frame.find("warning", "limit", "pieces", f"more than {MAX_PIECES} words: the rest is not read")
@@ -106,7 +109,7 @@ def _read_body(frame: Frame, body: Body, style: Style | None) -> dict[str, Any]:
             kept = ((name, frame.values[name]) for name in KEPT if name in frame.values)
             record = {name: value if isinstance(value, int) else printable(value) for name, value in kept}
             if not style.secrets and "envelope_topic" in record:
-                record["envelope_topic"] = without_secrets(str(record["envelope_topic"]), redacted)
+                record["envelope_topic"] = without_secrets(str(record["envelope_topic"]), redact)
             frame.layers = {NAME: {**named, **record} if named.keys() & record.keys() else {**record, **named}}
             frame.layers.update(_inner_records(frame, style))
         return named

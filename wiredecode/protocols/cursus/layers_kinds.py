@@ -78,11 +78,11 @@ class PatternText(Kind):
         em.flush()
         value = em.variable(self.name)
         em.line(f"q = {em.constant(self.reach)}(b, p, e)")
-        em.line(f"{value} = {self.sliced(em)}")
+        em.line(f"{value} = {self.spell_slice(em)}")
         em.line("p = q")
         return value
 
-    def sliced(self, em: Emitter) -> str:
+    def spell_slice(self, em: Emitter) -> str:
         return "b[p:q].decode()"
 
     def present(self, value: Any, show: Callable[[bytes], str]) -> Any:
@@ -105,13 +105,13 @@ class SecretPattern(PatternText):
     def write(self, value: Any, layer: Layer) -> bytes:
         return bytes(value or b"")
 
-    def sliced(self, em: Emitter) -> str:
+    def spell_slice(self, em: Emitter) -> str:
         return "b[p:q]"
 
     def present(self, value: Any, show: Callable[[bytes], str]) -> Any:
         return value.decode("utf-8", "backslashreplace")
 
-    def shown(self, em: Emitter, expression: str) -> str:
+    def spell_present(self, em: Emitter, expression: str) -> str:
         return f'{expression}.decode("utf-8", "backslashreplace")'
 
 
@@ -170,7 +170,7 @@ class TextList(Array):
         return super().read(data, position, self.bound(data, position, end), layer)
 
     def emit(self, em: Emitter) -> str:
-        with em.limited(f"{em.constant(self.bound)}(b, p, e)"):
+        with em.limit_to(f"{em.constant(self.bound)}(b, p, e)"):
             return em.array(self)
 
 
@@ -180,7 +180,7 @@ class Sequence(UInt64):
     def present(self, value: int, show: Callable[[bytes], str] | None) -> int:
         return -1 if value == ALL_ONES else value
 
-    def shown(self, em: Emitter, expression: str) -> str:
+    def spell_present(self, em: Emitter, expression: str) -> str:
         return f"(-1 if {expression} == {ALL_ONES} else {expression})"
 
     def readable(self, value: Any) -> str:
@@ -198,5 +198,5 @@ class DecimalText(Text):
     def present(self, value: str | None, show: Callable[[bytes], str] | None) -> Any:
         return int(value) if value is not None and DECIMAL.match(value) else super().present(value, bytes.hex)
 
-    def shown(self, em: Emitter, expression: str) -> str:
+    def spell_present(self, em: Emitter, expression: str) -> str:
         return f"{em.constant(self.present)}({expression}, None)"

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from wiredecode.fields import compiler, printable, redacted
+from wiredecode.fields import compiler, printable, redact
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import DELIVER, FORWARD, PUBLISH, Messages
 from wiredecode.protocols.cursus.layers_batch import PARTITION_TEXT
@@ -43,7 +43,7 @@ def _add_rows(
     offsets = [each["offset"] for each in messages] if "offset" in messages[0] else None
     secrets = (each.get("secret_data") for each in messages)
     bodies = [
-        each["data"] if secret is None else redacted(secret).encode()
+        each["data"] if secret is None else redact(secret).encode()
         for each, secret in zip(messages, secrets, strict=True)
     ]
     placed = offsets is not None and any(offsets)

@@ -6,8 +6,8 @@ from typing import Any
 
 import orjson
 
-from wiredecode.fields import printable, redacted
-from wiredecode.fields.jsonfields import shown
+from wiredecode.fields import printable, redact
+from wiredecode.fields.jsonfields import present_json
 from wiredecode.protocols.cursus import names
 from wiredecode.protocols.cursus.layers_kinds import CREDENTIAL
 
@@ -39,7 +39,7 @@ def hide_tokens(text: str, secrets: bool) -> str:
     """The text, tokens inside it hidden; ``secrets`` leaves them."""
     if secrets or "token=" not in text:
         return printable(text)
-    hide = TOKEN_VALUE.sub(lambda match: "token=" + redacted(match[1].encode("utf-8", "surrogateescape")), text)
+    hide = TOKEN_VALUE.sub(lambda match: "token=" + redact(match[1].encode("utf-8", "surrogateescape")), text)
     return printable(hide)
 
 
@@ -53,7 +53,7 @@ def piece_text(piece: Mapping[str, Any], secrets: bool, name: str = "value", sec
         return hide_tokens(text, secrets)
     more = CREDENTIAL.search(TOKEN_VALUE.sub("", text).encode("utf-8", "surrogateescape"))
     hidden = hide_tokens(text, secrets)
-    return redacted(raw) if more or hidden == printable(text) else hidden
+    return redact(raw) if more or hidden == printable(text) else hidden
 
 
 def json_piece(values: Mapping[str, Any], secrets: bool) -> Any:
@@ -64,7 +64,7 @@ def json_piece(values: Mapping[str, Any], secrets: bool) -> Any:
     value = parse(printable(raw.decode("utf-8", "surrogateescape")))
     if isinstance(value, str):
         return piece_text(values, secrets, "json_text", "secret_json")
-    return shown(value, secrets)
+    return present_json(value, secrets)
 
 
 def known_pieces(elements: Elements) -> list[Mapping[str, Any]]:
@@ -72,7 +72,7 @@ def known_pieces(elements: Elements) -> list[Mapping[str, Any]]:
     return [piece for piece in elements if "value" in piece or "secret" in piece]
 
 
-def closed(elements: Elements) -> Elements:
+def keep_closed(elements: Elements) -> Elements:
     """The pieces of a text that was cut, before the first whose quotes or brackets do not close."""
     for index, piece in enumerate(elements):
         value = piece.get("value", "")
@@ -123,7 +123,7 @@ def offset_list(text: str) -> list[dict[str, int]] | None:
     return [{"partition": int(pair[1]), "offset": int(pair[2])} for pair in pairs if pair]
 
 
-def offsets_spelled(offsets: Sequence[Mapping[str, int]]) -> str:
+def spell_offsets(offsets: Sequence[Mapping[str, int]]) -> str:
     """``"0:3,1:7"``; of many the first ones."""
     found = [f"{each['partition']}:{each['offset']}" for each in offsets[:MAX_SPELLED]]
     return ",".join([*found, "..."] if len(offsets) > MAX_SPELLED else found)
@@ -190,7 +190,7 @@ def discovery(values: Mapping[str, Any], secrets: bool) -> dict[str, Any]:
     named: dict[str, Any] = {}
     if "token" in values:
         raw = values["token"]
-        named["auth_token"] = raw.decode("utf-8", "backslashreplace") if secrets else redacted(raw)
+        named["auth_token"] = raw.decode("utf-8", "backslashreplace") if secrets else redact(raw)
     value = json_piece(values, secrets)
     if value != "":
         named.update(members(value))

@@ -8,7 +8,7 @@ from wiredecode import fields
 from wiredecode.fields import compiler
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.fields.sized import Inner
-from wiredecode.fields.tagged import TaggedFields, UnknownTags, tagged
+from wiredecode.fields.tagged import TaggedFields, UnknownTags, with_tag
 from wiredecode.fields.versions import Versions
 from wiredecode.protocols.kafka import NAME, names
 from wiredecode.protocols.kafka.layers_records import (
@@ -90,7 +90,7 @@ def field(part: Part, flexible: bool, hides: bool, naming: str = "") -> fields.K
     else:
         known = ERRORS if kind == "Int16" and (name == "error" or name.endswith("_error")) else ENUMS.get(name)
         found = getattr(fields, kind)(name, doc, **({"names": known} if known else {}))
-    return found if tag is None else tagged(tag, found)
+    return found if tag is None else with_tag(tag, found)
 
 
 def inside(name: str, version: int, data: bytes, style: Style) -> dict[str, Any] | None:

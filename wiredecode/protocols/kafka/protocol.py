@@ -18,7 +18,7 @@ from wiredecode.protocols.reading import generated_inside
 from wiredecode.protocols.shared.pairing import Newest, Request
 
 
-def generated() -> Iterator[tuple[str, Generated]]:
+def generated_fields() -> Iterator[tuple[str, Generated]]:
     """All fields that no layer declares."""
     yield from generated_of(NAME).items()
     inside: dict[str, list[type[Layer]]] = {place: [Message, Batch] for place in names.BATCHES}
@@ -57,7 +57,7 @@ class Kafka(Protocol):
     framing = LengthPrefix(Number(0, 4, 0, MAX_BYTES), after=4, header=4)
     requests = {"kafka": frozenset(message.name for key, message in REQUESTS.items() if key)}
     summary_keys = ("error", "topics_named", "api_version", "group_id")
-    generated = dict(generated())
+    generated = dict(generated_fields())
     column_types = dict.fromkeys(names.BATCHES, "list<struct>") | dict.fromkeys(names.MEMBERS, "json")
 
     def __init__(self) -> None:

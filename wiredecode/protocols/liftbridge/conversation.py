@@ -338,10 +338,10 @@ def _raft_stream(
             frame.find(severity, group, code, message, raft.NAME, where)
         elif issubclass(piece.layer, raft.Rpc):
             frame.code = piece.data[0] if frame.code is None else frame.code
-            if memory.raft.sent(key, Request(frame.id, frame.time_ns)):
+            if memory.raft.remember(key, Request(frame.id, frame.time_ns)):
                 frame.expects_response = True
         elif issubclass(piece.layer, raft.RpcResponse):
-            rpc = memory.raft.answered(key, frame.time_ns)
+            rpc = memory.raft.take(key, frame.time_ns)
             if rpc is not None and frame.request is None:
                 link(frame, rpc)
             if reading.fields.get("error"):

@@ -92,12 +92,14 @@ class Memory(CarriedSession):
         known = self.known_subjects.get(subject)
         if known is None:
             if subject is None or len(subject) > MAX_KEY_CHARACTERS:
-                return SubjectFacts(numbered=numbered(subject))
+                return SubjectFacts(numbered=may_be_stream(subject))
             if len(self.known_subjects) >= MAX_SUBJECTS:
                 self.known_subjects.clear()
             if RAFT_MARK in subject:
                 self.learn_namespace(subject.partition(RAFT_MARK)[0])
-            known = self.known_subjects[subject] = self._subject_facts(subject)._replace(numbered=numbered(subject))
+            known = self.known_subjects[subject] = self._subject_facts(subject)._replace(
+                numbered=may_be_stream(subject)
+            )
         return known
 
     def _subject_facts(self, subject: str) -> SubjectFacts:
@@ -158,6 +160,6 @@ def ack_namespace(inbox: str) -> str | None:
 NUMBERED = re.compile(r"\.[1-9][0-9]*\Z")
 
 
-def numbered(subject: str | None) -> bool:
+def may_be_stream(subject: str | None) -> bool:
     """Whether a subject ends with a partition number from 1 on, as a stream's name can, or is not known."""
     return not subject or NUMBERED.search(subject) is not None

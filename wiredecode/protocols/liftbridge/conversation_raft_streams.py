@@ -219,12 +219,12 @@ class RaftStreams:
                     self.held -= stream.held
                     stream.reset()
 
-    def sent(self, key: Key, rpc: Request) -> bool:
+    def remember(self, key: Key, rpc: Request) -> bool:
         """Remember an RPC; return whether its response can be known."""
         self.streams[key].send(rpc)
         return key[0] in self.peers
 
-    def answered(self, key: Key, time_ns: int) -> Request | None:
+    def take(self, key: Key, time_ns: int) -> Request | None:
         """The RPC of a response."""
         subject, connection, side = key
         inbox = self.peers.get(subject)

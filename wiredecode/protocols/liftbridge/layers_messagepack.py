@@ -32,7 +32,7 @@ class Keyed(Kind):
         """The value of an item and the position after it."""
         return item.value, item.stop
 
-    def written(self, value: Any, code: int) -> bytes:
+    def build_value(self, value: Any, code: int) -> bytes:
         """The inverse."""
         raise NotImplementedError
 
@@ -40,7 +40,7 @@ class Keyed(Kind):
 class Integer(Keyed, Int64):
     families = ("number",)
 
-    def written(self, value: int, code: int) -> bytes:
+    def build_value(self, value: int, code: int) -> bytes:
         return items.write_number(value, code)
 
 
@@ -50,7 +50,7 @@ class Truth(Keyed, Boolean):
     def present(self, value: bool | int, show: Callable[[bytes], str]) -> bool:
         return bool(value)
 
-    def written(self, value: bool, code: int) -> bytes:
+    def build_value(self, value: bool, code: int) -> bytes:
         return bytes([items.TRUE if value else items.FALSE])
 
 
@@ -60,7 +60,7 @@ class String(Keyed, Text):
     def value_of(self, item: items.Item, data: bytes, end: int, layer: Layer) -> tuple[str, int]:
         return text(item.value), item.stop
 
-    def written(self, value: str, code: int) -> bytes:
+    def build_value(self, value: str, code: int) -> bytes:
         return items.write_raw(self.encode(value), code)
 
 
@@ -69,7 +69,7 @@ class Raw(Keyed, Rest):
 
     families = ("raw", "nil")
 
-    def written(self, value: bytes | None, code: int) -> bytes:
+    def build_value(self, value: bytes | None, code: int) -> bytes:
         return bytes([items.NIL]) if value is None else items.write_raw(value, code)
 
 
@@ -88,7 +88,7 @@ class Maps(Keyed, Array):
             raise Malformed(self.name, f"more than {items.MAX_ELEMENTS} elements", item.stop)
         return self.read_elements(data, item.stop, end, layer, item.value)
 
-    def written(self, value: Any, code: int) -> bytes:
+    def build_value(self, value: Any, code: int) -> bytes:
         if not value and code in (items.NIL, 0):
             return bytes([items.NIL])
         return items.write_count(len(value), code, "array") + b"".join(bytes(element) for element in value)
@@ -105,7 +105,7 @@ class PackedMap(Keyed, Struct):
     def value_of(self, item: items.Item, data: bytes, end: int, layer: Layer) -> tuple[Layer, int]:
         return self.layer.within(data, item.stop - len(item.value), item.stop), item.stop
 
-    def written(self, value: Any, code: int) -> bytes:
+    def build_value(self, value: Any, code: int) -> bytes:
         return items.write_raw(bytes(value), code)
 
 
@@ -121,19 +121,19 @@ class PackedTexts(Keyed, Array):
         if item.family != "raw":
             return super().fits(item)
         texts = read_texts(item.value)
-        return texts is not None and self.packed(texts) == item.value
+        return texts is not None and self.pack(texts) == item.value
 
     def value_of(self, item: items.Item, data: bytes, end: int, layer: Layer) -> tuple[list[str], int]:
         return (read_texts(item.value) or [] if item.family == "raw" else []), item.stop
 
-    def packed(self, texts: list[str]) -> bytes:
+    def pack(self, texts: list[str]) -> bytes:
         raws = [items.write_raw(each.encode("utf-8", "surrogateescape")) for each in texts]
         return items.write_count(len(texts), 0, "array") + b"".join(raws)
 
-    def written(self, value: Any, code: int) -> bytes:
+    def build_value(self, value: Any, code: int) -> bytes:
         if not value and code in (items.NIL, 0):
             return bytes([items.NIL])
-        return items.write_raw(self.packed(value), code)
+        return items.write_raw(self.pack(value), code)
 
 
 def read_texts(data: bytes) -> list[str] | None:
@@ -189,7 +189,7 @@ class UnknownKeys(Array):
         super().__init__("unknown_fields", UnknownKey, "pairs that are not known, kept as they are", default=None)
 
 
-def keyed(*kinds: Kind) -> list[Any]:
+def map_fields(*kinds: Kind) -> list[Any]:
     """The ``fields_desc`` of a map: ordinary kinds first, then keyed ones."""
     return [*kinds, UnknownKeys()]
 
@@ -287,7 +287,7 @@ class MapLayer(TaggedLayer):
                     out.append(items.write_raw(value[pair.at].key.encode("utf-8", "surrogateescape"), pair.key_code))
                     out[-1] += value[pair.at].value
             elif kind.key:
-                out.append(items.write_raw(kind.key.encode(), pair.key_code) + kind.written(value, pair.code))
+                out.append(items.write_raw(kind.key.encode(), pair.key_code) + kind.build_value(value, pair.code))
         error = b""
         if self.starts_with_error:
             error = items.write_raw(self.getfieldval("error").encode("utf-8", "surrogateescape"), self.codes[0])

@@ -34,7 +34,7 @@ class Line(Rest):
     def present(self, value: bytes | None, show: Callable[[bytes], str]) -> str | None:
         return None if value is None else printable(text(value))
 
-    def shown(self, em: Any, expression: str) -> str:
+    def spell_present(self, em: Any, expression: str) -> str:
         return f"{em.constant(self.present)}({expression}, None)"
 
 
@@ -86,7 +86,7 @@ class RaftBytes(Layer):
 
 
 class Server(messagepack.MapLayer):
-    fields_desc = messagepack.keyed(
+    fields_desc = messagepack.map_fields(
         Integer("Suffrage", "suffrage", "whether it votes", names=names.SUFFRAGES),
         String("ID", "id", "server"),
         String("Address", "address", "its address: the id again"),
@@ -96,13 +96,13 @@ class Server(messagepack.MapLayer):
 class Configuration(messagepack.MapLayer):
     """The servers of the group."""
 
-    fields_desc = messagepack.keyed(messagepack.Maps("Servers", "servers", Server, "all servers"))
+    fields_desc = messagepack.map_fields(messagepack.Maps("Servers", "servers", Server, "all servers"))
 
 
 class LogEntry(messagepack.MapLayer):
     """An entry of the replicated log: its bytes, and their operation."""
 
-    fields_desc = messagepack.keyed(
+    fields_desc = messagepack.map_fields(
         Integer("Index", "index", "position in the log"),
         Integer("Term", "term", "term of the leader that wrote it"),
         Integer("Type", "log_type", "what it is", names=names.LOG_TYPES),
@@ -175,14 +175,18 @@ class RpcResponse(messagepack.MapLayer):
 def request(rpc_type: int, *kinds: Keyed, facts: tuple[str, ...] = (), doc: str | None = None) -> type[Rpc]:
     """The layer of a request; lines show ``facts``."""
     front = UInt8("rpc_type", "what it is", names=names.RPC_TYPES, default=rpc_type)
-    members = {"fields_desc": messagepack.keyed(front, *header(), *kinds), "facts": facts or Rpc.facts, "__doc__": doc}
+    members = {
+        "fields_desc": messagepack.map_fields(front, *header(), *kinds),
+        "facts": facts or Rpc.facts,
+        "__doc__": doc,
+    }
     return type(names.RPC_TYPES.get(rpc_type, "UnknownRpc"), (Rpc,), members)
 
 
 def response(name: str, *kinds: Keyed, facts: tuple[str, ...] = ()) -> type[RpcResponse]:
     """The layer of a response; lines show its error and ``facts``."""
     error = messagepack.ErrorText("error", "why the RPC failed; empty: it did not")
-    members = {"fields_desc": messagepack.keyed(error, *header(), *kinds), "facts": ("error", *facts)}
+    members = {"fields_desc": messagepack.map_fields(error, *header(), *kinds), "facts": ("error", *facts)}
     return type(name, (RpcResponse,), members)
 
 

@@ -107,5 +107,5 @@ def read(
         return CarriedLayer(frame, layer, data, start, style, fields)
     except compiler.FAILED:
         decoded = compiler.careful(layer, data, 0, len(data), cut=cut)
-        fields = decoded.written() if style is None else layer.present(decoded.values, style)
+        fields = decoded.without_defaults() if style is None else layer.present(decoded.values, style)
         return CarriedLayer(frame, layer, data, start, style, fields, decoded.problem, unusual=True)

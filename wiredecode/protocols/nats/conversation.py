@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from crc32c import crc32c
 
-from wiredecode.fields import printable, redacted, text
+from wiredecode.fields import printable, redact, text
 from wiredecode.fields.credentials import is_secret_value
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.frames.frame import MALFORMED, NOTHING, OK, Frame
@@ -106,7 +106,7 @@ class NatsConversation(Conversation):
         if secret:
             secret_decoder(decoder).read(frame, style)
             if "error" in frame.values:
-                frame.values = {**frame.values, "error": redacted(values["error"])}
+                frame.values = {**frame.values, "error": redact(values["error"])}
         handler = self.HANDLERS.get(decoder.type)
         if handler is not None:
             handler(self, frame)
@@ -330,7 +330,7 @@ class NatsConversation(Conversation):
         if self.verbose:
             self.verbose = None  # it can replace a +OK, so later ones cannot be counted
         if (refused := names.REFUSED_PUBLISH.fullmatch(text)) is not None:
-            self.memory.refused(frame, refused[1])
+            self.memory.refuse(frame, refused[1])
         harmless = text.lower().startswith(names.HARMLESS_ERRORS)
         severity = "warning" if harmless else "error"
         closing = "" if harmless else "; the connection is closed"
@@ -389,7 +389,7 @@ class NatsConversation(Conversation):
         if "reply" in values:
             self.memory.ask(frame, values, first=True)
         if values["subject"] in self.memory.requests:
-            self.memory.answered(frame, values, first=True)
+            self.memory.answer(frame, values, first=True)
         self._report_headers(frame)
 
     def _deliver(self, frame: Frame) -> None:
@@ -429,7 +429,7 @@ class NatsConversation(Conversation):
         if requests:
             subject = values["subject"]
             if subject in requests or subject[:4] in ("_GR_", "$GR."):
-                memory.answered(frame, values, first=False, between=between)
+                memory.answer(frame, values, first=False, between=between)
         if "header_size" in values:
             self._report_headers(frame)
 

@@ -75,7 +75,7 @@ def consumer_text(stream: str, consumer: str) -> str:
     return f"{printable(stream)}, consumer {printable(consumer)}"
 
 
-def acknowledged(subject: str) -> Acknowledged | None:
+def parse_ack_subject(subject: str) -> Acknowledged | None:
     """Read a subject for acks; None: it is another subject."""
     return read_ack(subject) if subject.startswith(ACK) else None
 
@@ -382,7 +382,7 @@ class Memory:
         same = known is not None and known.subject == values["subject"] and known.digest == digest
         if same and known is not None and self.copies.lossy:  # its publish may be lost
             same = not any((each.connection, each.side) == (hop.connection, hop.side) for each in known.hops)
-        if known is not None and same and not first and recent(known.hops[-1], frame):
+        if known is not None and same and not first and is_recent(known.hops[-1], frame):
             if "copy_of" not in frame.generated:
                 frame.generate("copy_of", known.hops[0].frame)
             if len(known.hops) < MAX_HOPS:
@@ -393,32 +393,32 @@ class Memory:
 
     def _find_publish(self, frame: Frame, reply: str, subject: str, digest: int) -> int | None:
         """Find the publish of a delivery by JetStream, by stream and sequence in its reply subject; return its time."""
-        place = acknowledged(reply)
+        place = parse_ack_subject(reply)
         stored = self.stored.get((place.stream, place.sequence)) if place else None
         if place is None or stored is None or (stored.subject, stored.digest) != (subject, digest):
             return None
         frame.generate("copy_of", stored.hops[0].frame)
         return stored.published_ns if place.delivered == 1 else None
 
-    def refused(self, frame: Frame, subject: str) -> None:
+    def refuse(self, frame: Frame, subject: str) -> None:
         """-ERR refuses a publish to ``subject``: link the oldest one without a reply."""
         found: RequestHops | None = None
         for known in islice(reversed(self.requests.values()), MAX_WAITING):
             hop = known.hops[0]
             if known.subject == subject and hop.connection == frame.connection.number and known.answer is None:
                 found = known
-        if found is not None and found.hops[0].time_ns <= frame.time_ns and recent(found.hops[0], frame):
+        if found is not None and found.hops[0].time_ns <= frame.time_ns and is_recent(found.hops[0], frame):
             found.answer = frame.id, 0
             link(frame, found.hops[0])
 
-    def answered(self, frame: Frame, values: Mapping[str, Any], *, first: bool, between: bool = False) -> None:
+    def answer(self, frame: Frame, values: Mapping[str, Any], *, first: bool, between: bool = False) -> None:
         """Link a message with the request that it replies to, if any. ``between``: sent from server to server."""
         subject = values["subject"]
         known = self.requests.get(subject) or self.requests.get(plain_subject(subject))
         if known is None:
             return
         hop = hop_of_answer(known, frame)
-        if frame.time_ns < hop.time_ns or not recent(hop, frame):
+        if frame.time_ns < hop.time_ns or not is_recent(hop, frame):
             return  # if packets were lost, an older request may wait after a gap
         if values.get("status") == names.NO_RESPONDERS:
             frame.generate("request_subject", printable(known.subject))
@@ -438,7 +438,7 @@ class Memory:
             frame.latency_ns = None  # it may answer a later pull, not captured
 
 
-def recent(hop: Hop, frame: Frame) -> bool:
+def is_recent(hop: Hop, frame: Frame) -> bool:
     return frame.time_ns - hop.time_ns <= REQUEST_SECONDS * 1_000_000_000
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from wiredecode.fields import Array, Binary, Kind, LengthOf, Malformed, Optional, Struct, Truncated, When, take
 from wiredecode.fields.credentials import is_secret_pair
 from wiredecode.fields.emitter import Emitter
-from wiredecode.fields.jsonfields import JsonObject, Member, members, renamed
+from wiredecode.fields.jsonfields import JsonObject, Member, members, rename_fields
 from wiredecode.fields.layer import Added, Layer, Range
 from wiredecode.fields.textfields import Decimal, LineEnd, LineText, Mark, Piece, TextLayer, Token, Tokens, Until, Word
 from wiredecode.protocols.shared.data import data_of
@@ -99,7 +99,7 @@ class Headers(Array):
 
     def emit(self, em: Emitter) -> str:
         em.flush()
-        with em.limited(f"{em.scopes[-1].variables[BLOCK_END]} - 2"):
+        with em.limit_to(f"{em.scopes[-1].variables[BLOCK_END]} - 2"):
             return super().emit(em)
 
 
@@ -267,7 +267,7 @@ OPTIONS = {
 """The members of INFO and CONNECT."""
 
 
-@renamed
+@rename_fields
 class InfoOptions(JsonObject):
     """A server's facts about itself. Missing booleans are false, missing strings empty."""
 
@@ -275,7 +275,7 @@ class InfoOptions(JsonObject):
     fields_desc = OPTIONS["info"]
 
 
-@renamed
+@rename_fields
 class ConnectOptions(JsonObject):
     """Options of the dialing side. Verbose, pedantic and echo are true when they are missing."""
 

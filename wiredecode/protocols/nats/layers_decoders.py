@@ -8,7 +8,7 @@ import re
 from functools import cache
 from typing import Any
 
-from wiredecode.fields import compiler, plain, redacted
+from wiredecode.fields import compiler, plain, redact
 from wiredecode.fields.credentials import is_secret_pair, without_secrets
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.fields.textfields import Piece
@@ -152,12 +152,12 @@ class OperationDecoder(FrameDecoder):
         if "data" in record:
             record["data"] = style.show(record["data"])
         if "description" in record and not style.secrets:
-            record["description"] = without_secrets(record["description"], redacted)
+            record["description"] = without_secrets(record["description"], redact)
         if "headers" in record:
             pairs = [(each["key"], each["value"]) for each in record["headers"]]
             hide = not style.secrets
             record["headers"] = [
-                {"key": key, "value": redacted(value) if hide and is_secret_pair(key, value) else value}
+                {"key": key, "value": redact(value) if hide and is_secret_pair(key, value) else value}
                 for key, value in pairs
             ]
         frame.layers = {self.layer.filter_name: record}

@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wiredecode.fields import printable
-from wiredecode.fields.jsonfields import shown
+from wiredecode.fields.jsonfields import present_json
 from wiredecode.frames.escape import counted
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.identity import client_side, short
 from wiredecode.net.types import Connection
 from wiredecode.protocols.nats import names
-from wiredecode.protocols.nats.conversation_memory import ACK, acknowledged
+from wiredecode.protocols.nats.conversation_memory import ACK, parse_ack_subject
 from wiredecode.protocols.nats.problems_jetstream import MAX_KNOWN, PUBLISHED, Pulls
 from wiredecode.protocols.nats.problems_requests import INBOX, NOT_DONE, Consumers, Requests
 from wiredecode.protocols.shared.codes import codes_of
@@ -123,7 +123,7 @@ def info(frame: Frame) -> Iterator[Change]:
         yield Change(STATE, server, f"{server} will shut down (lame duck mode)")
     urls = options.get("connect_urls")
     if isinstance(urls, list) and urls:
-        known = ", ".join(sorted(shown(str(url), False) for url in urls))
+        known = ", ".join(sorted(present_json(str(url), False) for url in urls))
         yield Change(STATE, f"servers of {server}", f"{server} knows these servers: {known}")
 
 
@@ -137,7 +137,7 @@ class ConsumerPlaces(Gauge):
 
     def read(self, frame: Frame) -> Iterable[Measurement]:
         values, delivered = frame.values, frame.sender == "server"
-        acked = acknowledged(values.get("reply" if delivered else "subject", ""))
+        acked = parse_ack_subject(values.get("reply" if delivered else "subject", ""))
         if acked is None:
             return ()
         if delivered:

@@ -10,7 +10,7 @@ from crc32c import crc32c
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.identity import short
-from wiredecode.protocols.nats.conversation_memory import DUPLICATE, OWN, SEQUENCE, STREAM, acknowledged
+from wiredecode.protocols.nats.conversation_memory import DUPLICATE, OWN, SEQUENCE, STREAM, parse_ack_subject
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import MAX_EVIDENCE, FrameRef, Problem, Report, Rule, ref_of, whole
@@ -112,7 +112,7 @@ class Pulls(Rule):
         if pull is not None and why.startswith("Exceeded"):
             what = f"{short(pull.place.connection)} pulls from {pull.of} in vain: {why}"
             self.report.add(CODES["pull-refused"], what, what, frame=pull.place, until_ns=frame.time_ns).alike = why
-        for answered in (pull, acknowledged(values.get("reply", ""))):
+        for answered in (pull, parse_ack_subject(values.get("reply", ""))):
             if answered is not None:
                 self._answered.put(answered.of, frame.time_ns)
 

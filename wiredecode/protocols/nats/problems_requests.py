@@ -12,7 +12,7 @@ from wiredecode.frames.escape import counted
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.identity import short
 from wiredecode.protocols.nats import names
-from wiredecode.protocols.nats.conversation_memory import ACK, Acknowledged, acknowledged
+from wiredecode.protocols.nats.conversation_memory import ACK, Acknowledged, parse_ack_subject
 from wiredecode.protocols.nats.problems_jetstream import NEXT, PUBLISHED, Publish, Stored, asked_for, publish_of
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.pairing import Newest
@@ -322,11 +322,11 @@ class Consumers(Rule):
             data = bytes(values.get("data", b""))
             if CREATE in subject and "CREATE" in subject:
                 self._configure(data)
-            elif (acked := acknowledged(subject)) is not None and not data.startswith(b"+WPI"):
+            elif (acked := parse_ack_subject(subject)) is not None and not data.startswith(b"+WPI"):
                 self._acknowledge(acked, frame, refused=data.startswith(b"-NAK"))
             elif PURGE in subject:
                 self._purged(asked_for(subject), frame)
-        elif frame.sender == "server" and (delivery := acknowledged(values.get("reply", ""))) is not None:
+        elif frame.sender == "server" and (delivery := parse_ack_subject(values.get("reply", ""))) is not None:
             self._deliver(delivery, frame)
 
     def _configure(self, data: bytes) -> None:

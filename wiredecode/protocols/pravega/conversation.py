@@ -194,7 +194,7 @@ class PravegaConversation(Conversation):
 
     def _explain(self, frame: Frame, layer: type[WireMessage]) -> None:
         """Report text that is not modified UTF-8, and its likely encoding."""
-        found = [] if SIMPLE.issuperset(map(type, frame.values.values())) else flawed(frame.values)
+        found = [] if SIMPLE.issuperset(map(type, frame.values.values())) else find_flawed(frame.values)
         ranges = compiler.careful(layer, frame.buffer, frame.start, frame.stop).ranges if found else {}
         for path, value in found:
             frame.find("warning", "malformed", "text", f"{path} is {value.flaw}", path, ranges.get(path))
@@ -229,7 +229,7 @@ class PravegaConversation(Conversation):
             record["whole"] = {"type": layer.type_name, **values}
 
 
-def flawed(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, JavaString]]:
+def find_flawed(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, JavaString]]:
     """Path and value of every text that is not modified UTF-8."""
     found: list[tuple[str, JavaString]] = []
     for name, value in values.items():
@@ -237,9 +237,9 @@ def flawed(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, JavaS
         if kind is JavaString and value.flaw:
             found.append((prefix + name, value))
         elif kind is dict:
-            found += flawed(value, f"{prefix}{name}.")
+            found += find_flawed(value, f"{prefix}{name}.")
         elif kind is list:
-            found += flawed({f"{name}[{index}]": element for index, element in enumerate(value)}, prefix)
+            found += find_flawed({f"{name}[{index}]": element for index, element in enumerate(value)}, prefix)
     return found
 
 

@@ -74,7 +74,7 @@ class SegmentRequests(Outstanding[Key, SegmentRequest]):
                 pass
         self.answered.clear()
 
-    def refused(self, group: Hashable, segment: str | None, offset: int | None) -> SegmentRequest | None:
+    def find_refused(self, group: Hashable, segment: str | None, offset: int | None) -> SegmentRequest | None:
         """The request with this id that a refusal means: with the same segment and offset if it names them."""
         waiting: list[tuple[Key, SegmentRequest]] = []
         for key in islice(self.groups.get(group, ()), MAX_LOOKED_AT):
@@ -135,7 +135,7 @@ class DialectReader:
             frame.generate("event_count", count)
         if found.note == "unframed":
             frame.generate("framed", False)
-        unfinished = reader.unfinished()
+        unfinished = reader.find_unfinished()
         if unfinished is not None and found.note != "seen":
             frame.generate("unfinished_event_offset", unfinished[0])
             frame.generate("unfinished_event_bytes", unfinished[1])

@@ -78,7 +78,7 @@ class Shipped(Appends):
         segment = values.get("segment")
         request = self.outstanding.pop(("id", group(values, segment)))
         if request is None:
-            request = self.outstanding.refused(group(values, segment), segment, values.get("offset"))
+            request = self.outstanding.find_refused(group(values, segment), segment, values.get("offset"))
         if request is None and name == "AuthTokenCheckFailed":
             request = self._refused_read(frame)
         if request is not None and name == "SegmentIsSealed" and request.type in names.APPENDS:

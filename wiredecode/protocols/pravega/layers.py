@@ -78,7 +78,7 @@ Facts = int | tuple[str, ...]
 """Fields that a line shows: their names, or how many of the first."""
 
 
-def shown(facts: Facts, fields: Sequence[Kind]) -> tuple[str, ...]:
+def fact_names(facts: Facts, fields: Sequence[Kind]) -> tuple[str, ...]:
     """The names of the fields that a line shows."""
     return tuple(kind.name for kind in fields[:facts]) if isinstance(facts, int) else facts
 
@@ -93,13 +93,17 @@ def bare(
     **members: Any,
 ) -> type[WireMessage]:
     """A message without request id."""
-    members |= {"fields_desc": [*header(code, names), *fields], "facts": shown(facts, fields), "type_name": names[code]}
+    members |= {
+        "fields_desc": [*header(code, names), *fields],
+        "facts": fact_names(facts, fields),
+        "type_name": names[code],
+    }
     return type(names[code] + suffix, (WireMessage,), {**members, "__doc__": doc})
 
 
 def message(code: int, *fields: Kind, facts: Facts = 1, **members: Any) -> type[WireMessage]:
     """A message that begins with its request id."""
-    return bare(code, request_id(), *fields, facts=shown(facts, fields), **members)
+    return bare(code, request_id(), *fields, facts=fact_names(facts, fields), **members)
 
 
 def structure(name: str, *fields: Kind) -> type[Layer]:

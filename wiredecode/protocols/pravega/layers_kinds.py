@@ -89,13 +89,13 @@ class JavaText(Text):
     def encode(self, value: str) -> bytes:
         return encode_java(value)
 
-    def sliced(self, em: Emitter) -> str:
+    def spell_slice(self, em: Emitter) -> str:
         return f"{em.constant(strict_java)}(b[p:q])"
 
     def present(self, value: str | None, show: Callable[[bytes], str]) -> str | None:
         return value if value is None else escape_surrogates(str(value))
 
-    def shown(self, em: Emitter, expression: str) -> str:
+    def spell_present(self, em: Emitter, expression: str) -> str:
         return f"{em.constant(escape_surrogates)}({expression})"
 
 

@@ -20,13 +20,13 @@ from wiredecode.protocols.pravega.layers import (
     bare,
     blob,
     event_number,
+    fact_names,
     header,
     message,
     place,
     segment,
     segment_bytes,
     segment_info,
-    shown,
     stack_trace,
     token,
     writer,
@@ -183,7 +183,7 @@ SOUND: dict[str, Callable[[Mapping[str, Any]], bool]] = {
 def make(dialect: str, code: int) -> type[WireMessage]:
     names = PROPOSALS[dialect]
     facts, fields = messages()[names[code]]
-    attributes: dict[str, Any] = {"fields_desc": [*header(code, names), *fields], "facts": shown(facts, fields)}
+    attributes: dict[str, Any] = {"fields_desc": [*header(code, names), *fields], "facts": fact_names(facts, fields)}
     attributes |= {"type_name": names[code], "__module__": __name__, "remade": (layer_of, (dialect, code))}
     if names[code] in SOUND:
         attributes["sound"] = staticmethod(SOUND[names[code]])

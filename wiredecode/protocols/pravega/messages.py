@@ -140,7 +140,7 @@ class SegmentReader:
         found.note = found.note or note
         return found
 
-    def unfinished(self) -> tuple[int, int] | None:
+    def find_unfinished(self) -> tuple[int, int] | None:
         """Offset and bytes received of the event that is not whole yet."""
         return (self.start, len(self.buffer)) if self.proven and self.aligned and self.buffer else None
 

@@ -36,21 +36,21 @@ class Offers(ABC):
 
     def identities(self) -> Mapping[str | None, IdentityReader]:
         """By message type: what a frame says about its client or server; ``IDENTITIES`` of the module ``identity``."""
-        return self._offered("identity", "IDENTITIES", NO_IDENTITIES)  # type: ignore[no-any-return]
+        return self._load("identity", "IDENTITIES", NO_IDENTITIES)  # type: ignore[no-any-return]
 
     def checks(self) -> Checks | None:
         """Checks of ``wiredecode check`` for its traffic: ``CHECKS`` of the module ``problems``."""
-        return self._offered("problems", "CHECKS", None)  # type: ignore[no-any-return]
+        return self._load("problems", "CHECKS", None)  # type: ignore[no-any-return]
 
     def disguises(self) -> Disguises:
         """Rules for ``wiredecode anonymize``, by filter name: ``DISGUISES`` of the module ``redaction``."""
-        return self._offered("redaction", "DISGUISES", {})  # type: ignore[no-any-return]
+        return self._load("redaction", "DISGUISES", {})  # type: ignore[no-any-return]
 
     def wireshark(self) -> Script | None:
         """Additions of ``wiredecode wireshark`` to its declarations: ``SCRIPT`` of the module ``wireshark``."""
-        return self._offered("wireshark", "SCRIPT", None)  # type: ignore[no-any-return]
+        return self._load("wireshark", "SCRIPT", None)  # type: ignore[no-any-return]
 
-    def _offered(self, module: str, name: str, default: Any) -> Any:
+    def _load(self, module: str, name: str, default: Any) -> Any:
         """``name`` in a module of the package of the protocol; ``default`` if there is none."""
         package = type(self).__module__.rpartition(".")[0]
         place = f"{package}.{module}"

@@ -10,11 +10,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from wiredecode.fields import redacted
+from wiredecode.fields import redact
 from wiredecode.fields.credentials import without_secrets
 from wiredecode.frames import identity
 from wiredecode.frames.frame import Frame
-from wiredecode.protocols.reading import values_inside
 from wiredecode.protocols.shared.pairing import Newest, reply_captured
 
 if TYPE_CHECKING:
@@ -179,7 +178,7 @@ class Report:
         wanted = time_ns is None or self.covers(time_ns)
         problem = self.problems.get(place) if wanted else None
         if problem is None:
-            title = without_secrets(what, redacted)
+            title = without_secrets(what, redact)
             problem = Problem(code, severity or code.severity, name or code.code, title)
             if not wanted:
                 return problem
@@ -388,4 +387,4 @@ def stopped_or_cut(connection: Connection, side: int, since_ns: int, until_ns: i
 
 def inner_values(frame: Frame) -> Mapping[str, Any]:
     """The values of the first layer that a frame carries; of bulk arrays only the length."""
-    return values_inside(frame.inner[0]) if frame.inner else {}
+    return frame.inner[0].read() if frame.inner else {}

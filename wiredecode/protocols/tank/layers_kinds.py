@@ -74,7 +74,7 @@ class InHeader(fields.Kind):
         return super().read(data, position, stop, layer)
 
     def emit(self, em: Emitter) -> str:
-        with em.limited(f"max(p, min(e, {em.reach(HEADER_LENGTH)}))"):
+        with em.limit_to(f"max(p, min(e, {em.reach(HEADER_LENGTH)}))"):
             return super().emit(em)
 
 

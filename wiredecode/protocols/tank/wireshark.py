@@ -18,7 +18,7 @@ def tables(writer: Writer) -> Mapping[str, Any]:
         "requests": {code: writer.layer(layer) for code, layer in REQUESTS.items()},
         "responses": {code: writer.layer(layer) for code, layer in RESPONSES.items()},
         "unknown": writer.layer(Unknown),
-        "messages": writer.coded(Messages("messages")),
+        "messages": writer.code_of(Messages("messages")),
         "names": names.MESSAGES,
         "codecs": names.CODECS,
         "sparse": names.SPARSE,
@@ -42,7 +42,7 @@ def element_layer(reader: str, kind: Any, writer: Writer) -> LuaReader:
 
 
 def read_list(writer: Writer, kind: ListedTopics) -> LuaReader:
-    alone, cluster = writer.coded(kind.alone.element), writer.coded(kind.element)
+    alone, cluster = writer.code_of(kind.alone.element), writer.code_of(kind.element)
     return "listed_topics", {"of": kind.count, "element": cluster, "alone": alone}
 
 
