@@ -8,8 +8,7 @@ import pytest
 
 from wiredecode.fields import Array, CompactLength, Int16, Int32, NullableStruct, Struct, Text, UInt8, compiler
 from wiredecode.fields.layer import Layer
-from wiredecode.fields.tagged import TaggedFields, UnknownTag, UnknownTags, with_tag
-from wiredecode.fields.versions import Versions
+from wiredecode.fields.tagged import TaggedFields, UnknownTag, UnknownTags, Versions, with_tag
 from wiredecode.testing import readers_agree
 
 

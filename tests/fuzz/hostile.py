@@ -34,8 +34,8 @@ from tests.pcap import write_pcap
 from wiredecode.capture import CaptureError, open_capture
 from wiredecode.cli import main as wiredecode
 from wiredecode.testing import dissect, tables
-from wiredecode.testing.mutations import MUTATIONS
 from wiredecode.testing.packets import START_NS
+from wiredecode.testing.samples import MUTATIONS
 from wiredecode.testing.segments import Part
 
 COMMANDS = {

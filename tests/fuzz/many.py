@@ -23,8 +23,8 @@ from tests.fuzz.shapes import TalkInput
 from tests.fuzz.targets import KITS, TARGETS, talks
 from wiredecode.fields.layer import Layer
 from wiredecode.testing import ProtocolTests
-from wiredecode.testing.mutations import MUTATIONS
 from wiredecode.testing.packets import batches
+from wiredecode.testing.samples import MUTATIONS
 from wiredecode.testing.segments import Part
 
 TOGETHER = 64

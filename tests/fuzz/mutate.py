@@ -11,9 +11,8 @@ from wiredecode.fields import Array, Kind, plain
 from wiredecode.fields.layer import Layer
 from wiredecode.frames.frame import Frame
 from wiredecode.testing import ProtocolTests
-from wiredecode.testing.mutations import MUTATIONS
 from wiredecode.testing.packets import batches
-from wiredecode.testing.samples import CANNOT, Maker
+from wiredecode.testing.samples import CANNOT, MUTATIONS, Maker
 from wiredecode.testing.segments import Part, craft, every
 
 EDGES = (0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0xFFFFFFFF, (1 << 63) - 1, (1 << 64) - 1, -1, -(1 << 63))

@@ -12,8 +12,7 @@ import orjson
 from wiredecode.fields import compiler
 from wiredecode.fields.layer import Layer
 from wiredecode.frames.escape import HARMFUL
-from wiredecode.frames.failure import GROUP
-from wiredecode.frames.frame import Frame
+from wiredecode.frames.frame import GROUP, Frame
 from wiredecode.frames.record import dumps, record
 from wiredecode.testing import ProtocolTests, readers_agree
 from wiredecode.testing.dissection import Result, identity, meaning

@@ -14,7 +14,7 @@ from tests.protocols import (
     test_tank_parity,
 )
 from wiredecode.testing import ProtocolTests
-from wiredecode.testing.mutations import MUTATIONS
+from wiredecode.testing.samples import MUTATIONS
 
 pytestmark = pytest.mark.slow
 KITS: list[Any] = [

@@ -193,7 +193,7 @@ class Session:
 
     def guard(self, make: Callable[[Frame], Rendered]) -> Callable[[Frame], Rendered]:
         """Wrap a function that shows a frame: if it raises (a bug of ours), the frame is shown without contents."""
-        from wiredecode.frames.failure import strip
+        from wiredecode.frames.frame import strip
 
         def safely(frame: Frame) -> Rendered:
             try:

@@ -7,7 +7,7 @@ from operator import itemgetter
 
 from wiredecode.dissect.tracker import Tracker
 from wiredecode.frames.block import FrameBlock
-from wiredecode.frames.failure import GROUP as INTERNAL
+from wiredecode.frames.frame import GROUP as INTERNAL
 from wiredecode.frames.frame import OK, Finding, Frame
 from wiredecode.frames.totals import Totals
 from wiredecode.net import Network

@@ -25,8 +25,7 @@ from wiredecode.dissect.ledger import LIMIT, WAIT_NS, KnownOutcome, Ledger
 from wiredecode.dissect.order import BlockOrder, FrameOrder, partial_limits
 from wiredecode.dissect.tracker import Tracker
 from wiredecode.extras import installed
-from wiredecode.frames.failure import strip
-from wiredecode.frames.frame import NOTHING, OK, UNDECODED, Frame, connection_id, merge_generated
+from wiredecode.frames.frame import NOTHING, OK, UNDECODED, Frame, connection_id, merge_generated, strip
 from wiredecode.frames.identity import IdentityReader, learn
 from wiredecode.frames.totals import Totals
 from wiredecode.net.limits import DEFAULT_LIMITS

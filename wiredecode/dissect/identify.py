@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from wiredecode.frames.failure import failure
+from wiredecode.frames.frame import failure
 from wiredecode.net.reassembly import TRUNCATED
 from wiredecode.net.types import Chunk, Connection, Event, Gap
 from wiredecode.protocols.base import Protocol, Rejected, Undecided, Verdict

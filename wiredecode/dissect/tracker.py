@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from wiredecode.dissect.identify import Candidate, Identified, Identifier
 from wiredecode.dissect.order import Item, gap_since, own_order, take_ready
-from wiredecode.frames.failure import failure
-from wiredecode.frames.frame import UNDECODED, Frame
+from wiredecode.frames.frame import UNDECODED, Frame, failure
 from wiredecode.frames.framer import Framer
 from wiredecode.net.types import Chunk, Connection, End, Event, Gap
 from wiredecode.protocols.base import Conversation, Found, Protocol, Split, Start

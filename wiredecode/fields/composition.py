@@ -6,8 +6,7 @@ from typing import Any
 
 from scapy.fields import Field
 
-from wiredecode.fields.fuzzing import elements, structure
-from wiredecode.fields.kind import Emitter, Kind, Malformed, Structure, Truncated
+from wiredecode.fields.kind import Emitter, Kind, Malformed, Structure, Truncated, elements, structure
 from wiredecode.fields.numbers import INTEGERS, Int8, Integer, UInt32
 from wiredecode.fields.presence import When
 

@@ -6,8 +6,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
-from wiredecode.fields.fuzzing import integer, whole
-from wiredecode.fields.kind import AsText, Emitter, Kind, Malformed, Structure, Truncated, take
+from wiredecode.fields.kind import AsText, Emitter, Kind, Malformed, Structure, Truncated, integer, take, whole
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECONDS_MAX = 253_402_300_799_999

@@ -4,8 +4,7 @@ import random
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from wiredecode.fields.fuzzing import Random, octets
-from wiredecode.fields.kind import AsText, Emitter, FixedBytes, Kind, Structure, take
+from wiredecode.fields.kind import AsText, Emitter, FixedBytes, Kind, Random, Structure, octets, take
 from wiredecode.fields.numbers import INTEGERS, CompactLength, Integer, UInt16, UInt32
 
 Inner = Callable[[bytes, Any, dict[str, Any]], dict[str, Any] | None]

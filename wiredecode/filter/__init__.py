@@ -7,8 +7,8 @@ connection, of framing, of decoding without a record, fields, records. See :clas
 from dataclasses import replace
 
 from wiredecode.fields.layer import Style
-from wiredecode.filter.errors import FilterError as FilterError
 from wiredecode.filter.logic import Atom, Expression, decide, tests
+from wiredecode.filter.model import FilterError as FilterError
 from wiredecode.filter.model import Level
 from wiredecode.filter.wireshark_names import OF_PACKETS, is_analysis
 from wiredecode.frames.frame import Frame

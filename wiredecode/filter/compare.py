@@ -6,10 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from wiredecode.filter.errors import FilterError, nearest, one_of
 from wiredecode.filter.literals import AnyValue, InvalidValue, is_network, value_of
 from wiredecode.filter.logic import Atom, Expression, join, negation, with_fields
-from wiredecode.filter.model import Constant, Field, Level, Operand, Type, Values
+from wiredecode.filter.model import Constant, Field, FilterError, Level, Operand, Type, Values, nearest, one_of
 from wiredecode.filter.operands import Operands, to_bytes
 from wiredecode.filter.syntax import Arithmetic, Call, Literal, Logic, Membership, Node, Not, Relation, Word
 from wiredecode.frames.frame import Frame

@@ -8,8 +8,8 @@ from lark import Lark, Token, v_args
 from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput, UnexpectedToken, VisitError
 from lark.visitors import Transformer_NonRecursive
 
-from wiredecode.filter.errors import FilterError
 from wiredecode.filter.literals import UNITS
+from wiredecode.filter.model import FilterError
 from wiredecode.filter.syntax import Arithmetic, Call, Literal, Logic, Membership, Node, Not, Relation, Slice, Word
 
 MAX_CHARACTERS = 64 * 1024

@@ -9,8 +9,7 @@ from operator import attrgetter
 from typing import Any
 
 from wiredecode.fields.layer import Layer
-from wiredecode.filter.errors import close_names, did_you_mean, nearest
-from wiredecode.filter.model import Field, Level, Type, Values
+from wiredecode.filter.model import Field, Level, Type, Values, close_names, did_you_mean, nearest
 from wiredecode.filter.values import Records, as_any, field_reader, values_below
 from wiredecode.filter.wireshark_names import ALIASES, analysis_values
 from wiredecode.frames.columns import NAMES, FrameName

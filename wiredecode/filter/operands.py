@@ -5,9 +5,8 @@ from collections.abc import Callable, Sequence
 from itertools import product
 from typing import Any
 
-from wiredecode.filter.errors import FilterError, nearest
 from wiredecode.filter.literals import NUMBER, InvalidValue, duration, number
-from wiredecode.filter.model import Constant, Field, Level, Operand, Type, Values
+from wiredecode.filter.model import Constant, Field, FilterError, Level, Operand, Type, Values, nearest
 from wiredecode.filter.names import Names
 from wiredecode.filter.syntax import Arithmetic, Call, Literal, Node, Slice, Word
 from wiredecode.frames.frame import Frame

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import builtins
 import dataclasses
+import traceback
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from hashlib import blake2b
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from wiredecode.arrays import Int64s
 from wiredecode.fields import compiler
+from wiredecode.fields.compiler import remove_truncated_fields
 from wiredecode.fields.credentials import without_secrets
 from wiredecode.fields.sized import redact
-from wiredecode.fields.truncation import remove_truncated_fields
 from wiredecode.frames.columns import COLUMNS, TUNNEL_COLUMNS
 from wiredecode.net.logical_time import packet_of
 
@@ -394,3 +396,31 @@ def _as_row(name: str) -> dataclasses.Field[Any]:
 
 # pandas.DataFrame(frames) asks dataclasses for the fields of each: plain ones, and not those that lead to other frames.
 Frame.__dataclass_fields__ = {name: _as_row(name) for name in PLAIN}
+
+
+GROUP = CODE = "internal"
+ROOM = str(Path(__file__).parents[1])
+
+
+def failure(error: Exception, doing: str = "read") -> Finding:
+    """Describe an exception and its place, without bytes of the wire. Raises ``error`` if no memory is left."""
+    if isinstance(error, MemoryError):
+        raise error
+    passed = traceback.extract_tb(error.__traceback__)
+    ours = [each for each in passed if each.filename.startswith(ROOM)]
+    places = [f"{Path(each.filename).relative_to(ROOM)}:{each.lineno}" for each in ours[-1:]]
+    if (last := passed[-1]) not in ours:  # of another package, which may have added the protocol
+        places.append(f"{'/'.join(Path(last.filename).parts[-2:])}:{last.lineno}")
+    place = f" ({', '.join(places)})"
+    message = f"wiredecode could not {doing} this: {type(error).__name__}{place}; please report it"
+    return Finding("error", GROUP, CODE, message)
+
+
+def strip(frame: Frame, error: Exception, doing: str = "read") -> Finding:
+    """Take back what was read of ``frame``, so that only its bytes are shown; add and return the finding."""
+    found = failure(error, doing)
+    frame.layer, frame.inner = None, ()
+    frame.values = frame.generated = NOTHING
+    frame.layers = None if frame.layers is None else {}
+    frame.findings = [*frame.findings, found]
+    return found

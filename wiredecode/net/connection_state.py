@@ -12,9 +12,8 @@ from math import inf
 from typing import NamedTuple
 
 from wiredecode.net.analysis import ConnectionAnalysis
-from wiredecode.net.clock import Clock
 from wiredecode.net.limits import SILENT_NS
-from wiredecode.net.logical_time import WaitEnds, logical_time, packet_of
+from wiredecode.net.logical_time import Clock, WaitEnds, logical_time, packet_of
 from wiredecode.net.reassembly import Reassembler, ReassemblyContext
 from wiredecode.net.reorder import AckHistory, Arrival, Origin, ending
 from wiredecode.net.segments import ACK, FIN, MASK, RST, FlowKey, advance, distance

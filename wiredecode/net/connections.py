@@ -7,11 +7,10 @@ from typing import NamedTuple
 
 from wiredecode.net.analyser import Analyser
 from wiredecode.net.analysis import ConnectionAnalysis
-from wiredecode.net.clock import Clock
 from wiredecode.net.connection_state import BOTH, ConnectionState, Owner
 from wiredecode.net.health import ConnectionHealth
 from wiredecode.net.limits import SILENT_NS, Limits
-from wiredecode.net.logical_time import logical_time, packet_of
+from wiredecode.net.logical_time import Clock, logical_time, packet_of
 from wiredecode.net.reassembly import Reassembler, ReassemblyContext
 from wiredecode.net.reorder import Origin, ending
 from wiredecode.net.segments import ACK, IPV6_FLOW, FlowKey, advance, distance, reverse

@@ -16,8 +16,7 @@ from wiredecode.capture.batch import PacketBatch
 from wiredecode.net import link, tunnels
 from wiredecode.net.ip import AUTHENTICATION, TCP, Carried, IpReader, Packet
 from wiredecode.net.limits import Limits
-from wiredecode.net.link import Octets
-from wiredecode.net.names import ethertype_name, linktype_name, protocol_name
+from wiredecode.net.link import Octets, ethertype_name, linktype_name, protocol_name
 from wiredecode.net.segments import IPV6_FLOW, Row, Segments, from_rows, merge
 
 _NOT_SIMPLE = np.isin(np.arange(256), (0, 43, 44, TCP, AUTHENTICATION, 60, 135, 139, 140))

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import NamedTuple
 
-from wiredecode.net.clock import Clock
 from wiredecode.net.limits import Limits
-from wiredecode.net.link import IPV4
-from wiredecode.net.names import FRAGMENT_INCOMPLETE, TRUNCATED, protocol_name
+from wiredecode.net.link import FRAGMENT_INCOMPLETE, HEADER_TRUNCATED, IPV4, protocol_name
+from wiredecode.net.logical_time import Clock
 from wiredecode.net.segments import FIN, IPV6_FLOW, RST, SYN, Row
 from wiredecode.net.tunnels import CARRIERS, PORTS, UDP
 
@@ -203,13 +202,13 @@ class IpReader:
         """RFC 791 section 3.1. Total length 0: segmentation offload, the packet is as long as it is."""
         data = packet.data
         if len(data) < 20:
-            return TRUNCATED
+            return HEADER_TRUNCATED
         header = (data[0] & 15) * 4
         total = int.from_bytes(data[2:4]) or packet.wire
         if data[0] >> 4 != 4 or header < 20 or total < header:
             return MALFORMED_IPV4
         if len(data) < header:
-            return TRUNCATED
+            return HEADER_TRUNCATED
         packet.wire = min(packet.wire, total)
         packet.source, packet.target = int.from_bytes(data[12:16]), int.from_bytes(data[16:20])
         fragment, protocol = int.from_bytes(data[6:8]), data[9]
@@ -222,7 +221,7 @@ class IpReader:
         """RFC 8200 section 3. Payload length 0 is a jumbogram or segmentation offload: as long as it is."""
         data = packet.data
         if len(data) < 40:
-            return TRUNCATED
+            return HEADER_TRUNCATED
         if data[0] >> 4 != 6:
             return MALFORMED_IPV6
         length = int.from_bytes(data[4:6])
@@ -237,7 +236,7 @@ class IpReader:
             if protocol not in _EXTENSIONS:
                 return protocol, at
             if len(data) < at + 2:
-                return TRUNCATED
+                return HEADER_TRUNCATED
             size = (data[at + 1] + 2) * 4 if protocol == AUTHENTICATION else (data[at + 1] + 1) * 8
             protocol, at = data[at], at + size
         return "too many extension headers"
@@ -260,7 +259,7 @@ class IpReader:
         """RFC 8200 section 4.5; an atomic fragment (RFC 6946) is a whole datagram."""
         data = packet.data
         if len(data) < at + 8:
-            return TRUNCATED
+            return HEADER_TRUNCATED
         protocol, place = data[at], int.from_bytes(data[at + 2 : at + 4])
         if not place & 0xFFF9:
             return self._upper(packet, protocol, at + 8)
@@ -331,7 +330,7 @@ class IpReader:
     def _tcp_header(self, data: bytes, at: int, wire: int) -> str | None:
         """Describe the error in the TCP header at ``at``, if any (RFC 9293 section 3.1)."""
         if len(data) < at + 20:
-            return TRUNCATED
+            return HEADER_TRUNCATED
         size = (data[at + 12] >> 4) * 4
         return MALFORMED_TCP if size < 20 or at + size > wire else None
 

@@ -13,8 +13,7 @@ import numpy as np
 
 from wiredecode.arrays import Bools, Int64s
 from wiredecode.net.limits import Limits
-from wiredecode.net.link import IPV4, IPV6, TRUNCATED, VLAN_TAGS, Octets, untag
-from wiredecode.net.names import IP_PROTOCOL
+from wiredecode.net.link import IP_PROTOCOL, IPV4, IPV6, TRUNCATED, VLAN_TAGS, Octets, untag
 
 IP_IN_IP, UDP, IPV6_IN_IP, GRE, MPLS_IN_IP = 4, 17, 41, 47, 137
 CARRIERS = frozenset((IP_IN_IP, UDP, IPV6_IN_IP, GRE, MPLS_IN_IP))

@@ -27,11 +27,11 @@ from wiredecode.capture.errors import CaptureError
 from wiredecode.frames.totals import Totals
 from wiredecode.net import link
 from wiredecode.net.buckets import FACTORS, Buckets
-from wiredecode.net.clock import Clock
 from wiredecode.net.headers import HeaderReader
 from wiredecode.net.ip import TCP
 from wiredecode.net.limits import Limits
 from wiredecode.net.link import Octets
+from wiredecode.net.logical_time import Clock
 
 PARCELS = pa.schema(
     [

@@ -18,8 +18,7 @@ from wiredecode.fields.layer import Style
 from wiredecode.filter.values import KEEP
 from wiredecode.frames import columns
 from wiredecode.frames.escape import valid
-from wiredecode.frames.failure import strip
-from wiredecode.frames.frame import Frame
+from wiredecode.frames.frame import Frame, strip
 from wiredecode.frames.record import BYTES, dump_text
 from wiredecode.tables.schema import INTEGER_RANGES, OTHER, RAW, is_enumeration, is_json
 

@@ -18,8 +18,7 @@ from wiredecode.net.headers import HeaderReader
 from wiredecode.net.health import KINDS
 from wiredecode.net.ip import TCP, IpReader, Packet
 from wiredecode.net.limits import DEFAULT_LIMITS, Limits
-from wiredecode.net.link import Octets
-from wiredecode.net.names import FRAGMENT_INCOMPLETE, ethertype_name, linktype_name, protocol_name
+from wiredecode.net.link import FRAGMENT_INCOMPLETE, Octets, ethertype_name, linktype_name, protocol_name
 from wiredecode.net.segments import IPV6_FLOW, Segments
 from wiredecode.tables.schema import declared_schema
 

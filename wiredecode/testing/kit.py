@@ -29,10 +29,19 @@ from wiredecode.protocols.registry import by_name
 from wiredecode.protocols.shared.tls import NAME as TLS
 from wiredecode.testing import tables
 from wiredecode.testing.dissection import Result, dissect, dissect_in_steps, meaning, pairing
-from wiredecode.testing.mutations import MUTATIONS, Mutation, truncation
 from wiredecode.testing.packets import batches
 from wiredecode.testing.parity import readers_agree
-from wiredecode.testing.samples import WANTED, Values, distinct, general, integers, samples
+from wiredecode.testing.samples import (
+    MUTATIONS,
+    WANTED,
+    Mutation,
+    Values,
+    distinct,
+    general,
+    integers,
+    samples,
+    truncation,
+)
 from wiredecode.testing.segments import CUTTINGS, Cutting, Part, craft, dialogue, every, reorder
 
 Case = tuple[type[Layer], bytes]

@@ -8,8 +8,7 @@ from wiredecode import fields
 from wiredecode.fields import compiler
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.fields.sized import Inner
-from wiredecode.fields.tagged import TaggedFields, UnknownTags, with_tag
-from wiredecode.fields.versions import Versions
+from wiredecode.fields.tagged import TaggedFields, UnknownTags, Versions, with_tag
 from wiredecode.protocols.kafka import NAME, names
 from wiredecode.protocols.kafka.layers_records import (
     Record,

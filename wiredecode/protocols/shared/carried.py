@@ -9,8 +9,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
+from wiredecode.protocols.base import Offers
 from wiredecode.protocols.shared.amqp.secrets import without
-from wiredecode.protocols.shared.offers import Offers
 
 if TYPE_CHECKING:
     from wiredecode.fields.layer import Layer, Style
