@@ -21,7 +21,7 @@ from wiredecode.capture import PacketBatch
 from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.fields.layer import Layer
 from wiredecode.frames.frame import Frame
-from wiredecode.net import Connection
+from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Protocol, Start, Verdict
 from wiredecode.protocols.registry import decoding, protocols
 

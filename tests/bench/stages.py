@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Any
 from wiredecode.capture import open_capture
 from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.frames.message import Messages
-from wiredecode.net import Limits, Network
 from wiredecode.net.headers import HeaderReader
+from wiredecode.net.limits import Limits
+from wiredecode.net.network import Network
 
 if TYPE_CHECKING:
     from wiredecode.frames.block import FrameBlock

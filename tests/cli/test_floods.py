@@ -12,7 +12,7 @@ from tests.net.craft import SYN, Talk, batches
 from wiredecode.cli import session
 from wiredecode.dissect import accounts
 from wiredecode.dissect.dissector import Dissector
-from wiredecode.net import Limits
+from wiredecode.net.limits import Limits
 from wiredecode.net.types import Connection
 
 

@@ -26,7 +26,7 @@ from wiredecode.dissect import dissector
 from wiredecode.dissect.dissector import find_answers
 from wiredecode.dissect.ledger import KnownOutcome
 from wiredecode.frames.frame import LATE
-from wiredecode.net import Limits
+from wiredecode.net.limits import Limits
 from wiredecode.tables.messages import CONFIRM_COLUMNS
 from wiredecode.tables.reader import FRAMES, MESSAGES, TableReader
 

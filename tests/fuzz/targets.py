@@ -216,7 +216,7 @@ def run_packets(data: bytes) -> None:
 def run_tls(data: bytes) -> None:
     """TLS records with secrets: the first half of the bytes is a key log, unless they are a conversation of two."""
     from wiredecode.dissect.dissector import Demand, Dissector
-    from wiredecode.tls import KeyLog
+    from wiredecode.tls.keylog import KeyLog
 
     size = int.from_bytes(data[:2], "big")
     keys, talk = KeyLog(), TalkInput.read(data[2 + size :])

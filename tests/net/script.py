@@ -22,8 +22,10 @@ import numpy as np
 
 from tests.net.craft import ACK, FIN, RST, SYN, Talk, batches
 from wiredecode.capture.batch import PacketBatch
-from wiredecode.net import Chunk, Direction, Event, Gap, Limits, Network, Note
+from wiredecode.net.limits import Limits
 from wiredecode.net.logical_time import packet_of
+from wiredecode.net.network import Network
+from wiredecode.net.types import Chunk, Direction, Event, Gap, Note
 
 ISN = 999
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.net.craft import Talk, batches
-from wiredecode.net import Network
 from wiredecode.net.health import ConnectionHealth
+from wiredecode.net.network import Network
 
 
 def facts(health: ConnectionHealth) -> dict[str, Any]:

@@ -10,10 +10,10 @@ import pytest
 
 from tests.net.craft import ACK, RST, Talk, batches
 from wiredecode.capture import open_capture
-from wiredecode.net import Network
 from wiredecode.net.analysis import ConnectionAnalysis, SegmentHeader, options
 from wiredecode.net.distribution import Distribution
 from wiredecode.net.health import KINDS, RETRANSMISSION, ConnectionHealth
+from wiredecode.net.network import Network
 from wiredecode.net.types import Connection
 
 CAPTURES = Path(__file__).parent.parent.parent / "captures"

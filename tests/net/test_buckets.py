@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from wiredecode.capture import open_capture
-from wiredecode.net import Network
 from wiredecode.net.buckets import Bucket, Buckets
+from wiredecode.net.network import Network
 
 
 def test_every_connection_is_whole_in_one_bucket(captures: Path) -> None:

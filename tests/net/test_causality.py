@@ -10,8 +10,10 @@ from tests.conftest import seeds
 from tests.net.craft import ACK, FIN, RST, START_NS, SYN, Talk, batches
 from tests.net.script import Outcome, content, run
 from wiredecode.capture.batch import PacketBatch
-from wiredecode.net import Chunk, Gap, Limits, Network
+from wiredecode.net.limits import Limits
 from wiredecode.net.logical_time import logical_time, packet_of
+from wiredecode.net.network import Network
+from wiredecode.net.types import Chunk, Gap
 
 SIZES = pytest.mark.parametrize("size", [None, 1, 2], ids=["whole", "single", "pairs"])
 FILLER = 60

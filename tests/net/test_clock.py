@@ -7,8 +7,9 @@ import pytest
 from tests.net.craft import ACK, Talk, batches
 from tests.net.script import content, run
 from wiredecode.capture.batch import PacketBatch
-from wiredecode.net import Chunk, Network
 from wiredecode.net.distribution import MAX_NS, Distribution
+from wiredecode.net.network import Network
+from wiredecode.net.types import Chunk
 
 
 @pytest.mark.parametrize("count", [1, 30])

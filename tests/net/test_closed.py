@@ -6,7 +6,8 @@ import pytest
 
 from tests.net.craft import ACK, FIN, RST, Talk, batches
 from tests.net.script import content, run
-from wiredecode.net import Limits, Network
+from wiredecode.net.limits import Limits
+from wiredecode.net.network import Network
 
 SIZES = pytest.mark.parametrize("size", [None, 1, 7], ids=["whole", "single", "sevens"])
 OTHER = Talk(client=("10.9.9.9", 9)).ack(0)

@@ -6,7 +6,7 @@ import pytest
 
 from tests.net.craft import ACK, RST, SYN, Talk, batches
 from tests.net.script import Outcome, content, run
-from wiredecode.net import Limits
+from wiredecode.net.limits import Limits
 
 SIZES = pytest.mark.parametrize("size", [None, 1, 2, 30], ids=["whole", "single", "pairs", "thirties"])
 

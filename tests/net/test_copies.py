@@ -11,7 +11,7 @@ import pytest
 
 from wiredecode.capture import open_capture
 from wiredecode.capture.batch import PacketBatch
-from wiredecode.net import Network
+from wiredecode.net.network import Network
 from wiredecode.net.types import Connection
 
 CAPTURE = Path(__file__).parents[2] / "captures" / "rabbitmq-stream" / "c43_basic.pcap"

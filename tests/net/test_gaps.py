@@ -9,8 +9,10 @@ import pytest
 from tests.conftest import seeds
 from tests.net.craft import ACK, FIN, RST, START_NS, Talk, batches
 from tests.net.script import Outcome, content, run
-from wiredecode.net import Chunk, End, Gap, Limits, Network
+from wiredecode.net.limits import Limits
 from wiredecode.net.logical_time import logical_time, packet_of
+from wiredecode.net.network import Network
+from wiredecode.net.types import Chunk, End, Gap
 
 SIZES = pytest.mark.parametrize("size", [None, 1, 2, 3], ids=["whole", "single", "pairs", "threes"])
 

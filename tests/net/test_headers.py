@@ -26,7 +26,8 @@ from tests.net.craft import (
 )
 from tests.net.script import content, run
 from wiredecode.capture.batch import PacketBatch
-from wiredecode.net import Chunk, Gap, Limits
+from wiredecode.net.limits import Limits
+from wiredecode.net.types import Chunk, Gap
 
 SIZES = pytest.mark.parametrize("size", [None, 1], ids=["whole", "single"])
 SEGMENTS = [(at, tcp(content(at, 10), seq=at)) for at in range(0, 400, 10)]

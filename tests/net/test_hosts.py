@@ -12,9 +12,9 @@ from tests.net.craft import Talk, ethernet, ipv4, ipv6, udp
 from tests.support import RABBITMQ, packets
 from wiredecode.capture import PacketBatch
 from wiredecode.cli.app import app
-from wiredecode.net import Network
 from wiredecode.net.hosts import Hosts, answers
 from wiredecode.net.limits import Limits
+from wiredecode.net.network import Network
 
 QUESTION = b"\x08broker-7\x07example\0"
 

@@ -14,8 +14,9 @@ from tests.conftest import seeds
 from tests.net.craft import ACK, FIN, RST, START_NS, SYN, Talk, batches
 from tests.net.script import Outcome, run
 from wiredecode.capture.batch import PacketBatch
-from wiredecode.net import Chunk, Gap, Limits
+from wiredecode.net.limits import Limits
 from wiredecode.net.logical_time import logical_time, packet_of
+from wiredecode.net.types import Chunk, Gap
 
 
 @dataclass

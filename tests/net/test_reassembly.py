@@ -7,8 +7,10 @@ import pytest
 from tests.conftest import in_one_test
 from tests.net.craft import ACK, RST, SYN, Talk, batches
 from tests.net.script import ISN, content, play, run
-from wiredecode.net import Chunk, Gap, Limits, Network
+from wiredecode.net.limits import Limits
 from wiredecode.net.logical_time import packet_of
+from wiredecode.net.network import Network
+from wiredecode.net.types import Chunk, Gap
 
 IN_BULK = " ".join(f"d{at}:10" for at in range(0, 400, 10))
 """Enough segments in order to take the path of columns."""

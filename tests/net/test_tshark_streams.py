@@ -16,7 +16,7 @@ from tests.net.script import content, run
 from tests.pcap import write_pcap
 from tests.support import needs_tshark
 from wiredecode.capture.batch import PacketBatch
-from wiredecode.net import Chunk
+from wiredecode.net.types import Chunk
 
 START_NS = 1_700_000_000_000_000_000
 Packets = list[bytes]

@@ -17,7 +17,7 @@ from tests.net.script import content, run
 from tests.pcap import write_pcap
 from tests.support import RABBITMQ, Run, dissect, packets
 from wiredecode.capture.batch import PacketBatch
-from wiredecode.net import Limits
+from wiredecode.net.limits import Limits
 
 PLAIN = RABBITMQ.parent / "nats" / "04-request-reply.pcap"
 

@@ -8,7 +8,7 @@ import pytest
 from tests.net.craft import Talk, batches, ethernet, ipv4, ipv6, of_linktypes, tcp, udp
 from tests.net.test_headers import NOT_DECODED
 from wiredecode.capture import PacketBatch
-from wiredecode.net import Network
+from wiredecode.net.network import Network
 from wiredecode.tables.packets import FRAGMENT, PacketTable
 
 

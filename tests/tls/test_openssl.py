@@ -18,7 +18,7 @@ import pytest
 pytest.importorskip("cryptography")
 
 from tests.tls.test_tls import Said, certificate, decode, facts, folder, meaning, packets
-from wiredecode.tls import KeyLog
+from wiredecode.tls.keylog import KeyLog
 
 __all__ = ["folder"]
 

@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("cryptography")
 
 from wiredecode.testing.packets import Talk, batches
-from wiredecode.tls import KeyLog
+from wiredecode.tls.keylog import KeyLog
 
 SUITES_1_2 = [
     "ECDHE-RSA-AES128-GCM-SHA256",

@@ -116,7 +116,7 @@ class SparkOptions:
 
     def demand(self) -> TableDemand:
         """Demand for the tasks. Raises ``ValueError``."""
-        from wiredecode.net import Limits
+        from wiredecode.net.limits import Limits
         from wiredecode.spark.decode import TableDemand
         from wiredecode.spark.writing import REQUIRED_COLUMNS
 

@@ -10,8 +10,8 @@ from wiredecode.frames.block import FrameBlock
 from wiredecode.frames.frame import GROUP as INTERNAL
 from wiredecode.frames.frame import OK, Finding, Frame
 from wiredecode.frames.totals import Totals
-from wiredecode.net import Network
 from wiredecode.net.logical_time import logical_time, packet_of
+from wiredecode.net.network import Network
 from wiredecode.net.types import Connection, Direction, Note
 
 MAX_NOTES = 64

@@ -34,7 +34,8 @@ from wiredecode.net.network import Network
 from wiredecode.net.types import Chunk, Connection, Event, Note
 from wiredecode.protocols import registry
 from wiredecode.protocols.base import Conversation
-from wiredecode.tls import Decryption, KeyLog
+from wiredecode.tls.keylog import KeyLog
+from wiredecode.tls.stage import Decryption
 
 if TYPE_CHECKING:
     from wiredecode.fields.layer import Style

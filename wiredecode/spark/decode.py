@@ -13,9 +13,8 @@ import pyarrow as pa
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.filter import Filter, compile_filter
 from wiredecode.frames.totals import Totals
-from wiredecode.net import Limits
 from wiredecode.net.buckets import Bucket, Buckets
-from wiredecode.net.limits import limits_of
+from wiredecode.net.limits import Limits, limits_of
 from wiredecode.protocols import registry
 from wiredecode.protocols.registry import DecodeAs, decoding
 from wiredecode.spark.parcels import REPORTS, by_bucket, pack_totals, packets, report_text, value

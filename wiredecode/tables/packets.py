@@ -12,13 +12,14 @@ from wiredecode.arrays import Bools, Int64s
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.frames.columns import TUNNEL_COLUMNS
 from wiredecode.frames.totals import Totals
-from wiredecode.net import Network, link
+from wiredecode.net import link
 from wiredecode.net.connections import endpoint
 from wiredecode.net.headers import HeaderReader
 from wiredecode.net.health import KINDS
 from wiredecode.net.ip import TCP, IpReader, Packet
 from wiredecode.net.limits import DEFAULT_LIMITS, Limits
 from wiredecode.net.link import FRAGMENT_INCOMPLETE, Octets, ethertype_name, linktype_name, protocol_name
+from wiredecode.net.network import Network
 from wiredecode.net.segments import IPV6_FLOW, Segments
 from wiredecode.tables.schema import declared_schema
 
