@@ -18,9 +18,10 @@ from opentelemetry.sdk.resources import Resource
 
 from wiredecode.check import Checker
 from wiredecode.check.codes import offers
+from wiredecode.check.exchanges import Exchange
 from wiredecode.check.gauges import Gauges
 from wiredecode.extras import version_number
-from wiredecode.frames.frame import REFUSED, UNDECODED, Frame
+from wiredecode.frames.frame import REFUSED, UNDECODED, Confirmation, Frame
 from wiredecode.frames.identity import broker, client_side, ended_by
 from wiredecode.frames.message import DELIVER, PUBLISH, Messages
 from wiredecode.metrics.readers import Reader
@@ -110,6 +111,9 @@ class Instruments:
         self._answered = Recorded(RequestOutcomes, ("system", "operation", "topic", "server"), asked, series.most)
         self._confirms = ConfirmLatency(checker.exchanges, rows=self._confirmed)
         self._latency = RequestLatency(checker.exchanges, counts=self._answered)
+        self._newest: list[tuple[Frame, Exchange, Confirmation]] = []
+        """What the next frame confirms, which the checker has seen: a scrape may come before it."""
+        checker.exchanges.confirm.append(lambda *confirmed: self._newest.append(confirmed))
         self._observe()
 
     def _histograms(self) -> Iterator[Metric]:
@@ -130,6 +134,10 @@ class Instruments:
             self._count(UNDECODED_BYTES, frame.length, protocol)
         if frame.request is not None:
             self._latency.frame(frame)
+        for confirmed in self._newest:
+            self._latency.confirm(*confirmed)
+            self._confirms.confirm(*confirmed)
+        self._newest.clear()
         if parts or frame.findings:
             self._confirms.frame(frame, parts)
         self._seen[protocol, frame.type or "", status] += 1

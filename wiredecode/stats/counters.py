@@ -260,6 +260,8 @@ class Counters:
         self._each = [counter.frame for counter in self._counters.values()]
         if names & {"confirms", "latency"}:
             self._each.insert(0, self._exchanges.frame)
+        timed = self._counters.get("latency"), self._confirms
+        self._exchanges.confirm += [each.confirm for each in timed if each is not None]
         self._counters |= {"confirms": self._confirms, **adding}
         self.connections = ConnectionTable() if "connections" in names else None
         """Collects facts about connections that frames do not contain, from the reader of the capture."""

@@ -73,7 +73,6 @@ class RequestLatency:
         self._hops = hops
         self._checks = dict(offers())
         self._exchanges = exchanges
-        exchanges.confirm.append(self._confirm)
         exchanges.give_up.append(self._give_up)
         self._counts: dict[RequestKey, RequestOutcomes] = defaultdict(RequestOutcomes) if counts is None else counts
         self._topics: set[str] = set()
@@ -88,7 +87,7 @@ class RequestLatency:
         elif self._hops or not request.is_copy:
             self._response(frame, request, frame.latency_ns)
 
-    def _confirm(self, frame: Frame, publish: Exchange, confirmation: Confirmation) -> None:
+    def confirm(self, frame: Frame, publish: Exchange, confirmation: Confirmation) -> None:
         """One confirm can answer several publishes: its latency is that of the oldest, the others are only answered."""
         answers = confirmation.final is not None and confirmation.request != frame.request
         if publish.place is None and answers and frame.latency_ns is not None:
@@ -187,7 +186,6 @@ class ConfirmLatency:
         self._keeps = rows is None
         """Whether times from the first byte are counted, too."""
         self._exchanges = exchanges
-        exchanges.confirm.append(self._confirm)
         exchanges.give_up.append(self._give_up)
 
     def frame(self, frame: Frame, parts: Sequence[FrameMessages]) -> None:
@@ -218,7 +216,7 @@ class ConfirmLatency:
             count += length
         return found
 
-    def _confirm(self, frame: Frame, publication: Exchange, confirmation: Confirmation) -> None:
+    def confirm(self, frame: Frame, publication: Exchange, confirmation: Confirmation) -> None:
         for some in publication.messages:
             stop = min(confirmation.first + confirmation.length, some.first + some.length)
             count = min(some.left, stop - max(confirmation.first, some.first))
