@@ -108,7 +108,7 @@ def span(gathering: Gathering) -> str:
     second, rest = divmod(gathering.first_ns, 1_000_000_000)
     begin = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%d %H:%M:%S")
     lasts = duration(gathering.last_ns - gathering.first_ns)
-    return f"from {begin}.{rest // 1_000_000:03d} UTC on, {lasts}"
+    return f"began {begin}.{rest // 1_000_000:03d} UTC, lasted {lasts}"
 
 
 def tiles(gathering: Gathering, totals: Totals) -> list[dict[str, Any]]:
