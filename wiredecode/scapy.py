@@ -68,7 +68,7 @@ def layer_of(protocol: Protocol, data: bytes, client: bool | None = None) -> typ
 def _dispatch(protocol: Protocol, base: type[Layer], data: Any = None, **how: Any) -> type[Packet]:
     """The class that Scapy is to make of ``base(data)``.
 
-    In a packet, what would not build to the bytes it was read from stays ``Raw``: a frame that is cut, or malformed.
+    In a packet, what would not build to the bytes it was read from stays ``Raw``: a truncated or malformed frame.
     Scapy builds packets anew more often than one thinks, ``sniff(offline=packets)`` does it.
     """
     if not data:

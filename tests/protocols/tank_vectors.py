@@ -540,7 +540,7 @@ VECTORS = [
     ),
     Vector(
         "V32b",
-        "the last bundle is cut",
+        "the last bundle is truncated",
         "server",
         "ConsumeResponse",
         "025700000021000000050000000103666f6f0100000001000000000000001e0000000000000032000000cb020c000068e5cf8b010000643030303030302d2e2e2e2e2e2e2e2e2e2e2e2e2e2e2e2e2e2e2e2e2e2e2e2e2e2e2e2e2e2e",

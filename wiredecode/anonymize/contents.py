@@ -42,7 +42,7 @@ def leaves(layer: Layer, path: tuple[str, ...] = (), *, numbers: bool = False) -
                 yield from leaves(element, (*path, name), numbers=numbers)
         texts = isinstance(value, int) if numbers else any(isinstance(element, str | bytes | dict) for element in inner)
         span = layer.ranges.get(name)
-        if span is None and layer.problem is not None:  # a list that was cut
+        if span is None and layer.problem is not None:  # a list that was truncated
             span = max((stop for _, stop in layer.ranges.values()), default=layer.start), layer.problem.start
         if texts and span is not None and not any(isinstance(element, Layer) for element in inner):
             yield Leaf((*path, name), kinds[name], span, value, layer)
@@ -132,7 +132,7 @@ class Pseudonymizer:
                     out[first:last] = PRINTABLE.sub(lambda found: BLANK * len(found[0]), data[first:last])
         if reached < stop:
             out[reached:stop] = blank(data[reached:stop])
-            self.blanked["bytes of frames that are cut, or that cannot be read"] += stop - reached
+            self.blanked["bytes of frames that are truncated, or that cannot be read"] += stop - reached
 
     def _leaf(self, leaf: Leaf, rules: Rules, data: bytes, out: bytearray) -> None:
         path = leaf.path

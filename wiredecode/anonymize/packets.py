@@ -95,7 +95,7 @@ class Packets:
         elif kind == ARP and packet.was[offset : offset + 6] == b"\0\1\x08\0\6\4" and len(packet.was) >= offset + 28:
             self._arp(packet, offset)
         else:
-            self._blank(packet, offset, "packets that are neither IP nor ARP, or cut in their headers")
+            self._blank(packet, offset, "packets that are neither IP nor ARP, or truncated in their headers")
 
     def _blank(self, packet: Packet, start: int, why: str) -> None:
         start = min(start, len(packet.now))
@@ -126,7 +126,7 @@ class Packets:
         now[at + 12 : at + 20] = self.key.ipv4(source) + self.key.ipv4(target)
         header = (was[at] & 15) * 4
         if header < IPV4_HEADER or len(was) < at + header:
-            self._blank(packet, at + IPV4_HEADER, "packets that are cut or broken in their headers")
+            self._blank(packet, at + IPV4_HEADER, "packets that are truncated or broken in their headers")
             return
         now[at + IPV4_HEADER : at + header] = bytes([NOP]) * (header - IPV4_HEADER)
         total = int.from_bytes(was[at + 2 : at + 4], "big")
@@ -175,7 +175,7 @@ class Packets:
         was = packet.was
         data = start + (was[start + 12] >> 4) * 4
         if data < start + TCP_HEADER or data > end:
-            self._blank(packet, start + TCP_HEADER, "packets that are cut or broken in their headers")
+            self._blank(packet, start + TCP_HEADER, "packets that are truncated or broken in their headers")
             return
         packet.now[start + TCP_HEADER : data] = _options(was[start + TCP_HEADER : data])
         packet.now[data:end] = BLANK * (end - data)

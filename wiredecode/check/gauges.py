@@ -29,6 +29,6 @@ class Gauges:
         for gauge in gauges:
             try:
                 found += [each for each in gauge.read(frame) if -LIMIT <= each.value < LIMIT]
-            except (LookupError, TypeError, ValueError, AttributeError):  # a frame that is cut, or has odd values
+            except (LookupError, TypeError, ValueError, AttributeError):  # a frame that is truncated, or has odd values
                 continue
         return found

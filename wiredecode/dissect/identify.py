@@ -101,13 +101,13 @@ class Identified:
 
 @dataclass(slots=True)
 class PacketBytes:
-    """Bytes of one packet of one direction, or a gap (None); ``cut``: truncated by the snapshot length."""
+    """Bytes of one packet of one direction, or a gap (None); ``truncated``: by the snapshot length."""
 
     side: int
     ready: int
     offset: int
     data: bytes | None
-    cut: bool = False
+    truncated: bool = False
 
 
 def by_packet(events: Iterable[Event]) -> Iterator[PacketBytes]:
@@ -228,7 +228,7 @@ class Identifier:
     def _packet(self, piece: PacketBytes) -> Identified | None:
         self.last_ready = piece.ready
         if piece.data is None:
-            return self._side_ended(piece.side, piece.cut)
+            return self._side_ended(piece.side, piece.truncated)
         prefix = self.prefixes[piece.side]
         if prefix is None:
             started = piece.offset == 0 and self.connection.directions[piece.side].started
@@ -258,12 +258,12 @@ class Identifier:
         candidate, found = self.held
         return found if self.size - self.held_at > HOLD_BYTES or not self._must_wait(candidate) else None
 
-    def _side_ended(self, side: int, cut: bool = False) -> Identified | None:
-        """A gap or the end follows the bytes of a side: decide on them. ``cut``: truncated by the snapshot length."""
+    def _side_ended(self, side: int, truncated: bool = False) -> Identified | None:
+        """A gap or the end follows the bytes of a side: decide on them. ``truncated``: by the snapshot length."""
         prefix, self.prefixes[side] = self.prefixes[side], None
         if prefix is None:
             return None
-        ignore_port = cut and not prefix.started and len(prefix.data) < FEW_CUT_BYTES
+        ignore_port = truncated and not prefix.started and len(prefix.data) < FEW_CUT_BYTES
         return self._recognise(side, prefix, final=True, ignore_port=ignore_port)
 
     def _recognise(self, side: int, prefix: Prefix, final: bool, ignore_port: bool = False) -> Identified | None:

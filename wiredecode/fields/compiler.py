@@ -47,11 +47,11 @@ class Decoded:
     ranges: dict[str, Range]
     stop: int
     problem: Truncated | None
-    cut: bool
+    truncated: bool
 
     def without_defaults(self) -> dict[str, Any]:
         """The values without defaults that the wire leaves out, which have no range."""
-        return self.values if self.cut else self.packet.values(defaults=False)
+        return self.values if self.truncated else self.packet.values(defaults=False)
 
 
 def head(layer: type[Layer], b: bytes, p: int, e: int) -> dict[str, Any]:
@@ -79,21 +79,21 @@ def record(layer: type[Layer], b: bytes, p: int, e: int, style: Style) -> tuple[
     return decoder(layer, "record", style)(b, p, e)
 
 
-def careful(layer: type[Layer], b: bytes, p: int, e: int, *, cut: bool = False) -> Decoded:
+def careful(layer: type[Layer], b: bytes, p: int, e: int, *, truncated: bool = False) -> Decoded:
     """Decode the frame at ``b[p:e]`` field by field; ``stop`` and ranges count from its first byte.
 
-    ``cut``: later bytes were not captured, so values that may continue there are unknown.
+    ``truncated``: later bytes were not captured, so values that may continue there are unknown.
     """
     packet = layer.within(b, p, e)
-    values = packet.values(defaults=not cut)  # absent fields may be in the part not captured
+    values = packet.values(defaults=not truncated)  # absent fields may be in the part not captured
     ranges = packet.flat_ranges(p)
     problem, reached = packet.problem, packet.stop - p
     if problem is not None:
         problem = problem.inside(problem.field, problem.partial, p)
         reached = max((end for _, end in ranges.values()), default=0)
-    if cut:
+    if truncated:
         remove_truncated(layer, values, ranges, b[p:e])
-    return Decoded(packet, values, ranges, reached, problem, cut)
+    return Decoded(packet, values, ranges, reached, problem, truncated)
 
 
 def source(layer: type[Layer], mode: str, style: Style | None = None) -> str:

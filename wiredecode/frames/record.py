@@ -57,7 +57,7 @@ def field_ranges(frame: Frame) -> dict[str, list[int]]:
     """Byte range ``[first, end)`` in the frame of every field, by its path; none of reassembled bytes."""
     if frame.layer is None:
         return {}
-    found = compiler.careful(frame.layer, frame.buffer, frame.start, frame.stop, cut=bool(frame.missing))
+    found = compiler.careful(frame.layer, frame.buffer, frame.start, frame.stop, truncated=bool(frame.missing))
     prefix = frame.layer.filter_name
     shown = {f"{prefix}.{path}": list(span) for path, span in found.ranges.items()}
     for key, path in frame.layer.record_paths(found.values):

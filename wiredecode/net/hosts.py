@@ -71,7 +71,7 @@ class Hosts:
 
 
 def answers(data: bytes) -> Iterator[tuple[str, str]]:
-    """Addresses of a DNS message, and the name that was asked for. Raises IndexError where it is cut."""
+    """Addresses of a DNS message, and the name that was asked for. Raises IndexError where it is truncated."""
     flags, questions, count = (int.from_bytes(data[at : at + 2]) for at in (2, 4, 6))
     if not flags & ANSWERED or flags & 0xF or questions != 1:
         return

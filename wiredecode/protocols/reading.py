@@ -78,7 +78,7 @@ class FrameDecoder:
         return compiler.decoder(self.layer, "head")
 
     def _read_carefully(self, frame: Frame, style: Style | None) -> int:
-        decoded = compiler.careful(self.layer, frame.buffer, frame.start, frame.stop, cut=frame.is_partial)
+        decoded = compiler.careful(self.layer, frame.buffer, frame.start, frame.stop, truncated=frame.is_partial)
         frame.values = decoded.values
         if style is not None:
             frame.layers = {self.layer.filter_name: self.layer.present(decoded.values, style)}

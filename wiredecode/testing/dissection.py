@@ -71,7 +71,7 @@ def careful_values(frame: Frame) -> dict[str, Any]:
     """Every field of the frame as numbers, text and bytes."""
     if frame.layer is None:
         return dict(frame.values)
-    return _careful(frame.layer, frame.data, 0, frame.stop - frame.start, cut=frame.is_partial).values
+    return _careful(frame.layer, frame.data, 0, frame.stop - frame.start, truncated=frame.is_partial).values
 
 
 _careful = lru_cache(maxsize=4096)(compiler.careful)  # the same frames recur in other segments
@@ -102,6 +102,6 @@ def dissect_in_steps(path: Path, batch: int | None = None, pickled: int = 0) -> 
                 dissector = pickle.loads(pickle.dumps(dissector))
                 dissector.resume(demand)
     except CaptureError:
-        pass  # a capture that is cut
+        pass  # a capture that is truncated
     found += map(identity, list(dissector.finish()))
     return found, dissector.totals

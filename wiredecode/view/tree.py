@@ -118,7 +118,7 @@ def _undecoded_text(data: bytes, options: TreeOptions) -> Text:
 
 
 def _rest(branch: Tree, layer: Layer, frame: Frame, options: TreeOptions) -> None:
-    """Bytes that belong to no field: a field that is cut, or more than the declaration says."""
+    """Bytes that belong to no field: a field that is truncated, or more than the declaration says."""
     data, short = frame.data, layer.problem
     reached = layer.stop if short is None else short.start
     line = Text("after the last field:")

@@ -153,7 +153,7 @@ class Message(TaggedLayer):
     # Values that are not on the wire.
 
     def values(self, *, defaults: bool = True) -> dict[str, Any]:
-        """The defaults of absent fields with the others; none where the message is cut, since they may follow."""
+        """The defaults of absent fields with the others; none where the message is truncated, since they may follow."""
         found = super().values(defaults=defaults)
         return found | ({**self.defaults, **found} if defaults and self.problem is None else {})
 

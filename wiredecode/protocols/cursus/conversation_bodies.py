@@ -71,7 +71,9 @@ def _cut_body(frame: Frame, last: str | None) -> Body | None:
             position += 2 + int.from_bytes(buffer[position : position + 2])
         unknown = layer in (layers.Envelope, layers.TextReply) and FIRST_WORD.fullmatch(buffer, position, stop)
         return Body(layers.Unknown) if unknown else None
-    return Body(layers.Compressed, codec=codec, inflated=Decompressed(b"", Status.CORRUPT, "cut, not decompressed"))
+    return Body(
+        layers.Compressed, codec=codec, inflated=Decompressed(b"", Status.CORRUPT, "truncated, not decompressed")
+    )
 
 
 @cache
@@ -385,7 +387,7 @@ def report_markers(frame: Frame, record: dict[str, Any] | None) -> None:
     """Transaction markers, ordinary messages on the wire: who ended which transaction."""
     count = 0
     if record is None and frame.layer is not None:
-        record = compiler.careful(frame.layer, frame.buffer, frame.start, frame.stop, cut=frame.is_partial).values
+        record = compiler.careful(frame.layer, frame.buffer, frame.start, frame.stop, truncated=frame.is_partial).values
     for message in (record or {}).get("messages", ()):
         producer = message.get("producer_id", "")
         if producer.startswith(names.MARKER_PREFIX) and producer.count(":") >= 2:

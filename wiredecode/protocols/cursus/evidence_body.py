@@ -57,7 +57,7 @@ def _xerial(body: bytes, limit: int) -> Decompressed:
         start = position + 4
         stop = start + int.from_bytes(body[position:start], "big")
         if stop > len(body) or start == stop:
-            return Decompressed(b"".join(pieces), Status.CORRUPT, "a snappy block is cut or empty")
+            return Decompressed(b"".join(pieces), Status.CORRUPT, "a snappy block is truncated or empty")
         block = decompress("snappy-raw", body[start:stop], left)
         if block.status is not Status.OK:
             return Decompressed(b"".join(pieces), block.status, block.message)

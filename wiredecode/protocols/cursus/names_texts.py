@@ -68,12 +68,12 @@ def json_piece(values: Mapping[str, Any], secrets: bool) -> Any:
 
 
 def known_pieces(elements: Elements) -> list[Mapping[str, Any]]:
-    """The pieces whose value is known: that of the last one of a frame that was cut is not."""
+    """The pieces whose value is known: that of the last one of a frame that was truncated is not."""
     return [piece for piece in elements if "value" in piece or "secret" in piece]
 
 
 def keep_closed(elements: Elements) -> Elements:
-    """The pieces of a text that was cut, before the first whose quotes or brackets do not close."""
+    """The pieces of a text that was truncated, before the first whose quotes or brackets do not close."""
     for index, piece in enumerate(elements):
         value = piece.get("value", "")
         if (value.startswith("[") and not value.endswith("]")) or (value.startswith('"') and not QUOTED.match(value)):

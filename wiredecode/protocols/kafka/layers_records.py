@@ -186,7 +186,7 @@ def old_contents(slot: Slot, values: Mapping[str, Any], budget: Budget) -> Conte
     if slot.codec and values["value"] is not None:
         plain, problem = inflate(slot.codec, values["value"], budget)
         inner, rest, reason = slots(plain)
-        messages, problem = [], problem or reason or ("a message is cut" if rest else "")
+        messages, problem = [], problem or reason or ("a message is truncated" if rest else "")
         for each in inner:
             message, damage = compiler.readable(each.layer, plain, each.start, each.stop)
             if damage or each.layer is Front or each.codec:
@@ -201,7 +201,7 @@ def old_contents(slot: Slot, values: Mapping[str, Any], budget: Budget) -> Conte
 
 
 def decode_records(plain: bytes) -> tuple[list[dict[str, Any]], bool]:
-    """The whole ones of these records, and whether some are damaged: the last one may be cut."""
+    """The whole ones of these records, and whether some are damaged: the last one may be truncated."""
     values, damage = compiler.readable(Records, plain, 0, len(plain))
     records = values.get("records", [])
     if damage is not None:

@@ -74,7 +74,10 @@ def check_header(frame: Frame, data: bytes, start: int) -> None:
     else:
         message = f"{header_length - SHORT_HEADER} header bytes of unknown meaning: servers ignore them"
         severity = "note" if header_length == LONG_HEADER else "warning"
-        where = (start + SHORT_HEADER, min(start + header_length, frame.length))  # the payload may be cut, and shorter
+        where = (
+            start + SHORT_HEADER,
+            min(start + header_length, frame.length),
+        )  # the payload may be truncated, and shorter
         frame.find(severity, "protocol", "header-extension", message, f"{NAME}.extension", where)
 
 
@@ -164,18 +167,18 @@ def decode_envelope(frame: Frame, message: CarriedMessage, style: Style | None, 
     data, start, whole = message.payload, message.start, not frame.is_partial
     frame.protocol = NAME
     if len(data) < SHORT_HEADER:
-        reading = read(frame, Unknown, data, start, style, cut=True)
+        reading = read(frame, Unknown, data, start, style, truncated=True)
         frame.type = None
         reading.carry()
         if whole:
             frame.status = MALFORMED
-            text = f"the envelope's header of {SHORT_HEADER} bytes is cut after {len(data)}"
+            text = f"the envelope's header of {SHORT_HEADER} bytes is truncated after {len(data)}"
             frame.find("error", "malformed", "truncated-envelope", text, NAME, (start, reading.stop))
         return
     code = data[7]
     layer = LAYERS.get(code, Unknown) if data[4] == 0 else Unknown
     frame.type, frame.code = names.MESSAGE_TYPES.get(code), code
-    reading = read(frame, layer, data, start, style, cut=not whole)
+    reading = read(frame, layer, data, start, style, truncated=not whole)
     reading.carry()
     if data[4:7] not in USUAL_HEADERS or layer is Unknown:
         check_header(frame, data, start)

@@ -88,24 +88,24 @@ READERS: dict[type[Layer], Reader] = {}
 
 
 def read(
-    frame: Frame, layer: type[Layer], data: bytes, start: int | None, style: Style | None, *, cut: bool = False
+    frame: Frame, layer: type[Layer], data: bytes, start: int | None, style: Style | None, *, truncated: bool = False
 ) -> CarriedLayer:
-    """Read ``data`` from its first byte on; ``cut``: its end was not captured."""
+    """Read ``data`` from its first byte on; ``truncated``: its end was not captured."""
     known = READERS.get(layer)
     if known is None or known.style is not style:
         mode = "walk" if style is None else "record"
         known = READERS[layer] = Reader(style, compiler.decoder(layer, mode, style), Newest(MAX_KNOWN))
-    short = style is None and not cut and len(data) <= MAX_KNOWN_BYTES
+    short = style is None and not truncated and len(data) <= MAX_KNOWN_BYTES
     if short and (fields := known.known.get(data)) is not None:
         return CarriedLayer(frame, layer, data, start, style, fields)
     try:
-        if cut:
+        if truncated:
             raise compiler.DecodeError
         fields = known.decode(data, 0, len(data))[0]
         if short:
             known.known.put(data, fields)
         return CarriedLayer(frame, layer, data, start, style, fields)
     except compiler.FAILED:
-        decoded = compiler.careful(layer, data, 0, len(data), cut=cut)
+        decoded = compiler.careful(layer, data, 0, len(data), truncated=truncated)
         fields = decoded.without_defaults() if style is None else layer.present(decoded.values, style)
         return CarriedLayer(frame, layer, data, start, style, fields, decoded.problem, unusual=True)

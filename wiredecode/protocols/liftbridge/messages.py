@@ -23,7 +23,7 @@ def add_messages(frame: Frame, operation: str, subject: str, out: Messages) -> b
 
 def add_published(frame: Frame, operation: str, subject: str, inner: Inner, out: Messages) -> None:
     """A message on its way to its stream. Its offset is what the publisher expects, not the one it has."""
-    fields = read(frame, Publish, inner.data, inner.start, None, cut=frame.is_partial).fields
+    fields = read(frame, Publish, inner.data, inner.start, None, truncated=frame.is_partial).fields
     body = fields.get("value", b"" if frame.status == OK else None)
     timestamp, headers = fields.get("timestamp"), fields.get("headers")
     out.add(

@@ -165,7 +165,7 @@ class Proposed(DialectReader):
         self.whole_message = layer, whole
         decoded = compiler.careful(layer, whole, 0, len(whole))
         if decoded.problem is not None:
-            frame.find("error", "malformed", "parts-content", f"{decoded.problem.field} is cut", "data")
+            frame.find("error", "malformed", "parts-content", f"{decoded.problem.field} is truncated", "data")
             return
         handler = self.HANDLERS.get(layer.type_name)
         if handler is not None and layer.type_name != "Event":

@@ -462,7 +462,7 @@ def user_name(mechanism: str, data: bytes) -> str | None:
 
 
 def _amqplain_login(data: bytes) -> str | None:
-    """LOGIN of ``name length uint8 | name | 'S' | value length uint32 | value``...; of a table that is cut nothing."""
+    """LOGIN of ``name length uint8 | name | 'S' | value length uint32 | value``...; None if truncated."""
     position, found = 0, dict[bytes, bytes]()
     while position < len(data):
         name_end = position + 1 + data[position]

@@ -74,7 +74,7 @@ def split_records(data: bytes, count: int) -> tuple[list[bytes], str | None]:
             return messages, f"{count} records announced, {len(messages)} found"
         position = start + int.from_bytes(data[position:start], "big")
         if position > len(data):
-            return messages, f"record {len(messages)} is cut"
+            return messages, f"record {len(messages)} is truncated"
         messages.append(data[start:position])
     if position < len(data):
         return messages, f"{len(data) - position} bytes after the last of {count} records"

@@ -45,7 +45,7 @@ class TopicsRequest(Request):
     """A request with the topics and partitions that it names."""
 
     topics: Topics | None = ()
-    """None: it was cut."""
+    """None: it was truncated."""
 
     @property
     def weight(self) -> int:

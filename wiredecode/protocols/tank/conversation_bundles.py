@@ -286,7 +286,7 @@ def report_partial(contents: Contents, chunk: dict[str, Any], size: int, path: s
         contents.report("error", "malformed", "bundle-header", message, path)
         return
     of_what = "of unknown size" if length is None else f"of {length}, {missing} are missing"
-    contents.report("note", "protocol", "partial-bundle", f"the last bundle is cut: {had} bytes {of_what}", path)
+    contents.report("note", "protocol", "partial-bundle", f"the last bundle is truncated: {had} bytes {of_what}", path)
 
 
 MAX_NAMED = 8
@@ -304,7 +304,7 @@ def record_of(frame: Frame, style: Style | None) -> Any:
 
 
 def whole(elements: Any, last_field: str) -> list[Any]:
-    """The elements of an array that have the field: the last one of a frame that is cut may not."""
+    """The elements of an array that have the field: the last one of a frame that is truncated may not."""
     return [element for element in elements or () if last_field in element]
 
 
@@ -328,13 +328,13 @@ def named_partitions(pairs: Iterable[tuple[str, int]]) -> dict[str, Any]:
 
 
 def all_topics(frame: Frame) -> bool:
-    """Whether all topics and partitions of a frame are known: of one that was cut, a whole list, or only one."""
+    """Whether all topics and partitions of a frame are known: of one that was truncated, a whole list, or only one."""
     if not frame.is_partial:
         return True
     if frame.layer is None:
         return False
     data = frame.data
-    ranges = compiler.careful(frame.layer, data, 0, len(data), cut=True).ranges
+    ranges = compiler.careful(frame.layer, data, 0, len(data), truncated=True).ranges
     first = ranges.get("topics[0].topic")
     one = first is not None and data[first[0] - 1] == 1 == next(iter(data[first[1] : first[1] + 1]), 0)
     return "topics" in ranges or (one and "topics[0].partitions[0].partition" in ranges)

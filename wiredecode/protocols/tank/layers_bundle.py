@@ -184,7 +184,9 @@ def bundle_fields(extra: When) -> list[Any]:
             When(f"flags & {names.SPARSE} and {SEVERAL}"),
         ),
         Optional(Messages("messages", "messages"), When(f"flags & {names.CODEC_MASK} == 0")),
-        Optional(Rest("partial_message", "a message that is cut"), When(f"left and flags & {names.CODEC_MASK} == 0")),
+        Optional(
+            Rest("partial_message", "a message that is truncated"), When(f"left and flags & {names.CODEC_MASK} == 0")
+        ),
         Optional(Rest("message_set", "the messages, compressed as one block"), When("left")),
     ]
 
@@ -244,7 +246,7 @@ class Bundles(Array):
 
 
 class PartialBundle(Layer):
-    """The last bundle of a chunk that was cut: older brokers cut at the fetch size. Nothing unusual."""
+    """The last bundle of a chunk that was truncated: older brokers cut at the fetch size. Nothing unusual."""
 
     fields_desc = [
         Optional(Varint32("bundle_length", "size of the whole bundle", unit="bytes"), When("True")),

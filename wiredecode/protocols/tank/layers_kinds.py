@@ -1,4 +1,4 @@
-"""The field kinds that only TANK needs: its endpoints, the header of answers to Consume, structures that are cut."""
+"""The field kinds that only TANK needs: its endpoints, the header of answers to Consume, truncated structures."""
 
 from ipaddress import IPv4Address
 from typing import Any
@@ -86,7 +86,7 @@ class HeaderRest(InHeader, fields.Rest):
     """The rest of the header."""
 
 
-# Structures that may be cut.
+# Structures that may be truncated.
 
 
 class Tail(fields.Struct):
