@@ -69,7 +69,6 @@ class Packets:
         """Bytes that were blanked, by reason."""
 
     def read(self, batch: PacketBatch) -> list[Packet]:
-        """The packets of a batch."""
         if not len(batch):
             return []
         offsets, types = link.network_layer(batch, link.Octets(batch.buffer), self._vlan_tags)

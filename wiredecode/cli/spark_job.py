@@ -268,7 +268,6 @@ class SparkRun:
         return {name: getattr(self.options, name) for name in ("partitions", "split_bytes")}
 
     def plan(self, spark: SparkSession) -> Plan:
-        """Return the plan of the run."""
         from wiredecode.spark.pipeline import make_plan
 
         return make_plan(spark, self.found, self.demand, **self.how)

@@ -22,17 +22,13 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wiredecode.fields.composition import Array, Struct, plain
 from wiredecode.fields.emitter import Emitter
 from wiredecode.fields.kind import DecodeError as DecodeError
-from wiredecode.fields.kind import Truncated
+from wiredecode.fields.kind import Kind, Truncated
 from wiredecode.fields.layer import Layer, Range, Style
-
-if TYPE_CHECKING:
-    from wiredecode.fields.kind import Kind
-    from wiredecode.fields.layer import Layer, Range
 
 FAILED = (DecodeError, UnicodeDecodeError)
 """Exceptions of the fast decoders: ask :func:`careful` then."""

@@ -59,8 +59,6 @@ class Script:
 
 @dataclass(frozen=True)
 class WiresharkField:
-    """A field of Wireshark."""
-
     name: str
     ftype: str
     title: str

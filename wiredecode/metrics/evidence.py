@@ -37,7 +37,6 @@ class AlertPackets:
         self._reader = HeaderReader(DEFAULT_LIMITS, Counter(), Counter())
 
     def look(self, batch: PacketBatch, interfaces: Sequence[Interface]) -> None:
-        """The next packets."""
         self._interfaces = interfaces
         if not len(batch):
             return

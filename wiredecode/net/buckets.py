@@ -25,7 +25,6 @@ class Buckets:
         self._session_buckets = {port: crc32(name.encode()) % count for port, name in sessions.items()}
 
     def of(self, segments: Segments) -> Int32s:
-        """The bucket of each segment."""
         found = (pairs(segments) % np.uint64(self.count)).astype(np.int32)
         ports = segments.ports
         for port, bucket in self._session_buckets.items():

@@ -31,8 +31,6 @@ REPLACED, CLOSED, CAPTURE_ENDED, TOO_MANY = (
 
 
 class FlowPacket(NamedTuple):
-    """A packet of a flow."""
-
     key: FlowKey
     clock: Clock
     """The connection clock ..."""

@@ -1,13 +1,14 @@
 """Every field of every protocol, read off the declarations: for reference pages, filter names and completion."""
 
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from pathlib import Path
 
 from wiredecode.fields import Array, Binary, Flags, Kind, Number, Struct, plain
 from wiredecode.fields.layer import Layer
 from wiredecode.frames.columns import NAMES
-from wiredecode.protocols.base import Protocol
+from wiredecode.protocols.base import Generated, Protocol
 from wiredecode.protocols.shared.amqp import SECTIONS
 
 AMQP_MEANING = "AMQP 1.0 section, below the message that has it: messages.amqp, chunk.entries.amqp"
@@ -165,3 +166,24 @@ def type_name(kind: Kind) -> str:
     return {"binary": "bytes", "bool": "boolean", "fixed_size_binary[16]": "uuid"}.get(
         kind.column, kind.column.split("[")[0]
     )
+
+
+TYPES = {"json": "string", "struct": "none", "binary": "bytes"}
+
+
+def source_beside(module: str, part: str = "") -> str:
+    """The Lua of a protocol, which is beside its module; ``part`` is the end of the name of a further file."""
+    path = Path(module)
+    return path.with_name(f"{path.stem}{part}.lua").read_text()
+
+
+def ftype(column: str) -> str:
+    """The type in Wireshark of a column."""
+    column = column.removeprefix("list<").removesuffix(">")
+    return TYPES.get(column, column)
+
+
+def generated_types(generated: Mapping[str, Generated], *, without: tuple[str, ...] = ()) -> dict[str, str]:
+    """Generated fields with their types in Wireshark, but those whose names end ``without``: Lua cannot know them."""
+    shown = {name: field.column for name, field in generated.items() if field.column != "-"}
+    return {name: ftype(column) for name, column in shown.items() if not name.endswith(without)}

@@ -238,7 +238,6 @@ def by_bucket(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, int, Ite
 
 
 def value(row: pa.RecordBatch, name: str) -> Any:
-    """A value of a batch of one row."""
     return row.column(name)[0].as_py()
 
 

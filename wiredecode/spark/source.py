@@ -145,7 +145,6 @@ class Captures(DataSource):
         return NAME
 
     def read_options(self) -> ReadOptions:
-        """The options, read."""
         return ReadOptions.of(self.options)
 
     def schema(self) -> StructType:

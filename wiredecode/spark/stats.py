@@ -94,7 +94,6 @@ def _parts(name: str, has: Callable[[str], bool]) -> dict[str, Any]:
 
 
 def _group(topic: str) -> str:
-    """As ``topic_group``."""
     for begin in reply_topics():
         pattern, to = re.escape(begin), begin.replace("$", r"\$")
         topic = rf"regexp_replace({topic}, r'(?s)(^|\.){pattern}.*', r'$1{to}*')"

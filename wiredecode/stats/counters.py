@@ -190,7 +190,6 @@ class Deliveries:
         self._topics: set[str] = set()
 
     def add(self, part: FrameMessages) -> None:
-        """Add messages of the next frame."""
         frame = part.frame
         if part.published_ns is not None:
             key = frame.protocol, part.topic, broker(frame)

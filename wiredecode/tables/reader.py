@@ -156,7 +156,10 @@ class LevelsReader:
         return self.dissector.totals if self._packets is None else self._packets.totals
 
     def rows(self) -> Iterator[Rows]:
-        return self._rows() if self._where is None else self._filter_rows(self._where)
+        where = self._where
+        if where is None:
+            return self._rows()
+        return ((level, kept) for level, batch in self._rows() if len(kept := where.apply(batch)))
 
     def push(self, frames: Iterable[Frame]) -> Iterator[Rows]:
         """The rows of the next frames of ``dissector``, if the caller drives it. Not with ``bulk``."""
@@ -192,9 +195,6 @@ class LevelsReader:
     def __getstate__(self) -> dict[str, Any]:
         """Nothing: a pickled dissector refers to this reader, but the process that continues has its own."""
         return {}
-
-    def _filter_rows(self, rows: TableFilter) -> Iterator[Rows]:
-        return ((level, kept) for level, batch in self._rows() if len(kept := rows.apply(batch)))
 
     def _rows(self) -> Iterator[Rows]:
         damage = Postponed()

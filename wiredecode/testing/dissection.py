@@ -21,8 +21,6 @@ STYLE = Style()
 
 @dataclass
 class Result:
-    """Result of a dissection."""
-
     frames: list[Frame]
     totals: Totals
     error: CaptureError | None = None

@@ -131,7 +131,6 @@ class Entry(Input):
         self.post_message(self.Left())
 
     def action_earlier(self, step: int) -> None:
-        """Return to an earlier entry."""
         place = self._place + step
         if self.kind == FILTER and 0 <= place <= len(self.history):
             self._place = place

@@ -138,8 +138,6 @@ FIELD = 20
 
 
 class Column(NamedTuple):
-    """One column."""
-
     what: str
     width: int
     """0: all that is left."""

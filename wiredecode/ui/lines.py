@@ -217,8 +217,6 @@ def _cells(strip: Strip) -> list[tuple[str, Style | None]]:
 
 
 class TextLine(Widget):
-    """One line of text."""
-
     DEFAULT_CSS = "TextLine { height: 1; link-style: none; link-color: $foreground; link-background: $surface; }"
 
     def __init__(self, id: str) -> None:  # noqa: A002 - as widgets call it

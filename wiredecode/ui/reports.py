@@ -40,8 +40,6 @@ PAUSE_NS = 500_000_000
 
 @dataclass(frozen=True)
 class ReportLine:
-    """One line."""
-
     text: Text
     frames: tuple[int, ...] = ()
 

@@ -32,8 +32,6 @@ _IFF_UP = 1
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """An interface."""
-
     name: str
     index: int
     """0: all interfaces."""

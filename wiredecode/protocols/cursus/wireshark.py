@@ -5,11 +5,11 @@ from typing import Any
 
 from wiredecode.fields import Kind
 from wiredecode.fields.lua import Code, LuaReader, Script, Writer, array, pcre, sized
+from wiredecode.protocols.catalogue import ftype, generated_types, source_beside
 from wiredecode.protocols.cursus import layers, names, names_texts
 from wiredecode.protocols.cursus.layers_batch import BATCHES, LABELS
 from wiredecode.protocols.cursus.layers_kinds import CREDENTIAL, DecimalText, PatternText, Sequence, TextList
 from wiredecode.protocols.cursus.protocol import COLUMN_TYPES, GENERATED
-from wiredecode.protocols.shared.wireshark import ftype, generated_types, source_beside
 
 TEXTS = {
     "command": layers.Command,

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
+from wiredecode.fields.layer import Layer
 from wiredecode.protocols.base import generated_of
 from wiredecode.protocols.liftbridge import NAME
 from wiredecode.protocols.liftbridge.names import MAGIC, MESSAGE_TYPES, RAFT_MARK, REQUESTS
 from wiredecode.protocols.shared.carried import CarriedProtocol, CarriedSession
-
-if TYPE_CHECKING:
-    from wiredecode.fields.layer import Layer
 
 
 class Liftbridge(CarriedProtocol):

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from wiredecode.fields.lua import Script, Writer
+from wiredecode.protocols.catalogue import source_beside
 from wiredecode.protocols.liftbridge import names
 from wiredecode.protocols.liftbridge.layers import LAYERS, Unknown
 from wiredecode.protocols.liftbridge.layers_messagepack import Keyed
 from wiredecode.protocols.liftbridge.layers_replication import Entries, Extension
-from wiredecode.protocols.shared.wireshark import source_beside
 
 
 def tables(writer: Writer) -> Mapping[str, Any]:

@@ -5,12 +5,12 @@ from typing import Any
 
 from wiredecode.fields import Binary
 from wiredecode.fields.lua import LuaReader, Script, Writer, array, sized
+from wiredecode.protocols.catalogue import source_beside
 from wiredecode.protocols.nats import names
 from wiredecode.protocols.nats.layers import BLOCK, Headers, Remainder, Status, Unknown, Version
 from wiredecode.protocols.nats.layers_decoders import DEDICATED, GRAMMARS, WITH_ORIGIN
 from wiredecode.protocols.nats.transport import S2Chunk
 from wiredecode.protocols.registry import carried_by
-from wiredecode.protocols.shared.wireshark import source_beside
 
 
 def tables(writer: Writer) -> Mapping[str, Any]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from wiredecode.fields.lua import LuaReader, Script, Writer, sized
+from wiredecode.protocols.catalogue import generated_types, source_beside
 from wiredecode.protocols.pravega import names
 from wiredecode.protocols.pravega.conversation import AMBIGUOUS
 from wiredecode.protocols.pravega.evidence import CURRENT, INSIDE, KNOWN, alternatives
@@ -11,7 +12,6 @@ from wiredecode.protocols.pravega.layers import Unknown
 from wiredecode.protocols.pravega.layers_kinds import JavaText
 from wiredecode.protocols.pravega.layers_older import proposal
 from wiredecode.protocols.pravega.protocol import GENERATED
-from wiredecode.protocols.shared.wireshark import generated_types, source_beside
 
 
 def tables(writer: Writer) -> Mapping[str, Any]:

@@ -73,7 +73,6 @@ def command(
 
 
 def layer_of(key: int, version: int) -> type[Layer]:
-    """The layer of that key and version."""
     return LAYERS[key, version]
 
 

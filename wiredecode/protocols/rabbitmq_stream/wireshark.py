@@ -5,12 +5,12 @@ from typing import Any
 
 from wiredecode.fields import Array, Struct, plain
 from wiredecode.fields.lua import LuaReader, Script, Writer, array
+from wiredecode.protocols.catalogue import generated_types, source_beside
 from wiredecode.protocols.rabbitmq_stream import names
 from wiredecode.protocols.rabbitmq_stream.evidence import UNMARKED
 from wiredecode.protocols.rabbitmq_stream.layers import LAYERS, Unknown, UnknownSasl
 from wiredecode.protocols.rabbitmq_stream.layers_chunk import ChunkEntry
 from wiredecode.protocols.rabbitmq_stream.protocol import GENERATED
-from wiredecode.protocols.shared.wireshark import generated_types, source_beside
 
 
 def tables(writer: Writer) -> Mapping[str, Any]:

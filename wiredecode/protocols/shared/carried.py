@@ -116,19 +116,16 @@ class CarriedSessions:
         return None
 
     def client_named(self, client: str, connection: int) -> Mapping[str, str]:
-        """See :meth:`CarriedSession.client_named`."""
         for beginning, name in self._client_names:
             if client.startswith(beginning):
                 return self.session(name).client_named(client, connection)
         return {}
 
     def interrupt(self, connection: int, side: int, time_ns: int) -> None:
-        """See :meth:`CarriedSession.interrupt`."""
         for session in self.sessions.values():
             session.interrupt(connection, side, time_ns)
 
     def messages(self, frame: Frame, operation: str, subject: str, out: Messages) -> bool:
-        """See :meth:`CarriedSession.messages`."""
         session = self.sessions.get(frame.protocol)
         return session is not None and session.messages(frame, operation, subject, out)
 

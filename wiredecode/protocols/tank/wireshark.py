@@ -5,7 +5,7 @@ from typing import Any
 
 from wiredecode.fields import Bounded, Kind
 from wiredecode.fields.lua import LuaReader, Script, Writer, array, number
-from wiredecode.protocols.shared.wireshark import generated_types, source_beside
+from wiredecode.protocols.catalogue import generated_types, source_beside
 from wiredecode.protocols.tank import names
 from wiredecode.protocols.tank.layers import REQUESTS, RESPONSES, ListedTopics, StrayBytes, Unknown
 from wiredecode.protocols.tank.layers_bundle import Bundles, Chunks, GappedMessage, Message, Messages
