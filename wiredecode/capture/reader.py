@@ -11,11 +11,20 @@ import numpy as np
 
 from wiredecode.capture import pcap, pcapng
 from wiredecode.capture.batch import PacketBatch
-from wiredecode.capture.compression import MAGIC_BYTES, open_decompressed
 from wiredecode.capture.errors import CaptureError, TruncatedCapture
 from wiredecode.capture.info import CaptureInfo, FileInfo
 from wiredecode.capture.merge import Merge
-from wiredecode.capture.source import FIRST_BATCH_BYTES, RawSource, Source, Target, fill, regular_size, target_name
+from wiredecode.capture.source import (
+    FIRST_BATCH_BYTES,
+    MAGIC_BYTES,
+    RawSource,
+    Source,
+    Target,
+    fill,
+    open_decompressed,
+    regular_size,
+    target_name,
+)
 
 _GROWTH = 4
 TLS_KEY_LOG = 0x544C534B
