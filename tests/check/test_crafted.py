@@ -151,6 +151,11 @@ def test_an_advertised_address_that_answers_is_no_problem() -> None:
     assert worse(visit("10.0.0.2", 5552)) == []  # the broker that was asked
 
 
+def test_another_port_of_the_same_host_was_not_captured() -> None:
+    """A capture filter names one port; the client reaches the host, so that it tried."""
+    assert [each.name for each in visit("10.0.0.2", 5999) if each.severity == "error"] == []
+
+
 def test_an_advertised_address_without_connection_is_reported() -> None:
     (problem,) = [each for each in visit("10.0.0.9", 5999) if each.severity == "error"]
     assert problem.name == "rabbitmq_stream.advertised-host"

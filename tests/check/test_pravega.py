@@ -55,7 +55,7 @@ def test_a_reader_that_is_behind_again_and_again_is_a_warning() -> None:
     assert [each.severity for each in named(twice, "pravega.segment-truncated")] == ["warning"]
 
 
-@pytest.mark.parametrize(("answer", "expected"), [(KEEP, ["pravega.setup-unanswered"]), (SET_UP, [])])
+@pytest.mark.parametrize(("answer", "expected"), [(KEEP, ["request.unanswered"]), (SET_UP, [])])
 def test_a_writer_that_is_not_set_up(answer: bytes, expected: list[str]) -> None:
     assert worse(said((1.0, 0, SETUP), (1.5, 1, answer), (3.0, 0, KEEP), (3.1, 1, KEEP))) == expected
 

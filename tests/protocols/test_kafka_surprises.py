@@ -69,6 +69,15 @@ def test_a_late_start_loses_no_byte_and_types_paired_responses(first: int) -> No
         assert one.type == ("Response" if answers_earlier else two.type)
 
 
+def test_a_request_among_the_records_of_a_late_start_makes_the_broker_no_client() -> None:
+    """The middle of a response holds the bytes of a request: messages may be anything."""
+    asked = bytes(DIALOGUE[0].data)
+    records = bytes(range(1, 200)) + asked + asked + bytes(range(1, 90))
+    parts = [Part(DIALOGUE[0].connection, 1, records), *DIALOGUE]
+    frames = dissect(batches(craft(parts, every(1460), 9092, handshake=False)), known=(Kafka(),)).frames
+    assert {frame.destination for frame in frames if frame.sender == "client"} == {"10.0.0.2:9092"}
+
+
 def small_integers(count: int) -> bytes:
     chance = random.Random(3)
     return struct.pack(f">{count}H", *(chance.choice([0, 0, 0, 1, 1, 2, 3, 8, 12, 17, 23]) for _ in range(count)))

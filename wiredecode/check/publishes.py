@@ -187,7 +187,9 @@ class Publishes(Rule):
         for sent in self._exchanges.open.values():
             if not sent.left or sent.is_confirmed or sent.type in (checks_of(sent.protocol) or NO_CHECKS).answered:
                 continue
-            over = sent.connection.closed is not None or self.report.last_ns - sent.time_ns >= PATIENCE_NS
+            known = self._confirmed.get((sent.connection.endpoints[1 - sent.side], sent.stream))  # others waited
+            patience_ns = max(PATIENCE_NS, 0 if known is None else known.times.largest)
+            over = sent.connection.closed is not None or self.report.last_ns - sent.time_ns >= patience_ns
             if over and self.report.answer_captured(sent):
                 left.setdefault((sent.connection.number, sent.stream), []).append(sent)
         for key, publishes in left.items():

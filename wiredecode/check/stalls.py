@@ -1,5 +1,7 @@
 """Servers that send nothing while clients wait: when, how long, and what other connections show."""
 
+from collections import deque
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NamedTuple
@@ -8,6 +10,7 @@ from wiredecode.check.codes import CODES, checks_of
 from wiredecode.frames.escape import counted
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.identity import client_side
+from wiredecode.net.health import DirectionHealth, was_still
 from wiredecode.net.types import Connection
 from wiredecode.protocols.registry import by_name, carried_protocols
 from wiredecode.protocols.shared import problems
@@ -24,12 +27,16 @@ ANNOUNCED = frozenset({"kafka.coordinator-moved", "kafka.not-leader"})
 """Problems of servers that are stopped in order: they move their work to others before."""
 HICCUP_NS = 1_500_000_000
 """A single shorter wait is a note if the server continued to serve others: its replicas or leaders moved."""
+MIN_PROMPT = 10
+"""A server that sent this often on a connection, per time that it let the client wait, usually answers."""
 MAX_HELD, MAX_LOOKED = 64, 256
 """Messages that are remembered, and frames after the silence in which they are looked for."""
 MAX_KNOWN = 65_536
 """Connections that are followed."""
 MAX_STALLS, MAX_SILENCES = 100, 1000
 """Per server, and per stall."""
+ALL_SILENT = 1 << 60
+"""Weight, above all times, of a server that is silent on all its connections."""
 EDGE = 10
 """A frame in the first or last tenth of a silence does not show that the server was alive meanwhile."""
 
@@ -41,25 +48,18 @@ class Waiting:
     connection: Connection
     heard_ns: int = 0
     """Time of the server's last frame."""
-    quiet: tuple[int, int] = (0, 0)
-    """The last time without a frame of it that was long."""
     since_ns: int = 0
     count: int = 0
     published: int = 0
     """Number of publishes among them."""
     frames: list[int] = field(default_factory=list)
+    consumes: bool = False
+    """A consumer uses it: what the server sends there is no answer, or waits for messages."""
 
     @property
     def needed(self) -> int:
         """Requests that show that the server is silent: one, if it never answered anything there."""
         return MIN_WAITING if self.heard_ns else 1
-
-    def alive(self, since_ns: int, until_ns: int) -> bool:
-        """Whether the server sent something here inside that time."""
-        edge = (until_ns - since_ns) // EDGE
-        begin_ns, end_ns = self.quiet
-        covered = begin_ns <= since_ns + edge and end_ns >= until_ns - edge
-        return self.heard_ns > since_ns + edge and not covered
 
 
 class Silence(NamedTuple):
@@ -100,6 +100,8 @@ class Server:
     """... among this number of frames."""
     behind: list[int] = field(default_factory=list)
     """Times of its frames that came after later ones of other connections."""
+    over: deque[tuple[Connection, DirectionHealth]] = field(default_factory=lambda: deque(maxlen=MAX_SILENCES))
+    """Its newest connections that are over, with what it sent there."""
 
 
 @cache
@@ -108,6 +110,13 @@ def passed_on(protocol: str) -> tuple[str, ...] | None:
     carriers = (each.carrier for each in carried_protocols() if each.name == protocol)
     checks = checks_of(protocol if by_name(protocol) else next(carriers, protocol))
     return None if checks is None else checks.passes_on or None
+
+
+@cache
+def consuming(protocol: str) -> frozenset[str]:
+    """Message types of consumers."""
+    checks = checks_of(protocol)
+    return frozenset() if checks is None else checks.pushes | checks.waits
 
 
 class Silences:
@@ -122,7 +131,7 @@ class Silences:
         """The next frame."""
         sender, known = frame.sender, self._of.get(frame.connection.number)
         if known is None:
-            if sender is None or len(self._of) >= MAX_KNOWN:
+            if sender is None or max(len(self._of), len(self.servers)) >= MAX_KNOWN:
                 return None
             name = frame.destination if sender == "client" else frame.source
             server, one = self.servers.setdefault(name, Server()), frame.connection
@@ -132,6 +141,7 @@ class Silences:
             known = server, server.connections.setdefault(one.number, Waiting(one, begun_ns))
             self._of[frame.connection.number] = known
         server, waiting = known
+        waiting.consumes = waiting.consumes or frame.type in consuming(frame.protocol)
         if sender == "server":
             return self._spoke(server, waiting, frame)
         names = passed_on(frame.protocol)
@@ -142,14 +152,19 @@ class Silences:
             self._ask(waiting, frame)
         return None
 
-    def forget(self, connection: Connection) -> None:
-        """A connection is over; what still waits there is kept."""
+    def forget(self, connection: Connection) -> Iterator[Silence]:
+        """A connection is over; what still waits there is kept. Return what only TCP shows."""
         known = self._of.get(connection.number)
-        if known is not None and known[1].count < known[1].needed:
-            del self._of[connection.number], known[0].connections[connection.number]
-            for end in connection.endpoints:
-                if self.servers.get(end) is known[0] and not known[0].connections:
-                    del self.servers[end]
+        if known is None:
+            return
+        server, waiting = known
+        if (answers := answers_of(connection)) is not None:
+            server.over.append((connection, answers))
+            yield from () if waiting.consumes else silences_by_tcp(connection, answers)
+        if waiting.count < waiting.needed:
+            del self._of[connection.number], server.connections[connection.number]
+            if not server.connections:
+                server.heard_ns, server.held, server.late = 0, {}, {}
 
     def _ask(self, waiting: Waiting, frame: Frame) -> None:
         checks = checks_of(frame.protocol)
@@ -185,8 +200,6 @@ class Silences:
                 *(False, frame.number, waiting.frames, bool(waiting.heard_ns)),
             )
         waiting.count = 0
-        if now - waiting.heard_ns >= MIN_NS // 2:
-            waiting.quiet = waiting.heard_ns, now
         if now < server.heard_ns and len(server.behind) < MAX_LOOKED:  # a gap held it back
             server.behind.append(now)
         waiting.heard_ns, server.heard_ns = now, max(server.heard_ns, now)
@@ -222,12 +235,21 @@ class Stall:
     silent: set[int] = field(default_factory=set)
     to_end: bool = False
     """The server sent nothing until the end."""
-    heard_later: bool = False
-    """It sent nothing here until the end, and continued elsewhere."""
 
-    @property
-    def served_others(self) -> bool:
-        return bool(self.alive) or self.heard_later
+    def compare(self, others: Iterable[tuple[Connection, DirectionHealth]]) -> None:
+        """Learn whether the server continued on other connections. If ``to_end``, any later sign of life counts; else
+        it did not where it was asked, and sent nothing in the first half."""
+        edge, own = (self.until_ns - self.since_ns) // EDGE, {each.connection.number for each in self.silences}
+        begin_ns, half_ns, end_ns = self.since_ns + edge, (self.since_ns + self.until_ns) // 2, self.until_ns - edge
+        for other, answers in others:
+            last_ns, moved_ns = other.health.last_ns if other.health else 0, answers.moved_ns
+            if other.number in own or other.first_ns > begin_ns or last_ns < end_ns:
+                continue
+            asked = [each for each in answers.still if each.asked and each.since_ns <= begin_ns]
+            alive = moved_ns > begin_ns and not was_still(answers.still, begin_ns, end_ns)
+            alive = alive and not any(half_ns <= each.until_ns for each in asked)
+            alive = alive or (self.to_end and begin_ns < moved_ns <= self.until_ns)
+            (self.alive if alive else self.silent).add(other.number)
 
 
 @dataclass(eq=False)
@@ -244,26 +266,22 @@ class Stalls(problems.Rule):
 
     def _add(self, silence: Silence, *, to_end: bool = False) -> None:
         stalls = self._stalls.setdefault(silence.server, [])
-        if not stalls or silence.since_ns > stalls[-1].until_ns:
+        here = (each for each in stalls if silence.since_ns <= each.until_ns and silence.until_ns >= each.since_ns)
+        stall = next(here, None)
+        if stall is None:
             if len(stalls) >= MAX_STALLS:
                 return
             behind = self._silences.servers[silence.server].behind
-            stalls.append(Stall(silence.since_ns, silence.until_ns, behind))
-        stall = stalls[-1]
+            stall = Stall(silence.since_ns, silence.until_ns, behind)
+            stalls.append(stall)
         stall.since_ns, stall.until_ns = min(stall.since_ns, silence.since_ns), max(stall.until_ns, silence.until_ns)
         if len(stall.silences) < MAX_SILENCES:
             stall.silences.append(silence)
         stall.to_end |= to_end
-        edge = (silence.until_ns - silence.since_ns) // EDGE
-        heard_ns = self._silences.servers[silence.server].heard_ns
-        stall.heard_later |= to_end and silence.since_ns + edge < heard_ns <= silence.until_ns
-        for number, other in self._silences.servers[silence.server].connections.items():
-            if other.connection is not silence.connection and other.heard_ns:
-                alive = other.alive(silence.since_ns, silence.until_ns)
-                (stall.alive if alive else stall.silent).add(number)
 
     def ended(self, connection: Connection) -> None:
-        self._silences.forget(connection)
+        for silence in self._silences.forget(connection):
+            self._add(silence)
 
     def finish(self) -> None:
         for server, known in self._silences.servers.items():
@@ -271,6 +289,7 @@ class Stalls(problems.Rule):
                 self._unfinished(server, each)
         for server, stalls in self._stalls.items():
             for stall in stalls:
+                stall.compare(self._silences.servers[server].over)
                 self._judge(server, stall)
 
     def _unfinished(self, server: str, waiting: Waiting) -> None:
@@ -296,13 +315,12 @@ class Stalls(problems.Rule):
         spoke = any(stall.since_ns < time_ns < late_ns for time_ns in stall.behind)
         silences = [each for each in stall.silences if _is_known(each) and not (each.late and spoke)]
         waiting, published = sum(each.waiting for each in silences), sum(each.published for each in silences)
-        stall.alive -= {each.connection.number for each in silences}
         number = len({each.connection.number for each in silences})
         unserved = not any(each.served for each in silences)
         long = published and stall.until_ns - stall.since_ns >= LONG_NS
-        if waiting < MIN_WAITING and ((number < 2 and not long) or stall.served_others):
+        if waiting < MIN_WAITING and ((number < 2 and not long) or stall.alive):
             return
-        if stall.served_others and published < waiting and not unserved:
+        if stall.alive and published < waiting and not unserved:
             return
         whys = [_why(each) for each in silences]
         if None in whys or any(why and "tcp.no-ack" in why for why in whys):
@@ -319,30 +337,32 @@ class Stalls(problems.Rule):
         else:
             did = f"sent nothing for the last {length}" if stall.to_end else f"stalled for {length}"
         what, at = f"{server} {did}: {waited}", problems.Place(None, stall.since_ns)
-        short = stall.served_others and stall.until_ns - stall.since_ns < HICCUP_NS and len(self._stalls[server]) == 1
+        short = stall.alive and stall.until_ns - stall.since_ns < HICCUP_NS and len(self._stalls[server]) == 1
         severity = "error" if stall.to_end else "note" if short else None
         key = server, stall.since_ns
         problem = self.report.add(CODES["server.stalled"], what, key, frame=at, severity=severity)
         problem.to_end = stall.to_end and stall.until_ns >= self.report.last_ns
         problem.last_ns, problem.weight = stall.until_ns, stall.until_ns - stall.since_ns
+        if stall.silent and not stall.alive:
+            problem.weight += ALL_SILENT  # servers that served others may have waited for it
         for each in silences:
             self.report.concerns(problem, each.connection)
-            numbers = (*each.frames[:2], each.frame)
+            numbers = (*each.frames[:2], *[each.frame][: each.frame])
             self.report.cite(problem, *(problems.FrameRef(each.connection, 0, number, [], 0) for number in numbers))
         problem.servers.add(server)
-        if stall.served_others and unserved:
+        if stall.alive and unserved:
             problem.likely = "its limit of connections was reached, or the thread that serves them hangs"
         else:
             whole = all(each.published for each in silences) and not late and not self._beats_missing(server, stall)
             problem.likely = self._likely(stall, checks_of(next(iter(silences[0].connection.protocols))), whole=whole)
-        if stall.served_others:
+        if stall.alive:
             others = counted(len(stall.alive), "other connection") if stall.alive else "other connections"
             problem.detail(f"it continued to serve {others}")
         elif stall.silent:
             problem.detail(f"it sent nothing on any of its {len(stall.silent) + 1} connections")
         if whys[0]:
             problem.detail(whys[0].partition(":")[0])
-        elif not any(whys) and not stall.served_others:
+        elif not any(whys) and not stall.alive:
             problem.likely += ", or the path to it was cut: its host was not heard either"
 
     def _beats_missing(self, server: str, stall: Stall) -> bool:
@@ -355,7 +375,7 @@ class Stalls(problems.Rule):
         """``whole``: only connections of publishers waited."""
         held = (checks or problems.Checks()).holds
         paused = "the server's process was paused, stopped or blocked"
-        if stall.served_others:
+        if stall.alive:
             return held
         return f"{paused}; or {held} (no other connection asked anything meanwhile)" if whole else paused
 
@@ -363,11 +383,35 @@ class Stalls(problems.Rule):
 def _is_known(silence: Silence) -> bool:
     """Whether the server could send, as the client's window was open, and no uncaptured bytes of it show then."""
     connection, since_ns, until_ns = silence.connection, silence.since_ns, silence.until_ns
-    client, health = client_side(connection), connection.health
-    held_back = health is not None and health.directions[client].was_closed(since_ns, until_ns)
+    client, health, edge = client_side(connection), connection.health, (until_ns - since_ns) // EDGE
+    if health is not None and health.directions[client].was_closed(since_ns, until_ns):
+        return False
+    if health is not None and was_still(health.directions[1 - client].still, since_ns + edge, until_ns - edge):
+        return True
     answers = connection.directions[1 - client]
     truncated = answers.lossy and not answers.losses  # what follows may not be decoded
-    return not held_back and not truncated and not answers.lost_between(since_ns, until_ns, problems.LAST)
+    return not truncated and not answers.lost_between(since_ns, until_ns, problems.LAST)
+
+
+def answers_of(connection: Connection) -> DirectionHealth | None:
+    """What the server sent."""
+    return None if connection.health is None else connection.health.directions[1 - client_side(connection)]
+
+
+def silences_by_tcp(connection: Connection, answers: DirectionHealth) -> Iterator[Silence]:
+    """Silences that frames do not show, as one direction was captured, or packets were truncated; only of protocols
+    whose requests are answered: a server that passes messages on is silent if none come."""
+    client, health = client_side(connection), connection.health
+    asks = connection.directions[client]
+    if any(passed_on(each) is not None for each in connection.protocols):
+        return
+    if health is None or (all(side.packets for side in health.directions) and (not asks.lossy or asks.losses)):
+        return
+    waits = [each for each in answers.still if each.asked and each.until_ns - each.asked_ns >= MIN_NS]
+    for each in waits if answers.moves >= MIN_PROMPT * len(waits) else ():
+        if each.asked >= MIN_WAITING:
+            counts = connection, each.asked, each.asked, False
+            yield Silence(connection.endpoints[1 - client], each.asked_ns, each.until_ns, *counts, 0, [])
 
 
 def _why(silence: Silence) -> str | None:

@@ -251,6 +251,11 @@ class Identifier:
         at_home = one.has_port(self.connection)
         return any(rival is self.sure or (rival.has_port(self.connection) and not at_home) for rival in rivals)
 
+    def _is_reversed(self, one: Candidate, side: int, by_client: bool | None) -> bool:
+        """Whether only the client would have the protocol's port: then a payload looks like a frame."""
+        at_home = [port in one.known.ports for port in self.connection.ports]
+        return self.connection.initiator is None and sum(at_home) == 1 and at_home[side] is by_client
+
     def _held_or_none(self) -> Identified | None:
         """The :attr:`held` protocol, once no other comes first or enough bytes were captured."""
         if self.held is None:
@@ -283,6 +288,8 @@ class Identifier:
             except Exception as error:
                 self.failures.append(failure(error, "recognise").message)
                 verdict = Rejected()
+            if isinstance(verdict, Verdict) and not prefix.started and self._is_reversed(one, side, verdict.client):
+                verdict = Rejected() if final else Undecided(verdict.position + 1)
             if isinstance(verdict, Verdict):
                 found = Identified(one.protocol, verdict.dialect, 0, verdict, side, start + verdict.position)
                 if not self._must_wait(one):

@@ -233,8 +233,11 @@ class ConnectionAnalysis:
                 forward.unacked = deque(((at, 0) for at, _ in forward.unacked), maxlen=UNACKED_SEGMENTS)
             elif not copied and not kinds & (KEEP_ALIVE | ZERO_WINDOW_PROBE):
                 forward.unacked.append((end, now))
+                health.move(now, backward.health)
         if segment.flags & ACK:
             sent = None
+            if backward.next is None and forward.ack is not None and after(segment.ack, forward.ack):
+                backward.health.move(now, health)  # only one side was captured
             while backward.unacked and not after(backward.unacked[0][0], segment.ack):
                 sent = backward.unacked.popleft()[1]
             if sent:
@@ -253,6 +256,7 @@ class ConnectionAnalysis:
         """Nothing more comes: a window that is still closed stays so up to the last packet."""
         for side, other in (self.sides, self.sides[::-1]):
             side.health.unacknowledged = _unacknowledged(side, other.ack)
+            side.health.rest(self.health.last_ns, other.health)
             if side.zero_since is not None:
                 side.health.closed_window(side.zero_since, self.health.last_ns)
                 side.zero_since = None

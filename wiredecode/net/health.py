@@ -1,5 +1,6 @@
 """TCP health: what happened to the segments of a connection, as counts and times, per direction."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -27,6 +28,21 @@ MIN_OUTAGE = 3
 """Retransmissions in an outage, at least, and ..."""
 MIN_OUTAGE_NS = 2_000_000_000
 """... its duration, at least, when it is reported."""
+
+
+class Stillness(NamedTuple):
+    """A time of at least :data:`MIN_QUIET_NS` without new payload of a side."""
+
+    since_ns: int
+    until_ns: int
+    asked: int
+    asked_ns: int
+    """Number of times that the other side sent new payload meanwhile, and the first time."""
+
+
+def was_still(still: Iterable[Stillness], since_ns: int, until_ns: int) -> bool:
+    """Whether nothing new was sent between both times, as far as sequence numbers show."""
+    return any(each.since_ns <= since_ns and until_ns <= each.until_ns for each in still)
 
 
 class FirstEnd(NamedTuple):
@@ -100,6 +116,15 @@ class DirectionHealth:
     """Time of its last packet."""
     quiet: list[tuple[int, int]] = field(default_factory=list)
     """Its first :data:`INTERVALS` times of at least :data:`MIN_QUIET_NS` without a packet: from, to."""
+    moves: int = 0
+    """Packets that show new payload: its own, or ACKs of it if it was not captured itself ..."""
+    moved_ns: int = 0
+    """... and the time of the last one."""
+    asked: int = 0
+    asked_ns: int = 0
+    """Moves of the other side since then, and the time of the first."""
+    still: list[Stillness] = field(default_factory=list)
+    """Its first :data:`INTERVALS` times of stillness; the last one may not have ended."""
     outages: list[Outage] = field(default_factory=list)
     """The last may have fewer than :data:`MIN_OUTAGE` retransmissions; at most :data:`INTERVALS`."""
 
@@ -144,6 +169,21 @@ class DirectionHealth:
         if until_ns - since_ns < MIN_QUIET_NS or len(self.quiet) == INTERVALS or self.last_ns < since_ns:
             return False
         return not any(begin < since_ns and end > until_ns for begin, end in self.quiet)
+
+    def move(self, now: int, other: "DirectionHealth") -> None:
+        """New payload was sent, which ``other`` may answer."""
+        self.rest(now, other)
+        self.asked, self.moved_ns = 0, now
+        self.moves += 1
+        if not other.asked:
+            other.asked_ns = now
+        other.asked += 1
+
+    def rest(self, now: int, other: "DirectionHealth") -> None:
+        """It sent nothing new until ``now``; ``other`` was perhaps heard before it."""
+        since_ns = self.moved_ns or other.first_ns or now
+        if now - since_ns >= MIN_QUIET_NS and len(self.still) < INTERVALS:
+            self.still.append(Stillness(since_ns, now, self.asked, self.asked_ns))
 
     def pause(self, begin_ns: int, end_ns: int) -> None:
         """No packet came between these times."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
-from uuid import UUID
 
 from wiredecode.fields import printable
 from wiredecode.frames.escape import counted
@@ -74,8 +73,6 @@ MAX_SETUPS = 10_000
 """That may wait for their answer; the oldest are forgotten."""
 SUCCESSORS_NS = 2_000_000_000
 """A writer whose segment was sealed continues with another one within this time."""
-SETUP_NS = 1_000_000_000
-"""A writer is not set up if this much of the capture follows without an answer."""
 MAX_SEGMENTS = 10_000
 """Of which the end is known; the oldest are forgotten."""
 MAX_READS = 1000
@@ -163,33 +160,6 @@ class Sealed(Rule):
             if self.report.last_ns - place.time_ns >= SUCCESSORS_NS:
                 what = f"{short(place.connection)} cannot write to {stream}: it is sealed, and no other segment follows"
                 self.report.add(CODES["stream-sealed"], what, stream, frame=place)
-
-
-@dataclass(eq=False)
-class Setups(Rule):
-    """Writers that were not set up."""
-
-    types = FAILURES | {"SetupAppend", "AppendSetup"}
-    _waiting: Newest[int, tuple[FrameRef, str, str]] = field(default_factory=lambda: Newest(MAX_SETUPS))
-
-    def frame(self, frame: Frame) -> None:
-        if frame.type != "SetupAppend":
-            if frame.request is not None:
-                self._waiting.pop(frame.request, None)
-        elif frame.expects_response:
-            raw = frame.values.get("writer_id")
-            writer = str(UUID(bytes=bytes(raw))) if isinstance(raw, bytes) and len(raw) == 16 else "?"
-            self._waiting.put(frame.id, (ref_of(frame), writer, segment_of(frame)))
-
-    def finish(self) -> None:
-        for place, writer, segment in self._waiting.values():
-            waited = self.report.last_ns - place.time_ns
-            heard = place.connection.directions[1 - place.side].captured
-            if waited < SETUP_NS or not heard or not self.report.answer_captured(place):
-                continue
-            what = f"writer {writer} waits for its set-up on {segment}"
-            problem = self.report.add(CODES["setup-unanswered"], what, (writer, segment), frame=place)
-            problem.weight = waited
 
 
 @dataclass(slots=True)
@@ -354,9 +324,8 @@ CHECKS = Checks(
     changes=dict.fromkeys(DONE, segment_done),
     gauges=(Readers,),
     codes=CODES,
-    rules=(Refusals, Sealed, Setups, Transactions, Reads),
+    rules=(Refusals, Sealed, Transactions, Reads),
     waits=frozenset({"ReadSegment"}),
-    answered=frozenset({"SetupAppend"}),
     publishes=dict.fromkeys(APPENDS, Publishing(("segment",), "event_count")),
     covered=frozenset({"refused"}),
 )

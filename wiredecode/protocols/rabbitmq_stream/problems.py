@@ -469,6 +469,7 @@ CHECKS = problems.Checks(
         "ConsumerUpdate": active,
         **dict.fromkeys(("Create", "Delete", "CreateSuperStream", "DeleteSuperStream"), made_changes),
     },
+    pushes=frozenset({"Deliver", "Credit", "StoreOffset"}),
     gauges=(CreditGauge, LagGauge, Stored),
     codes=CODES,
     rules=(

@@ -32,7 +32,8 @@ class Offsets(Rule):
     """Chunks that do not follow each other, and offsets that were asked for when they were gone."""
 
     types = frozenset({"Subscribe", "Deliver"})
-    _next: dict[int, dict[int, int]] = field(default_factory=dict)
+    _next: dict[int, dict[int, int | None]] = field(default_factory=dict)
+    """By connection and subscription, without those that filter, or that began before the capture."""
     _asked: dict[tuple[int, int], FrameRef] = field(default_factory=dict)
     """By connection and subscription: the Subscribe with an offset, until its first chunk; its offset is the next."""
 
@@ -42,24 +43,32 @@ class Offsets(Rule):
         if frame.type == "Subscribe":
             known.pop(number, None)
             offset, properties = frame.values.get("offset"), frame.values.get("properties") or ()
-            if offset is not None and not any((each.get("key") or "").startswith("filter") for each in properties):
-                known[number], self._asked[frame.connection.number, number] = offset, ref_of(frame)
+            if not any((each.get("key") or "").startswith("filter") for each in properties):
+                known[number] = offset
+                if offset is not None:
+                    self._asked[frame.connection.number, number] = ref_of(frame)
             return
         chunk = frame.values.get("chunk")
-        if not isinstance(chunk, Mapping) or "chunk_id" not in chunk or "num_records" not in chunk:
+        if (
+            number not in known
+            or not isinstance(chunk, Mapping)
+            or "chunk_id" not in chunk
+            or "num_records" not in chunk
+        ):
             return
-        begin, expected = chunk["chunk_id"], known.get(number)
+        begin, expected = chunk["chunk_id"], known[number]
         known[number] = begin + chunk["num_records"]
         asked = self._asked.pop((frame.connection.number, number), None)
-        if asked is not None and expected is not None:
-            if begin - expected >= MIN_GONE and not frame.connection.directions[frame.side].missing:
+        if expected is None or begin == expected or frame.connection.directions[frame.side].lossy:
+            return
+        if asked is not None:
+            if begin - expected >= MIN_GONE:
                 self._gone(frame, asked, expected, begin)
             return
-        if expected is not None and begin != expected:
-            stream = frame.generated.get("stream", "")
-            word = "skip" if begin > expected else "repeat"
-            what = f"chunks of {stream} {word} offsets: {begin:,} follows where {expected:,} was next"
-            self.report.add(CODES["offset-gap"], what, (frame.connection.number, number, word), frame=frame)
+        stream = frame.generated.get("stream", "")
+        word = "skip" if begin > expected else "repeat"
+        what = f"chunks of {stream} {word} offsets: {begin:,} follows where {expected:,} was next"
+        self.report.add(CODES["offset-gap"], what, (frame.connection.number, number, word), frame=frame)
 
     def _gone(self, frame: Frame, asked: FrameRef, offset: int, begin: int) -> None:
         stream, who = frame.generated.get("stream", ""), short(frame.connection)

@@ -147,6 +147,8 @@ class AdvertisedHost(Rule):
             if attempts.failed and not attempts.accepted:
                 what = f"the broker sends clients to {address}, where the connection {attempts.how}"
                 self._report(advertised, what, attempts)
+            elif join(host, 0).rpartition(":")[0] == host_of(advertised.requested) and is_address(host):
+                continue  # the client reaches this host: its connections to another port were not captured
             elif not attempts.accepted and self._gave_up(advertised, client):
                 left = self.leaves and advertised.left_ns is not None
                 then = "the client leaves" if left else "the client asks again and again"

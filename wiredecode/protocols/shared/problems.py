@@ -334,6 +334,8 @@ class Checks:
     """Message types for which a rule of the protocol reports missing answers."""
     waits: frozenset[str] = frozenset()
     """Message types that wait for data: that their answer is late, or does not come, is nothing unusual."""
+    pushes: frozenset[str] = frozenset()
+    """Message types of connections on which the server sends what consumers do not ask for one by one."""
     called: tuple[Called, ...] = ()
     """``waits`` may name them, too."""
     pulled: bool = False
