@@ -49,7 +49,7 @@ def test_a_truncated_file_has_an_overview_and_one_error(
     result = run(str(cut))
     assert result.code == 2
     assert result.lines[0].startswith("packets      ")
-    assert result.err.count("truncated") == 1
+    assert result.err.count("is truncated in the middle of") == 1
 
 
 def test_a_pipe_gets_frames_only(run: Run) -> None:
