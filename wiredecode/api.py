@@ -317,12 +317,11 @@ class Dissection:
     def _reader(self, packets: Any) -> Any:
         from wiredecode.tables.reader import TableReader
 
-        display = self._display()
         return TableReader(
             packets,
             self.level,
             columns=self.columns,
-            display=display,
+            display=self._display(),
             decode_as=self.decode_as,
             limits=self.limits,
             keys=self.keys,

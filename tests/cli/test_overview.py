@@ -1,13 +1,17 @@
-"""The overview above the frames of ``wiredecode FILE`` on a terminal; missing files."""
+"""The overview above the frames of ``wiredecode FILE`` on a terminal; missing files; an interrupted ``check``."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.cli.conftest import Run
 from wiredecode.cli import checking
+from wiredecode.frames.frame import Frame
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 STORY = CAPTURES / "stories" / "stream-deleted.pcap"
@@ -61,3 +65,15 @@ def test_a_missing_file_is_one_line_without_verdict(run: Run, tmp_path: Path) ->
     for command in (["check"], ["check", "--json"], ["trace", "--text", "a"]):
         result = run(command[0], tmp_path / "nosuch.pcap", *command[1:])
         assert (result.code, result.out, result.err.count("\n")) == (2, "", 1), command
+
+
+def test_an_interrupted_check_says_that_it_judged_only_a_part(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    feed = checking.feed_checker
+
+    def interrupt(*arguments: Any) -> Iterator[Frame]:
+        yield from islice(feed(*arguments), 5)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(checking, "feed_checker", interrupt)
+    result = run("check", STORY)
+    assert (result.code, result.err) == (130, "interrupted: only the packets before are judged\n")

@@ -347,7 +347,7 @@ class Stalls(problems.Rule):
             problem.weight += ALL_SILENT  # servers that served others may have waited for it
         for each in silences:
             self.report.concerns(problem, each.connection)
-            numbers = (*each.frames[:2], *[each.frame][: each.frame])
+            numbers = filter(None, (*each.frames[:2], each.frame))
             self.report.cite(problem, *(problems.FrameRef(each.connection, 0, number, [], 0) for number in numbers))
         problem.servers.add(server)
         if stall.alive and unserved:

@@ -176,6 +176,8 @@ class FileCheck:
     def run(self) -> int:
         """Judge the files, and write the problems and the verdict; nonzero: the files could not be read."""
         code = self.session.work(self._work)
+        if self.session.interrupted and not self.verbosity.quiet:
+            say("interrupted: only the packets before are judged")
         if self.checker.report.omitted and not self.verbosity.quiet:
             say(f"and {self.checker.report.omitted:,} more problems of the same kinds")
         return code

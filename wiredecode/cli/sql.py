@@ -152,13 +152,12 @@ def _opener(
 
     def open_(level: str, columns: list[str] | None) -> TableReader | TimedReader:
         capture, chosen = open_capture(captures.files), display()
-        first_pass = {"answers": answers()} if two_passes and level in (FRAMES, MESSAGES) else {}
+        more = {**reading, "answers": answers() if two_passes and level in (FRAMES, MESSAGES) else None}
         if not span.is_whole:
             columns = columns and list(dict.fromkeys([*columns, TIME]))
 
         def reader(packets: Iterable[PacketBatch]) -> TableReader:
-            watched = bar.along(packets, capture)
-            return TableReader(watched, level, columns=columns, display=chosen, **first_pass, **reading)
+            return TableReader(bar.along(packets, capture), level, columns=columns, display=chosen, **more)
 
         opened.append(reader(capture) if span.is_whole else TimedReader(capture, reader, span.since))
         return opened[-1]
