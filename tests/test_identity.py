@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,10 +21,10 @@ from wiredecode.protocols.shared import tls
 CAPTURES = Path(__file__).parent.parent / "captures"
 
 
-def connections(name: str, **demand: object) -> list[Connection]:
+def connections(name: str, **demand: Any) -> list[Connection]:
     found: list[Connection] = []
     dissector = Dissector(
-        Demand(analyse=True, **demand),  # type: ignore[arg-type]
+        Demand(analyse=True, **demand),
         on_end=lambda connection, _: found.append(connection),
     )
     for _ in dissector.frames(open_capture([CAPTURES / name])):

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
 
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.framing import Found as Found
@@ -92,7 +92,7 @@ def generated_of(package: str, file: str = "generated.toml") -> dict[str, Genera
     return {f"{layer}.{name}": Generated(*field) for layer, table in tables for name, field in table.items()}
 
 
-NO_IDENTITIES: Mapping[str | None, IdentityReader] = {}
+T = TypeVar("T")
 
 
 class Offers(ABC):
@@ -113,30 +113,31 @@ class Offers(ABC):
 
     def identities(self) -> Mapping[str | None, IdentityReader]:
         """By message type: what a frame says about its client or server; ``IDENTITIES`` of the module ``identity``."""
-        return self._load("identity", "IDENTITIES", NO_IDENTITIES)  # type: ignore[no-any-return]
+        return self._load("identity", "IDENTITIES", {})
 
     def checks(self) -> Checks | None:
         """Checks of ``wiredecode check`` for its traffic: ``CHECKS`` of the module ``problems``."""
-        return self._load("problems", "CHECKS", None)  # type: ignore[no-any-return]
+        return self._load("problems", "CHECKS", None)
 
     def disguises(self) -> Disguises:
         """Rules for ``wiredecode anonymize``, by filter name: ``DISGUISES`` of the module ``redaction``."""
-        return self._load("redaction", "DISGUISES", {})  # type: ignore[no-any-return]
+        return self._load("redaction", "DISGUISES", {})
 
     def wireshark(self) -> Script | None:
         """Additions of ``wiredecode wireshark`` to its declarations: ``SCRIPT`` of the module ``wireshark``."""
-        return self._load("wireshark", "SCRIPT", None)  # type: ignore[no-any-return]
+        return self._load("wireshark", "SCRIPT", None)
 
-    def _load(self, module: str, name: str, default: Any) -> Any:
+    def _load(self, module: str, name: str, default: T) -> T:
         """``name`` in a module of the package of the protocol; ``default`` if there is none."""
         package = type(self).__module__.rpartition(".")[0]
         place = f"{package}.{module}"
         try:
-            return getattr(import_module(place), name, default) if package else default
+            found: T = getattr(import_module(place), name, default) if package else default
         except ModuleNotFoundError as error:
             if error.name != place:
                 raise
             return default
+        return found
 
 
 class Protocol(Offers):

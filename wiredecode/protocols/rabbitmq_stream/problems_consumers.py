@@ -49,12 +49,7 @@ class Offsets(Rule):
                     self._asked[frame.connection.number, number] = ref_of(frame)
             return
         chunk = frame.values.get("chunk")
-        if (
-            number not in known
-            or not isinstance(chunk, Mapping)
-            or "chunk_id" not in chunk
-            or "num_records" not in chunk
-        ):
+        if number not in known or not isinstance(chunk, Mapping) or not {"chunk_id", "num_records"} <= chunk.keys():
             return
         begin, expected = chunk["chunk_id"], known[number]
         known[number] = begin + chunk["num_records"]
