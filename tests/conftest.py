@@ -35,6 +35,11 @@ _SETTINGS = tempfile.TemporaryDirectory(prefix="wiredecode-settings-")
 os.environ["XDG_CONFIG_HOME"] = _SETTINGS.name  # the settings of this user do not matter
 os.environ["WIRESHARK_CONFIG_DIR"] = "/nonexistent"  # tshark crashes if its folder is below a file
 
+if "PYTEST_XDIST_WORKER" in os.environ:
+    atexit.register(os._exit, 0)  # the last of all handlers: to take down what thousands of tests made lasts seconds
+else:
+    atexit.register(gc.unfreeze)  # DuckDB reports objects that are still frozen at exit as a leak
+
 CAPTURES = Path(__file__).parent.parent / "captures"
 
 
@@ -175,7 +180,6 @@ def pytest_collection_finish() -> None:
     """Exclude thousands of collected tests from garbage collection."""
     gc.freeze()
     gc.enable()
-    atexit.register(gc.unfreeze)  # DuckDB reports objects that are still frozen at exit as a leak
 
 
 @pytest.fixture(scope="session")
