@@ -23,7 +23,7 @@ SMALL = (
     "pravega/read_cuts.pcap",
 )
 """A capture of each protocol."""
-MOST = 400
+MOST = 200
 """Packets of a capture that are damaged."""
 LONG = 5_000
 """Packets beyond which batches of one packet, pickled in between, take minutes."""

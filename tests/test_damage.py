@@ -42,7 +42,7 @@ def test_a_damaged_capture_agrees_with_the_whole_one(whole: Path, damaged: Path)
     assert compare(dissect(read(whole)), dissect(read(damaged))).wrong == []
 
 
-@pytest.mark.parametrize("capture", sampled(small_captures(), 8), ids=lambda path: path.name)
+@pytest.mark.parametrize("capture", sampled(small_captures(), 12), ids=lambda path: path.name)
 def test_truncation_changes_no_text_and_no_list(capture: Path) -> None:
     assert snaplens(capture, (79, 96, 113, 128)).wrong == []
 
@@ -70,7 +70,7 @@ def test_truncation_at_every_length(capture: Path) -> None:
 
 @pytest.mark.parametrize(
     "capture",
-    sampled([path for path in small_captures() if size_of(path) <= LOSSY_BYTES], 8),
+    sampled([path for path in small_captures() if size_of(path) <= LOSSY_BYTES], 12),
     ids=lambda path: path.name,
 )
 def test_lost_packets_invent_nothing(capture: Path) -> None:
@@ -131,7 +131,7 @@ def test_requests_come_before_their_responses_after_a_gap(name: str) -> None:
         assert frame.request is None or frame.request < frame.number
 
 
-@pytest.mark.parametrize("capture", sampled(small_captures(), 8), ids=lambda path: path.name)
+@pytest.mark.parametrize("capture", sampled(small_captures(), 12), ids=lambda path: path.name)
 def test_a_late_start_invents_and_loses_no_frame(capture: Path) -> None:
     """Starts at up to 15 packets, at fewer in larger captures; the sweep takes more."""
     report = starts(capture, 15, most=STARTED_PACKETS)

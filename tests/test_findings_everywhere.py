@@ -59,7 +59,7 @@ def hostile_and_small() -> list[Path]:
     return [*sorted((CAPTURES / "hostile").glob("*.pcap")), *small_captures()]
 
 
-@pytest.mark.parametrize("capture", sampled(hostile_and_small(), 5), ids=lambda path: path.name)
+@pytest.mark.parametrize("capture", sampled(hostile_and_small(), 8), ids=lambda path: path.name)
 def test_every_way_of_reading_gives_the_same_findings(capture: Path) -> None:
     packets = read(capture)
     for variant in (packets, mutated(packets, capture.name)):

@@ -50,7 +50,7 @@ COMMANDS: dict[str, list[str]] = {
 }
 
 
-QUICK = ("other", "records", "check as JSON", "fields", "Lua")
+QUICK = ("other", "records", "fields")
 """A sample of the commands; all others are a slow test."""
 
 

@@ -68,7 +68,7 @@ def structure(frame: Frame) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("options", [(), ("--names", "--bodies")], ids=["plain", "names and bodies"])
-@pytest.mark.parametrize("name", sampled(PLAIN, 4))
+@pytest.mark.parametrize("name", sampled(PLAIN, 6))
 def test_decodes_to_the_same_structure(name: str, options: tuple[str, ...], key: Path) -> None:
     source = CAPTURES / name
     before, after = frames(source), frames(anonymized(source, key, *options))

@@ -24,8 +24,10 @@ from wiredecode.tables.messages import MessageTable
 Numbered = list[tuple[int, int, str | None]]
 
 
-CAPTURES = sorted((ROOT / "stories").glob("*.pcap*"))
-"""Those of the protocols' own folders: the test kit, ``test_blocks_give_the_rows_of_frames``."""
+NAMES = ("leader-killed.pcap.gz", "never-acknowledged.pcap", "slow-consumer.pcap", "publishes-refused.pcap")
+CAPTURES = [ROOT / "stories" / name for name in NAMES]
+"""Stories of NATS, the only protocol with blocks, and one of another protocol."""
+"""Captures of the protocols' own folders: the test kit, ``test_blocks_give_the_rows_of_frames``."""
 WITH_BLOCKS = {"slow-consumer.pcap"}
 MOST = 9000
 """Packets of a capture that are read: two elections, a load, and a server that is stopped."""

@@ -111,6 +111,7 @@ def tunnels() -> dict[str, Wrap]:
 NAMES = sorted(tunnels())
 
 
+@cache
 def frames_of(path: Path) -> list[Any]:
     from scapy.layers.l2 import Ether
 

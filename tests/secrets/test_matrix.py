@@ -12,6 +12,7 @@ from tests.cli.conftest import Run
 from tests.secrets.cases import CORE, PROTOCOLS, forms, write
 from wiredecode.capture import open_capture
 from wiredecode.fields.layer import Style
+from wiredecode.filter.names import Names
 from wiredecode.testing import dissect
 from wiredecode.ui.detail import BytePane
 from wiredecode.ui.store import RowStore
@@ -111,8 +112,8 @@ def test_lines_trees_dumps_and_records(run: Run, capture: tuple[str, Path], word
 
 def test_fields_and_filters(run: Run, capture: tuple[str, Path]) -> None:
     name, path = capture
-    known = run("fields", "--json").out
-    words = [word for field in (*FIELDS, *(f for f in LAYERS[name] if f'"{f}"' in known)) for word in ("-e", field)]
+    names = Names()
+    words = [word for field in (*FIELDS, *(f for f in LAYERS[name] if names.find(f))) for word in ("-e", field)]
     found = run("pcap", path, "-T", "fields", *words, "--bytes", "text")
     assert found.code == 0
     assert leaks(found.out + found.err) == []
@@ -192,7 +193,7 @@ def test_the_full_screen(some: Path, tmp_path: Path) -> None:
 
 def test_secrets_are_shown_on_request(run: Run, some: Path) -> None:
     """This also shows that the search finds secrets."""
-    for words in (("--full", "--hex", "-c", "99"), ("--json", "--bytes", "base64"), ("--json", "--bytes", "text")):
-        found = run("pcap", some, *words, "--show-secrets")
+    for words in (("--full", "--hex"), ("--json", "--bytes", "base64"), ("--json", "--bytes", "text")):
+        found = run("pcap", some, *words, "-c", 99, "--show-secrets")
         assert len(leaks(found.out)) > 3
     assert CORE in found.out

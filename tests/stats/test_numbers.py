@@ -12,7 +12,9 @@ import pytest
 
 pytest.importorskip("pyarrow")
 
+from tests.damage import read
 from tests.stats.recount import recounted
+from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.stats import statistics
 from wiredecode.stats.tables import NAMES, STATISTICS, fitting
 
@@ -125,12 +127,11 @@ def test_connections_without_frames_are_listed_unless_a_filter_is_given() -> Non
 @pytest.mark.parametrize("name", ["cursus", "liftbridge", "nats", "pravega", "rabbitmq-stream", "tank"])
 def test_request_types_are_those_that_expect_a_response(name: str) -> None:
     """Requests of unknown type are never counted as unanswered."""
-    import wiredecode
     from wiredecode.protocols.registry import protocols
 
     waits: Counter[tuple[str | None, str | None, bool]] = Counter()
     for path in sorted((CAPTURES / name).glob("*[!e].pcap")):
-        for frame in wiredecode.read(path, strict=False):
+        for frame in Dissector(Demand()).frames([read(path)]):
             if frame.status == "ok":
                 waits[frame.protocol, frame.type, frame.expects_response] += 1
     asking = [asked for one in protocols() for asked in one.requests.items()]

@@ -24,7 +24,7 @@ def rows(name: str, **reading: object) -> list[dict[str, object]]:
     return sorted(found, key=lambda row: row["connection"])
 
 
-@pytest.mark.parametrize("name", sampled(LOSSY, 2))
+@pytest.mark.parametrize("name", sampled(LOSSY, 4))
 def test_kinds_of_packets_and_counts_of_connections_equal_those_of_tshark(name: str) -> None:
     if shutil.which("tshark") is None and not os.environ.get("CI"):
         pytest.skip("tshark is not installed")

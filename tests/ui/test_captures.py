@@ -58,7 +58,7 @@ def test_an_encrypted_connection_is_listed() -> None:
 HOSTILE = sorted(path.name for path in (CAPTURES / "hostile").glob("*.pcap"))
 
 
-@pytest.mark.parametrize("name", sampled(HOSTILE, 2))
+@pytest.mark.parametrize("name", sampled(HOSTILE, 4))
 def test_only_escaped_text_reaches_the_terminal(name: str) -> None:
     async def test(ui: Driver) -> None:
         await ui.loaded()
