@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Run
-from wiredecode.cli import checking
+from wiredecode.cli import check_job, checking
 from wiredecode.frames.frame import Frame
 
 CAPTURES = Path(__file__).parents[2] / "captures"
@@ -68,12 +68,12 @@ def test_a_missing_file_is_one_line_without_verdict(run: Run, tmp_path: Path) ->
 
 
 def test_an_interrupted_check_says_that_it_judged_only_a_part(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    feed = checking.feed_checker
+    feed = check_job.feed_checker
 
     def interrupt(*arguments: Any) -> Iterator[Frame]:
         yield from islice(feed(*arguments), 5)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(checking, "feed_checker", interrupt)
+    monkeypatch.setattr(check_job, "feed_checker", interrupt)
     result = run("check", STORY)
     assert (result.code, result.err) == (130, "interrupted: only the packets before are judged\n")

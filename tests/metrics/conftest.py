@@ -51,7 +51,7 @@ def replay(monkeypatch: pytest.MonkeyPatch) -> Replay:
             return closing(Replayed(path, at_end, asked))
 
         monkeypatch.setattr("wiredecode.cli.metrics.capturing", capturing)
-        monkeypatch.setattr("wiredecode.cli.check.capturing", capturing)
+        monkeypatch.setattr("wiredecode.cli.check_job.capturing", capturing)
         return asked
 
     return begin

@@ -1,32 +1,28 @@
 """Passes of ``check`` and ``report`` over frames, the timeline of ``check`` and ``stats``, the overview of ``pcap``."""
 
-from __future__ import annotations
-
 import os
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
+from wiredecode.capture.batch import PacketBatch
 from wiredecode.capture.errors import CaptureError
+from wiredecode.check import Checker, Problem
+from wiredecode.check.timeline import Timeline, lines, record
+from wiredecode.cli.options import Captures
 from wiredecode.cli.output import terminal
 from wiredecode.cli.session import Session
+from wiredecode.dissect.dissector import ANALYSED
 from wiredecode.frames.escape import counted
-
-if TYPE_CHECKING:
-    from wiredecode.capture.batch import PacketBatch
-    from wiredecode.check import Checker, Problem
-    from wiredecode.check.timeline import Timeline
-    from wiredecode.cli.options import Captures
-    from wiredecode.frames.frame import Frame
-    from wiredecode.frames.totals import Totals
+from wiredecode.frames.frame import Frame
+from wiredecode.frames.record import rfc3339
+from wiredecode.frames.totals import Totals
+from wiredecode.protocols.registry import title
 
 
 def show_timeline(session: Session, timeline: Timeline, *, json: bool, connections: set[int] | None = None) -> None:
     """Write it, of these connections or all: a screen for people, or one JSON object."""
-    from wiredecode.check.timeline import lines, record
-
     if not timeline.last_ns:
         return
     events = [each for each in timeline.finish(session.first_ns) if session.within(each.time_ns)]
@@ -66,9 +62,6 @@ MAX_BYTES = 16 * 1024 * 1024
 
 def overview(captures: Captures) -> str:
     """Five lines and an empty one; empty for large inputs, other than files, or without packets."""
-    from wiredecode.check import Checker
-    from wiredecode.dissect.dissector import ANALYSED
-
     files = captures.files
     if not all(map(os.path.isfile, files)) or sum(map(os.path.getsize, files)) > MAX_BYTES:
         return ""
@@ -85,9 +78,6 @@ def overview(captures: Captures) -> str:
 
 
 def _rows(totals: Totals, problems: Sequence[Problem], files: str) -> list[tuple[str, str]]:
-    from wiredecode.frames.record import rfc3339
-    from wiredecode.protocols.registry import title
-
     frames: Counter[str] = Counter()
     for (protocol, _, _), count in totals.frames.items():
         frames[title(protocol) or protocol.upper()] += count

@@ -17,13 +17,15 @@ from wiredecode.cli import interrupt
 from wiredecode.cli.interrupt import INTERRUPTED
 from wiredecode.cli.options import READ_ONCE, Reading, Span, UsageError, Verbosity
 from wiredecode.cli.output import Output, ReadingBar, complain, say
+from wiredecode.dissect.dissector import FRAMES_ONLY, ConnectionCallback, Demand, Dissector, EventCallback, find_answers
+from wiredecode.frames.frame import Frame, strip
+from wiredecode.frames.record import totals_record
+from wiredecode.frames.totals import Totals
+from wiredecode.view.totals import files_text, filter_hints, shown_text, totals_text
 
 if TYPE_CHECKING:
     from wiredecode.capture.live.sniffer import Sniffer
-    from wiredecode.dissect.dissector import ConnectionCallback, Demand, Dissector, EventCallback
     from wiredecode.filter import Filter
-    from wiredecode.frames.frame import Frame
-    from wiredecode.frames.totals import Totals
     from wiredecode.tables.connections import ConnectionTable
     from wiredecode.tables.reader import TableReader
 
@@ -126,8 +128,6 @@ class Session:
         ``demand``: None is `FRAMES_ONLY`; what the selection and ``colors``, a filter that only colours output, need is
         added. ``two_passes``: requests know responses that are too late for one pass. ``options``: of the session.
         """
-        from wiredecode.dissect.dissector import FRAMES_ONLY, Dissector, find_answers
-
         decoding, limits = reading.decoding, reading.decoding.limits
         demand = replace(demand or FRAMES_ONLY, **decoding.of_user).for_filters(selection.display, colors)
         if two_passes and (not isinstance(source, list) or "-" in source):
@@ -144,8 +144,6 @@ class Session:
 
     def read_with(self, reader: Dissector | TableReader, output: Output | None = None) -> None:
         """Let ``reader`` read the batches and count them; records go to ``output``."""
-        from wiredecode.dissect.dissector import Dissector
-
         self._reader, self.output = reader, output or self.output
         self.dissector = reader if isinstance(reader, Dissector) else reader.dissector
 
@@ -193,7 +191,6 @@ class Session:
 
     def guard(self, make: Callable[[Frame], Rendered]) -> Callable[[Frame], Rendered]:
         """Wrap a function that shows a frame: if it raises (a bug of ours), the frame is shown without contents."""
-        from wiredecode.frames.frame import strip
 
         def safely(frame: Frame) -> Rendered:
             try:
@@ -273,8 +270,6 @@ class Session:
 
     def _report_totals(self, how: str, failure: CaptureError | None) -> None:
         """Show the totals; ``how``: why reading ended early."""
-        from wiredecode.view.totals import files_text, filter_hints, shown_text, totals_text
-
         if self.verbose:
             say(files_text(self.capture.info))
         totals = self.totals
@@ -296,8 +291,6 @@ class Session:
 
     def totals_record(self) -> dict[str, Any]:
         """The totals of ``--summary-json``."""
-        from wiredecode.frames.record import totals_record
-
         return totals_record(self.totals)
 
 

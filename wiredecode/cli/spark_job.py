@@ -15,28 +15,31 @@ from dataclasses import replace
 from functools import cached_property
 from typing import IO, TYPE_CHECKING, Any, NoReturn
 
+from wiredecode.capture.listing import Listed
 from wiredecode.cli import interrupt
 from wiredecode.cli.interrupt import INTERRUPTED
 from wiredecode.cli.options import UsageError, refuse
 from wiredecode.cli.output import complain, say
 from wiredecode.cli.session import totals_width, write_summary
+from wiredecode.cli.spark_options import SparkOptions
 from wiredecode.export.lake import kind_of, open_lake
-from wiredecode.export.lake.run import AlreadyThere, contents, run_of, selection
+from wiredecode.export.lake.run import AlreadyThere, TableRun, contents, run_of, selection
 from wiredecode.frames.escape import escape
+from wiredecode.frames.record import totals_record
+from wiredecode.spark import session
+from wiredecode.spark.accounts import Accounts
+from wiredecode.spark.decode import TableDemand
+from wiredecode.spark.files import Found, Problem, find, settled_files
+from wiredecode.spark.folder import Folder, Occupied, lock_folder
+from wiredecode.spark.increments import Increment, ProcessedFiles
+from wiredecode.spark.lake import LakeRun
+from wiredecode.spark.pipeline import Metrics, Plan, Stopped, decode_plan, make_plan
+from wiredecode.spark.session import CannotStart, one_line
+from wiredecode.spark.splits import check_size
+from wiredecode.view.totals import totals_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-    from wiredecode.capture.listing import Listed
-    from wiredecode.cli.spark_options import SparkOptions
-    from wiredecode.export.lake.run import TableRun
-    from wiredecode.spark.accounts import Accounts
-    from wiredecode.spark.decode import TableDemand
-    from wiredecode.spark.files import Found, Problem
-    from wiredecode.spark.folder import Folder
-    from wiredecode.spark.increments import Increment
-    from wiredecode.spark.lake import LakeRun
-    from wiredecode.spark.pipeline import Metrics, Plan
 
 FAILED = 2
 INCREMENT_BUCKETS = 8
@@ -47,11 +50,6 @@ PROGRESS_SECONDS = 0.5
 
 def run(options: SparkOptions) -> int:
     """Run it; return the exit code."""
-    from wiredecode.spark import session
-    from wiredecode.spark.files import find
-    from wiredecode.spark.folder import Occupied
-    from wiredecode.spark.pipeline import Stopped
-
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that it, too, removes unfinished files
     check_combined(options)
     cluster = options.cluster
@@ -61,7 +59,7 @@ def run(options: SparkOptions) -> int:
         run.check()
     except AlreadyThere as there:
         return nothing_to_do(options, there)
-    except (session.CannotStart, Occupied, Stopped) as error:
+    except (CannotStart, Occupied, Stopped) as error:
         complain(escape(str(error)))
         return FAILED
     except ValueError as error:
@@ -94,10 +92,6 @@ def reason(error: BaseException, options: SparkOptions) -> str:
     """Why there is no result, in a line. Bugs of wiredecode are raised again."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
-
-    from wiredecode.spark.folder import Occupied
-    from wiredecode.spark.pipeline import Stopped
-    from wiredecode.spark.session import CannotStart, one_line
 
     if isinstance(error, CannotStart | Occupied | Stopped | OSError | ValueError):
         return str(error)
@@ -153,10 +147,6 @@ class SparkRun:
 
     def check(self) -> None:
         """Check inputs, output and states before Spark starts. Raises ValueError, Occupied, Stopped, AlreadyThere."""
-        from wiredecode.spark.folder import Folder
-        from wiredecode.spark.pipeline import Stopped
-        from wiredecode.spark.splits import check_size
-
         options, found = self.options, self.found
         check_size(options.split_bytes or 0)
         problems = [problem.text for problem in found.problems]
@@ -178,9 +168,6 @@ class SparkRun:
 
     def work(self, spark: SparkSession) -> Accounts:
         """Write the tables."""
-        from wiredecode.spark.folder import Folder, lock_folder
-        from wiredecode.spark.pipeline import decode_plan
-
         options = self.options
         is_lake = kind_of(options.out) is not None
         with nullcontext() if is_lake else lock_folder(options.out), self.progress(spark) as metrics:
@@ -199,8 +186,6 @@ class SparkRun:
 
     def into_folder(self, spark: SparkSession, folder: Folder, metrics: Metrics) -> Accounts:
         """Write the tables of a folder anew."""
-        from wiredecode.spark.pipeline import decode_plan
-
         self.folder, levels = folder, self.demand.levels
         folder.begin()
         rows = decode_plan(spark, self.plan(spark), folder.sink(levels), metrics=metrics)
@@ -216,8 +201,6 @@ class SparkRun:
     @cached_property
     def tables(self) -> LakeRun:
         """The run's part of tables of Iceberg or Delta. Raises AlreadyThere, LakeError."""
-        from wiredecode.spark.lake import LakeRun
-
         options, demand, files = self.options, self.demand, contents(self.found.changed)
 
         def run(level: str) -> TableRun:
@@ -227,8 +210,6 @@ class SparkRun:
 
     def follow(self, spark: SparkSession) -> NoReturn:
         """Add what is new again and again, until the user interrupts it."""
-        from wiredecode.spark.files import find, settled_files
-
         assert self.states is not None
         options, increment = self.options, self.increment(self.states)
         every = EVERY_SECONDS if options.every is None else options.every
@@ -249,8 +230,6 @@ class SparkRun:
 
     def increment(self, states: str, metrics: Metrics | None = None) -> Increment:
         """Return the runs whose states are in a folder."""
-        from wiredecode.spark.increments import Increment, ProcessedFiles
-
         options = self.options
         demand = replace(self.demand, buckets=options.partitions or INCREMENT_BUCKETS)
         book = ProcessedFiles(states)
@@ -268,15 +247,11 @@ class SparkRun:
         return {name: getattr(self.options, name) for name in ("partitions", "split_bytes")}
 
     def plan(self, spark: SparkSession) -> Plan:
-        from wiredecode.spark.pipeline import make_plan
-
         return make_plan(spark, self.found, self.demand, **self.how)
 
     @contextmanager
     def progress(self, spark: SparkSession) -> Iterator[Metrics]:
         """The metrics of a run; they are shown on a terminal while it lasts."""
-        from wiredecode.spark.pipeline import Metrics
-
         metrics = Metrics(spark)
         quiet = self.options.verbosity.quiet or not sys.stderr.isatty()
         with nullcontext() if quiet else progress(spark, metrics):
@@ -284,8 +259,6 @@ class SparkRun:
 
     def summary(self, accounts: Accounts) -> dict[str, Any]:
         """Contents of ``_SUCCESS`` and ``--summary-json``."""
-        from wiredecode.frames.record import totals_record
-
         row = totals_record(accounts.totals)
         row["errors"] = [problem for _, _, problem in accounts.problems]
         row["apart"] = [{"protocol": name, "port": port} for name, port in accounts.apart]
@@ -318,8 +291,6 @@ class SparkRun:
 
     def show_totals(self, accounts: Accounts) -> int:
         """Show the totals, what could not be read, and where the result is; return the exit code."""
-        from wiredecode.view.totals import totals_text
-
         options, totals = self.options, accounts.totals
         if not options.verbosity.quiet and self.written:
             say(totals_text(totals, verbose=options.verbosity.verbose, width=totals_width()))

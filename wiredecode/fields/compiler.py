@@ -16,8 +16,6 @@ does: values and byte ranges of all fields, and the readable part of a frame tha
 :func:`source` returns the generated text, to be read.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Record batches as rows that can be written as JSON, and as columns of text for CSV."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal

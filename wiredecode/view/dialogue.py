@@ -7,22 +7,19 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import inf
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+from rich.text import Text
 
 from wiredecode.frames.escape import counted, escape
 from wiredecode.frames.frame import OK, Frame
-from wiredecode.frames.message import FrameMessages
+from wiredecode.frames.message import FrameMessages, Messages
 from wiredecode.view import theme
 from wiredecode.view.console import TextSink, tree_console
 from wiredecode.view.hexdump import hexdump
 from wiredecode.view.summary import MAX_FINDINGS, SummaryLines, left_side, remark
 from wiredecode.view.theme import TreeOptions, paint
 from wiredecode.view.values import body_text
-
-if TYPE_CHECKING:
-    from rich.text import Text
-
-    from wiredecode.frames.message import Messages
 
 SHOWN_BODIES = 3
 """Message bodies of a frame."""

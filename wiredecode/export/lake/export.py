@@ -1,8 +1,6 @@
 """One export into tables of Iceberg or Delta: captures that are there already are not decoded again."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+import pyarrow as pa
 
 from wiredecode.export.job import Pass
 from wiredecode.export.lake import open_lake
@@ -10,11 +8,7 @@ from wiredecode.export.lake.run import contents, run_of, selection
 from wiredecode.export.lake.table import TABLES, LakeWriter, commit
 from wiredecode.export.tables import TableExport
 from wiredecode.frames.escape import escape
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from wiredecode.tables.reader import TableReader
+from wiredecode.tables.reader import TableReader
 
 NEEDED = {"frames": ("time", "protocol")}
 """Columns that tables are divided by; of other levels it is ``time``."""

@@ -1,7 +1,5 @@
 """Facts about Liftbridge that wiredecode needs before any of its messages."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from wiredecode.fields.layer import Layer

@@ -1,7 +1,5 @@
 """Appends of a connection in the protocol that releases speak: writers, blocks of events, acknowledgements."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field

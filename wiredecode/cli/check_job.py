@@ -1,0 +1,223 @@
+"""The work of ``wiredecode check``: judges captures or an interface, and writes problems and the verdict."""
+
+import shutil
+import sys
+import textwrap
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from wiredecode.capture import CaptureError, PacketBatch
+from wiredecode.check import SEVERITIES, Checker, Problem
+from wiredecode.check.live import Event, Watch
+from wiredecode.check.text import COLORS, WIDTH, Layout, record, report_lines
+from wiredecode.check.timeline import Timeline
+from wiredecode.check.verdict import NOT_JUDGED, Verdict, verdict
+from wiredecode.cli.capturing import OptionalLive, capturing
+from wiredecode.cli.checking import feed_checker, show_timeline
+from wiredecode.cli.live import PATIENCE_NS, PipeSession, SniffSession, is_pipe
+from wiredecode.cli.options import Captures, Reading
+from wiredecode.cli.output import say, wants_color
+from wiredecode.cli.session import Selection, Session
+from wiredecode.dissect.dissector import ANALYSED
+from wiredecode.export.atomic import NewFile
+from wiredecode.export.packets import ChosenPackets, PacketFile
+from wiredecode.filter import Filter
+from wiredecode.frames.escape import escape
+from wiredecode.frames.record import dumps
+from wiredecode.net.types import Connection
+from wiredecode.view.times import Times
+
+MIN_WIDTH, MAX_WIDTH = 60, 160
+"""Columns of the report on a terminal."""
+TIME_OF_DAY = slice(11, 23)
+"""Its place in a local time, with milliseconds."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckOptions:
+    """Options for files and for an interface alike."""
+
+    severity: str
+    fail_on: str | None
+    json: bool
+    color: str
+
+    def shows(self, severity: str) -> bool:
+        """Whether problems of this severity are shown."""
+        return SEVERITIES.index(severity) <= SEVERITIES.index(self.severity)
+
+    def exit_code(self, conclusion: Verdict, severities: Iterable[str]) -> int:
+        """The exit code for this verdict and problems of these severities."""
+        least = SEVERITIES.index(self.fail_on) if self.fail_on in SEVERITIES else -1
+        if any(SEVERITIES.index(each) <= least for each in severities):
+            return 1
+        return 0 if conclusion.judged and (conclusion.whole or self.fail_on != "undecoded") else NOT_JUDGED
+
+
+class FileCheck:
+    """Judges capture files. ``connection`` and ``display`` choose the connections whose problems are shown."""
+
+    def __init__(
+        self,
+        captures: Captures,
+        asked: CheckOptions,
+        layout: Layout,
+        connection: int | None,
+        display: Filter | None,
+        *,
+        timeline: bool,
+        two_passes: bool,
+    ) -> None:
+        self.asked, self.layout, self.verbosity = asked, layout, captures.verbosity
+        self.connection, self.display = connection, display
+        self.timeline = Timeline() if timeline else None
+        self.checker, self.exit_code = Checker(), NOT_JUDGED
+        self.found: list[Problem] = []
+        self.chosen: set[int] | None = None if connection is None and display is None else set()
+        """Numbers of the connections asked for; None: all."""
+        files = captures.files or []
+        kind = PipeSession if is_pipe(files) else Session
+        selection = Selection(span=captures.span, display=display)
+        self.session = kind.of(
+            *(captures, files, selection, ANALYSED),
+            two_passes=two_passes,
+            on_end=self._end,
+            on_decoded=None if self.timeline is None else self.timeline.end,
+            totals=captures.verbosity.verbose,
+            to_stdout=False,
+        )
+
+    def run(self) -> int:
+        """Judge the files, and write the problems and the verdict; nonzero: the files could not be read."""
+        code = self.session.work(self._work)
+        if self.session.interrupted and not self.verbosity.quiet:
+            say("interrupted: only the packets before are judged")
+        if self.checker.report.omitted and not self.verbosity.quiet:
+            say(f"and {self.checker.report.omitted:,} more problems of the same kinds")
+        return code
+
+    def _end(self, one: Connection, other: str | None) -> None:
+        if self.chosen is not None and self.display is None and one.number == self.connection:
+            self.chosen.add(one.number)
+        self.checker.end(one, other)
+
+    def _work(self) -> None:
+        session, timeline = self.session, self.timeline
+        chosen, connection, display = self.chosen, self.connection, self.display
+        try:
+            for frame in feed_checker(session, self.checker):
+                number = frame.connection.number
+                if chosen is not None and connection in (None, number) and (display is None or display.matches(frame)):
+                    chosen.add(number)
+                if timeline is not None and session.within(frame.time_ns):
+                    timeline.frame(frame)
+        finally:
+            if session.totals.packets or sys.exc_info()[0] is None:  # else nothing could be read
+                self._conclude()
+
+    def _conclude(self) -> None:
+        session, asked, chosen = self.session, self.asked, self.chosen
+        found = self.found = [each for each in self.checker.finish() if chosen is None or concerns(each, chosen)]
+        shown = [each for each in found if asked.shows(each.severity)]
+        conclusion = verdict(self.checker.coverage, found, session.totals, notes_shown=asked.severity == "note")
+        self.exit_code = asked.exit_code(conclusion, (each.severity for each in found))
+        terminal = sys.stdout.isatty()
+        if asked.json:
+            for problem in shown:
+                session.output.write(dumps(record(problem, self.layout.files)))
+            session.output.json(conclusion.record(self.checker.coverage, found))
+        else:
+            for _, text in report_lines(shown, session.first_ns, self.layout):
+                session.output.text(f"{text}\n")
+            if shown or not conclusion.whole or terminal or self.verbosity.verbose:
+                text = textwrap.fill(conclusion.text, self.layout.width, break_on_hyphens=False)
+                session.output.text(f"{text if terminal else conclusion.text}\n")
+        if self.timeline is not None:
+            show_timeline(session, self.timeline, json=asked.json, connections=chosen)
+
+
+def make_layout(files: list[str], times: Times, color: str, *, asked: bool) -> Layout:
+    """The layout that fits the terminal, or a pipe; a terminal shows the clock unless other times were asked for."""
+    terminal = sys.stdout.isatty()
+    width = min(max(shutil.get_terminal_size((WIDTH, 24)).columns, MIN_WIDTH), MAX_WIDTH) if terminal else WIDTH
+    clock = None if times.is_usual else times.text
+    if terminal and not asked:
+        times = Times("absolute")
+        clock = lambda time_ns, first_ns: times.text(time_ns, first_ns)[TIME_OF_DAY]  # noqa: E731
+    return Layout(width, wants_color(color, sys.stdout), clock, files)
+
+
+def concerns(problem: Problem, connections: set[int]) -> bool:
+    """Whether a problem or one of its effects is of one of these connections; those of the whole capture are of all."""
+    members = set[int]().union(problem.members, *(each.members for each in problem.effects))
+    return not members or not members.isdisjoint(connections)
+
+
+def write_evidence(captures: Captures, problems: list[Problem], out: Path) -> int:
+    """Write the packets of the frames and packets that problems cite; the exit code."""
+    cited = [one for each in problems for one in (each, *each.effects)]
+    frames, also = {n for each in cited for n in each.frames}, {n for each in cited for n in each.packets}
+    session, chosen = Session.of(captures, captures.files), ChosenPackets(whole=False)
+    with NewFile(out) as stream:
+        packets = PacketFile(stream)
+        with suppress(CaptureError):  # the first pass has reported it
+            chosen.select(frame for frame in session.all_frames() if frame.number in frames)
+        chosen.finish(also)
+        packets.copy(captures.files, chosen, session.totals.packets, captures.decoding.limits)
+    if not captures.verbosity.quiet:
+        say(f"{out}: {packets}")
+    return 0
+
+
+def watch(settings: Reading, live: OptionalLive, asked: CheckOptions, times: Times) -> int:
+    """Report problems until Ctrl-C or the end of the duration; the exit code of ``check``."""
+    checker = Checker()
+    watching, severities, exit_code = Watch(checker), set[str](), NOT_JUDGED
+
+    def show(session: SniffSession, events: list[Event]) -> None:
+        for event in events:
+            severities.add(event.problem.severity)
+            if asked.shows(event.problem.severity):
+                session.output.text(line(event, session.first_ns, times, asked))
+        session.output.flush()
+
+    with capturing(live.wanted, live.via, live.duration, saves=False) as sniffer:
+        demand = replace(ANALYSED, wait_ns=PATIENCE_NS)
+        session = SniffSession.of(settings, sniffer, demand=demand, on_end=checker.end)
+
+        def look(_: PacketBatch) -> None:
+            show(session, watching.look(time.time_ns()))
+
+        def work() -> None:
+            nonlocal exit_code
+            for _ in feed_checker(session, checker, look):
+                pass
+            show(session, watching.finish())
+            notes_shown = asked.severity == "note"
+            conclusion = verdict(checker.coverage, watching.problems, session.totals, notes_shown=notes_shown)
+            exit_code = asked.exit_code(conclusion, severities)
+            if asked.json:
+                session.output.json(conclusion.record(checker.coverage, watching.problems))
+            else:
+                session.output.text(f"{conclusion.text}\n")
+
+        if code := session.work(work):
+            return code
+    return exit_code
+
+
+def line(event: Event, first_ns: int, times: Times, asked: CheckOptions) -> str:
+    """An event as a line, or as a JSON object."""
+    problem = event.problem
+    if asked.json:
+        return dumps({"event": event.what, **record(problem)}).decode()
+    ns = problem.first_ns if event.what == "began" else problem.last_ns
+    code = f"{problem.severity}[{problem.name}]"
+    if wants_color(asked.color, sys.stdout):
+        code = f"\x1b[{COLORS[problem.severity]}m{code}\x1b[0m"
+    where = f"  frame {problem.frames[0]}" if problem.frames else ""
+    when = "" if ns is None else times.text(ns, first_ns)
+    return f"{when}  {event.what}  {code}  {escape(problem.what)}{where}\n"
