@@ -75,10 +75,10 @@ def outcomes_of(packets: PacketBatch, last_ns: int) -> Outcomes:
     }
 
 
-def messages_of(packets: PacketBatch, last_ns: int, *, bulk: bool) -> Outcomes:
+def messages_of(packets: PacketBatch, last_ns: int, *, blocks: bool) -> Outcomes:
     """Outcomes of messages, in tables."""
     columns = ["connection", "time", "src", "dst", "type", "index", "topic", "body", *CONFIRM_COLUMNS]
-    reader = TableReader([packets], "messages", columns=columns, bulk=bulk, stable_ids=False)
+    reader = TableReader([packets], "messages", columns=columns, blocks=blocks, stable_ids=False)
     reader.totals.last_ns = last_ns
     count: Counter[tuple[Any, ...]] = Counter()
     found: Outcomes = {}
@@ -93,18 +93,18 @@ def messages_of(packets: PacketBatch, last_ns: int, *, bulk: bool) -> Outcomes:
 def outcome_differences(whole: PacketBatch) -> Iterator[str]:
     """Outcomes that differ between connections decoded separately, in buckets, together, in bulk and one by one."""
     last_ns = int(whole.time_ns.max())
-    expected, rows = outcomes_of(whole, last_ns), messages_of(whole, last_ns, bulk=False)
+    expected, rows = outcomes_of(whole, last_ns), messages_of(whole, last_ns, blocks=False)
     found: Outcomes = {}
     known = sessions(whole)
     for packets in connections(whole, known):
         found |= outcomes_of(packets, last_ns)
     yield from outcome_difference("alone", expected, found)
-    yield from outcome_difference("in bulk", rows, messages_of(whole, last_ns, bulk=True))
+    yield from outcome_difference("in bulk", rows, messages_of(whole, last_ns, blocks=True))
     for count in (2, 7):
         frames, messages = Outcomes(), Outcomes()
         for packets in connections(whole, known, count):
             frames |= outcomes_of(packets, last_ns)
-            messages |= messages_of(packets, last_ns, bulk=True)
+            messages |= messages_of(packets, last_ns, blocks=True)
         yield from outcome_difference(f"{count} buckets", expected, frames)
         yield from outcome_difference(f"{count} buckets, messages", rows, messages)
 

@@ -127,12 +127,12 @@ def one_connection(packets: PacketBatch) -> Iterator[str]:
     return (f"{way}: {text}" for way, text in readings.differences(packets, ()))
 
 
-def messages(packets: PacketBatch, buckets: int = 1, *, bulk: bool = False) -> list[str]:
+def messages(packets: PacketBatch, buckets: int = 1, *, blocks: bool = False) -> list[str]:
     """The rows of the table of messages, in a fixed order."""
     dealt = Buckets(buckets, session_ports({}))
     rows: list[str] = []
     for number in range(buckets):
-        reader = TableReader([packets], MESSAGES, bulk=bulk, stable_ids=True, bucket=Bucket(dealt, number))
+        reader = TableReader([packets], MESSAGES, blocks=blocks, stable_ids=True, bucket=Bucket(dealt, number))
         for batch in reader:
             rows += map(str, batch.to_pylist())
     return sorted(rows)
@@ -145,7 +145,7 @@ def buckets(packets: PacketBatch) -> Iterator[str]:
 
 
 def tables(packets: PacketBatch) -> Iterator[str]:
-    yield from unlike("in bulk", messages(packets), messages(packets, bulk=True))
+    yield from unlike("in bulk", messages(packets), messages(packets, blocks=True))
 
 
 def unlike(way: str, expected: list[str], found: list[str]) -> Iterator[str]:

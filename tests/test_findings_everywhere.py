@@ -44,7 +44,7 @@ def findings_of(packets: PacketBatch, style: Style | None, messages: Messages | 
 
 def findings_by_columns(packets: PacketBatch) -> FindingsOf:
     columns = [*TOLD, "layers"]
-    rows = [row for batch in TableReader([packets], FRAMES, columns=columns, bulk=True) for row in batch.to_pylist()]
+    rows = [row for batch in TableReader([packets], FRAMES, columns=columns, blocks=True) for row in batch.to_pylist()]
     return [tuple(row[name] for name in TOLD) for row in sorted(rows, key=lambda row: row["frame"])]
 
 

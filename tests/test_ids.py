@@ -83,7 +83,7 @@ def test_blocks_have_the_ids_of_single_frames() -> None:
     for level in ("frames", "messages"):
         for name in ("rabbitmq-stream/c43_basic.pcap", "nats/08-pipelined-small.pcap"):
             batches = [PacketBatch.from_packets(packets(ROOT / name))]
-            ways = [TableReader(batches, level, bulk=bulk, stable_ids=True) for bulk in (False, True)]
+            ways = [TableReader(batches, level, blocks=blocks, stable_ids=True) for blocks in (False, True)]
             rows, runs = ([batch.to_pydict() for batch in way] for way in ways)
             for name_ in ("frame", "connection"):
                 assert [x for each in rows for x in each[name_]] == [x for each in runs for x in each[name_]]

@@ -69,7 +69,7 @@ COLUMNS = {
 
 @cache
 def everything(name: str, level: str) -> Any:
-    return table(name, level, bulk=False, columns=columns(name, level))
+    return table(name, level, blocks=False, columns=columns(name, level))
 
 
 def columns(name: str, level: str) -> list[str] | None:
@@ -86,8 +86,8 @@ def test_filtered_rows_are_rows_of_the_whole_table(name: str, text: str, level: 
     whole, chosen = everything(name, level), {*numbers(text, name)}
     kept = whole.filter(pa.array([frame in chosen for frame in whole["frame"].to_pylist()]))
     assert len(kept) or level == "messages"
-    for bulk in (False, True):
-        found = table(name, level, text, bulk=bulk, columns=columns(name, level))
+    for blocks in (False, True):
+        found = table(name, level, text, blocks=blocks, columns=columns(name, level))
         assert len(kept) == 0 if found is None else found.select(whole.column_names).equals(kept)
 
 
@@ -95,15 +95,15 @@ def test_filtered_rows_are_rows_of_the_whole_table(name: str, text: str, level: 
 def test_columns_decide_if_possible(name: str, text: str) -> None:
     from wiredecode.tables.reader import where
 
-    assert where(compile_filter(text), "messages", bulk=True) is not None
-    assert where(compile_filter(text), "messages", bulk=False) is None
+    assert where(compile_filter(text), "messages", blocks=True) is not None
+    assert where(compile_filter(text), "messages", blocks=False) is None
 
 
 @pytest.mark.parametrize(("name", "text"), FRAME_BY_FRAME)
 def test_frames_decide_if_columns_cannot(name: str, text: str) -> None:
     from wiredecode.tables.reader import where
 
-    assert where(compile_filter(text), "messages", bulk=True) is None
+    assert where(compile_filter(text), "messages", blocks=True) is None
 
 
 PACKETS = [

@@ -27,8 +27,8 @@ PUBLISHING = (
 )
 
 
-def table(name: str, level: str, columns: list[str] | None = None, *, bulk: bool = False) -> pa.Table:
-    reader = TableReader(open_capture([CAPTURES / name]), level, columns=columns, bulk=bulk)
+def table(name: str, level: str, columns: list[str] | None = None, *, blocks: bool = False) -> pa.Table:
+    reader = TableReader(open_capture([CAPTURES / name]), level, columns=columns, blocks=blocks)
     return pa.Table.from_batches([*reader], reader.schema)
 
 
@@ -67,8 +67,8 @@ def test_each_confirm_has_its_publish_and_time(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PUBLISHING)
-def test_bulk_reading_does_not_matter(name: str) -> None:
-    assert table(name, "messages", bulk=True).equals(table(name, "messages"))
+def test_blocks_do_not_matter(name: str) -> None:
+    assert table(name, "messages", blocks=True).equals(table(name, "messages"))
 
 
 ACKED = "liftbridge/30-lb-publish-ack.pcap"
@@ -80,7 +80,7 @@ def test_acks_of_blocks_have_the_same_bounds(most: int, every_block: None, monke
     whole = table(ACKED, "messages")
     assert ("ok" if most > 1 else "late") in whole["outcome"].to_pylist()
     for batch_bytes in (1 << 20, 700):
-        reader = TableReader(open_capture([CAPTURES / ACKED], batch_bytes=batch_bytes), "messages", bulk=True)
+        reader = TableReader(open_capture([CAPTURES / ACKED], batch_bytes=batch_bytes), "messages", blocks=True)
         assert pa.Table.from_batches([*reader], reader.schema).equals(whole)
 
 
@@ -193,7 +193,7 @@ def test_acks_lie_within_the_waits_of_the_client() -> None:
 @pytest.mark.parametrize("name", ["rabbitmq-stream/c43_multi.pcap", "cursus/produce.pcap"])
 def test_latencies_are_equal_with_stable_ids_and_numbers(name: str) -> None:
     """Stable ids have no order: times decide which frame came first."""
-    reader = TableReader(open_capture([CAPTURES / name]), "messages", stable_ids=True, bulk=False)
+    reader = TableReader(open_capture([CAPTURES / name]), "messages", stable_ids=True, blocks=False)
     stable = pa.Table.from_batches([*reader], reader.schema).column("latency_ns").to_pylist()
     numbered = table(name, "messages").column("latency_ns").to_pylist()
     assert sorted(each for each in stable if each is not None) == sorted(each for each in numbered if each is not None)

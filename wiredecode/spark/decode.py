@@ -129,7 +129,7 @@ class BucketReader(LevelsReader):
     """Two batches make a row group; with larger ones a worker needs 80 MB more."""
 
     def __init__(
-        self, demand: TableDemand, source: str, bucket: int, batches: Iterable[PacketBatch] = (), *, bulk: bool = True
+        self, demand: TableDemand, source: str, bucket: int, batches: Iterable[PacketBatch] = (), *, blocks: bool = True
     ) -> None:
         super().__init__(
             batches,
@@ -139,7 +139,7 @@ class BucketReader(LevelsReader):
             keys=demand.keys,
             show_secrets=demand.show_secrets,
             display=demand.display(),
-            bulk=bulk,
+            blocks=blocks,
             stable_ids=True,
             limits=demand.reassembly,
             bucket=Bucket(demand.bucketing, bucket),

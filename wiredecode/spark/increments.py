@@ -69,7 +69,7 @@ class BucketState:
 
     def __init__(self, demand: TableDemand, source: str, bucket: int) -> None:
         self.demand = demand
-        self.reader = BucketReader(demand, source, bucket, bulk=False)
+        self.reader = BucketReader(demand, source, bucket, blocks=False)
         self.packets = 0
         """Number of packets."""
 

@@ -83,7 +83,7 @@ class LevelsReader:
         bytes_choice: str = RAW,
         show_secrets: bool = False,
         protocol: str | None = None,
-        bulk: bool = True,
+        blocks: bool = True,
         display: Filter | None = None,
         stable_ids: bool = False,
         answers: Mapping[int, KnownOutcome] | None = None,
@@ -92,9 +92,9 @@ class LevelsReader:
     ) -> None:
         self._capture, self._bytes_choice = capture, bytes_choice
         one_table = len(levels) == 1 or display is None
-        can_bulk = MESSAGES in levels and FRAMES not in levels and answers is None and one_table
-        self._bulk = can_bulk and bulk
-        self._where = where(display, levels[0], bulk=self._bulk)
+        allowed = MESSAGES in levels and FRAMES not in levels and answers is None and one_table
+        self._blocks = allowed and blocks
+        self._where = where(display, levels[0], blocks=self._blocks)
         self._select = display if self._where is None else None
         if self._where is not None:
             self._capture = self._where.watch(capture)
@@ -146,7 +146,7 @@ class LevelsReader:
             link_responses=any(linked),
             copies=FRAMES in self.schemas and (shows_copies(frames) or (display is not None and display.needs_copies)),
             messages=self.messages,
-            blocks=self._bulk and self._select is None,
+            blocks=self._blocks and self._select is None,
             select=self._select,
             analyse=CONNECTIONS in self.schemas,
         )
@@ -162,7 +162,7 @@ class LevelsReader:
         return ((level, kept) for level, batch in self._rows() if len(kept := where.apply(batch)))
 
     def push(self, frames: Iterable[Frame]) -> Iterator[Rows]:
-        """The rows of the next frames of ``dissector``, if the caller drives it. Not with ``bulk``."""
+        """The rows of the next frames of ``dissector``, if the caller drives it. Not with ``blocks``."""
         collects = {level: self._collect(level) for level in (FRAMES, MESSAGES) if level in self.schemas}
         for frame in frames:
             if self._select is not None and not self._matches(self._select, frame):
@@ -279,7 +279,7 @@ class TableReader(LevelsReader):
     ``keys``, ``resolve``: as for :class:`Demand`. ``bytes_choice``: ``raw`` keeps bytes as bytes, a key of ``BYTES``
     makes them text. ``protocol``: the schema of frames omits layers that its frames cannot have.
 
-    ``bulk``: whether messages are read in bulk, if all are wanted. ``display``: only rows of frames that match; columns
+    ``blocks``: read messages as blocks, if all are wanted. ``display``: only rows of frames that match; columns
     that it needs may be in ``schema``, too.
 
     Iterating gives batches of at most :data:`BATCH_ROWS` rows and about :data:`BATCH_BYTES` (of frames:
@@ -308,9 +308,9 @@ def _until(damage: Postponed, items: Iterable[Item]) -> Iterator[Item]:
         yield from items
 
 
-def where(display: Filter | None, level: str, *, bulk: bool) -> TableFilter | None:
+def where(display: Filter | None, level: str, *, blocks: bool) -> TableFilter | None:
     """Return the filter for rows of batches; None: frames must be filtered one by one. Raises ``ValueError``."""
-    if display is None or level == CONNECTIONS or (level != PACKETS and not bulk):
+    if display is None or level == CONNECTIONS or (level != PACKETS and not blocks):
         return None
     if "frame.outcome" in display.names:
         return None  # responses are linked frame by frame

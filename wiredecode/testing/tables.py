@@ -31,7 +31,7 @@ def table(source: Iterable[PacketBatch], level: str, *, blocks: bool) -> tuple[p
 
     from wiredecode.tables.reader import TableReader
 
-    reader = TableReader(source, level, bulk=blocks)
+    reader = TableReader(source, level, blocks=blocks)
     batches: list[pa.RecordBatch] = []
     with suppress(CaptureError):
         batches.extend(reader)

@@ -125,7 +125,7 @@ def _table(model: CaptureModel, file: BinaryIO, wanted: set[int] | None, job: Jo
     from wiredecode.tables.reader import TableReader
 
     packets = model.source.again(lambda: job.stopped, job.progress)
-    table = TableReader(packets, "frames", limits=model.limits, bulk=False, **model.of_user)
+    table = TableReader(packets, "frames", limits=model.limits, blocks=False, **model.of_user)
     numbers = None if wanted is None else pa.array(sorted(wanted), table.schema.field("frame").type)
     count, schema = 0, portable_schema(table.schema)
     writer = ParquetWriter(file, schema, Settings())
