@@ -31,18 +31,6 @@ def syn(*, answered: bool) -> list[Problem]:
     return check(craft.batches([first, *(rest if answered else [first])]))
 
 
-def slow_answer(*, lost: bool) -> list[Problem]:
-    """1.3 s; and the request was sent twice."""
-    talk = craft.Talk()
-    made: list[bytes | tuple[float, bytes]] = [*talk.handshake()]
-    for side, layer in crafted.HANDSHAKE:
-        made += talk.send(side, bytes(layer))
-    (request,) = talk.send(0, bytes(layers.QueryOffset(correlation_id=0x0A0B0C0D, reference="r", stream="orders")))
-    (response,) = talk.send(1, bytes(layers.LAYERS[0x800B, 1](correlation_id=0x0A0B0C0D, response_code=1)))
-    again = [(1.3, request)] if lost else []
-    return check(craft.batches([*made, (1.0, request), *again, (1.301, response)]))
-
-
 AUTH = "AUTH principal=alice token=0a1b2c3d"
 LET_IN = "OK principal=alice authenticated=true"
 FORBIDDEN = "PUBLISH topic=orders acks=1 producerId=p1 message=hello", "ERROR: NOT_AUTHORIZED_FOR_TOPIC topic=orders"
@@ -91,7 +79,6 @@ CRAFTED: Mapping[str, Case] = {
     "tcp.no-answer": partial(syn, answered=False),
     "tcp.overlap-differs": partial(crafted.sent_again, b"changed"),
     "tcp.nothing-said": partial(check, CAPTURES.parent / "tests/check/outages/on_http.pcap.gz"),
-    "tcp.slow-response": partial(slow_answer, lost=True),
     "capture.clock": partial(crafted.pause, -90.0, 200),
     "frame.checksum": partial(crafted.damaged_chunk, damaged=True),
     "frame.security": partial(crafted.cursus, "LIST", "ERROR: invalid_token token=0a1b2c3d"),
@@ -127,7 +114,6 @@ NEAR: Mapping[str, Case] = {
     "kafka.transaction-open": "kafka/groups.pcap.gz",  # readers of committed records, and transactions that end
     "kafka.throttled": "kafka/groups.pcap.gz",
     "kafka.group-refused": partial(kafka_commit, 27),  # it is to join again
-    "kafka.connection-limit": "kafka/failover.pcap.gz",  # closed by a broker that stops
     "kafka.coordinator-moved": "kafka/groups.pcap.gz",  # not known yet: the first group of a broker
     "kafka.unsupported-version": "kafka/groups.pcap.gz",
     "kafka.acks-none-lost": "kafka/groups.pcap.gz",  # acks=0, and all are stored
@@ -145,7 +131,6 @@ NEAR: Mapping[str, Case] = {
     "tcp.reset": "rabbitmq-stream/c43_basic.pcap",  # FIN
     "tcp.loss": "cursus/produce.drop1pct.pcap",  # not captured, as no side sent it again
     "tcp.zero-window": "stories/consumer-stopped.pcap",  # no credit, but the socket is read
-    "tcp.slow-response": partial(slow_answer, lost=False),
     "request.unanswered": "rabbitmq-stream/c43_heartbeat.pcap",
     "capture.loss": "stories/broker-killed.pcap",
     "capture.late-start": "nats/03-pubsub.pcap",
@@ -167,6 +152,8 @@ NEAR: Mapping[str, Case] = {
     "publish.refused": "cursus/group.pcap",
     "rabbitmq_stream.no-stream": "rabbitmq-stream/c43_basic.pcap",  # created before it is asked for
     "publish.slow-confirm": "stories/healthy-tail.pcap",
+    "request.slower": "stories/broker-paused.pcap",  # one pause
+    "consumer.too-slow": "kafka/groups.pcap.gz",
     "liftbridge.refused": "liftbridge/34-lb-replication.pcap",
     "liftbridge.server-silent": "liftbridge/34-lb-replication.pcap",
     "liftbridge.isr-shrink": "liftbridge/34-lb-replication.pcap",
@@ -200,7 +187,6 @@ NEAR: Mapping[str, Case] = {
     "rabbitmq_stream.early-credit": "stories/slow-consumer.pcap",  # a window without credits: NATS
     "rabbitmq_stream.credit-one": "stories/consumer-lags.pcap",
     "publish.unconfirmed": "stories/stream-deleted.pcap",  # refused, but answered
-    "rabbitmq_stream.publish-error": "rabbitmq-stream/c43_dedup.pcap",
     "rabbitmq_stream.closed-by-server": "rabbitmq-stream/c43_basic.pcap",
     "rabbitmq_stream.no-close": "rabbitmq-stream/c43_connectonly.pcap",
     "rabbitmq_stream.heartbeat": "rabbitmq-stream/c43_heartbeat.pcap",

@@ -21,7 +21,7 @@ def problem(code: Code, member: int, first: float, last: float, alike: str = "")
 def test_a_consequence_of_another_connection_or_before_its_cause_stays() -> None:
     cause = problem(CODES["tcp.no-ack"], 1, 10, 20)
     mine, other = problem(CODES["tcp.reset"], 1, 21, 21), problem(CODES["tcp.reset"], 2, 21, 21)
-    early = problem(CODES["tcp.slow-response"], 1, 1, 2)
+    early = problem(CODES["tcp.loss"], 1, 1, 2)
     assert group_by_cause([mine, other, early, cause]) == [cause, other, early]
     assert cause.effects == [mine]
 

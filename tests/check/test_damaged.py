@@ -12,7 +12,7 @@ from tests.check.support import CAPTURES, check, checked
 from tests.sweep import DAMAGE, TRUNCATED
 from wiredecode.capture import PacketBatch
 
-OF_DAMAGE = {"capture.loss", "capture.clock", "tcp.loss", "tcp.slow-response", "kafka.no-frame"}
+OF_DAMAGE = {"capture.loss", "capture.clock", "tcp.loss", "kafka.no-frame"}
 OF_DAMAGE |= {"rabbitmq_stream.no-stream", "publish.slow-confirm"}
 """Lost and repeated packets, responses of Kafka without their requests, the server's statements about a stream
 whose deletion was not captured, and how late a truncated refusal came."""

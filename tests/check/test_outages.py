@@ -106,7 +106,7 @@ TABLE = (
     Outage("cursus_too_many_streams.pcap", "cursus.stream-limit", ("refused STREAM: maximum connections (1) reached",)),
     Outage(
         "cursus_tls_required.pcap",
-        *("cursus.closed-unanswered", ("did not answer 25 commands", "nothing on any connection", "speaks TLS or")),
+        *("tcp.nothing-said", ("21 connections to 10.81.0.1:9000", "TLS, another protocol")),
         ("publish.unconfirmed",),
     ),
     Outage("cursus_localhost.pcap", "cursus.advertised-host", ("to localhost:9000", "its own machine")),
@@ -118,13 +118,23 @@ TABLE = (
     Outage(
         "kafka_hanging_transaction.pcap", "kafka.transaction-open", ("at offset 0 for 10.701 s", "stuck-writer (#6)")
     ),
+    Outage(
+        "cursus_crash_loop_few.pcap",
+        *("cursus.rebalance", ("poison[0] began 3 times at offset 0", "crashes before it commits")),
+    ),
+    Outage("pravega_sealed_in_use.pcap", "pravega.stream-sealed", ("cannot write to lab/tosell: it is sealed",)),
+    Outage("nats_service_frozen.pcap", "nats.service-silent", ("app (#1) answered nothing for 4.911 s",)),
+    Outage("kafka_port_of_rabbit.pcap", "tcp.nothing-said", ("5552 is the port of RabbitMQ Stream",)),
+    Outage("tank_boundary_again.pcap", "tank.boundary", ("9 clients asked for messages of foo/0",)),
     Outage("pravega_sealed.pcap", "pravega.stream-sealed", ("cannot write to s/st0-9462: it is sealed",)),
     Outage("kafka_no_sasl.pcap", "kafka.sasl-failed", ("billing could not log in", "the listener has no SASL")),
     Outage("kafka_no_mechanism.pcap", "kafka.sasl-failed", ("does not offer the mechanism of the client",)),
     Outage("kafka_other_assignor.pcap", "kafka.group-refused", ("new-pod was refused", "shares no assignor")),
     Outage("kafka_session_timeout.pcap", "kafka.group-refused", ("impatient was refused", "session.timeout.ms")),
     Outage(
-        "kafka_too_many_connections.pcap", "kafka.connection-limit", ("ended 59 new connections before it answered",)
+        "kafka_too_many_connections.pcap",
+        *("tcp.nothing-said", ("82 connections to", "a limit of connections")),
+        ("tcp.nothing-said",),  # those that use the limit up
     ),
     Outage("kafka_transaction_timeout.pcap", "kafka.fenced", ("biller (#4) was fenced",)),
     Outage("kafka_clock_skew.pcap", "kafka.invalid-records", ("for t3: INVALID_TIMESTAMP", "clock of the producer")),
@@ -292,6 +302,7 @@ def test_the_first_problem_names_the_cause(outage: Outage) -> None:
         *("kafka_healthy_admin.pcap", "kafka_healthy_new_topic.pcap", "kafka_healthy_long_transaction.pcap"),
         *("nats_healthy_resets.pcap", "rabbit_healthy_close.pcap", "kafka_healthy_late_reordered.pcap"),
         *("kafka_healthy_static_members.pcap", "kafka_healthy_deployment.pcap", "kafka_healthy_rolling_restart.pcap"),
+        "cursus_delivery_cut.pcap",
         *("nats_healthy_long_jobs.pcap", "nats_healthy_lame_duck.pcap", "nats_healthy_rolling_restart.pcap"),
     ],
 )

@@ -51,7 +51,7 @@ def test_every_captured_publish_without_ack_is_reported() -> None:
     truth = json.loads((STORIES / "leader-killed.truth.json").read_bytes())["published"]
     failed = [each for each in truth if "error" in each and each["correlation_id"].encode() in raw]
     problems = {problem.name: problem for problem in check(STORIES / "leader-killed.pcap.gz")}
-    found = problems["liftbridge.no-ack"]
+    found = problems["publish.unconfirmed"]
     assert {(each["stream"], each["partition"]) for each in failed} == {("orders-stream", 1)}
     assert found.count == len(failed) == 6
     assert "orders-stream (subject orders.1)" in found.what
@@ -158,7 +158,7 @@ def test_a_consumer_that_falls_behind_by_what_it_needs_more_than_it_has() -> Non
 
 def test_refused_messages_equal_those_reported_to_the_client() -> None:
     errors = truth("stream-deleted")["client_says"]["errors"]
-    found = told("stream-deleted.pcap").pop("rabbitmq_stream.publish-error")
+    found = told("stream-deleted.pcap").pop("publish.refused")
     assert sum(problem.count for problem in found) == len(errors) == 11
     assert ["to orders" in problem.what for problem in found] == [True, False]
     assert all("Publisher does not exist" in problem.what for problem in found)

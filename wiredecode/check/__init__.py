@@ -13,6 +13,7 @@ from wiredecode.check.publishes import Publishes
 from wiredecode.check.rules import ClearText, ClockRule, Findings, OtherProtocols, Requests
 from wiredecode.check.stalls import Stalls
 from wiredecode.check.transport import Health
+from wiredecode.check.trends import Trends, lags_of
 from wiredecode.check.verdict import TLS, Coverage
 from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
@@ -35,9 +36,10 @@ class Checker:
         self._clock, self._clear = ClockRule(self.report), ClearText(self.report)
         self._others, self._stalls = OtherProtocols(self.report), Stalls(self.report)
         self._publishes = Publishes(self.report, self.exchanges)
-        self._exchange = self.exchanges.frame, self._requests.frame
+        self._trends = Trends(self.report, self.exchanges)
+        self._exchange = self.exchanges.frame, self._requests.frame, self._trends.frame
         self._general = [self._requests, self._findings, Health(self.report), self._clock, self._others]
-        self._general += [self._clear, self._stalls]
+        self._general += [self._clear, self._stalls, self._trends]
         self._special: dict[str, list[Rule]] = {}
         """Rules by protocol that was spoken; others are not imported."""
         self._always: list[Callable[[Frame], None]] = [self._stalls.frame]
@@ -55,9 +57,11 @@ class Checker:
     def _meet(self, name: str) -> None:
         """The first frame of a protocol: from now on its rules get its frames."""
         checks = checks_of(name)
-        self._special[name] = rules = [] if checks is None else [kind(self.report) for kind in checks.rules]
-        for rule in rules:
-            for each in rule.types:
+        rules = [] if checks is None else [kind(self.report) for kind in checks.rules]
+        seen = [(rule, rule.types) for rule in rules] + ([] if checks is None else [lags_of(self.report, checks)])
+        self._special[name] = [rule for rule, _ in seen]
+        for rule, types in seen:
+            for each in types:
                 self._of_type.setdefault((name, each), [*self._always]).append(rule.frame)
             for connection in self._over:
                 self._call(rule.ended, connection)

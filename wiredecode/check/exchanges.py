@@ -17,6 +17,8 @@ MAX_OVER = 8_192
 """Requests with an answer that are remembered, as another may come; at most twice as many."""
 EXPIRE_NS = 1_000_000_000
 """Between two looks for requests that have waited for too long."""
+REMARKABLE_NS = 200_000_000
+"""A wait for an answer that is worth a note."""
 NO_CHECKS = Checks()
 RequestKey = tuple[str, str | None, str | None, str | None]
 """Protocol, type of the request, topic, broker."""
@@ -63,6 +65,12 @@ class Exchange:
     def name(self) -> str | None:
         """Its type, or a name by :attr:`Checks.called` that no answer has to show."""
         return next((each.name for each in self.calls if not each.answer), self.type)
+
+    def is_held(self, answer: Frame) -> bool:
+        """Whether the answer waited for uncaptured bytes: its time is later than that of its packets."""
+        since_ns, until_ns, sides = self.time_ns, answer.time_ns, answer.connection.directions
+        late = until_ns - since_ns >= REMARKABLE_NS
+        return late and any(side.lost_between(since_ns, until_ns, answer.ready) for side in sides)
 
 
 class Exchanges:

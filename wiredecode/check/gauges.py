@@ -25,10 +25,12 @@ class Gauges:
         gauges = self._gauges.get((frame.protocol, frame.type))
         if gauges is None:
             return ()
-        found: list[Measurement] = []
-        for gauge in gauges:
-            try:
-                found += [each for each in gauge.read(frame) if -LIMIT <= each.value < LIMIT]
-            except (LookupError, TypeError, ValueError, AttributeError):  # a frame that is truncated, or has odd values
-                continue
-        return found
+        return [each for gauge in gauges for each in read_gauge(gauge, frame)]
+
+
+def read_gauge(gauge: Gauge, frame: Frame) -> list[Measurement]:
+    """Measurements of a frame; none if it is truncated, or has odd values."""
+    try:
+        return [each for each in gauge.read(frame) if -LIMIT <= each.value < LIMIT]
+    except (LookupError, TypeError, ValueError, AttributeError):
+        return []

@@ -6,7 +6,7 @@ from heapq import heappush, heappushpop
 from typing import Any, NamedTuple
 
 from wiredecode.check.codes import CODES, checks_of
-from wiredecode.check.exchanges import NO_CHECKS, Exchange, Exchanges
+from wiredecode.check.exchanges import NO_CHECKS, REMARKABLE_NS, Exchange, Exchanges
 from wiredecode.check.stalls import ANNOUNCED
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Confirmation, Frame
@@ -20,8 +20,6 @@ SLOW_P99_NS, SLOW_NS = 500_000_000, 1_000_000_000
 BUSY, MANY_SLOW_NS = 10_000, 3_000_000_000
 """Frames in a second, while a publish waited, that show a queue of the client's own and not a slow broker, up to the
 second."""
-REMARKABLE_NS = 200_000_000
-"""A confirm that is worth a note."""
 PATIENCE_NS = 1_000_000_000
 """A publish is unconfirmed if this much of the capture, or the end of its connection, follows."""
 MAX_WORST = 10
@@ -29,7 +27,7 @@ MAX_STREAMS = 1000
 """Brokers and streams that are counted separately."""
 MAX_REASONS = 32
 """Of refusals, per connection and stream."""
-COMPARED = "wrong last sequence"
+COMPARED = ("wrong last sequence", "INCORRECT_OFFSET")
 NUMBER = re.compile(r"\b\d+\b")
 MAX_PLACES = 65_536
 """The same, by connection."""
@@ -106,13 +104,14 @@ class Publishes(Rule):
 
     def frame(self, frame: Frame) -> None:
         """A frame that publishes."""
-        if frame.is_partial and not frame.missing and frame.connection.closed:
+        if frame.is_partial and not frame.missing and frame.connection.closed and frame.sender == "client":
             self._incomplete(frame)
         asked = self._exchanges.open.get(frame.id)
         if not frame.expects_response or frame.is_copy or asked is None or (how := asked.publishing) is None:
             return
         stream = next((str(found) for name in how.stream if (found := _value(frame, name))), "")
-        if how.other_streams and stream.startswith(how.other_streams):
+        name, unasked = how.unasked
+        if (how.other_streams and stream.startswith(how.other_streams)) or (name and _value(frame, name) == unasked):
             return
         counted = _value(frame, how.messages) if how.messages else 1
         asked.count = (counted if isinstance(counted, int) else len(counted or ())) or 1
@@ -135,17 +134,16 @@ class Publishes(Rule):
             return
         place = waiting.connection.number, waiting.stream
         if confirmation.refusal is not None:
-            if how.refusals and not waiting.left:
+            if how.refusals:
                 self.refused_by = frame.id
-                self._refuse(self._refused.get_or_make(place, dict), waiting, how, confirmation.refusal)
+                self._refuse(self._refused.get_or_make(place, dict), waiting, how, confirmation.refusal, count)
             return
         for refused in self._refused.get(place, {}).values():
             refused.confirmed = True
         if self.report.made and waiting.stream.partition("[")[0] in self.report.made and self._settles(frame, waiting):
             return
-        span, sides = (waiting.time_ns, frame.time_ns), frame.connection.directions
-        if span[1] - span[0] >= REMARKABLE_NS and any(side.lost_between(*span, frame.ready) for side in sides):
-            return  # a frame that waits for uncaptured bytes has a later time than its packets
+        if waiting.is_held(frame):
+            return
         key = frame.source, waiting.stream
         confirmed = self._confirmed.get(key)
         if confirmed is None and len(self._confirmed) < MAX_STREAMS:
@@ -163,15 +161,15 @@ class Publishes(Rule):
         return begin_ns <= first_ns
 
     @staticmethod
-    def _refuse(known: dict[str, Refused], waiting: Exchange, how: Publishing, why: str) -> None:
+    def _refuse(known: dict[str, Refused], waiting: Exchange, how: Publishing, why: str, count: int) -> None:
         reason = NUMBER.sub("", why)  # the same with other numbers: "wrong last sequence: 17"
         refused = known.get(reason)
         if refused is None:
             if len(known) >= MAX_REASONS:
                 return
-            compared = bool(how.compared) and waiting.stream.startswith(how.compared)
-            refused = known[reason] = Refused(waiting.ref, why, compared and why.startswith(COMPARED))
-        refused.messages += waiting.count
+            compared = how.compared is not None and waiting.stream.startswith(how.compared)
+            refused = known[reason] = Refused(waiting.ref, why, compared and any(each in why for each in COMPARED))
+        refused.messages += count
         refused.confirmed, refused.last_ns = False, waiting.time_ns
         if len(refused.frames) < MAX_EVIDENCE:
             refused.frames.append(waiting.ref)

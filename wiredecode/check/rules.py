@@ -3,13 +3,13 @@
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.check.codes import CODES, checks_of, code_of
-from wiredecode.check.exchanges import NO_CHECKS, Exchange, Exchanges
+from wiredecode.check.exchanges import NO_CHECKS, Exchanges
 from wiredecode.dissect.identify import LONGEST_BEGINNING, UNKNOWN, foreign_name
 from wiredecode.fields.layer import Layer
 from wiredecode.frames.escape import counted
@@ -17,7 +17,6 @@ from wiredecode.frames.frame import OK, UNDECODED, Finding, Frame
 from wiredecode.frames.identity import client_side, short
 from wiredecode.net.analysis import TIMESTAMPS, each_option
 from wiredecode.net.headers import HeaderReader
-from wiredecode.net.health import RETRANSMISSION, SPURIOUS_RETRANSMISSION, DirectionHealth
 from wiredecode.net.limits import DEFAULT_LIMITS
 from wiredecode.net.segments import distance
 from wiredecode.net.types import Connection, Direction
@@ -28,14 +27,10 @@ from wiredecode.protocols.shared.problems import FrameRef, Place, Rule, begin_of
 
 PATIENCE_NS = 1_000_000_000
 """A request is unanswered if this much of the capture, or the end of its connection, follows."""
-SLOW_NS = 200_000_000
-"""Responses that took longer are held against losses and closed windows: a note up to :data:`PATIENCE_NS`."""
 MAX_DETAILED = 3
 """Unanswered requests of one type that are listed individually."""
 SETTLED_NS = 1_000_000_000
 """Bytes missing this long after the first byte of a connection that began earlier were not sent before that byte."""
-MAX_SLOW = 100
-"""Per connection."""
 GAP_CODES = frozenset({"hole", "no-frame", "header-cut"})
 """Findings of frames that a gap explains."""
 OF_CAPTURE = frozenset({"frame-cut", "late-data"})
@@ -44,82 +39,49 @@ OF_CAPTURE = frozenset({"frame-cut", "late-data"})
 
 @dataclass(eq=False)
 class Requests(Rule):
-    """Requests without response, and slow ones that TCP explains."""
+    """Requests without response."""
 
     _exchanges: Exchanges
-    _slow: dict[int, list[tuple[Exchange, int, int]]] = field(default_factory=dict)
 
     def frame(self, frame: Frame) -> None:
-        if frame.request is not None:
-            request = self._exchanges.of(frame.request)
-            if request is not None and not request.is_heard:
-                request.is_heard = True
-                if request.is_judged and (frame.latency_ns or 0) >= SLOW_NS:
-                    self._remember_slow(frame, request)
+        if frame.request is not None and (request := self._exchanges.of(frame.request)) is not None:
+            request.is_heard = True
         if frame.expects_response and "copy_of" not in frame.generated and not self.report.held(frame):
             self._exchanges.open[frame.id].is_judged = True
-
-    def _remember_slow(self, frame: Frame, request: Exchange) -> None:
-        checks, slow = checks_of(request.protocol), self._slow.setdefault(frame.connection.number, [])
-        if checks is not None and request.name in checks.waits:
-            return
-        if len(slow) < MAX_SLOW and request.connection is frame.connection:
-            slow.append((request, frame.time_ns, frame.packets[-1] if frame.packets else 0))
-
-    def ended(self, connection: Connection) -> None:
-        health = connection.health
-        for request, until_ns, packet in self._slow.pop(connection.number, ()):
-            if health is None:
-                return
-            for side, direction in enumerate(health.directions):
-                why = explains(direction, request, until_ns, packet)
-                if why:
-                    seconds = (until_ns - request.time_ns) / 1e9
-                    who, end, kind = short(connection), connection.endpoints[side], request.type or ""
-                    what = f"{kind} of {who} waited {seconds:.3f} s while {why} of {end}"
-                    severity = None if until_ns - request.time_ns >= PATIENCE_NS else "note"
-                    code, key = CODES["tcp.slow-response"], (connection.number, why, severity)
-                    self.report.add(code, what, key, frame=request.ref, severity=severity)
 
     def finish(self) -> None:
         last = self.report.last_ns
         for request in self._exchanges.open.values():
             connection, since_ns, kind = request.connection, request.time_ns, request.type or ""
-            if request.is_heard or not request.is_judged or last - since_ns < PATIENCE_NS:
+            if request.is_heard or not request.is_judged:
                 continue
             checks = checks_of(request.protocol) or NO_CHECKS
             if kind in ("Close", *checks.answered, *checks.publishes):
                 continue
             requests, answers = connection.directions[request.side], connection.directions[1 - request.side]
             end = connection.health.end if connection.health is not None else None
-            gave_up = end is not None and end.side == request.side and end.time_ns - since_ns < PATIENCE_NS
+            soon = end is not None and end.time_ns - since_ns < PATIENCE_NS
+            closed = soon and self.report.answer_captured(request) and end and end.side != request.side
+            if not closed and last - since_ns < PATIENCE_NS:
+                continue
+            gave_up = soon and not closed
             always = kind in requests_of(request.protocol) and kind not in checks.waits
             severity = None if always and not gave_up else "note"
             what = f"{kind} of {request.protocol} was not answered"
-            if since_ns <= answers.unlinked_ns or not self.report.all_captured(connection, 1 - request.side):
+            if closed:
+                what = f"{connection.endpoints[1 - request.side]} closed the connection and did not answer {kind}"
+            elif since_ns <= answers.unlinked_ns or not self.report.all_captured(connection, 1 - request.side):
                 severity, what = "note", f"{what}, but not all that came back was captured"
             elif requests.lossy:
                 severity, what = "note", f"{what}, but not all that was sent before it was captured"
             elif gave_up:
                 what = f"{what} before the client closed the connection"
-            key = request.protocol, kind, severity
-            problem = self.report.add(CODES["request.unanswered"], what, key, frame=request.ref, severity=severity)
+            key = request.protocol, kind, severity, closed and connection.endpoints[1 - request.side]
+            how: Any = {"severity": severity, "until_ns": last if end is None else end.time_ns}
+            problem = self.report.add(CODES["request.unanswered"], what, key, frame=request.ref, **how)
             if problem.count <= MAX_DETAILED:
                 problem.detail(f"{short(connection)} waited from {self.report.seconds(since_ns)} on")
             problem.weight = problem.count
-
-
-def explains(direction: DirectionHealth, request: Exchange, until_ns: int, packet: int) -> str:
-    """Describe the TCP events in one direction while a request waited."""
-    since_ns, sent = request.time_ns, request.packets
-    if direction.was_closed(since_ns, until_ns):
-        return "the window was closed"
-    if direction.number_of(RETRANSMISSION) and sent:
-        for number, kinds in direction.kinds.items():
-            lost = kinds & RETRANSMISSION and not kinds & SPURIOUS_RETRANSMISSION and number not in direction.needless
-            if lost and sent[0] <= number <= packet:
-                return "segments were lost"
-    return ""
 
 
 def may_be_before(direction: Direction) -> bool:

@@ -356,8 +356,7 @@ class Stalls(problems.Rule):
             whole = all(each.published for each in silences) and not late and not self._beats_missing(server, stall)
             problem.likely = self._likely(stall, checks_of(next(iter(silences[0].connection.protocols))), whole=whole)
         if stall.alive:
-            others = counted(len(stall.alive), "other connection") if stall.alive else "other connections"
-            problem.detail(f"it continued to serve {others}")
+            problem.detail(f"it continued to serve {counted(len(stall.alive), 'other connection')}")
         elif stall.silent:
             problem.detail(f"it sent nothing on any of its {len(stall.silent) + 1} connections")
         if whys[0]:

@@ -16,10 +16,10 @@ from wiredecode.frames.identity import began as beginning
 from wiredecode.frames.record import rfc3339
 from wiredecode.net.types import Connection
 from wiredecode.protocols.shared.gauges import GROUP, LEADER, REPLICAS, STATE, STREAM, TERM, ChangeReader, read_changes
+from wiredecode.protocols.shared.pairing import Newest
 
-OPENED, CLOSED, REFUSED, RESET, STALL, SILENCE, ERROR = (
-    *("opened", "closed", "refused", "reset", "stall", "silence", "error"),
-)
+OPENED, CLOSED, REFUSED, RESET = "opened", "closed", "refused", "reset"
+STALL, SILENCE, ERROR = "stall", "silence", "error"
 WEIGHTS = {
     **dict.fromkeys((ERROR, REFUSED, RESET, STALL, LEADER), 3),
     **dict.fromkeys((TERM, REPLICAS, GROUP, STATE, SILENCE), 2),
@@ -78,7 +78,7 @@ class Timeline:
         self._change_readers: dict[tuple[str, str | None], ChangeReader] = {}
         for name, checks in offers():
             self._change_readers |= {(name, kind): reader for kind, reader in checks.changes.items()}
-        self._known: dict[tuple[str, str], str] = {}
+        self._known: Newest[tuple[str, str], str] = Newest(MAX_KEYS)
         self._silences = Silences()
 
     def frame(self, frame: Frame) -> None:
@@ -148,13 +148,9 @@ class Timeline:
             self.omitted += 1
 
     def _change(self, frame: Frame, kind: str, key: str, what: str) -> None:
-        known = self._known
-        if known.get((kind, key)) == what:
+        if self._known.get((kind, key)) == what:
             return
-        known.pop((kind, key), None)
-        known[kind, key] = what
-        if len(known) > MAX_KEYS:
-            del known[next(iter(known))]
+        self._known.put((kind, key), what)
         packet = frame.packets[0] if frame.packets else None
         self._add(Event(frame.time_ns, kind, what, "", frame.number, packet, frame.connection.number))
 

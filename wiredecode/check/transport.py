@@ -21,6 +21,7 @@ from wiredecode.net.health import (
 )
 from wiredecode.net.segments import ACK
 from wiredecode.net.types import Connection
+from wiredecode.protocols.registry import known_protocols, title
 from wiredecode.protocols.shared.codes import SEVERITIES
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import (
@@ -243,10 +244,13 @@ class Health(Rule):
         if end.side != client:
             said = health.directions[1 - client].payload or connection.directions[1 - client].lossy
             if waited_ns < WAITED_NS and not said and all(side.packets for side in health.directions):
-                likely = "a load balancer without a working server, or a limit of connections was reached"
-                if health.directions[client].payload:
-                    likely += "; or it does not understand the first bytes (a PROXY header, TLS, another protocol)"
-                self._repeated("tcp.nothing-said", connection, server, "ended at once, without a byte", likely)
+                self._repeated(
+                    "tcp.nothing-said",
+                    connection,
+                    server,
+                    "ended at once, without a byte",
+                    self._why_ended(connection, client),
+                )
             return
         late = [side.first_ns > end.time_ns for side in connection.directions if side.first_ns is not None]
         silent = bool(late) or not any(side.payload for side in health.directions)
@@ -261,6 +265,19 @@ class Health(Rule):
         if problem.count > 1:
             problem.what = f"{server} accepted {problem.count:,} connections and sent nothing"
             problem.severity = problem.code.severity
+
+    def _why_ended(self, connection: Connection, client: int) -> str:
+        """Why a server ends a connection without a byte."""
+        server, port, spoken = connection.endpoints[1 - client], connection.ports[1 - client], connection.protocols
+        likely = "a load balancer without a working server, or a limit of connections was reached"
+        usual = next((one.name for one in known_protocols() if spoken and port in one.ports), None)
+        if usual is not None and usual not in spoken:
+            return f"{port} is the port of {title(usual)}, which the client does not speak"
+        if any(one.directions[1 - client].captured for one, _ in self._ended.get(server, ())):
+            return f"{likely}, or it fails at what they ask: it answered others"
+        if connection.health is not None and connection.health.directions[client].payload:
+            likely += "; or the first bytes mean nothing to it (a PROXY header, TLS, another protocol)"
+        return likely
 
     def _repeated(self, code: str, connection: Connection, server: str, what: str, likely: str) -> None:
         """Report what happened to a connection: a note until it happened :data:`MIN_REPEATED` times."""

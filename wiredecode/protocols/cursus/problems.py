@@ -9,12 +9,12 @@ from wiredecode.frames.escape import times
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.identity import client_side, short
 from wiredecode.net.types import Connection
-from wiredecode.protocols.cursus import names, names_texts
+from wiredecode.protocols.cursus import names
 from wiredecode.protocols.shared.advertised import AdvertisedHost
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.gauges import GROUP, MAX_KNOWN, POSITION, STREAM, Change, Gauge, Measurement
-from wiredecode.protocols.shared.pairing import Newest, reply_captured
-from wiredecode.protocols.shared.problems import Checks, FrameRef, Publishing, Rule, ref_of
+from wiredecode.protocols.shared.pairing import Newest
+from wiredecode.protocols.shared.problems import Checks, Publishing, Rule
 from wiredecode.protocols.shared.rebalances import Rebalances
 
 CODES = codes_of("cursus")
@@ -82,7 +82,6 @@ PATIENCE_NS = 5_000_000_000
 FENCED = frozenset({"GEN_MISMATCH", "NOT_OWNER", "STALE_LEADER_EPOCH"})
 ELSEWHERE = frozenset({"NOT_LEADER", "NOT_PARTITION_LEADER", "NOT_COORDINATOR"})
 READING = frozenset({"STREAM", "CONSUME"})
-MAY_STAY_UNANSWERED = READING | {"EXIT"}
 GROUP_COMMANDS = names.WORDS["group-commands"]
 
 
@@ -264,43 +263,6 @@ class Acks(Rule):
 
 
 @dataclass(eq=False)
-class Unanswered(Rule):
-    """Commands to which the broker answered by closing the connection."""
-
-    types = names.COMMANDS | names.OTHER_TYPES | {name for _, name in names_texts.JSON_TYPES}
-    _waiting: Newest[int, tuple[FrameRef, int, str]] = field(default_factory=lambda: Newest(MAX_COMMANDS))
-    """Frame, side of the client and type, by frame."""
-    _answered: Newest[str, None] = field(default_factory=lambda: Newest(MAX_MEMBERS))
-    """Brokers that said something."""
-
-    def frame(self, frame: Frame) -> None:
-        if frame.sender == "server":
-            self._answered.put(frame.source, None)
-        if frame.request is not None:
-            self._waiting.pop(frame.request, None)
-        elif frame.expects_response and frame.outcome is None and frame.type not in MAY_STAY_UNANSWERED:
-            self._waiting.put(frame.id, (ref_of(frame), frame.side, frame.type or "a command"))
-
-    def ended(self, connection: Connection) -> None:
-        mine = [number for number, each in self._waiting.items() if each[0].connection is connection]
-        end = connection.health.end if connection.health is not None else None
-        for number in mine:
-            place, client, name = self._waiting.pop(number)
-            broker = 1 - client
-            if end is None or end.side != broker or not reply_captured(place):
-                continue
-            who = connection.endpoints[broker]
-            what = f"{who} closed the connection ({end.how}) and did not answer {name}"
-            self.report.add(CODES["closed-unanswered"], what, (who, name), frame=place)
-
-    def finish(self) -> None:
-        for (code, key), problem in self.report.problems.items():
-            if code == CODES["closed-unanswered"].code and key[0] not in self._answered:
-                problem.detail(f"{key[0]} answered nothing on any connection")
-                problem.likely = problem.code.causes[0]
-
-
-@dataclass(eq=False)
 class Advertised(AdvertisedHost):
     """The brokers that METADATA names for partitions."""
 
@@ -324,7 +286,7 @@ CHECKS = Checks(
     },
     gauges=(Commits,),
     codes=CODES,
-    rules=(Groups, Admission, Acks, Unanswered, Advertised),
+    rules=(Groups, Admission, Acks, Advertised),
     waits=READING,
     publishes={
         "Batch": Publishing(("topic",), "messages", refusals=True),

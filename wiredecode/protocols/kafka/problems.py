@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from wiredecode.fields import printable
-from wiredecode.frames.escape import counted
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.identity import short
 from wiredecode.net.types import Connection
@@ -21,8 +20,6 @@ ALL_RESPONSES = frozenset(message.name for message in RESPONSES.values())
 MOVED = "coordinator-moved"
 SOON_NS = 1_000_000_000
 """A broker that ends a connection within this time after a request refuses that request."""
-MANY_ENDED = 3
-"""Connections that a broker ends before it answered: fewer are a note."""
 
 REFUSALS = names.NAMES["refusals"]
 REFUSED = {code: frozenset(each.get("types", ALL_RESPONSES)) for code, each in REFUSALS.items()}
@@ -158,7 +155,6 @@ class Closed(Rule):
 
     def _report(self, sent: Sent, broker: str, how: str, served: bool) -> None:
         who, api = short(sent.place.connection), APIS.get(sent.key, sent.key)
-        sides = sent.place.connection.directions
         offered = self._offers.get(broker, {}).get(sent.key)
         if offered is not None and sent.key == names.PRODUCE and offered[1] >= names.NEW_PRODUCE:
             offered = names.MIN_PRODUCE, offered[1]
@@ -173,11 +169,6 @@ class Closed(Rule):
         elif not served and broker not in self._served and sent.key not in names.LOGIN:
             what = f"{broker} closed the connection of {who}, which did not log in, at its first request ({api})"
             self.report.add(CODES["not-logged-in"], what, (broker, client), frame=sent.place)
-        elif not served and sent.key == names.API_VERSIONS and not sides[1 - sent.place.side].captured:
-            problem = self.report.add(CODES["connection-limit"], "", broker, frame=sent.place, severity="note")
-            problem.what = f"{broker} ended {counted(problem.count, 'new connection')} before it answered anything"
-            if problem.count >= MANY_ENDED:
-                problem.severity = problem.code.severity
 
 
 @dataclass(eq=False)

@@ -21,7 +21,7 @@ CODES = codes_of("kafka")
 
 
 class Lags(Gauge):
-    """Offsets that groups committed, and how far these are from the end of the partition, by the latest Fetch."""
+    """Offsets that groups committed, and how far these are from the end of the partition."""
 
     types = names.TYPES["lags"]
 
@@ -44,8 +44,8 @@ class Lags(Gauge):
             for each in values.get("groups", ()):
                 yield from self._commit(printable(each["group_id"]), self._found(each, "committed_offset"))
         else:
-            for place, end in self._found(values, "high_watermark").items():
-                if self._ends.get(place) != end:
+            for place, end in (self._found(values, "high_watermark") or self._found(values, "base_offset")).items():
+                if self._ends.get(place, -1) < end:
                     self._ends.put(place, end)
                     yield from self._lag(place, self._committed.get(place, {}))
 

@@ -1,14 +1,12 @@
-"""Problems among Liftbridge servers, and with publishes to them; changes, and the lag of replicas."""
+"""Problems among Liftbridge servers, changes, and the lag of replicas."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 from wiredecode.fields import compiler, printable
 from wiredecode.frames.escape import counted
 from wiredecode.frames.frame import Frame
-from wiredecode.frames.identity import client_side
 from wiredecode.net.types import Connection
 from wiredecode.protocols.liftbridge import names
 from wiredecode.protocols.liftbridge.layers_operations import Cursor
@@ -28,7 +26,7 @@ from wiredecode.protocols.liftbridge.problems_replicas import (
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.gauges import LAG, LEADER, POSITION, REPLICAS, STREAM, TERM, Change, Gauge, Measurement
 from wiredecode.protocols.shared.pairing import Newest
-from wiredecode.protocols.shared.problems import Checks, FrameRef, Publishing, Rule, inner_values, ref_of, whole
+from wiredecode.protocols.shared.problems import Checks, FrameRef, Publishing, Rule, inner_values, ref_of
 
 CODES = codes_of("liftbridge")
 OPERATIONS: dict[str, tuple[str, str, str]] = names.NAMES["changes"]
@@ -112,106 +110,50 @@ class Cursors(Gauge):
 
 # Rules.
 
-MAX_WAITING = 65_536
-"""Publishes that wait for their ack at the same time; the oldest beyond it are not judged."""
 MAX_SERVERS = 1000
 """Servers, and partitions of one, that are remembered."""
-PATIENCE_NS = 1_000_000_000
-"""A publish has no ack if this much of the capture follows without one."""
-REPORTED_AFTER_NS = 30_000_000_000
-"""A report counts publishes up to this long before it."""
-ACK_TIMEOUT_NS = 5_000_000_000
-"""Time that clients wait for an ack."""
-
-
-@dataclass(slots=True)
-class Reported:
-    """A partition that lost its leader."""
-
-    first_ns: int
-    by: str
-    reports: int = 0
-
-
-class Subject(NamedTuple):
-    """Target of a publish: cluster and stream, as far as they are known, and subject."""
-
-    namespace: str
-    stream: str
-    subject: str
 
 
 @dataclass(slots=True)
 class Loss:
     """A leader that was reported."""
 
-    place: FrameRef
-    partitions: dict[Partition, Reported] = field(default_factory=dict)
+    partitions: dict[Partition, tuple[int, str]] = field(default_factory=dict)
+    """When each was reported first, and by whom."""
+    reports: int = 0
     places: list[FrameRef] = field(default_factory=list)
     last_ns: int = 0
 
 
 @dataclass(eq=False)
 class Cluster(Rule):
-    """Publishes without ack, leaders that went away, replicas out of sync."""
+    """Leaders that went away, replicas out of sync."""
 
-    types = frozenset({"Publish", "Ack", "PropagatedRequest"})
-    _waiting: Newest[tuple[str, str], tuple[FrameRef, Subject]] = field(default_factory=lambda: Newest(MAX_WAITING))
+    types = frozenset({"PropagatedRequest"})
     _losses: dict[str, Loss] = field(default_factory=dict)
     _ends: dict[str, list[tuple[int, str, Connection]]] = field(default_factory=dict)
     """By server: when and how its connections to NATS ended."""
-    _leaders: dict[Partition, list[tuple[int, str]]] = field(default_factory=dict)
-    """By partition: who said to lead it, and when."""
 
     def frame(self, frame: Frame) -> None:
         if "copy_of" in frame.generated:
             return
         values = inner_values(frame)
-        if frame.type == "Publish":
-            self._published(frame, values)
-        elif frame.type == "Ack":
-            self._waiting.pop((values.get("ack_inbox", ""), values.get("correlation_id", "")), None)
-        else:
-            self._operation(frame, values)
-
-    # Publishes.
-
-    def _published(self, frame: Frame, values: Mapping[str, Any]) -> None:
-        if not frame.expects_response or values.get("ack_policy") == names.NO_ACK or self.report.held(frame):
-            return
-        key = values.get("ack_inbox", ""), values.get("correlation_id", "")
-        stream, subject = printable(values.get("stream", "")), printable(frame.values.get("subject", ""))
-        self._waiting.put(key, (ref_of(frame), Subject(cluster_of(frame), stream, subject)))
-
-    # Operations.
-
-    def _operation(self, frame: Frame, values: Mapping[str, Any]) -> None:
         if isinstance(operation := values.get("report_leader_op"), Mapping):
             self._reported(frame, operation, partition_of(frame, operation))
         for name in IN_SYNC:
             if isinstance(operation := values.get(name), Mapping):
-                partition = partition_of(frame, operation)
-                self._leads(frame, operation, partition)
-                report_sync(self.report, frame, name, operation, partition)
+                report_sync(self.report, frame, name, operation, partition_of(frame, operation))
 
     def _reported(self, frame: Frame, operation: Mapping[str, Any], partition: Partition) -> None:
         leader, by = spelled_in(partition.namespace, name_of(operation, "leader")), name_of(operation, "replica")
         if leader not in self._losses and len(self._losses) >= MAX_SERVERS:
             return
-        loss = self._losses.setdefault(leader, Loss(ref_of(frame)))
-        loss.last_ns = frame.time_ns
+        loss = self._losses.setdefault(leader, Loss())
+        loss.last_ns, loss.reports = frame.time_ns, loss.reports + 1
         if len(loss.partitions) < MAX_SERVERS:
-            loss.partitions.setdefault(partition, Reported(frame.time_ns, by)).reports += 1
+            loss.partitions.setdefault(partition, (frame.time_ns, by))
         if len(loss.places) < 4:
             loss.places.append(ref_of(frame))
-
-    def _leads(self, frame: Frame, operation: Mapping[str, Any], partition: Partition) -> None:
-        known = self._leaders.get(partition)
-        leader = spelled_in(partition.namespace, name_of(operation, "leader"))
-        if known is None and len(self._leaders) < MAX_SERVERS:
-            known = self._leaders[partition] = []
-        if known is not None and len(known) < 64 and (not known or known[-1][1] != leader):
-            known.append((frame.time_ns, leader))
 
     # Ends.
 
@@ -224,55 +166,20 @@ class Cluster(Rule):
             ends.append((health.end.time_ns, health.end.how, connection))
 
     def finish(self) -> None:
-        unacked: dict[Subject, list[FrameRef]] = {}
-        for place, to in self._waiting.values():
-            sent = place.side == client_side(place.connection) or ("capture.loss", None) not in self.report.problems
-            if self.report.last_ns - place.time_ns >= PATIENCE_NS and sent and whole(place.connection):
-                unacked.setdefault(to, []).append(place)
         for leader, loss in self._losses.items():
-            self._report_loss(leader, loss, unacked)
-        for to, places in unacked.items():
-            self._report_unacked(to, places)
+            self._report_loss(leader, loss)
 
-    def _end_of(self, server: str, loss: Loss) -> tuple[int, str, Connection] | None:
-        """The end of its connections that the reports are about: the last one before."""
-        before = [end for end in self._ends.get(server, ()) if end[0] <= loss.last_ns]
-        return max(before, key=lambda end: end[0], default=None)
-
-    def _report_loss(self, leader: str, loss: Loss, unacked: Mapping[Subject, list[FrameRef]]) -> None:
-        led = {partition[:2] for partition in loss.partitions}
-        earliest_ns = loss.place.time_ns - REPORTED_AFTER_NS
-        places = chain.from_iterable(places for to, places in unacked.items() if to[:2] in led)
-        unanswered_ns = [place.time_ns for place in places if earliest_ns <= place.time_ns <= loss.last_ns]
-        lost = len(unanswered_ns)
-        end = self._end_of(leader, loss)
+    def _report_loss(self, leader: str, loss: Loss) -> None:
+        before = [end for end in self._ends.get(leader, ()) if end[0] <= loss.last_ns]
+        end = max(before, key=lambda end: end[0], default=None)
         gone = f"went away: its connections ended at {self.report.seconds(end[0])}" if end else "did not answer"
         what = f"{leader}, leader of {counted(len(loss.partitions), 'partition')}, {gone}"
-        severity = None if lost else "warning"
-        problem = self.report.add(CODES["leader-lost"], what, leader, frame=loss.place, severity=severity)
-        problem.count, problem.weight = sum(each.reports for each in loss.partitions.values()), lost
-        self.report.cite(problem, *loss.places)
+        problem = self.report.about(CODES["leader-lost"], what, leader, loss.places, count=loss.reports)
         if end is not None:
+            problem.first_ns = min(loss.places[0].time_ns, end[0])
             self.report.concerns(problem, end[2])
-        if lost:
-            problem.detail(f"{lost:,} publishes to these streams got no ack")
-            problem.first_ns = min(problem.first_ns or 0, *unanswered_ns)
-        for partition, each in loss.partitions.items():
-            after = next((who for when, who in self._leaders.get(partition, ()) if when > each.first_ns), None)
-            then = f"; {after} leads it afterwards" if after and after != leader else ""
-            problem.detail(f"{partition}: reported by {each.by} at {self.report.seconds(each.first_ns)}{then}")
-
-    def _report_unacked(self, to: Subject, places: list[FrameRef]) -> None:
-        where = f"{to.stream} (subject {to.subject})" if to.stream else f"subject {to.subject}"
-        what = f"{counted(len(places), 'publish', 'es')} to {spelled_in(to.namespace, where)} got no ack"
-        first = places[0]
-        left = self.report.last_ns - first.time_ns
-        severity = None if left >= ACK_TIMEOUT_NS else "warning"
-        problem = self.report.about(CODES["no-ack"], what, to, places, severity=severity)
-        if severity is not None:
-            problem.detail(f"the capture ends {left / 1e9:.3f} s later: the ack may still have come")
-        begin, end = self.report.seconds(first.time_ns), self.report.seconds(places[-1].time_ns)
-        problem.detail(f"published from {begin} to {end}")
+        for partition, (time_ns, by) in loss.partitions.items():
+            problem.detail(f"{partition}: reported by {by} at {self.report.seconds(time_ns)}")
 
 
 CHECKS = Checks(
@@ -280,7 +187,9 @@ CHECKS = Checks(
     gauges=(ReplicaLag, Cursors),
     codes=CODES,
     rules=(Cluster, Metadata, Refusals, Replicas, Silence),
-    answered=frozenset({"Publish", "ReplicationRequest"}),
-    publishes={"Publish": Publishing(("stream", "subject"))},
+    answered=frozenset({"ReplicationRequest"}),
+    publishes={
+        "Publish": Publishing(("stream", "subject"), None, True, compared="", unasked=("ack_policy", names.NO_ACK))
+    },
     covered=frozenset({"refused"}),
 )

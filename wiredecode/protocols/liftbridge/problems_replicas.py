@@ -115,10 +115,10 @@ class Metadata(Rule):
 
 @dataclass(eq=False)
 class Refusals(Rule):
-    """Operations that the metadata leader refused, with their stream; messages that a partition refused."""
+    """Operations that the metadata leader refused, with their stream."""
 
     types = frozenset(
-        {"PropagatedRequest", "PropagatedResponse", "Ack", "RaftJoinResponse", "AppendEntriesResponse"}
+        {"PropagatedRequest", "PropagatedResponse", "RaftJoinResponse", "AppendEntriesResponse"}
         | {"RequestVoteResponse", "InstallSnapshotResponse", "TimeoutNowResponse"}
     )
     _requests: Newest[int, str] = field(default_factory=lambda: Newest(MAX_REQUESTS))
@@ -128,24 +128,11 @@ class Refusals(Rule):
         if frame.type == "PropagatedRequest":
             self._requests.put(frame.id, describe_operation(inner_values(frame)))
             return
-        if not frame.findings or "copy_of" in frame.generated:
-            return
-        for finding in frame.findings:
+        for finding in frame.findings if "copy_of" not in frame.generated else ():
             if finding.code == "refused":
-                self._refused(frame, finding.message)
-
-    def _refused(self, frame: Frame, message: str) -> None:
-        values = inner_values(frame)
-        if frame.type == "Ack":
-            reason = names.ACK_ERRORS.get(values.get("ack_error", 0), "an unknown error")
-            stream = printable(values.get("stream", "")) or printable(values.get("partition_subject", ""))
-            what = f"publishes to {stream or 'a stream'} were refused: {reason}"
-        elif frame.type == "PropagatedResponse":
-            request = self._requests.get(frame.request) if frame.request is not None else None
-            what = f"{request or names.OPS.get(values.get('op', 0), 'an operation')}: {message}"
-        else:
-            what = message
-        self.report.add(CODES["refused"], spelled_in(cluster_of(frame), what), (cluster_of(frame), what), frame=frame)
+                request = self._requests.get(frame.request or 0)
+                what = spelled_in(cluster_of(frame), f"{request}: {finding.message}" if request else finding.message)
+                self.report.add(CODES["refused"], what, what, frame=frame)
 
 
 CLIENT_NAME = "LIFT."

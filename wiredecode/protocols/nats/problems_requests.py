@@ -209,6 +209,12 @@ class Requests(Rule):
                 self._report_pause(service, *service.pause)
             elif service.late >= MANY_LATE and service.took_ns[1] >= 2 * service.took_ns[0]:
                 self._report_behind(service)
+        for (code, key), problem in self.report.problems.items():
+            served = self._served.get(key[1].removeprefix("request ")) if code == "request.slower" else None
+            if served is not None:
+                problem.what = problem.what.replace(key[0], short(served.connection), 1)
+                problem.likely = "the service is overloaded, or what it asks itself is slow"
+                self.report.concerns(problem, served.connection)
         waiting = Counter(asked.subject for asked in self._open.values())  # also those that could still be answered
         for subject, several in late.items():
             kind = "publishes" if self._stored.stream_of(subject) else "requests"

@@ -125,26 +125,6 @@ class Advertised(AdvertisedHost):
         yield from ((broker["host"], broker["port"]) for reference, broker in brokers.items() if reference in used)
 
 
-class PublishErrors(problems.Rule):
-    """Messages that were refused, by stream and reason."""
-
-    types = frozenset({"PublishError"})
-
-    def frame(self, frame: Frame) -> None:
-        stream = frame.generated.get("stream")
-        refusals = [error.get("response_code", 0) for error in frame.values.get("errors") or ()]
-        for code in dict.fromkeys(refusals):
-            who = short(frame.connection)
-            to = f"to {stream}" if stream else f"as publisher {frame.values.get('publisher_id')}"
-            what = f"messages that {who} published {to} were refused: {names.outcome(code)}"
-            key = (frame.connection.number, to, code)
-            problem = self.report.add(CODES["publish-error"], what, key, frame=frame, count=refusals.count(code))
-            problem.weight, problem.alike = problem.count, names.outcome(code)
-            for finding in frame.findings:
-                if finding.code in ("ended", "not-declared"):
-                    problem.detail(finding.message)
-
-
 @dataclass(eq=False)
 class DuplicateIds(problems.Rule):
     """Publishing ids of publishers with a name that do not go up: the broker confirms these messages and drops them."""
@@ -473,11 +453,11 @@ CHECKS = problems.Checks(
     gauges=(CreditGauge, LagGauge, Stored),
     codes=CODES,
     rules=(
-        *(Advertised, Credits, PublishErrors, Admission, MissingStreams, Heartbeats),
+        *(Advertised, Credits, Admission, MissingStreams, Heartbeats),
         *(Routes, DuplicateIds, Flapping, Offsets, Fill, CrashLoop),
     ),
-    covered=frozenset({"closed", "publish-error"}),
-    publishes={"Publish": problems.Publishing(("stream",), "messages")},
+    covered=frozenset({"closed"}),
+    publishes={"Publish": problems.Publishing(("stream",), "messages", refusals=True)},
     sub_batches=frozenset({"Publish"}),
     holds="flow control or an alarm (disk, memory) of the broker, or replicas that do not answer",
 )

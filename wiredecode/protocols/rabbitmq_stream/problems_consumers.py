@@ -3,6 +3,7 @@
 from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
@@ -22,6 +23,8 @@ SMALL = (("small-chunks", "chunks", ""), ("small-sub-batches", "entries", ", sub
 MIN_CRASHES, MIN_SAME, LONGEST_LIFE_NS = 3, 5, 300_000_000_000
 """A consumer that begins this often at the same offset, and lives at most this long each time, crashes in a loop; the
 second if it asks for the first or next offset, as short jobs do."""
+SOON_NS = 30_000_000_000
+"""A process that ends is restarted within this time."""
 MIN_GONE = 100
 """Fewer offsets may be missing: brokers keep the offsets of consumers in chunks between."""
 MAX_STREAMS = 1000
@@ -116,8 +119,9 @@ class Life:
     """It asked where it was, or named an offset."""
     first: int | None = None
     """The first chunk that it got."""
-    orderly: bool = False
-    """It stored an offset, unsubscribed or closed."""
+    did: set[str | None] = field(default_factory=set)
+    """Whether it stored an offset, unsubscribed or closed."""
+    ended_ns: int = 0
 
 
 @dataclass(eq=False)
@@ -146,31 +150,44 @@ class CrashLoop(Rule):
             if life.first is None and isinstance(chunk, Mapping):
                 life.first = chunk.get("chunk_id")
         else:
-            life.orderly = True
+            life.did.add(frame.type)
 
     def ended(self, connection: Connection) -> None:
         self._asked.discard(connection.number)
         life, health = self._lives.pop(connection.number, None), connection.health
         client = connection.initiator or 0
-        if life is None or life.orderly or life.first is None:
+        if life is None or life.did - {"StoreOffset"} or not health or not health.end or health.end.side != client:
             return
-        if health is None or health.end is None or health.end.side != client:
-            return
-        if health.end.time_ns - life.place.time_ns > LONGEST_LIFE_NS:
+        life.ended_ns = health.end.time_ns
+        if life.ended_ns - life.place.time_ns > LONGEST_LIFE_NS:
             return
         who = connection.identity.get("name") or connection.endpoints[client].rpartition(":")[0]
-        key = who, life.stream, life.start, life.first
+        key = who, life.stream, life.start, None if life.did else life.first
         if key in self._loops or len(self._loops) < MAX_STREAMS:
             self._loops.setdefault(key, []).append(life)
 
     def finish(self) -> None:
+        killed: dict[tuple[str, str], list[Life]] = {}
         for (who, stream, _, first), lives in self._loops.items():
-            if len(lives) < (MIN_CRASHES if lives[0].resumes else MIN_SAME):
+            if first is None or len(lives) < (MIN_CRASHES if lives[0].resumes else MIN_SAME):
+                killed.setdefault((who, stream), []).extend(lives)
                 continue
             what = f"{who} began to consume {stream} at offset {first:,} {len(lives):,} times, and ended soon each time"
             code, key = CODES["consumer-crash-loop"], (who, stream, first)
             problem = self.report.about(code, what, key, [life.place for life in lives])
             problem.detail(f"{len(lives):,} connections ended by the client without Close, and without a stored offset")
+        for (who, stream), lives in killed.items():
+            self._restarts(who, stream, sorted(lives, key=lambda life: life.place.time_ns))
+
+    def _restarts(self, who: str, stream: str, lives: list[Life]) -> None:
+        """A consumer that ended without a word, and came back immediately, again and again."""
+        again = [life for before, life in pairwise(lives) if 0 <= life.place.time_ns - before.ended_ns <= SOON_NS]
+        if len(again) + 1 < MIN_CRASHES:
+            return
+        what = f"{who} ended {len(lives):,} times without Close while it consumed {stream}, and began again"
+        places = [life.place for life in lives]
+        problem = self.report.about(CODES["consumer-crash-loop"], what, (who, stream), places, severity="warning")
+        problem.likely = "it crashes, or is killed (out of memory) or restarted by its health check"
 
 
 @dataclass(eq=False)

@@ -307,8 +307,10 @@ class Publishing(NamedTuple):
     """Generated field of answers to publishes; empty: all have it. Others answer requests of the same type."""
     other_streams: str = ""
     """Beginning of streams that are none: what is published there is a request."""
-    compared: str = ""
+    compared: str | None = None
     """Beginning of streams whose writers compare and set: a refusal is usual there."""
+    unasked: tuple[str, Any] = ("", None)
+    """Field and value of publishes that ask for no answer."""
 
 
 class Called(NamedTuple):

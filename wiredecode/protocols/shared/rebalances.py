@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.identity import client_side, short
 from wiredecode.net.types import Connection
-from wiredecode.protocols.shared.codes import Code
+from wiredecode.protocols.shared.codes import SEVERITIES, Code
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import MAX_PROBLEMS, Report, begin_of, whole
 
@@ -92,6 +92,7 @@ class Rebalances:
                 where = f"offset {offset:,}" if offset >= 0 else "the beginning: nothing was committed"
                 began = f"{place[0]}[{place[1]}] began {times} times at {where}"
                 problem.detail(f"{crashes} members ended without leaving; {began}")
+                problem.severity = min(problem.severity, "warning", key=SEVERITIES.index)
                 if offset >= 0 or (self.code.code, group) in self.report.problems:
                     who = max(names, key=names.count) or "a member"
                     problem.likely = f"{who} crashes before it commits, perhaps by a message that comes again"

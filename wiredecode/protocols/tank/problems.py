@@ -117,6 +117,7 @@ class Results(Rule):
         have = f"the broker has {entry.get('first_available', '?')} to {entry.get('high_water_mark', '?')}"
         what = f"{short(frame.connection)} asked for {number} of {where}: {have}"
         problem = self.report.add(CODES["boundary"], what, (frame.connection.number, where), frame=frame)
+        problem.alike = where
         if wanted is not None and wanted > entry.get("high_water_mark", wanted):
             problem.likely = "the position is of another topic, or of a log that was deleted since"
 

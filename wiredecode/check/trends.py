@@ -1,0 +1,161 @@
+"""What gets worse in the course of a capture, in any protocol: answers take longer, consumers lag more."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from statistics import median
+from typing import NamedTuple
+
+from wiredecode.check.codes import CODES, checks_of
+from wiredecode.check.exchanges import NO_CHECKS, REMARKABLE_NS, Exchange, Exchanges
+from wiredecode.check.gauges import read_gauge
+from wiredecode.fields import printable
+from wiredecode.frames.frame import Confirmation, Frame
+from wiredecode.protocols.shared.gauges import LAG, POSITION, Gauge
+from wiredecode.protocols.shared.pairing import Newest
+from wiredecode.protocols.shared.problems import MAX_EVIDENCE, Checks, FrameRef, Report, Rule, ref_of
+
+MAX_TRENDS = 1000
+"""Servers and kinds of requests that are followed."""
+MOST, LEAST = 256, 16
+"""Answers of one kind that are kept, evenly over time; fewer show no trend."""
+PARTS, SLOW_PARTS, SLOW = 8, 3, 5
+"""Parts of the time; slow ones that follow each other are no single pause; answers in these, at least."""
+SLOW_NS, TIMES = REMARKABLE_NS, 4
+"""Answers are slow if they take this long, and this many times longer than the first ones."""
+COMMITS, MANY = 3, 100
+"""Commits that show that a consumer is too slow, and messages by which it lags at last, at least."""
+
+
+class Answer(NamedTuple):
+    """An answer: when the request was sent, and how long it waited."""
+
+    time_ns: int
+    latency_ns: int
+    request: FrameRef
+
+
+@dataclass(slots=True)
+class Trend:
+    """Latencies of one kind of requests over time."""
+
+    gap_ns: int = 0
+    """Least time between two that are kept."""
+    answers: list[Answer] = field(default_factory=list)
+
+    def add(self, answer: Answer) -> None:
+        known = self.answers
+        if known and answer.time_ns - known[-1].time_ns < self.gap_ns:
+            return
+        known.append(answer)
+        if len(known) >= MOST:
+            self.gap_ns = max(2 * self.gap_ns, (known[-1].time_ns - known[0].time_ns) // (MOST // 2))
+            self.answers = []
+            for each in known:
+                self.add(each)
+
+    def parts(self) -> list[list[Answer]]:
+        """The answers in parts of equal times."""
+        first_ns = min(each.time_ns for each in self.answers)
+        span_ns = max(each.time_ns for each in self.answers) + 1 - first_ns
+        parts: list[list[Answer]] = [[] for _ in range(PARTS)]
+        for answer in self.answers:
+            parts[(answer.time_ns - first_ns) * PARTS // span_ns].append(answer)
+        return [each for each in parts if each]
+
+
+@dataclass(eq=False)
+class Trends(Rule):
+    """Sees frames that answer."""
+
+    _exchanges: Exchanges
+    _trends: Newest[tuple[str, str], Trend] = field(default_factory=lambda: Newest(MAX_TRENDS))
+    """By server, and kind of request."""
+
+    _newest: int = 0
+    """The frame that answered last: of many publishes that it confirms one counts."""
+
+    def __post_init__(self) -> None:
+        self._exchanges.confirm.append(self._confirm)
+
+    def _confirm(self, frame: Frame, asked: Exchange, _: Confirmation) -> None:
+        if frame.id != self._newest:
+            self._newest = frame.id
+            self._answer(frame, asked)
+
+    def frame(self, frame: Frame) -> None:
+        asked = None if frame.request is None else self._exchanges.of(frame.request)
+        if asked is not None and asked.publishing is None:
+            self._answer(frame, asked)
+
+    def _answer(self, frame: Frame, asked: Exchange) -> None:
+        checks, kind = checks_of(asked.protocol) or NO_CHECKS, asked.name or ""
+        if asked.sender != "client" or asked.connection is not frame.connection or kind in checks.waits:
+            return
+        if not asked.is_held(frame):
+            kind = f"{kind} {printable(asked.topic)}" if isinstance(asked.topic, str) else kind
+            answer = Answer(asked.time_ns, frame.time_ns - asked.time_ns, asked.ref)
+            self._trends.get_or_make((frame.source, kind), Trend).add(answer)
+
+    def finish(self) -> None:
+        for key, trend in self._trends.items():
+            if len(trend.answers) >= LEAST:
+                self._judge(key, trend.parts())
+
+    def _judge(self, key: tuple[str, str], parts: list[list[Answer]]) -> None:
+        took = [median(each.latency_ns for each in part) for part in parts]
+        first, worst = min(took[:SLOW_PARTS]), max(took)
+        slow = [place for place, each in enumerate(took) if each >= max(SLOW_NS, first * TIMES)]
+        if len(slow) < SLOW_PARTS or slow[-1] - slow[0] >= len(slow):
+            return
+        late = [answer for place in slow for answer in parts[place] if answer.latency_ns >= SLOW_NS]
+        arrived = [answer.time_ns + answer.latency_ns for answer in late]
+        if len(late) < SLOW or 2 * (max(arrived) - min(arrived)) < late[-1].time_ns - late[0].time_ns:
+            return  # one pause: the answers to all requests in it come at its end
+        (server, kind), rises = key, worst >= 2 * took[slow[0]]
+        how = f"{first / 1e6:.1f} ms at first, {worst / 1e6:.0f} ms later (medians)"
+        what = f"{server} answered {kind} ever more slowly: {how}" if rises else f"{server} became slow: {how}"
+        places = [answer.request for answer in late]
+        problem = self.report.about(CODES["request.slower"], what, key, places, until_ns=max(arrived))
+        problem.alike, problem.weight = server, int(worst)
+        problem.detail(f"{kind}: {how}")
+        health = places[0].connection.health
+        rtt = None if health is None else health.directions[places[0].side].rtt
+        if rtt is not None and rtt.count and rtt.percentile(500) < SLOW_NS // TIMES:
+            problem.detail(f"the path is fast: packets were acknowledged within {rtt.percentile(500) / 1e6:.3f} ms")
+
+
+class Lags(Rule):
+    """Consumers whose lag grows at each commit of their position; it sees the frames of its gauges."""
+
+    def __init__(self, report: Report, gauges: Iterable[type[Gauge]]) -> None:
+        super().__init__(report)
+        self._gauges = [kind() for kind in gauges]
+        self._lags: Newest[str, list[tuple[int, int, FrameRef]]] = Newest(MAX_TRENDS)
+        """Lags since they rise, with positions, which rise too: a consumer that is stuck is not too slow."""
+
+    def frame(self, frame: Frame) -> None:
+        found = [each for gauge in self._gauges for each in read_gauge(gauge, frame)]
+        places = {each.of: each.value for each in found if each.what == POSITION}
+        for each in found:
+            if each.what == LAG and each.of in places:
+                known, place = self._lags.get_or_make(each.of, list), places[each.of]
+                if known and each.value <= known[-1][0]:
+                    known.clear()
+                if not known or place > known[-1][1]:
+                    known.append((each.value, place, ref_of(frame)))
+                    del known[1:-MAX_EVIDENCE]
+
+    def finish(self) -> None:
+        for of, known in self._lags.items():
+            begin, end = known[0][0], known[-1][0]
+            if len(known) >= COMMITS and end >= max(MANY, 2 * begin):
+                what = f"{of} is too slow: it lagged by {begin:,} messages, then {end:,}"
+                problem = self.report.about(CODES["consumer.too-slow"], what, of, [place for _, _, place in known])
+                problem.weight, problem.alike = end, of.rpartition(", ")[2]
+
+
+def lags_of(report: Report, checks: Checks) -> tuple[Lags, frozenset[str]]:
+    """The rule for consumers, and the types of its frames: none for a protocol that has a rule of its own."""
+    own = any(code.code.endswith(".consumer-lag") for code in checks.codes)
+    gauges = () if own else checks.gauges
+    return Lags(report, gauges), frozenset().union(*(gauge.types for gauge in gauges))
