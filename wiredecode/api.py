@@ -13,19 +13,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from wiredecode.capture import CaptureError, open_capture
+from wiredecode.dissect.dissector import Demand, Dissector, find_answers
+from wiredecode.dissect.ledger import KnownOutcome
 from wiredecode.extras import need
+from wiredecode.frames.escape import escape as printable
+from wiredecode.frames.frame import Frame
+from wiredecode.frames.message import Messages
+from wiredecode.frames.totals import Totals
+from wiredecode.net.limits import Limits, limits_of
+from wiredecode.protocols.registry import DecodeAs, decoding
+from wiredecode.view.notebook import style
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from wiredecode.dissect.dissector import Dissector
-    from wiredecode.dissect.ledger import KnownOutcome
     from wiredecode.filter import Filter
-    from wiredecode.frames.frame import Frame
-    from wiredecode.frames.message import Messages
-    from wiredecode.frames.totals import Totals
-    from wiredecode.net.limits import Limits
-    from wiredecode.protocols.registry import DecodeAs
     from wiredecode.tables.connections import ConnectionTable
     from wiredecode.tls.keylog import KeyLog
 
@@ -88,9 +90,6 @@ def read(
         from wiredecode.filter import compile_filter
 
         compile_filter(filter, secrets=show_secrets, utc=utc)
-    from wiredecode.net.limits import limits_of
-    from wiredecode.protocols.registry import decoding
-
     return Dissection(
         paths=[each for path in several for each in _found(path)],
         level=level,
@@ -194,14 +193,10 @@ class Dissection:
             return None
         if self._is_stream:
             raise TypeError("a stream can be read once: leave out two_passes")
-        from wiredecode.dissect.dissector import find_answers
-
         stable = self.ids == STABLE
         return find_answers(open_capture(self.paths), self.limits, self.decode_as, keys=self.keys, stable_ids=stable)
 
     def _frames(self) -> Generator[Frame]:
-        from wiredecode.view.notebook import style
-
         display, packets = self._display(), open_capture(self.paths)
         shown = style(show_secrets=self.show_secrets)
         dissector = self._dissector({"style": shown, "select": display, "answers": self._answers()})
@@ -225,8 +220,6 @@ class Dissection:
 
     def _dissector(self, wanted: dict[str, Any], *filters: Filter | None, **how: Any) -> Dissector:
         """A dissector whose totals are those of the run; ``how``: as for ``Dissector``."""
-        from wiredecode.dissect.dissector import Demand, Dissector
-
         demand = Demand(stable_ids=self.ids == STABLE, decode_as=self.decode_as, keys=self.keys, **wanted)
         made = self._reader_in_use = Dissector(demand.for_filters(*filters), self.limits, **how)
         return made
@@ -362,8 +355,6 @@ class Dissection:
     @property
     def name(self) -> str:
         """The files, in a few words."""
-        from wiredecode.frames.escape import escape as printable
-
         first = self.paths[0]
         name = printable(Path(first).name if isinstance(first, str) else str(getattr(first, "name", "stream")))
         return name if len(self.paths) == 1 else f"{name} and {len(self.paths) - 1} more"

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from wiredecode.frames.record import totals_record
 from wiredecode.frames.totals import Totals
 from wiredecode.spark.parcels import unpack_totals
 
@@ -70,8 +71,6 @@ class Accounts:
 
 def totals_rows(accounts: Accounts) -> Iterator[tuple[Any, ...]]:
     """Rows of the table of totals: the numbers of ``--summary-json``, one to a row, by source."""
-    from wiredecode.frames.record import totals_record
-
     for source, totals in accounts.sources.items():
         record = totals_record(totals)
 
