@@ -68,8 +68,6 @@ def errors_in(values: Mapping[str, Any]) -> Iterator[int]:
     for name, value in values.items():
         if isinstance(value, int) and value and (name == "error" or name.endswith("_error")):
             yield value
-        elif isinstance(value, list) and value and isinstance(value[0], dict):
-            for each in value:
+        for each in value if isinstance(value, list) else (value,):
+            if isinstance(each, dict):
                 yield from errors_in(each)
-        elif isinstance(value, dict):
-            yield from errors_in(value)
