@@ -5,13 +5,17 @@ from __future__ import annotations
 import gzip
 import random
 import struct
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import wiredecode
 from tests import damage
 from tests.effort import calls
 from tests.protocols.test_kafka_parity import CAPTURE, DIALOGUE, request, response
+from tests.trace.test_trace import messages_of
+from tests.view.frames import write
 from wiredecode.api import read
 from wiredecode.capture import open_capture
 from wiredecode.fields import compiler
@@ -23,8 +27,10 @@ from wiredecode.protocols.kafka.layers import layer_of, read_batches, versions
 from wiredecode.protocols.kafka.layers_records import Batch, Header, Message, Record, Records
 from wiredecode.protocols.kafka.layers_table import MESSAGES, REQUESTS, RESPONSES, STATES
 from wiredecode.protocols.kafka.protocol import Kafka
+from wiredecode.stats import statistics
 from wiredecode.testing import Part, batches, build, craft, dissect, every, readers_agree, samples
 from wiredecode.testing.dissection import Result
+from wiredecode.trace import Criteria
 
 
 def run(*parts: Part, port: int = 9092, **options: Any) -> Result:
@@ -292,6 +298,45 @@ def test_a_wrong_checksum_is_a_finding() -> None:
     assert frame.findings == ()
     (frame,) = run(produced(raw[:-1] + b"\x09")).frames
     assert [(finding.group, finding.code) for finding in frame.findings] == [("checksum", "crc")]
+
+
+def to_two_partitions(*errors: int) -> list[bytes]:
+    """Packets of a Produce to partitions 3 and 4, and of its response."""
+    raw = batch(records=RECORDS)
+    sent = [{"topic": "orders", "partition_data": [{"index": 3 + place, "batches": raw} for place in range(2)]}]
+    asked = {"api_version": 8, "correlation_id": 7, "client_id": "app-1", "acks": 1, "topic_data": sent}
+    answers = [{"index": 3 + place, "error": error} for place, error in enumerate(errors)]
+    answer = {"correlation_id": 7, "responses": [{"topic": "orders", "partition_responses": answers}]}
+    request, response = build(layer_of("ProduceRequest", 8), asked), build(layer_of("ProduceResponse", 8), answer)
+    return craft([Part(1, 0, bytes(request)), Part(1, 1, bytes(response))], every(1460), 9092)
+
+
+def test_a_produce_that_one_of_two_partitions_refused_is_confirmed_for_the_other(tmp_path: Path) -> None:
+    capture = write(tmp_path / "two.pcap", to_two_partitions(0, 6))
+    rows = statistics(capture, tables=["confirms"])["confirms"].to_pylist()
+    assert [(row["confirmed"], row["failed"], row["unknown"]) for row in rows] == [(2, 2, 0)]
+    refused = "the request was refused: NOT_LEADER_OR_FOLLOWER"
+    rows = wiredecode.read(capture, level="messages").table().to_pylist()
+    assert [(row["partition"], row["outcome"], row["refusal"]) for row in rows] == [
+        *[(3, "ok", None)] * 2,
+        *[(4, "refused", refused)] * 2,
+    ]
+    assert [word_of(capture, message) for message in (0, 2)] == ["confirmed", "refused"]
+
+
+def test_a_response_truncated_before_its_errors_confirms_no_message(tmp_path: Path) -> None:
+    packets = to_two_partitions(0, 0)
+    packets = [data[:-40] if b"orders" in data and b"app-1" not in data else data for data in packets]
+    capture = write(tmp_path / "truncated.pcap", packets)
+    rows = statistics(capture, tables=["confirms"])["confirms"].to_pylist()
+    assert [(row["confirmed"], row["failed"], row["unknown"]) for row in rows] == [(0, 0, 4)]
+    assert word_of(capture, 0) == "answered"
+
+
+def word_of(capture: Path, message: int) -> str:
+    """How a trace calls the answer to a message of the first frame."""
+    (traced,) = messages_of(capture, Criteria(frame=1, index=message))
+    return traced.first.answers[0].word
 
 
 def test_headers_that_carry_credentials_are_hidden_in_records_and_rows() -> None:

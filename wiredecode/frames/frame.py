@@ -121,6 +121,13 @@ class Confirmation(NamedTuple):
     final: str | None
     """Outcome of the frame once all its messages have an answer, of :data:`OUTCOMES`; "": not known."""
 
+    @property
+    def outcome(self) -> str | None:
+        """Outcome of the messages that it names; None: not known, as a part of it was not captured."""
+        if self.refusal is not None:
+            return REFUSED
+        return None if self.final == "" else ANSWERED
+
 
 class Answer(NamedTuple):
     """Answer to a frame of published messages."""

@@ -223,7 +223,9 @@ class ConfirmLatency:
             if count <= 0:
                 continue
             some.left -= count
-            if confirmation.refusal is not None:
+            if confirmation.outcome is None:
+                some.to.unknown += count
+            elif confirmation.refusal is not None:
                 some.to.failed += count
             else:
                 some.to.latency.add(frame.time_ns - publication.time_ns, count)

@@ -12,7 +12,7 @@ import pyarrow.compute
 from wiredecode.arrays import Int64s
 from wiredecode.dissect.ledger import Ledger, UnlinkedFrames
 from wiredecode.frames.block import BlockMessages, FrameBlock
-from wiredecode.frames.frame import ANSWERED, REFUSED, Confirmation, Frame
+from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import PUBLISH, Coded, FrameMessages, MessagePart, Messages
 from wiredecode.frames.record import BYTES
 from wiredecode.tables.column_builders import ByteStrings, Headers, Integers, Texts
@@ -57,17 +57,10 @@ def _answer_rows(part: FrameMessages) -> list[ConfirmRow]:
     found: list[ConfirmRow] = []
     for confirmation, number, at_ns in frame.answers:
         latency_ns = at_ns - frame.time_ns if at_ns >= frame.time_ns else None  # else it was refused before it was sent
-        found.append((at_ns, latency_ns, message_outcome(confirmation), confirmation.refusal, number))
+        found.append((at_ns, latency_ns, confirmation.outcome, confirmation.refusal, number))
     if len(found) == 1 and frame.answers[0].confirmation.final is not None:
         return found
     return [(None, None, frame.outcome or None, None, None), *found]
-
-
-def message_outcome(confirmation: Confirmation) -> str | None:
-    """Outcome of the messages that it names; None: not all of it was captured."""
-    if confirmation.refusal is not None:
-        return REFUSED
-    return None if confirmation.final == "" else ANSWERED
 
 
 def _answer_indexes(part: FrameMessages, count: int, first: int) -> Int64s:

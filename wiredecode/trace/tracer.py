@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator
 
 from wiredecode.check.gauges import Gauges
 from wiredecode.frames.escape import counted
-from wiredecode.frames.frame import Frame
+from wiredecode.frames.frame import ANSWERED, REFUSED, Frame
 from wiredecode.frames.message import PUBLISH, FrameMessages, Messages
-from wiredecode.protocols.shared.pairing import refusal_of
+from wiredecode.protocols.shared.pairing import outcome_of, refusal_of
 from wiredecode.trace.sighting import STORED, Criteria, LogPosition, Reply, Sighting, digest_of, facts, sighting
 
 MAX_FOUND = 1000
@@ -15,6 +15,9 @@ MAX_SIGHTINGS = 4096
 """Sightings of these messages; more are only counted."""
 MAX_PUBLISHERS = 1000
 """Publishers with a name whose last number is remembered."""
+
+WORDS = {ANSWERED: "confirmed", REFUSED: "refused", None: "answered"}
+"""How a confirm is called by its outcome, which is unknown if it is truncated."""
 
 
 def parts_of(messages: Messages) -> Iterator[tuple[FrameMessages, int]]:
@@ -160,19 +163,21 @@ class Collector:
             kept = "dropped: it was stored before" if frame.generated.get("duplicate") else "stored"
             why = f"{why}, {kept} in {frame.generated['stream']}"
         for each in answered:
-            word, text, refusal = "answered" if reply or each.operation != PUBLISH else "confirmed", why, ""
-            if each.outcome == "refused":
-                word, refusal = "refused", refusal_of(frame)
+            word, text, refusal = WORDS[outcome_of(frame) or None], why, ""
+            if each.outcome == REFUSED:
+                word, refusal = WORDS[REFUSED], refusal_of(frame)
                 text = f"{why}: {refusal}"
+            elif reply or each.operation != PUBLISH:
+                word = WORDS[None]
             each.answers.append(Reply(*facts(frame), word, text, sequence, refusal))
 
     def _confirm(self, frame: Frame) -> None:
         """A confirm that names messages by their numbers."""
         for confirmation in frame.confirmations:
             meant = range(confirmation.first, confirmation.first + confirmation.length)
-            word, outcome = ("refused", "refused") if confirmation.refusal else ("confirmed", "ok")
+            word = WORDS[confirmation.outcome]
             for each in self._by_frame.get(confirmation.request, ()):
                 if each.share in meant:
-                    each.outcome = outcome
+                    each.outcome = confirmation.outcome
                     number = f"number {each.sequence}"
                     each.answers.append(Reply(*facts(frame), word, number, why=confirmation.refusal or ""))

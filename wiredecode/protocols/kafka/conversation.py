@@ -2,16 +2,25 @@
 
 import struct
 from collections import Counter
+from collections.abc import Iterable
 from functools import lru_cache
 from itertools import islice
 
 from wiredecode.fields.layer import Style
-from wiredecode.frames.frame import NOT_ASKED, OK, Frame
+from wiredecode.frames.frame import NOT_ASKED, OK, REFUSED, Confirmation, Frame
 from wiredecode.frames.framing import GOOD
 from wiredecode.frames.message import Messages
 from wiredecode.protocols.base import Conversation, Start
 from wiredecode.protocols.kafka import NAME, names
-from wiredecode.protocols.kafka.conversation_values import Asked, Produced, errors_in, name_topics, partitions, places
+from wiredecode.protocols.kafka.conversation_values import (
+    Asked,
+    Produced,
+    errors_in,
+    name_topics,
+    partitions,
+    places,
+    shares_of,
+)
 from wiredecode.protocols.kafka.evidence import RESPONSE, judge_request
 from wiredecode.protocols.kafka.layers import SaslToken, UnknownRequest, UnknownResponse, layer_of, versions
 from wiredecode.protocols.kafka.layers_records import is_intact, slots
@@ -91,8 +100,9 @@ class KafkaConversation(Conversation):
         if key == names.PRODUCE and values.get("acks", 1) == 0:
             frame.outcome = NOT_ASKED
             return
-        replica = (values.get("replica_state") or values).get("replica_id", -1)
-        self.waiting.add(frame, correlation, Asked(frame.id, frame.time_ns, key, version, replica >= 0))
+        copies = (values.get("replica_state") or values).get("replica_id", -1) >= 0
+        shares = shares_of(values) if key == names.PRODUCE else {}
+        self.waiting.add(frame, correlation, Asked(frame.id, frame.time_ns, key, version, copies, shares))
 
     def _response(self, frame: Frame, style: Style | None) -> None:
         if frame.stop - frame.start < RESPONSE.size:
@@ -109,12 +119,26 @@ class KafkaConversation(Conversation):
         frame.code = asked.key
         link(frame, asked)
         self._reader(frame, asked).read(frame, style)
+        if asked.shares:
+            self._confirm_partitions(frame, asked)
         if asked.key == names.METADATA:
             for topic in frame.values.get("topics") or ():
                 if topic.get("topic_id") and topic.get("topic"):
                     self.topics.put(topic["topic_id"], topic["topic"])
         elif asked.key == names.SASL_HANDSHAKE and asked.version == 0:
             self.raw_sasl = frame.values.get("error") == 0
+
+    def _confirm_partitions(self, frame: Frame, asked: Asked) -> None:
+        """Give the messages of each partition their own outcome, if the broker refused some partitions."""
+        errors = {(topic, number): each["error"] for topic, number, each in partitions(frame.values) if "error" in each}
+        answers = [
+            Confirmation(asked.frame, *asked.shares[place], refusal_of([error]) if error else None, None)
+            for place, error in errors.items()
+            if place in asked.shares
+        ]
+        if len({each.refusal is None for each in answers}) > 1:
+            final = "" if frame.is_partial else REFUSED
+            frame.confirmations = [*answers[:-1], answers[-1]._replace(final=final)]
 
     def _reader(self, frame: Frame, asked: Asked) -> FrameDecoder:
         name, version = f"{APIS.get(asked.key)}Response", asked.version
@@ -152,8 +176,12 @@ class KafkaConversation(Conversation):
 
     def _report_errors(self, frame: Frame) -> None:
         """The outcome of a request, by the error codes of its response."""
-        found = Counter(errors_in(frame.values)).items()
-        if found:
-            texts = [f"{ERRORS.get(code, code)}{f' ({count} times)' if count > 1 else ''}" for code, count in found]
-            message = f"the request was refused: {', '.join(texts)}"
-            frame.find("note", "response", "refused", message, "error" if "error" in frame.values else None)
+        if errors := [*errors_in(frame.values)]:
+            frame.find("note", "response", "refused", refusal_of(errors), "error" if "error" in frame.values else None)
+
+
+def refusal_of(errors: Iterable[int]) -> str:
+    texts = [
+        f"{ERRORS.get(code, code)}{f' ({count} times)' if count > 1 else ''}" for code, count in Counter(errors).items()
+    ]
+    return f"the request was refused: {', '.join(texts)}"

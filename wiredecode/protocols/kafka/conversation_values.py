@@ -7,8 +7,11 @@ from typing import Any
 from wiredecode.fields import printable
 from wiredecode.fields.sized import Uuid
 from wiredecode.protocols.kafka import names
+from wiredecode.protocols.kafka.layers_records import message_count, slots
 from wiredecode.protocols.shared.pairing import Request
 
+Place = tuple[str, int | None]
+"""Topic and partition."""
 Produced = tuple[str, int | None, bytes]
 """Topic, partition and checksum of a batch: followers and consumers get the same."""
 
@@ -21,6 +24,8 @@ class Asked(Request):
     version: int
     copies: bool
     """Another broker asks for records."""
+    shares: Mapping[Place, tuple[int, int]]
+    """Of a Produce to several partitions: index of the first message to each one, and their number."""
 
 
 def lists_of(values: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -61,6 +66,17 @@ def partitions(values: Mapping[str, Any]) -> Iterator[tuple[str, int | None, dic
     """Topic, number and values of all partitions."""
     for topic in lists_of(values):
         yield from ((topic_of(topic) or "", number_of(each), each) for each in lists_of(topic))
+
+
+def shares_of(values: Mapping[str, Any]) -> dict[Place, tuple[int, int]]:
+    """See :attr:`Asked.shares`."""
+    shares, first = {}, 0
+    for topic, number, each in partitions(values):
+        raw = each.get("batches") or b""
+        count = sum(message_count(raw, slot) for slot in slots(raw)[0])
+        shares[topic, number] = first, count
+        first += count
+    return shares if len(shares) > 1 else {}
 
 
 def errors_in(values: Mapping[str, Any]) -> Iterator[int]:

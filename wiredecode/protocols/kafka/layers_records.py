@@ -138,6 +138,13 @@ def slots(raw: bytes) -> tuple[list[Slot], int, str]:
     return found, len(raw) - position, ""
 
 
+def message_count(raw: bytes, slot: Slot) -> int:
+    """Number of messages in a batch, as it says itself."""
+    if slot.layer is Front:
+        return int.from_bytes(raw[slot.start + FRONT_BYTES - 4 : slot.start + FRONT_BYTES])
+    return sum(len(found.records) for _, _, found in batches_of(raw[slot.start : slot.stop]))
+
+
 def is_intact(raw: bytes, slot: Slot) -> bool:
     """Whether the checksum of a batch is right."""
     return checksum(slot.layer, raw[slot.crc.stop : slot.stop]) == int.from_bytes(raw[slot.crc])
