@@ -7,7 +7,7 @@ from functools import lru_cache
 from itertools import islice
 
 from wiredecode.fields.layer import Style
-from wiredecode.frames.frame import NOT_ASKED, OK, REFUSED, Confirmation, Frame
+from wiredecode.frames.frame import NOT_ASKED, OK, Frame
 from wiredecode.frames.framing import GOOD
 from wiredecode.frames.message import Messages
 from wiredecode.protocols.base import Conversation, Start
@@ -28,6 +28,7 @@ from wiredecode.protocols.kafka.layers_table import APIS, ERRORS, MESSAGES
 from wiredecode.protocols.kafka.messages import add_messages
 from wiredecode.protocols.reading import FrameDecoder
 from wiredecode.protocols.shared.pairing import Newest, Outstanding, Request, link
+from wiredecode.protocols.shared.publications import confirm_parts
 
 ASKED = struct.Struct(">4xhhi")
 """Key, version and correlation id of a request."""
@@ -130,15 +131,13 @@ class KafkaConversation(Conversation):
 
     def _confirm_partitions(self, frame: Frame, asked: Asked) -> None:
         """Give the messages of each partition their own outcome, if the broker refused some partitions."""
-        errors = {(topic, number): each["error"] for topic, number, each in partitions(frame.values) if "error" in each}
-        answers = [
-            Confirmation(asked.frame, *asked.shares[place], refusal_of([error]) if error else None, None)
-            for place, error in errors.items()
-            if place in asked.shares
+        parts = [
+            (*asked.shares[topic, number], refusal_of([each["error"]]) if each["error"] else None)
+            for topic, number, each in partitions(frame.values)
+            if "error" in each and (topic, number) in asked.shares
         ]
-        if len({each.refusal is None for each in answers}) > 1:
-            final = "" if frame.is_partial else REFUSED
-            frame.confirmations = [*answers[:-1], answers[-1]._replace(final=final)]
+        if len({refusal is None for *_, refusal in parts}) > 1:
+            confirm_parts(frame, asked.frame, parts)
 
     def _reader(self, frame: Frame, asked: Asked) -> FrameDecoder:
         name, version = f"{APIS.get(asked.key)}Response", asked.version

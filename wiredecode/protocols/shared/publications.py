@@ -5,7 +5,7 @@ Numbers mostly go up by one, so ranges are kept: a frame of any number of messag
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from wiredecode.frames.frame import ALL, ANSWERED, REFUSED, Confirmation, Frame
@@ -227,6 +227,13 @@ def confirm_all(frame: Frame, requests: Sequence[Request], refusal: str | None =
     link(frame, requests[0])
     if len(requests) > 1:
         frame.generate("requests", [request.frame for request in requests])
+
+
+def confirm_parts(frame: Frame, request: int, parts: Iterable[tuple[int, int, str | None]]) -> None:
+    """Give parts of a publish their own outcomes, some of them refusals: index of the first message, number, reason."""
+    confirmations = [Confirmation(request, *part, None) for part in parts]
+    confirmations[-1] = confirmations[-1]._replace(final="" if frame.is_partial else REFUSED)
+    frame.confirmations = confirmations
 
 
 def runs_of(numbers: Sequence[int]) -> list[Numbers]:

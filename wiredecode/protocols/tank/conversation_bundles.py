@@ -8,8 +8,9 @@ from typing import Any
 from wiredecode.fields import compiler, printable, rfc3339_ms
 from wiredecode.fields.layer import Style
 from wiredecode.fields.numbers import varint_size
-from wiredecode.frames.frame import MALFORMED, OK, REFUSED, Confirmation, Frame
+from wiredecode.frames.frame import MALFORMED, OK, Frame
 from wiredecode.protocols.shared.compression import Budget, Status
+from wiredecode.protocols.shared.publications import confirm_parts
 from wiredecode.protocols.tank import names
 from wiredecode.protocols.tank.layers_bundle import MAX_MESSAGES, Bundle, message_count, plain_header
 from wiredecode.protocols.tank.layers_kinds import Endpoint
@@ -372,11 +373,10 @@ def confirm_partitions(
     """Give each partition of a Produce the outcome of its messages; all results were captured."""
     if frame.request is None or len(dict(addressed)) < len(addressed):
         return  # a topic that comes again: which entry a result is about depends on those before
-    confirmations, first = [], 0
+    parts, first = [], 0
     for (_, partitions), result in zip(places, results, strict=True):
         code, count = result.get("result", 0), len(partitions)
         refusal = outcome(code, result.get("endpoint"), names.PRODUCE_RESULTS) if code else None
-        confirmations.append(Confirmation(frame.request, first, count, refusal, None))
+        parts.append((first, count, refusal))
         first += count
-    confirmations[-1] = confirmations[-1]._replace(final=REFUSED)
-    frame.confirmations = confirmations
+    confirm_parts(frame, frame.request, parts)
