@@ -47,6 +47,12 @@ def test_a_healthy_capture_prints_nothing(run: Run) -> None:
     assert (result.code, result.raw, result.err) == (0, b"", "")
 
 
+def test_a_note_that_makes_the_check_fail_is_shown(run: Run) -> None:
+    result = run("check", CAPTURES / "rabbitmq-stream" / "c43_basic.pcap", "--fail-on", "note")
+    assert result.code == 1
+    assert result.lines[0].startswith("note[")
+
+
 NEAR = {
     "rabbitmq-stream/d_drop1pct.pcap": {"capture.loss"},  # missing bytes cause no problem
     "nats/08-pipelined-small.drop1pct.pcap": {"capture.loss"},

@@ -90,6 +90,9 @@ def test_a_single_connection_needs_no_choice(run: Run, captures: Path) -> None:
         (["--json", "--time", "epoch"], "records always have time"),
         (["--time", "2006"], "Invalid value for '--time': '2006' is not one of"),
         (["-Y", "nosuch"], "nosuch"),
+        (["--from", 10, "--to", 5], "--to 5 is before --from 10"),
+        (["--raw", "--side", "client"], "7 connections have frames; choose one with -n"),
+        (["--json"], "7 connections have frames; choose one with -n"),
     ],
     ids=str,
 )

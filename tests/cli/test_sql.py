@@ -74,9 +74,10 @@ def test_only_columns_that_a_query_reads_are_decoded(captures: Path, query: str,
     assert all(found == ("frames", wanted) for found in asked)
 
 
-@pytest.mark.parametrize("name", ["x.csv", "x.json", "x.ndjson", "x.parquet"])
+@pytest.mark.parametrize("name", ["x.csv", "x.json", "x.ndjson", "x.parquet", "x.arrow"])
 def test_answers_go_into_files(run: Run, basic: Path, tmp_path: Path, name: str) -> None:
-    result = run("sql", basic, "select 'a' as a, sum(length) as total, 1, 1 from frames", "-o", tmp_path / name)
+    form, query = name.removeprefix("x."), "select 'a' as a, sum(length) as total, 1, 1 from frames"
+    result = run("sql", basic, query, "-o", tmp_path / name, "--format", form)
     assert (result.code, result.raw, result.err) == (0, b"", "")
     data = (tmp_path / name).read_bytes()
     row = {"a": "a", "total": 9692, "1": 1, "1_2": 1}
@@ -86,6 +87,10 @@ def test_answers_go_into_files(run: Run, basic: Path, tmp_path: Path, name: str)
         import pyarrow.parquet as pq
 
         assert pq.read_table(io.BytesIO(data)).to_pylist() == [row]
+    elif name == "x.arrow":
+        import pyarrow.ipc
+
+        assert pyarrow.ipc.open_file(data).read_all().to_pylist() == [row]
     else:
         assert json.loads(data) == ([row] if name == "x.json" else row)
     assert [path.name for path in tmp_path.iterdir()] == [name]

@@ -227,6 +227,8 @@ def test_standard_input_is_read_once_and_used_twice(
     stdin: Any = io.TextIOWrapper(Pipe(STARVED.read_bytes()))
     monkeypatch.setattr(sys, "stdin", stdin)
     assert run("report", "-q", "-", "-o", tmp_path / "r.html").code == 0
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(Pipe(STARVED.read_bytes())))
+    assert run("report", "-q", "-", "-o", "-").raw == (tmp_path / "r.html").read_bytes()
     page = Page((tmp_path / "r.html").read_text())
     assert page.text["sequence"] == starved[1].text["sequence"]
 

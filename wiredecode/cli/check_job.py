@@ -45,9 +45,15 @@ class CheckOptions:
     json: bool
     color: str
 
+    @property
+    def least(self) -> str:
+        """The least severity that is shown: also what makes the exit code 1."""
+        fails = self.fail_on if self.fail_on in SEVERITIES else self.severity
+        return max(self.severity, fails, key=SEVERITIES.index)
+
     def shows(self, severity: str) -> bool:
         """Whether problems of this severity are shown."""
-        return SEVERITIES.index(severity) <= SEVERITIES.index(self.severity)
+        return SEVERITIES.index(severity) <= SEVERITIES.index(self.least)
 
     def exit_code(self, conclusion: Verdict, severities: Iterable[str]) -> int:
         """The exit code for this verdict and problems of these severities."""
@@ -122,7 +128,7 @@ class FileCheck:
         session, asked, chosen = self.session, self.asked, self.chosen
         found = self.found = [each for each in self.checker.finish() if chosen is None or concerns(each, chosen)]
         shown = [each for each in found if asked.shows(each.severity)]
-        conclusion = verdict(self.checker.coverage, found, session.totals, notes_shown=asked.severity == "note")
+        conclusion = verdict(self.checker.coverage, found, session.totals, notes_shown=asked.least == "note")
         self.exit_code = asked.exit_code(conclusion, (each.severity for each in found))
         terminal = sys.stdout.isatty()
         if asked.json:
@@ -196,7 +202,7 @@ def watch(settings: Reading, live: OptionalLive, asked: CheckOptions, times: Tim
             for _ in feed_checker(session, checker, look):
                 pass
             show(session, watching.finish())
-            notes_shown = asked.severity == "note"
+            notes_shown = asked.least == "note"
             conclusion = verdict(checker.coverage, watching.problems, session.totals, notes_shown=notes_shown)
             exit_code = asked.exit_code(conclusion, severities)
             if asked.json:

@@ -138,6 +138,8 @@ def _choose(settings: FollowOptions, source: list[str | BinaryIO]) -> tuple[int,
             chosen.extend(active)
             session.hide_totals()
             return
+        if settings.form not in ("text", "hex"):
+            return
         screen = terminal()
         width = None if screen is None else screen.columns
         for line in table(rows, width) if rows else ():
@@ -147,6 +149,9 @@ def _choose(settings: FollowOptions, source: list[str | BinaryIO]) -> tuple[int,
     code = session.work(work)
     if chosen or code:
         return code, chosen[0] if chosen else None
+    if rows and settings.form not in ("text", "hex"):
+        complain(f"{len(rows):,} connections have frames; choose one with -n: wiredecode follow FILE lists them")
+        return 2, None
     if rows or (connections == ConnectionFilter() and settings.display is None):
         if rows and not settings.verbosity.quiet:
             say(f"{'hint':<10}-n NUMBER follows one connection; --address, --port and -Y choose, too")

@@ -130,7 +130,7 @@ CsvFormulas = Annotated[
     Option(help="CSV for spreadsheets: guard puts ' before text that begins like a formula (= + - @)."),
 ]
 FILES = (
-    "pcap or pcapng, also compressed (gzip, zstd, lz4), also as s3://... . Several files, or those of a "
+    "pcap or pcapng, also compressed (gzip, zstd, lz4), also at s3:// and other URLs. Several files, or those of a "
     "folder or of a quoted pattern, are one capture in time order."
 )
 PIPE = f"{FILES} - is standard input."
@@ -334,7 +334,10 @@ class Span:
 
     @cached_property
     def end(self) -> TimePoint | None:
-        return _time_point(self.to, "--to", utc=self.utc)
+        start, end = self.start, _time_point(self.to, "--to", utc=self.utc)
+        if start is not None and end is not None and start.relative == end.relative and end.ns < start.ns:
+            raise UsageError(f"--to {self.to} is before --from {self.from_}")
+        return end
 
     @property
     def is_whole(self) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+import sys
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
 class ReportOptions(options.Captures):
     """Options of the page."""
 
-    out: Path = Option(..., "-o", "--output", metavar="OUT.html", dir_okay=False, help="Write this file.")
+    out: Path = Option(
+        ..., "-o", "--output", metavar="OUT.html", dir_okay=False, help="Write this file; - is standard output."
+    )
     connection: int | None = Option(
         None,
         "-n",
@@ -87,7 +90,7 @@ def _run(settings: ReportOptions, source: list[str | BinaryIO]) -> int:
     number = most_interesting(gathering) if number is None else number
     sequence = None if number is None else _sequence(settings, source, number, gathering)
     text = page(gathering, Source(settings.files, settings.title, totals, version_number()), number, sequence)
-    with NewFile(settings.out) as file:
+    with nullcontext(sys.stdout.buffer) if str(settings.out) == "-" else NewFile(settings.out) as file:
         file.write(text.encode("utf-8", "backslashreplace"))
     return code
 

@@ -34,7 +34,7 @@ MAX_ROWS = 1_000
 SHOWN = ("table", "vertical", "markdown")
 """Formats for people."""
 
-SqlFormat = Literal["table", "vertical", "markdown", "csv", "json", "ndjson", "parquet"]
+SqlFormat = Literal["table", "vertical", "markdown", "csv", "json", "ndjson", "parquet", "arrow", "arrows"]
 
 
 def sql(
@@ -110,10 +110,10 @@ def _form(chosen: SqlFormat | None, out: str) -> target.OutputFormat | None:
     """The format of the answer; None is one for people."""
     if chosen in SHOWN or (chosen is None and out == STANDARD_OUTPUT and sys.stdout.isatty()):
         if out != STANDARD_OUTPUT:
-            raise options.UsageError("that form is for people; a file can be csv, json, ndjson or parquet")
+            raise options.UsageError(f"that form is for people; a file can be {', '.join(target.FORMATS)}")
         return None
-    if out == STANDARD_OUTPUT and chosen == "parquet":
-        raise options.UsageError("parquet cannot go to standard output; name a file with -o")
+    if out == STANDARD_OUTPUT and chosen is not None and chosen not in target.STREAMS:
+        raise options.UsageError(f"{chosen} cannot go to standard output; name a file with -o")
     options.require_folder(Path(out))
     try:
         return target.output_format(out, chosen or ("ndjson" if out == STANDARD_OUTPUT else None))

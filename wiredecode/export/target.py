@@ -61,7 +61,7 @@ def output_format(out: str, chosen: str | None = None, compression: str | None =
     name = chosen or SUFFIXES.get((path.with_suffix("") if packed else path).suffix.lower())
     known = ", ".join(FORMATS)
     if name is None:
-        raise ExportError(f"what format {out!r} is to have is not clear from its name; say --format ({known})")
+        raise ExportError(f"the name {out!r} shows no format; say --format ({known})")
     if name not in FORMATS:
         raise ExportError(f"no format is called {name!r}; there is {known}")
     if packed and name not in TEXT:
