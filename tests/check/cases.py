@@ -210,4 +210,5 @@ PLAIN = {
 
 def near(code: str) -> Case:
     """The case that must not raise a code."""
-    return NEAR[code] if code in NEAR else PLAIN[code.partition(".")[0]]
+    assert code in NEAR or code.partition(".")[0] in PLAIN, f"add a case to NEAR for {code}"
+    return NEAR.get(code) or PLAIN[code.partition(".")[0]]

@@ -50,9 +50,9 @@ class FrameBlock:
     """Time of the packet that completed each frame."""
     first_ns: Int64s
     low: Int64s
-    """Index in ``packet`` of the first piece that carried the frame ..."""
+    """Index in ``packet`` of the first piece that carried the frame."""
     high: Int64s
-    """... and of the last."""
+    """Index in ``packet`` of the last piece."""
     packet: Int64s
     """Packet numbers of the pieces of the buffer."""
     bulk: "Bulk"

@@ -113,9 +113,9 @@ class Confirmation(NamedTuple):
     request: int
     """Id of the frame that published them."""
     first: int
-    """Index of the first confirmed message in that frame ..."""
+    """Index of the first confirmed message in that frame."""
     length: int
-    """... and their number, or :data:`ALL`."""
+    """Number of confirmed messages, or :data:`ALL`."""
     refusal: str | None
     """Why they were refused; None: they are confirmed."""
     final: str | None

@@ -54,9 +54,9 @@ class SegmentHeader(NamedTuple):
     length: int
     window: int
     scale: int | None = None
-    """Window scale and ..."""
+    """Window scale of a SYN that has this option."""
     mss: int | None = None
-    """... maximum segment size, of a SYN that has these options."""
+    """Maximum segment size of a SYN that has this option."""
 
 
 MSS, WINDOW_SCALE, SACK, TIMESTAMPS = 2, 3, 5, 8

@@ -33,9 +33,9 @@ REPLACED, CLOSED, CAPTURE_ENDED, TOO_MANY = (
 class FlowPacket(NamedTuple):
     key: FlowKey
     clock: Clock
-    """The connection clock ..."""
+    """The connection clock."""
     own_ns: int
-    """... and its time at this packet."""
+    """Time of the connection clock at this packet."""
     capture_ns: int
     """The capture clock at this packet."""
     number: int

@@ -106,9 +106,9 @@ class DirectionHealth:
     unacknowledged: int = 0
     """Bytes of this side that the other had not acknowledged at the end."""
     zero_windows: int = 0
-    """Number of times that this side closed its window ..."""
+    """Number of times that this side closed its window."""
     zero_window_ns: int = 0
-    """... and for how long in all."""
+    """Total time that the window was closed."""
     zero_intervals: list[tuple[int, int]] = field(default_factory=list)
     """Its first :data:`INTERVALS` times: from, to."""
 
@@ -117,9 +117,9 @@ class DirectionHealth:
     quiet: list[tuple[int, int]] = field(default_factory=list)
     """Its first :data:`INTERVALS` times of at least :data:`MIN_QUIET_NS` without a packet: from, to."""
     moves: int = 0
-    """Packets that show new payload: its own, or ACKs of it if it was not captured itself ..."""
+    """Packets that show new payload: its own, or ACKs of it if it was not captured itself."""
     moved_ns: int = 0
-    """... and the time of the last one."""
+    """Time of the last packet that shows new payload."""
     asked: int = 0
     asked_ns: int = 0
     """Moves of the other side since then, and the time of the first."""

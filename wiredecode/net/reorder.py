@@ -15,11 +15,11 @@ class Origin(NamedTuple):
     number: int
     time_ns: int
     ready: int
-    """Logical time of the packet that completed it (logical_time.py) ..."""
+    """Logical time of the packet that completed it (logical_time.py)."""
     ready_ns: int
-    """... its time ..."""
+    """Time of that packet."""
     clock: int
-    """... and the connection clock at it, ns."""
+    """Connection clock at that packet, ns."""
     ended: int = 0
     """Logical time at which missing bytes before it were given up; 0: none were."""
 

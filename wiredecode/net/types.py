@@ -141,9 +141,9 @@ class Direction:
     missing: int = 0
     """Bytes of gaps: known to have been sent, never captured."""
     first_ns: int | None = None
-    """Time of the first byte that was delivered ..."""
+    """Time of the first byte that was delivered."""
     first_at: int = 0
-    """... and its logical time; 0: none yet."""
+    """Logical time of the first byte that was delivered; 0: none yet."""
     first_gap: int | None = None
     """Logical time at which the first gap was given up."""
     lost_from: int | None = None

@@ -149,9 +149,9 @@ class PublishOutcomes:
     """Outcomes of messages published to one stream of one broker; latencies in ns."""
 
     latency: Distribution = field(default_factory=Distribution)
-    """From the last byte of a publish to its confirm ..."""
+    """From the last byte of a publish to its confirm."""
     whole: Distribution = field(default_factory=Distribution)
-    """... and from its first one."""
+    """From the first byte of a publish to its confirm."""
     transfer_ns: int = 0
     """From its first byte to its last: sum of all messages, and the longest."""
     longest_ns: int = 0
@@ -166,9 +166,9 @@ class OpenMessages:
 
     to: PublishOutcomes
     first: int
-    """Index of the first one in the frame ..."""
+    """Index of the first one in the frame."""
     length: int
-    """... and their number."""
+    """Number of messages."""
     left: int
 
 

@@ -38,9 +38,9 @@ class Statistic:
     facts: tuple[str, ...] = ()
     """Further columns on one machine."""
     needs: tuple[str, ...] = ()
-    """On Spark: columns that its query reads ..."""
+    """On Spark: columns that its query reads."""
     query: str = ""
-    """... and the query."""
+    """On Spark: the query."""
 
     @property
     def heading(self) -> str:

@@ -36,9 +36,9 @@ class Advertised:
     left_ns: int | None = None
     """Time at which the informed connection ended."""
     times: int = 1
-    """Number of times that it was advertised, the last time at ``place`` ..."""
+    """Number of times that it was advertised, the last time at ``place``."""
     first_ns: int = 0
-    """... and the first time."""
+    """Time when it was first advertised."""
     unused: bool = False
     """Whether its host was silent for a while afterwards."""
 
@@ -75,9 +75,9 @@ class AdvertisedHost(Rule):
     _attempts: dict[str, Attempts] = field(default_factory=dict)
     _failed: list[Connection] = field(default_factory=list)
     _spoke: set[int] = field(default_factory=set)
-    """Connections on which a broker answered ..."""
+    """Connections on which a broker answered."""
     _requested: set[int] = field(default_factory=set)
-    """... and on which a client spoke to somebody."""
+    """Connections on which a client sent a request."""
 
     def frame(self, frame: Frame) -> None:
         if frame.type in self.working:
