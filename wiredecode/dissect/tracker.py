@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from wiredecode.dissect.identify import Candidate, Identified, Identifier
 from wiredecode.dissect.order import Item, gap_since, own_order, take_ready
-from wiredecode.frames.frame import UNDECODED, Frame, failure
+from wiredecode.frames.frame import UNDECODED, Frame
 from wiredecode.frames.framer import Framer
 from wiredecode.net.types import Chunk, Connection, End, Event, Gap
-from wiredecode.protocols.base import Conversation, Found, Protocol, Split, Start
+from wiredecode.protocols.base import Conversation, Protocol, Start
 from wiredecode.protocols.registry import DecodeAs
 
 if TYPE_CHECKING:
@@ -24,23 +24,6 @@ if TYPE_CHECKING:
 AROUND = -1
 """``Frame.place`` of a TLS record: its offset counts encrypted bytes."""
 CLOSED = {"FIN": "the sender closed", "RST": "the sender reset the connection"}
-
-
-class Unreadable:
-    """Replaces a protocol ``name`` that raised an exception: all further bytes belong to no frame."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def split(self, data: bytes) -> Split:
-        return Split([], bad="no longer read")
-
-    split_first = split
-
-    def search(self, data: bytes, final: bool) -> Found:
-        return Found(len(data), False)
-
-    begin = search
 
 
 class Tracker:
@@ -147,7 +130,7 @@ class Tracker:
             try:
                 self._close(framer, reason, ready)
             except Exception as error:
-                self._stop_framing(framer, error)
+                framer.stop(error)
                 self._close(framer, reason, ready)
 
     def _close(self, framer: Framer, reason: str, ready: int) -> None:
@@ -188,9 +171,7 @@ class Tracker:
         )
         self.framers = first, second
         if found.verdict is not None:
-            recognised = self.framers[found.side]
-            if found.offset or not recognised.in_sync:
-                recognised.in_sync, recognised.sync_at = False, found.offset
+            self.framers[found.side].start_at(found.offset)
         before = len(self.out)
         for event in identifier.waiting:
             self._feed_safely(self.framers[event.direction.side], event)
@@ -217,16 +198,9 @@ class Tracker:
         try:
             self._feed_framer(framer, event)
         except Exception as error:
-            self._stop_framing(framer, error)
+            framer.stop(error)
             if not isinstance(event, Chunk):  # the framer has the bytes of a chunk already
                 self._feed_framer(framer, event)
-
-    def _stop_framing(self, framer: Framer, error: Exception) -> None:
-        """Stop framing a direction after a bug of wiredecode."""
-        framer.findings.append(failure(error, "cut"))
-        framer.protocol = Unreadable(framer.protocol.name)  # type: ignore[assignment]
-        framer.bulk, framer.in_sync, framer.need = None, False, 0
-        framer.advance()
 
     def _feed_framer(self, framer: Framer, event: Event) -> None:
         if isinstance(event, Chunk):

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wiredecode.frames.frame import PARTIAL, UNDECODED, Finding, Frame
+from wiredecode.frames.frame import PARTIAL, UNDECODED, Finding, Frame, failure
+from wiredecode.frames.framing import Found, Split
 from wiredecode.net.types import Chunk, Direction, Gap
 
 if TYPE_CHECKING:
     from wiredecode.frames.block import Bulk, BulkSplit
-    from wiredecode.frames.framing import Split, Splitter
+    from wiredecode.frames.framing import Splitter
 
 COLUMNS = ("ends", "packet", "time_ns", "ready", "ready_ns")
 
@@ -110,17 +111,34 @@ BLOCK_BYTES = 8192
 """Fewer frames and fewer bytes are faster one by one (measured): no block is sought in less than ``BLOCK_BYTES``."""
 
 
+class Unreadable:
+    """Replaces a splitter ``name`` that raised an exception: all further bytes belong to no frame."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def split(self, data: bytes) -> Split:
+        return Split([], bad="no longer read")
+
+    split_first = split
+
+    def search(self, data: bytes, *, final: bool) -> Found:
+        return Found(len(data), False)
+
+    begin = search
+
+
 class Framer:
     """Splits one direction into frames, and appends them to ``frames`` in stream order."""
 
     def __init__(
         self,
         direction: Direction,
-        protocol: Splitter,
+        splitter: Splitter,
         frames: list[Any],
         in_sync: bool,
     ) -> None:
-        self.direction, self.protocol, self.frames = direction, protocol, frames
+        self.direction, self.splitter, self.frames = direction, splitter, frames
         self.in_sync = in_sync
         self.bulk: Bulk | None = None
         self.sync_at: int | None = None
@@ -141,6 +159,18 @@ class Framer:
         self.findings: list[Finding] = []
         """Findings to add to the next frame."""
         self.framed = self.undecoded = 0
+
+    def start_at(self, offset: int) -> None:
+        """Search no further: recognition found the first frame at this stream offset."""
+        if offset or not self.in_sync:
+            self.in_sync, self.sync_at = False, offset
+
+    def stop(self, error: Exception) -> None:
+        """Stop splitting after a bug of wiredecode."""
+        self.findings.append(failure(error, "cut"))
+        self.splitter = Unreadable(self.splitter.name)
+        self.bulk, self.in_sync, self.need = None, False, 0
+        self.advance()
 
     # Events.
 
@@ -273,12 +303,12 @@ class Framer:
         data = self._join()
         if self.bulk is not None and len(data) >= BLOCK_BYTES:
             data = self._emit_bulk(data, self.bulk.split(data))
-        split = self.protocol.split(data) if self.base else self.protocol.split_first(data)
+        split = self.splitter.split(data) if self.base else self.splitter.split_first(data)
         if split.ends:
             self._emit_known(data, split) if split.known_at else self._emit(data, split.ends)
             self._consume(data, split.ends[-1])
         if split.then is not None:
-            self.protocol, self.need = split.then, 0
+            self.splitter, self.need = split.then, 0
             return self._split()
         self.need = split.need
         if split.bad is None:
@@ -342,7 +372,7 @@ class Framer:
                 last,
                 np.array(pieces.packet),
                 self.bulk,
-                self.protocol.name,
+                self.splitter.name,
             )
         )
         self.framed += int(stops[-1] - starts[0])
@@ -389,7 +419,7 @@ class Framer:
         if self.sync_at is not None and self.base <= self.sync_at < self.base + len(data):
             position, found = self.sync_at - self.base, True
         else:
-            look = self.protocol.search if self.base else self.protocol.begin
+            look = self.splitter.search if self.base else self.splitter.begin
             answer = look(data, final=final)
             position, found = answer.position, answer.found
         position = len(data) if final and not found else position
@@ -468,7 +498,7 @@ class Framer:
             *(span.offset, span.captured + span.missing, span.missing, sorted({*span.packets})),
             *(max(span.ready, ready), span.time_ns, span.first_ns or 0, status),
             is_partial=status == PARTIAL,
-            protocol=self.protocol.name,
+            protocol=self.splitter.name,
             packet_bounds=(span.begins[1:], span.packets),
         )
         self._attach(frame)

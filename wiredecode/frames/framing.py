@@ -34,7 +34,8 @@ class Found:
 class Splitter(Protocol):
     """Divides the bytes of a direction into frames: a protocol, or the transport that its connections switch to."""
 
-    name: ClassVar[str]
+    @property
+    def name(self) -> str: ...
 
     def split(self, data: bytes) -> Split: ...
 
