@@ -22,7 +22,6 @@ from wiredecode.protocols.shared import proxy
 from wiredecode.protocols.shared.pairing import Outstanding, Request, link
 from wiredecode.protocols.shared.publications import Numbers, Publications, runs_of
 
-PUBLISH, CONFIRM, DELIVER = 0x0002, 0x0003, 0x0008
 INITIAL_FRAME_MAX = 8192
 """Limit of newer brokers before Open; a larger frame is a note, since older brokers accept more."""
 SMALL_FRAME = 4096
@@ -144,10 +143,10 @@ class RabbitMQConversation(Conversation):
         if self.client is None or not frame.offset or frame.is_partial:
             return False
         code = HEADER.unpack_from(frame.buffer, frame.start)[1]
-        unmarked = code in UNMARKED and frame.side != self.client
-        if code not in names.KEYS or unmarked or not (connection_hidden or code in PASSING):
+        name, unmarked = names.KEYS.get(code), code in UNMARKED and frame.side != self.client
+        if name is None or unmarked or not (connection_hidden or name in PASSING):
             return False
-        frame.protocol, frame.code, frame.type = NAME, code, names.KEYS[code]
+        frame.protocol, frame.code, frame.type = NAME, code, name
         frame.sender = "client" if frame.side == self.client else "server"
         return True
 
@@ -378,37 +377,37 @@ class RabbitMQConversation(Conversation):
             reason = printable(frame.values.get("closing_reason", ""))
             frame.find("warning", "response", "closed", f"the server closes the connection: {reason}", "closing_code")
 
-    HANDLERS: ClassVar[dict[int, Callable[[RabbitMQConversation, Frame], Any]]] = {
-        **dict.fromkeys(names.CORRELATED, _add_request),
-        **dict.fromkeys(names.RESPONSES, _answer),
-        0x0001: _declare_publisher,
-        0x8001: lambda self, frame: self._declared(frame, self.publishers),
-        PUBLISH: _publish,
-        CONFIRM: _publish_confirm,
-        0x0004: _publish_error,
-        0x0006: lambda self, frame: self._end(frame, self.publishers),
-        0x8006: lambda self, frame: self._ended(frame, self.publishers),
-        0x0007: _subscribe,
-        0x8007: lambda self, frame: self._declared(frame, self.subscriptions),
-        0x0008: _deliver,
-        0x0009: _credit,
-        0x8009: _credited,
-        0x000C: lambda self, frame: self._end(frame, self.subscriptions),
-        0x800C: lambda self, frame: self._ended(frame, self.subscriptions),
-        0x0010: _metadata_update,
-        0x0013: _authenticate,
-        0x8013: _authenticated,
-        0x0014: _tune,
-        0x8014: _tune,
-        0x8015: _opened,
-        0x0016: _close,
-        0x001A: _consumer_update,
-        0x801A: _consumer_updated,
+    HANDLERS: ClassVar[dict[str, Callable[[RabbitMQConversation, Frame], Any]]] = {
+        **dict.fromkeys(map(names.KEYS.__getitem__, names.CORRELATED), _add_request),
+        **dict.fromkeys(map(names.KEYS.__getitem__, names.RESPONSES), _answer),
+        "DeclarePublisher": _declare_publisher,
+        "DeclarePublisherResponse": lambda self, frame: self._declared(frame, self.publishers),
+        "Publish": _publish,
+        "PublishConfirm": _publish_confirm,
+        "PublishError": _publish_error,
+        "DeletePublisher": lambda self, frame: self._end(frame, self.publishers),
+        "DeletePublisherResponse": lambda self, frame: self._ended(frame, self.publishers),
+        "Subscribe": _subscribe,
+        "SubscribeResponse": lambda self, frame: self._declared(frame, self.subscriptions),
+        "Deliver": _deliver,
+        "Credit": _credit,
+        "CreditResponse": _credited,
+        "Unsubscribe": lambda self, frame: self._end(frame, self.subscriptions),
+        "UnsubscribeResponse": lambda self, frame: self._ended(frame, self.subscriptions),
+        "MetadataUpdate": _metadata_update,
+        "SaslAuthenticate": _authenticate,
+        "SaslAuthenticateResponse": _authenticated,
+        "Tune": _tune,
+        "TuneResponse": _tune,
+        "OpenResponse": _opened,
+        "Close": _close,
+        "ConsumerUpdate": _consumer_update,
+        "ConsumerUpdateResponse": _consumer_updated,
     }
 
 
-PASSING = frozenset({0x0008, 0x0009, 0x0017})
-"""Commands that later frames do not depend on: Deliver, Credit, Heartbeat."""
+PASSING = frozenset({"Deliver", "Credit", "Heartbeat"})
+"""Commands that later frames do not depend on."""
 RECORD_DECODERS: dict[tuple[type[Layer], str | None], FrameDecoder] = {}
 """Decoders for the records of frames that are made later."""
 SASL_AUTHENTICATE = 0x0013
@@ -485,8 +484,8 @@ def decoder_of(code: int, version: int) -> FrameDecoder:
         index = -code if code in names.KEYS else 0
     if index not in DECODERS:
         surplus = "some clients write an offset for every type" if code == 0x801A else None
-        handler = RabbitMQConversation.HANDLERS.get(code)
-        DECODERS[index] = FrameDecoder(layer, names.KEYS.get(code), handler, surplus)
+        name = names.KEYS.get(code)
+        DECODERS[index] = FrameDecoder(layer, name, RabbitMQConversation.HANDLERS.get(name or ""), surplus)
     return DECODERS[index]
 
 
