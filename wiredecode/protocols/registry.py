@@ -135,8 +135,7 @@ def requests() -> dict[str, frozenset[str]]:
 def requests_of(name: str) -> frozenset[str]:
     """Message types of one protocol that always ask for a response."""
     found = protocol_named(name)
-    of_all = {} if found is None else found.requests
-    return of_all if isinstance(of_all, frozenset) else of_all.get(name, frozenset())
+    return frozenset() if found is None else found.requests.get(name, frozenset())
 
 
 def decoding(names: Mapping[int, str]) -> dict[int, DecodeAs]:

@@ -17,7 +17,7 @@ class Liftbridge(CarriedProtocol):
     prefix = MAGIC
     subject_parts = (RAFT_MARK,)
     client_names = "LIFT."
-    requests = frozenset(MESSAGE_TYPES[code] for code in REQUESTS)
+    requests = {"liftbridge": frozenset(MESSAGE_TYPES[code] for code in REQUESTS)}
     summary_keys = (
         *("op", "stream_name", "stream", "partition", "exists", "is_leader", "term", "leader", "candidate"),
         *("operations", "count(entries)", "success", "granted", "leader_epoch", "replica_id", "offset", "id"),

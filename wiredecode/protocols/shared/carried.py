@@ -35,8 +35,8 @@ class CarriedProtocol(Offers):
     """Prefix of client names for :meth:`CarriedSession.client_named`; empty: none."""
     generated: ClassVar[Mapping[str, Generated]] = {}
     """As :attr:`Protocol.generated`."""
-    requests: ClassVar[frozenset[str]] = frozenset()
-    """Message types that always ask for a response."""
+    requests: ClassVar[Mapping[str, frozenset[str]]] = {}
+    """As :attr:`Protocol.requests`."""
 
     @abstractmethod
     def session(self) -> CarriedSession:
