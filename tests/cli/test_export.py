@@ -242,7 +242,7 @@ sys.exit(main())
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["-o", "{}/x.xls"], "not clear from its name; say --format (ndjson, json, csv"),
+        (["-o", "{}/x.xls"], "shows no format; say --format (ndjson, json, csv"),
         (["-o", "-"], "needs a --format"),
         (["-o", "-", "--format", "parquet"], "cannot go to standard output"),
         (["-o", "-", "--format", "csv", "--partition-by", "type"], "- is standard output"),
