@@ -122,7 +122,6 @@ TABLE = (
         "cursus_crash_loop_few.pcap",
         *("cursus.rebalance", ("poison[0] began 3 times at offset 0", "crashes before it commits")),
     ),
-    Outage("pravega_sealed_in_use.pcap", "pravega.stream-sealed", ("cannot write to lab/tosell: it is sealed",)),
     Outage("nats_service_frozen.pcap", "nats.service-silent", ("app (#1) answered nothing for 4.911 s",)),
     Outage("kafka_port_of_rabbit.pcap", "tcp.nothing-said", ("5552 is the port of RabbitMQ Stream",)),
     Outage("tank_boundary_again.pcap", "tank.boundary", ("9 clients asked for messages of foo/0",)),
@@ -302,7 +301,7 @@ def test_the_first_problem_names_the_cause(outage: Outage) -> None:
         *("kafka_healthy_admin.pcap", "kafka_healthy_new_topic.pcap", "kafka_healthy_long_transaction.pcap"),
         *("nats_healthy_resets.pcap", "rabbit_healthy_close.pcap", "kafka_healthy_late_reordered.pcap"),
         *("kafka_healthy_static_members.pcap", "kafka_healthy_deployment.pcap", "kafka_healthy_rolling_restart.pcap"),
-        "cursus_delivery_cut.pcap",
+        *("cursus_delivery_cut.pcap", "nats_healthy_slow_service_late.pcap"),
         *("nats_healthy_long_jobs.pcap", "nats_healthy_lame_duck.pcap", "nats_healthy_rolling_restart.pcap"),
     ],
 )

@@ -22,7 +22,7 @@ def said(*messages: tuple[float, int, bytes]) -> list[Problem]:
 
 def test_refusals_are_reported_by_kind() -> None:
     problems = check(CAPTURES / "pravega" / "errors.pcap")
-    assert sorted(worse(problems)) == ["pravega.authentication"] * 2 + ["pravega.stream-sealed", "pravega.wrong-host"]
+    assert sorted(worse(problems)) == ["pravega.authentication"] * 2 + ["pravega.wrong-host"]
     (wrong,) = named(problems, "pravega.wrong-host")
     assert wrong.what == "err/wronghost/0.#epoch.0 is not on 127.0.0.1:12345"
     refused = [each.what for each in named(problems, "pravega.refused") if each.severity == "note"]

@@ -168,8 +168,8 @@ class Silences:
 
     def _ask(self, waiting: Waiting, frame: Frame) -> None:
         checks = checks_of(frame.protocol)
-        if checks is not None and checks.polls(frame):
-            return
+        if frame.time_ns < waiting.heard_ns or (checks is not None and checks.polls(frame)):
+            return  # the server spoke since then: late starts show one side first
         if not waiting.count:
             waiting.since_ns, waiting.frames, waiting.published = frame.time_ns, [], 0
         waiting.count += 1

@@ -157,7 +157,7 @@ class Sealed(Rule):
 
     def finish(self) -> None:
         for (_, stream), place in self._sealed.items():
-            if place.connection.closed or self.report.last_ns - place.time_ns >= SUCCESSORS_NS:
+            if self.report.last_ns - place.time_ns >= SUCCESSORS_NS:
                 what = f"{short(place.connection)} cannot write to {stream}: it is sealed, and no other segment follows"
                 self.report.add(CODES["stream-sealed"], what, stream, frame=place)
 
