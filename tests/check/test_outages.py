@@ -126,6 +126,7 @@ TABLE = (
     Outage("kafka_port_of_rabbit.pcap", "tcp.nothing-said", ("5552 is the port of RabbitMQ Stream",)),
     Outage("tank_boundary_again.pcap", "tank.boundary", ("9 clients asked for messages of foo/0",)),
     Outage("pravega_sealed.pcap", "pravega.stream-sealed", ("cannot write to s/st0-9462: it is sealed",)),
+    Outage("kafka_one_topic_refuses.pcap", "kafka.too-large", ("for tiny: MESSAGE_TOO_LARGE",)),
     Outage("kafka_no_sasl.pcap", "kafka.sasl-failed", ("billing could not log in", "the listener has no SASL")),
     Outage("kafka_no_mechanism.pcap", "kafka.sasl-failed", ("does not offer the mechanism of the client",)),
     Outage("kafka_other_assignor.pcap", "kafka.group-refused", ("new-pod was refused", "shares no assignor")),

@@ -249,7 +249,7 @@ class OtherProtocols(Rule):
     )
     _protocols: dict[str, str] = field(default_factory=dict)
     _others: list[tuple[Connection, str]] = field(default_factory=list)
-    _handshakes: Newest[int, Handshake] = field(default_factory=lambda: Newest(MAX_SERVERS))
+    _handshakes: Newest[int, Handshake] = field(default_factory=Newest)
     """By connection."""
 
     def record(self, frame: Frame) -> None:

@@ -71,10 +71,6 @@ def _committed_offsets(frame: Frame) -> Iterator[Measurement]:
 
 # Rules.
 
-MAX_MEMBERS = 10_000
-"""That are remembered, as are groups; the oldest are forgotten."""
-MAX_COMMANDS = 10_000
-"""Commands that wait for a reply at the same time."""
 MANY_REFUSALS, MANY_REBALANCES = 3, 5
 """Refusals, and rebalances, from which on there is a warning ..."""
 PATIENCE_NS = 5_000_000_000
@@ -106,11 +102,11 @@ class Groups(Rule):
     """Rebalances, members with a stale generation, and members that timed out."""
 
     types = GROUP_COMMANDS | {"FETCH_OFFSET", "OK", "ERROR"}
-    _members: Newest[tuple[str, str], Member] = field(default_factory=lambda: Newest(MAX_MEMBERS))
-    _generations: Newest[str, int] = field(default_factory=lambda: Newest(MAX_MEMBERS))
-    _requests: Newest[int, tuple[str, str, str]] = field(default_factory=lambda: Newest(MAX_COMMANDS))
+    _members: Newest[tuple[str, str], Member] = field(default_factory=Newest)
+    _generations: Newest[str, int] = field(default_factory=Newest)
+    _requests: Newest[int, tuple[str, str, str]] = field(default_factory=Newest)
     """Command, group and member, by frame."""
-    _reading: Newest[int, tuple[str, str]] = field(default_factory=lambda: Newest(MAX_MEMBERS))
+    _reading: Newest[int, tuple[str, str]] = field(default_factory=Newest)
     """By connection: the group and the member that consumes."""
 
     def __post_init__(self) -> None:
@@ -219,7 +215,7 @@ class Admission(Rule):
     """Clients that were not let in, or may not do what they asked for, and who they said they were."""
 
     types = frozenset({"AUTH", "ERROR"})
-    _principals: Newest[int, str] = field(default_factory=lambda: Newest(MAX_MEMBERS))
+    _principals: Newest[int, str] = field(default_factory=Newest)
     """By connection: who it said it is."""
 
     def frame(self, frame: Frame) -> None:

@@ -9,9 +9,9 @@ from wiredecode.frames.frame import Frame
 from wiredecode.frames.identity import short
 from wiredecode.net.types import Connection
 from wiredecode.protocols.kafka import names
-from wiredecode.protocols.kafka.conversation_values import errors_in, partitions, places
+from wiredecode.protocols.kafka.conversation_values import errors_in, lists_of, partitions, places, topic_of
 from wiredecode.protocols.kafka.layers_table import APIS, ERRORS, MESSAGES, RESPONSES
-from wiredecode.protocols.kafka.problems_groups import CODES, MAX_REMEMBERED, Blocked, Lags, Members
+from wiredecode.protocols.kafka.problems_groups import CODES, Blocked, Lags, Members
 from wiredecode.protocols.shared.advertised import AdvertisedHost, host_of
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import Checks, FrameRef, Publishing, Rule, ref_of
@@ -21,6 +21,8 @@ MOVED = "coordinator-moved"
 SOON_NS = 1_000_000_000
 """A broker that ends a connection within this time after a request refuses that request."""
 
+MAX_NAMED = 4
+"""Topics that a title names."""
 REFUSALS = names.NAMES["refusals"]
 REFUSED = {code: frozenset(each.get("types", ALL_RESPONSES)) for code, each in REFUSALS.items()}
 """Types of the responses."""
@@ -33,11 +35,11 @@ class Refusals(Rule):
     """Error codes of responses that are problems of their own."""
 
     types = ALL_RESPONSES - {"ApiVersionsResponse"}
-    _coordinated: Newest[int, bool] = field(default_factory=lambda: Newest(MAX_REMEMBERED))
+    _coordinated: Newest[int, bool] = field(default_factory=Newest)
     """Connections on which a coordinator has worked."""
-    _lasting: Newest[tuple[str, str], tuple[int, int]] = field(default_factory=lambda: Newest(MAX_REMEMBERED))
+    _lasting: Newest[tuple[str, str], tuple[int, int]] = field(default_factory=Newest)
     """First and latest time of passing refusals, by client and title."""
-    _deleted: Newest[str, str] = field(default_factory=lambda: Newest(MAX_REMEMBERED))
+    _deleted: Newest[str, str] = field(default_factory=Newest)
     """By topic: the client that deleted it, and the time."""
 
     def frame(self, frame: Frame) -> None:
@@ -52,7 +54,7 @@ class Refusals(Rule):
         for code, refusal in REFUSALS.items() if errors else ():
             found = errors & set(refusal["errors"] or errors) if frame.type in REFUSED[code] else ()
             if found and (code != MOVED or number in self._coordinated):
-                self._report(frame, code, ERRORS.get(min(found), str(min(found))))
+                self._report(frame, code, found)
 
     def _delete(self, frame: Frame) -> None:
         done = f"{short(frame.connection)} deleted it at {self.report.seconds(frame.time_ns)}: frame {frame.number}"
@@ -60,13 +62,16 @@ class Refusals(Rule):
             if each.get("error") == 0 and each.get("topic"):
                 self._deleted.put(printable(each["topic"]), done)
 
-    def _report(self, frame: Frame, code: str, error: str) -> None:
-        topics = dict.fromkeys(each.partition("[")[0] for each in frame.generated.get("topics_named", "").split())
+    def _report(self, frame: Frame, code: str, errors: set[int]) -> None:
+        error = ERRORS.get(min(errors), str(min(errors)))
+        refused = [topic_of(each) for each in lists_of(frame.values) if not errors.isdisjoint(errors_in(each))]
+        named = (each.partition("[")[0] for each in frame.generated.get("topics_named", "").split())
+        topics = dict.fromkeys(filter(None, refused)) or dict.fromkeys(named)
         what = REFUSALS[code]["what"].format(
             client=short(frame.connection),
             name=frame.connection.identity.get("name", "a client"),
             server=frame.source,
-            topics=" ".join(topics),
+            topics=" ".join([*topics][:MAX_NAMED]) + (" ..." if len(topics) > MAX_NAMED else ""),
             type=(frame.type or "").removesuffix("Response"),
             error=error,
             message=printable(frame.values.get("error_message") or error),
@@ -94,7 +99,7 @@ class Throttled(Rule):
     """Clients that a broker slows down because of a quota."""
 
     types = ALL_RESPONSES
-    _longest: Newest[int, int] = field(default_factory=lambda: Newest(MAX_REMEMBERED))
+    _longest: Newest[int, int] = field(default_factory=Newest)
     """Longest wait, by connection."""
 
     def frame(self, frame: Frame) -> None:
@@ -122,10 +127,10 @@ class Closed(Rule):
     """Brokers that answer a request by closing the connection."""
 
     types = frozenset(MESSAGES)
-    _sent: Newest[int, Sent] = field(default_factory=lambda: Newest(MAX_REMEMBERED))
-    _served: Newest[Any, bool] = field(default_factory=lambda: Newest(MAX_REMEMBERED))
+    _sent: Newest[int, Sent] = field(default_factory=Newest)
+    _served: Newest[Any, bool] = field(default_factory=Newest)
     """Connections on which a broker answered more than the question for its versions, and brokers without logins."""
-    _offers: Newest[str, dict[int, tuple[int, int]]] = field(default_factory=lambda: Newest(MAX_REMEMBERED))
+    _offers: Newest[str, dict[int, tuple[int, int]]] = field(default_factory=Newest)
     """By broker the versions of its APIs."""
 
     def frame(self, frame: Frame) -> None:
@@ -179,7 +184,7 @@ class Advertised(AdvertisedHost):
     codes, code = CODES, "advertised-listener"
     working, leaves = names.TYPES["working"], False
     asks, speaks = "ApiVersionsRequest", "ApiVersionsResponse"
-    _named: Newest[int, bool] = field(default_factory=lambda: Newest(MAX_REMEMBERED))
+    _named: Newest[int, bool] = field(default_factory=Newest)
     """Requests for metadata that name topics: others only look around."""
 
     def addresses(self, frame: Frame) -> Iterator[tuple[str, int]]:

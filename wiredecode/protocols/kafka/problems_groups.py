@@ -73,8 +73,6 @@ def describe_group(place: Place, group: str) -> str:
 
 MAX_GROUPS = 100
 """Groups of a partition whose lag is measured."""
-MAX_REMEMBERED = 10_000
-"""Clients, brokers, groups and requests that a rule remembers."""
 STAYED_NS = 3_000_000_000
 """A member that closes leaves its group this long before the end of its connection at most."""
 LONG_OPEN_NS = 5_000_000_000
@@ -99,7 +97,7 @@ class Members(Rule):
     """Consumers that leave because they do not poll, and those that the coordinator dropped; groups without rest."""
 
     types = names.TYPES["members"]
-    _members: dict[int, Member] = field(default_factory=dict)
+    _members: Newest[int, Member] = field(default_factory=Newest)
 
     def __post_init__(self) -> None:
         self._groups = Rebalances(self.report, CODES["rebalance-storm"], CODES["no-member"])
@@ -110,8 +108,8 @@ class Members(Rule):
         member = self._members.get(number)
         if frame.sender == "server" and member is not None and frame.request is not None:
             self._answered(frame, member)
-        elif isinstance(group, str) and (member is not None or len(self._members) < MAX_REMEMBERED):
-            member = self._members.setdefault(number, Member(printable(group)))
+        elif isinstance(group, str):
+            member = self._members.get_or_make(number, lambda: Member(printable(group)))
             if frame.type == "LeaveGroupRequest":
                 member.left = ref_of(frame)
             elif frame.type == "JoinGroupRequest":
@@ -161,9 +159,9 @@ class Blocked(Rule):
     """Partitions in which readers of committed records wait for a transaction that does not end."""
 
     types = frozenset({"FetchResponse", "AddPartitionsToTxnRequest", "ProduceRequest", "EndTxnRequest"})
-    _waits: Newest[Place, tuple[FrameRef, FrameRef, int, int]] = field(default_factory=lambda: Newest(MAX_REMEMBERED))
+    _waits: Newest[Place, tuple[FrameRef, FrameRef, int, int]] = field(default_factory=Newest)
     """First and latest answer without records, where the transaction begins, and the end of the partition."""
-    _open: Newest[str, FrameRef] = field(default_factory=lambda: Newest(MAX_REMEMBERED))
+    _open: Newest[str, FrameRef] = field(default_factory=Newest)
     """The last request in a transaction that has not ended, by transactional id."""
 
     def frame(self, frame: Frame) -> None:

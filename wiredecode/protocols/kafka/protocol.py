@@ -29,8 +29,6 @@ def generated_fields() -> Iterator[tuple[str, Generated]]:
 
 
 EVERY = (*REQUESTS.values(), *RESPONSES.values())
-MAX_KNOWN = 10_000
-"""Topic ids with names, and produced batches, remembered per capture."""
 SEARCH_BYTES = 256 * 1024
 """While searching, no frame is waited for that is longer."""
 MIN_BYTES = 16
@@ -61,9 +59,9 @@ class Kafka(Protocol):
     column_types = dict.fromkeys(names.BATCHES, "list<struct>") | dict.fromkeys(names.MEMBERS, "json")
 
     def __init__(self) -> None:
-        self.topics: Newest[bytes, str] = Newest(MAX_KNOWN)
+        self.topics: Newest[bytes, str] = Newest()
         self.topics.put(names.METADATA_ID, names.METADATA_TOPIC)
-        self.produced: Newest[Produced, Request] = Newest(MAX_KNOWN)
+        self.produced: Newest[Produced, Request] = Newest()
 
     def new_session(self) -> "Kafka":
         """Metadata on one connection names the topics of others, which copy what it produced."""

@@ -23,8 +23,6 @@ IN_SYNC = {"shrink_isr_op": ("replica_to_remove", "removed"), "expand_isr_op": (
 """By operation: field of the replica, and its new state."""
 MAX_PARTITIONS = 10_000
 MAX_CLUSTERS = 64
-MAX_REQUESTS = 10_000
-"""Operations that may wait for their answer; the oldest are forgotten."""
 
 
 @dataclass(eq=False)
@@ -121,7 +119,7 @@ class Refusals(Rule):
         {"PropagatedRequest", "PropagatedResponse", "RaftJoinResponse", "AppendEntriesResponse"}
         | {"RequestVoteResponse", "InstallSnapshotResponse", "TimeoutNowResponse"}
     )
-    _requests: Newest[int, str] = field(default_factory=lambda: Newest(MAX_REQUESTS))
+    _requests: Newest[int, str] = field(default_factory=Newest)
     """Requests, by frame."""
 
     def frame(self, frame: Frame) -> None:
@@ -229,7 +227,7 @@ class Replicas(Rule):
     """Lag of replicas when they ask for messages: time since the next message was known to be there."""
 
     types = frozenset({"ReplicationRequest", "ReplicationResponse", "Ack"})
-    _logs: Newest[Partition, Log] = field(default_factory=lambda: Newest(MAX_PARTITIONS))
+    _logs: Newest[Partition, Log] = field(default_factory=Newest)
     _worst: dict[str, dict[Partition, tuple[int, int]]] = field(default_factory=dict)
     """By replica and partition: the largest lag, and its time."""
 

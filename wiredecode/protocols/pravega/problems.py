@@ -69,19 +69,13 @@ class Readers(Gauge):
 
 # Rules.
 
-MAX_SETUPS = 10_000
-"""That may wait for their answer; the oldest are forgotten."""
 SUCCESSORS_NS = 2_000_000_000
 """A writer whose segment was sealed continues with another one within this time."""
-MAX_SEGMENTS = 10_000
-"""Of which the end is known; the oldest are forgotten."""
 MAX_READS = 1000
 """Reads of one segment that wait at the same time; more are not judged."""
 SLOW_NS = 1_000_000_000
 TRANSACTION = "#transaction."
 """In names of segments, between the segment that it is merged into and the id."""
-MAX_TRANSACTIONS = 10_000
-"""That are remembered; the oldest are forgotten."""
 LEASE_NS = 30_000_000_000
 """A transaction still open this long after its last event is a warning: the usual lease."""
 
@@ -139,9 +133,9 @@ class Sealed(Rule):
     """Writers whose segments are sealed and that continue with no other segment of the stream."""
 
     types = frozenset({"SetupAppend", "DataAppended", "SegmentIsSealed"})
-    _writers: Newest[int, None] = field(default_factory=lambda: Newest(MAX_SETUPS))
+    _writers: Newest[int, None] = field(default_factory=Newest)
     """Connections on which a client set up appends."""
-    _sealed: Newest[tuple[str, str], FrameRef] = field(default_factory=lambda: Newest(MAX_SETUPS))
+    _sealed: Newest[tuple[str, str], FrameRef] = field(default_factory=Newest)
     """By host of the client and stream: the last refusal."""
 
     def frame(self, frame: Frame) -> None:
@@ -193,7 +187,7 @@ class Reads(Rule):
     """Reads that were slow although their data was there, not those that wait at the tail of a segment."""
 
     types = frozenset({"ReadSegment", "SegmentRead", "DataAppended", "StreamSegmentInfo"})
-    _segments: Newest[str, Segment] = field(default_factory=lambda: Newest(MAX_SEGMENTS))
+    _segments: Newest[str, Segment] = field(default_factory=Newest)
     _tail: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Of segments: how many reads waited at the tail, and the longest time."""
 
@@ -263,7 +257,7 @@ class Transactions(Rule):
     """Transactions that were aborted, or never ended: their events lie in segments of their own until then."""
 
     types = frozenset({"CreateSegment", "AppendBlockEnd", "MergeSegments", "MergeSegmentsBatch", "DeleteSegment"})
-    _known: Newest[str, Transaction] = field(default_factory=lambda: Newest(MAX_TRANSACTIONS))
+    _known: Newest[str, Transaction] = field(default_factory=Newest)
     _aborted: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def frame(self, frame: Frame) -> None:

@@ -13,6 +13,9 @@ MAX_OUTSTANDING = 10_000
 MAX_WEIGHT = 500_000
 """Values in these requests, such as topics; beyond it the oldest is dropped."""
 
+MAX_KEYS = 10_000
+"""Keys that a :class:`Newest` keeps, unless it says otherwise."""
+
 
 @dataclass(slots=True)
 class Request:
@@ -43,7 +46,7 @@ R = TypeVar("R", bound=Request)
 class Newest(OrderedDict[K, V]):
     """A bounded dict: keeps the ``most`` keys that were put last."""
 
-    def __init__(self, most: int = 0) -> None:
+    def __init__(self, most: int = MAX_KEYS) -> None:
         super().__init__()
         self.most = most
 

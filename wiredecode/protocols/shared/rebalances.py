@@ -8,7 +8,7 @@ from wiredecode.frames.frame import Frame
 from wiredecode.frames.identity import client_side, short
 from wiredecode.net.types import Connection
 from wiredecode.protocols.shared.codes import SEVERITIES, Code
-from wiredecode.protocols.shared.pairing import Newest
+from wiredecode.protocols.shared.pairing import MAX_KEYS, Newest
 from wiredecode.protocols.shared.problems import MAX_PROBLEMS, Report, begin_of, whole
 
 STORM, STORM_NS = 6, 60_000_000_000
@@ -18,8 +18,6 @@ MANY_CRASHES = 3
 ALONE_NS = 5_000_000_000
 """A group without members is reported if the capture continues for that long; members that a deployment replaces have
 lived for longer."""
-MAX_REMEMBERED = 10_000
-"""Groups, and partitions of one, that are remembered."""
 Place = tuple[str, int | None]
 """Topic and partition."""
 
@@ -31,13 +29,13 @@ class Rebalances:
     report: Report
     code: Code
     gone: Code | None = None
-    _generations: Newest[str, deque[tuple[int, int]]] = field(default_factory=lambda: Newest(MAX_REMEMBERED))
+    _generations: Newest[str, deque[tuple[int, int]]] = field(default_factory=Newest)
     """Number and time of the latest generations."""
-    _starts: Newest[str, dict[Place, tuple[int, int]]] = field(default_factory=lambda: Newest(MAX_REMEMBERED))
+    _starts: Newest[str, dict[Place, tuple[int, int]]] = field(default_factory=Newest)
     """By group and partition: the offset that its members began at, and how many times in a row."""
-    _members: Newest[str, dict[int, Connection]] = field(default_factory=lambda: Newest(MAX_REMEMBERED))
+    _members: Newest[str, dict[int, Connection]] = field(default_factory=Newest)
     """By group and number."""
-    _crashes: Newest[str, list[Connection]] = field(default_factory=lambda: Newest(MAX_REMEMBERED))
+    _crashes: Newest[str, list[Connection]] = field(default_factory=Newest)
     """By group: connections of members that ended without leaving it."""
 
     def generation(self, frame: Frame, group: str, number: int) -> None:
@@ -60,7 +58,7 @@ class Rebalances:
         """A member asked where to begin; -1: nothing was committed."""
         starts = self._starts.get_or_make(group, dict)
         before, times = starts.get(place, (-1, 0))
-        if place in starts or len(starts) < MAX_REMEMBERED:
+        if place in starts or len(starts) < MAX_KEYS:
             starts[place] = offset, times + 1 if offset == before else 1
 
     def crashed(self, group: str, connection: Connection) -> None:

@@ -47,8 +47,6 @@ class Consumers(Gauge):
 
 # Rules.
 
-MAX_REQUESTS = 10_000
-"""Requests that wait for answers at the same time; beyond it the oldest are forgotten."""
 MANY_REDIRECTS = 3
 """Redirects of one place to one node that are worth a warning."""
 
@@ -61,7 +59,7 @@ class Results(Rule):
     """Results of Produce and Consume that are none of success, by partition."""
 
     types = frozenset({"Produce", "ProduceWithBaseSequenceNumber", "ProduceResponse", "Consume", "ConsumeResponse"})
-    _requests: Newest[int, Subject] = field(default_factory=lambda: Newest(MAX_REQUESTS))
+    _requests: Newest[int, Subject] = field(default_factory=Newest)
 
     def frame(self, frame: Frame) -> None:
         if frame.type == "ProduceResponse":
