@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from statistics import median
 from typing import NamedTuple
 
 from wiredecode.check.codes import CODES, checks_of
@@ -102,7 +101,7 @@ class Trends(Rule):
                 self._judge(key, trend.parts())
 
     def _judge(self, key: tuple[str, str], parts: list[list[Answer]]) -> None:
-        took = [median(each.latency_ns for each in part) for part in parts]
+        took = [sorted(each.latency_ns for each in part)[len(part) // 2] for part in parts]
         first, worst = min(took[:SLOW_PARTS]), max(took)
         slow = [place for place, each in enumerate(took) if each >= max(SLOW_NS, first * TIMES)]
         if len(slow) < SLOW_PARTS or slow[-1] - slow[0] >= len(slow):
