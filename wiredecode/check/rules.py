@@ -9,7 +9,7 @@ import numpy as np
 
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.check.codes import CODES, checks_of, code_of
-from wiredecode.check.exchanges import NO_CHECKS, Exchanges
+from wiredecode.check.exchanges import NO_CHECKS, Exchange, Exchanges
 from wiredecode.dissect.identify import LONGEST_BEGINNING, UNKNOWN, foreign_name
 from wiredecode.fields.layer import Layer
 from wiredecode.frames.escape import counted
@@ -42,6 +42,8 @@ class Requests(Rule):
     """Requests without response."""
 
     _exchanges: Exchanges
+    _unanswered: dict[tuple[str, str], dict[str, None]] = field(default_factory=dict)
+    """Types of requests after which a server closed the connection, by server and severity."""
 
     def frame(self, frame: Frame) -> None:
         if frame.request is not None and (request := self._exchanges.of(frame.request)) is not None:
@@ -69,19 +71,30 @@ class Requests(Rule):
             severity = None if always and not gave_up else "note"
             what = f"{kind} of {request.protocol} was not answered"
             if closed:
-                what = f"{connection.endpoints[1 - request.side]} closed the connection and did not answer {kind}"
-            elif since_ns <= answers.unlinked_ns or not self.report.all_captured(connection, 1 - request.side):
+                self._closed(request, "error" if severity is None else severity)
+                continue
+            if since_ns <= answers.unlinked_ns or not self.report.all_captured(connection, 1 - request.side):
                 severity, what = "note", f"{what}, but not all that came back was captured"
             elif requests.lossy:
                 severity, what = "note", f"{what}, but not all that was sent before it was captured"
             elif gave_up:
                 what = f"{what} before the client closed the connection"
-            key = request.protocol, kind, severity, closed and connection.endpoints[1 - request.side]
+            key = request.protocol, kind, severity
             how: Any = {"severity": severity, "until_ns": last if end is None else end.time_ns}
             problem = self.report.add(CODES["request.unanswered"], what, key, frame=request.ref, **how)
             if problem.count <= MAX_DETAILED:
                 problem.detail(f"{short(connection)} waited from {self.report.seconds(since_ns)} on")
             problem.weight = problem.count
+
+    def _closed(self, request: Exchange, severity: str) -> None:
+        """The server closed the connection in place of an answer."""
+        key = server, _ = request.connection.endpoints[1 - request.side], severity
+        kinds = self._unanswered.setdefault(key, {})
+        kinds[request.type or ""] = None
+        problem = self.report.add(CODES["request.unanswered"], "", key, frame=request.ref, severity=severity)
+        closed = counted(len(problem.members), "connection")
+        problem.what = f"{server} closed {closed} and did not answer {', '.join(kinds)}"
+        problem.likely = "the server does not accept the requests (TLS, compression, version, size), or was stopped"
 
 
 def may_be_before(direction: Direction) -> bool:
