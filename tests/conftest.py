@@ -35,11 +35,6 @@ _SETTINGS = tempfile.TemporaryDirectory(prefix="wiredecode-settings-")
 os.environ["XDG_CONFIG_HOME"] = _SETTINGS.name  # the settings of this user do not matter
 os.environ["WIRESHARK_CONFIG_DIR"] = "/nonexistent"  # tshark crashes if its folder is below a file
 
-if "PYTEST_XDIST_WORKER" in os.environ:
-    atexit.register(os._exit, 0)  # the last of all handlers: to take down what thousands of tests made lasts seconds
-else:
-    atexit.register(gc.unfreeze)  # DuckDB reports objects that are still frozen at exit as a leak
-
 CAPTURES = Path(__file__).parent.parent / "captures"
 
 
@@ -174,6 +169,17 @@ def leave_for_the_night(items: list[pytest.Item]) -> None:
 
 def pytest_sessionstart() -> None:
     gc.disable()  # until everything is collected: what is made until then stays
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """A worker of ``pytest -n`` is not taken down with all that thousands of tests made: it would last seconds."""
+    # otherwise DuckDB reports objects that are still frozen at exit as a leak
+    atexit.register(_leave if hasattr(config, "workerinput") else gc.unfreeze)
+
+
+def _leave() -> None:
+    _SETTINGS.cleanup()
+    os._exit(0)
 
 
 def pytest_collection_finish() -> None:
