@@ -23,8 +23,8 @@ PAUSED = STORIES / "broker-paused.pcap"
 
 def watched(path: Path) -> tuple[list[tuple[str, str]], set[str]]:
     """The problems reported during a capture, and those of a check of the whole capture."""
-    checker = Checker()
-    watch, told, now = Watch(checker), [], 0
+    watch, told, now = Watch(), [], 0
+    checker = watch.checker
     demand = Demand(link_responses=False, copies=False, analyse=True)
     for frame in Dissector(demand, on_end=checker.end).frames(open_capture([str(path)])):
         if not checker.report.first_ns:
@@ -39,8 +39,7 @@ def watched(path: Path) -> tuple[list[tuple[str, str]], set[str]]:
 
 def test_latencies_of_days_take_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wiredecode.check.live.MAX_TIMES", 3)
-    checker = Checker()
-    Watch(checker)
+    checker = Watch().checker
     demand, capture = Demand(link_responses=False, copies=False), open_capture([str(RABBITMQ / "c43_basic.pcap")])
     for frame in Dissector(demand).frames(capture):
         checker.frame(frame)

@@ -16,6 +16,7 @@ from wiredecode.check.transport import Health
 from wiredecode.check.trends import Trends, lags_of
 from wiredecode.check.verdict import TLS, Coverage
 from wiredecode.frames.frame import Frame
+from wiredecode.net.distribution import MAX_VALUES
 from wiredecode.net.types import Connection
 from wiredecode.protocols.registry import requests_of
 from wiredecode.protocols.shared.codes import SEVERITIES
@@ -30,12 +31,13 @@ MAX_OVER = 1000
 class Checker:
     """Receives the frames of a capture in order, and the connections that are over; then :meth:`finish`."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_times: int = MAX_VALUES) -> None:
+        """``max_times``: different latencies of a stream that are exact."""
         self.report, self.exchanges = Report(), Exchanges()
         self._requests, self._findings = Requests(self.report, self.exchanges), Findings(self.report)
         self._clock, self._clear = ClockRule(self.report), ClearText(self.report)
         self._others, self._stalls = OtherProtocols(self.report), Stalls(self.report)
-        self._publishes = Publishes(self.report, self.exchanges)
+        self._publishes = Publishes(self.report, self.exchanges, max_times)
         self._trends = Trends(self.report, self.exchanges)
         self._exchange = self.exchanges.frame, self._requests.frame, self._trends.frame
         self._general = [self._requests, self._findings, Health(self.report), self._clock, self._others]
@@ -49,10 +51,6 @@ class Checker:
         self._over: list[Connection] = []
         """The first connections that are over, for the rules of protocols that come later."""
         self.coverage = Coverage()
-
-    def bound_times(self, most: int) -> None:
-        """Keep fewer latencies exactly: a live capture may last for days."""
-        self._publishes.most_times = most
 
     def _meet(self, name: str) -> None:
         """The first frame of a protocol: from now on its rules get its frames."""

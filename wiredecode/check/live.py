@@ -37,11 +37,10 @@ class Event(NamedTuple):
 
 
 class Watch:
-    """Asks a checker again and again; ``problems`` are those of the last time, the worst first."""
+    """Asks its checker again and again; ``problems`` are those of the last time, the worst first."""
 
-    def __init__(self, checker: Checker) -> None:
-        self._checker = checker
-        checker.bound_times(MAX_TIMES)
+    def __init__(self) -> None:
+        self.checker = Checker(MAX_TIMES)
         self.problems: list[Problem] = []
         self._over: dict[tuple[str, int | None], bool] = {}
         """The problems that were reported, and whether they have ended."""
@@ -52,8 +51,8 @@ class Watch:
         if now_ns < self._due_ns:
             return []
         self._due_ns = now_ns + EVERY_NS
-        self._checker.report.forget(now_ns - FORGOTTEN_NS)
-        self.problems = self._checker.so_far()
+        self.checker.report.forget(now_ns - FORGOTTEN_NS)
+        self.problems = self.checker.so_far()
         events = self._changes(now_ns)
         there = {(each.name, each.first_ns) for each in self.problems}
         self._over = {key: over for key, over in self._over.items() if key in there}
@@ -61,7 +60,7 @@ class Watch:
 
     def finish(self) -> list[Event]:
         """Nothing more comes: problems that were not reported yet."""
-        self.problems = self._checker.finish()
+        self.problems = self.checker.finish()
         return [Event(BEGAN, each) for each in self.problems if (each.name, each.first_ns) not in self._over]
 
     def _changes(self, now_ns: int) -> list[Event]:

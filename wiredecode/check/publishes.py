@@ -11,7 +11,7 @@ from wiredecode.check.stalls import ANNOUNCED
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Confirmation, Frame
 from wiredecode.frames.identity import short
-from wiredecode.net.distribution import MAX_VALUES, Distribution
+from wiredecode.net.distribution import Distribution
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import MAX_EVIDENCE, FrameRef, Publishing, Rule, inner_values
 
@@ -87,9 +87,9 @@ class Publishes(Rule):
     """Sees frames of the types that publish."""
 
     _exchanges: Exchanges
-    _confirmed: dict[tuple[str, str], Confirmed] = field(default_factory=dict)
-    most_times: int = MAX_VALUES
+    max_times: int
     """Different latencies of a stream that are exact."""
+    _confirmed: dict[tuple[str, str], Confirmed] = field(default_factory=dict)
     _begun: Newest[tuple[str, str], int] = field(default_factory=lambda: Newest(MAX_STREAMS))
     """Time of the first confirm of topics that were made in the capture, by broker."""
     _published: Newest[tuple[int, str], int] = field(default_factory=lambda: Newest(MAX_PLACES))
@@ -147,7 +147,7 @@ class Publishes(Rule):
         key = frame.source, waiting.stream
         confirmed = self._confirmed.get(key)
         if confirmed is None and len(self._confirmed) < MAX_STREAMS:
-            confirmed = self._confirmed[key] = Confirmed(Distribution(self.most_times))
+            confirmed = self._confirmed[key] = Confirmed(Distribution(self.max_times))
         if confirmed is not None:
             confirmed.add(frame, waiting, count)
 

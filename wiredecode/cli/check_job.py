@@ -180,8 +180,8 @@ def write_evidence(captures: Captures, problems: list[Problem], out: Path) -> in
 
 def watch(settings: Reading, live: OptionalLive, asked: CheckOptions, times: Times) -> int:
     """Report problems until Ctrl-C or the end of the duration; the exit code of ``check``."""
-    checker = Checker()
-    watching, severities, exit_code = Watch(checker), set[str](), NOT_JUDGED
+    watching, severities, exit_code = Watch(), set[str](), NOT_JUDGED
+    checker = watching.checker
 
     def show(session: SniffSession, events: list[Event]) -> None:
         for event in events:

@@ -79,7 +79,6 @@ def metrics(settings: MetricsOptions, files: options.OptionalFiles = None) -> in
 
     settings.check(files or [])
     need("opentelemetry", "metrics")
-    from wiredecode.check import Checker
     from wiredecode.check.live import Watch
     from wiredecode.metrics.instruments import Instruments
     from wiredecode.metrics.readers import otlp, prometheus
@@ -93,8 +92,8 @@ def metrics(settings: MetricsOptions, files: options.OptionalFiles = None) -> in
         readers = [reader, *(otlp(url) for url in (settings.otlp,) if url is not None)]
     except ValueError as error:
         raise options.UsageError(f"--label-rule or --otlp: {error}") from None
-    checker = Checker()
-    watch = Watch(checker)
+    watch = Watch()
+    checker = watch.checker
     make = partial(Instruments, readers, series, checker, lambda: watch.problems)
     try:
         if files:
