@@ -218,7 +218,7 @@ def test_a_frame_without_the_message_is_reported_with_an_alternative(run: Run, a
         ((BASIC,), "which message? Give --frame, --id, --text, --body-bytes or --key"),
         ((BASIC, "--message", "3"), "--message needs --frame"),
         ((BASIC, "--body-bytes", "xyz"), "is not hexadecimal"),
-        ((BASIC, "--text", "batch:4", "--nth", "4"), "matching messages: 1"),
+        ((BASIC, "--text", "batch:4", "--nth", "4"), "--nth 4: the messages that match are 1"),
         (("-", "--text", "batch"), "give it files, not a pipe"),
     ],
 )

@@ -120,7 +120,7 @@ def trace(settings: TraceOptions) -> int:
         return INTERRUPTED
     messages = drop_answers(group(collector.sightings), finder.found)
     if settings.nth > len(messages):
-        raise UsageError(f"--nth {settings.nth}: matching messages: {len(messages)}")
+        raise UsageError(f"--nth {settings.nth}: the messages that match are {len(messages)}")
     _show(second, collector, messages, clocks, settings)
     wanted = settings.output is not None or endpoint is not None
     exported = not wanted or _export(messages[settings.nth - 1], settings, endpoint)
