@@ -97,7 +97,7 @@ def test_a_missing_file_of_a_ring_causes_no_problem(name: str, missing: list[tup
     assert code not in accused(damage.chosen(packets, places))
 
 
-TRUE = ("advertised-refused", "14-cluster-routes", "snaplen96")
+TRUE = ("advertised-refused", "14-cluster-routes", "snaplen96", "c43_puberr")
 """Captures of trouble, and of requests that are left without answer."""
 HEALTHY = [
     path

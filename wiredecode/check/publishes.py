@@ -110,6 +110,8 @@ class Publishes(Rule):
         if not frame.expects_response or frame.is_copy or asked is None or (how := asked.publishing) is None:
             return
         stream = next((str(found) for name in how.stream if (found := _value(frame, name))), "")
+        if how.part and (part := _value(frame, how.part)):
+            stream = f"{stream} ({how.part} {part})"
         name, unasked = how.unasked
         if (how.other_streams and stream.startswith(how.other_streams)) or (name and _value(frame, name) == unasked):
             return

@@ -189,7 +189,9 @@ CHECKS = Checks(
     rules=(Cluster, Metadata, Refusals, Replicas, Silence),
     answered=frozenset({"ReplicationRequest"}),
     publishes={
-        "Publish": Publishing(("stream", "subject"), None, True, compared="", unasked=("ack_policy", names.NO_ACK))
+        "Publish": Publishing(
+            ("stream",), None, True, compared="", part="subject", unasked=("ack_policy", names.NO_ACK)
+        )
     },
     covered=frozenset({"refused"}),
 )

@@ -309,6 +309,8 @@ class Publishing(NamedTuple):
     """Beginning of streams that are none: what is published there is a request."""
     compared: str | None = None
     """Beginning of streams whose writers compare and set: a refusal is usual there."""
+    part: str = ""
+    """Field that names a part of the stream, too."""
     unasked: tuple[str, Any] = ("", None)
     """Field and value of publishes that ask for no answer."""
 
