@@ -16,7 +16,6 @@ from pathlib import Path
 from prometheus_client import Metric
 
 from wiredecode.capture import open_capture
-from wiredecode.check import Checker
 from wiredecode.check.codes import codes
 from wiredecode.check.live import Watch
 from wiredecode.dissect.dissector import Demand, Dissector
@@ -196,8 +195,8 @@ def metrics() -> list[str]:
 
 def families(capture: Path) -> Iterator[Metric]:
     """The samples of a scrape during and after a capture."""
-    (reader, registry), checker = prometheus(), Checker()
-    watch = Watch(checker)
+    (reader, registry), watch = prometheus(), Watch()
+    checker = watch.checker
     instruments = Instruments([reader], Series(2000), checker, lambda: watch.problems, lambda: {"received": 0})
     demand = Demand(link_responses=False, copies=False, messages=instruments.messages, analyse=True)
     dissector = Dissector(demand, on_end=checker.end, on_decoded=instruments.end)
