@@ -97,6 +97,13 @@ def test_a_missing_file_of_a_ring_causes_no_problem(name: str, missing: list[tup
     assert code not in accused(damage.chosen(packets, places))
 
 
+def test_a_lost_answer_before_a_late_one_is_no_stall() -> None:
+    capture = CAPTURES / "kafka/max-poll.pcap.gz"
+    variant = damaged(damage.read(capture), "5 % lost", f"3 {capture.name}")
+    assert variant is not None
+    assert "server.stalled" not in accused(variant)
+
+
 TRUE = ("advertised-refused", "14-cluster-routes", "snaplen96", "c43_puberr")
 """Captures of trouble, and of requests that are left without answer."""
 HEALTHY = [

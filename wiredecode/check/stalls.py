@@ -194,7 +194,8 @@ class Silences:
             server.held = {}
         if server.late:
             found = self._find_delivery(server, frame)
-        if found is None and waiting.count and now - waiting.since_ns >= (MIN_NS if waiting.heard_ns else MIN_END_NS):
+        long = now - waiting.since_ns >= (MIN_NS if waiting.heard_ns else MIN_END_NS)
+        if found is None and waiting.count and long and not any(each.code == "hole" for each in frame.findings):
             found = Silence(
                 *(frame.source, waiting.since_ns, now, waiting.connection, waiting.count, waiting.published),
                 *(False, frame.number, waiting.frames, bool(waiting.heard_ns)),
