@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -69,19 +69,20 @@ class Requests(Rule):
             gave_up = soon and not closed
             always = kind in requests_of(request.protocol) and kind not in checks.waits
             severity = None if always and not gave_up else "note"
-            what = f"{kind} of {request.protocol} was not answered"
             if closed:
-                self._closed(request, "error" if severity is None else severity)
+                self._closed(request, severity or "error")
                 continue
+            what = f"{kind} of {request.protocol} was not answered"
             if since_ns <= answers.unlinked_ns or not self.report.all_captured(connection, 1 - request.side):
                 severity, what = "note", f"{what}, but not all that came back was captured"
             elif requests.lossy:
                 severity, what = "note", f"{what}, but not all that was sent before it was captured"
             elif gave_up:
                 what = f"{what} before the client closed the connection"
-            key = request.protocol, kind, severity
-            how: Any = {"severity": severity, "until_ns": last if end is None else end.time_ns}
-            problem = self.report.add(CODES["request.unanswered"], what, key, frame=request.ref, **how)
+            key, until_ns = (request.protocol, kind, severity), last if end is None else end.time_ns
+            problem = self.report.add(
+                CODES["request.unanswered"], what, key, frame=request.ref, severity=severity, until_ns=until_ns
+            )
             if problem.count <= MAX_DETAILED:
                 problem.detail(f"{short(connection)} waited from {self.report.seconds(since_ns)} on")
             problem.weight = problem.count

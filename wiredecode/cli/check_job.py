@@ -150,10 +150,12 @@ def make_layout(files: list[str], times: Times, color: str, *, asked: bool) -> L
     terminal = sys.stdout.isatty()
     width = min(max(shutil.get_terminal_size((WIDTH, 24)).columns, MIN_WIDTH), MAX_WIDTH) if terminal else WIDTH
     clock = None if times.is_usual else times.text
-    if terminal and not asked:
-        times = Times("absolute")
-        clock = lambda time_ns, first_ns: times.text(time_ns, first_ns)[TIME_OF_DAY]  # noqa: E731
-    return Layout(width, wants_color(color, sys.stdout), clock, files)
+    return Layout(width, wants_color(color, sys.stdout), time_of_day if terminal and not asked else clock, files)
+
+
+def time_of_day(time_ns: int, first_ns: int) -> str:
+    """The local time, without the date, with milliseconds."""
+    return Times("absolute").text(time_ns, first_ns)[TIME_OF_DAY]
 
 
 def concerns(problem: Problem, connections: set[int]) -> bool:

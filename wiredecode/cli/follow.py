@@ -63,6 +63,10 @@ class FollowOptions(options.Captures):
             raise options.UsageError(f"{' and '.join(f'--{name}' for name in chosen)} exclude each other")
         return chosen[0] if chosen else "text"
 
+    @property
+    def is_for_people(self) -> bool:
+        return self.form in ("text", "hex")
+
     @cached_property
     def connections(self) -> ConnectionFilter:
         from wiredecode.view.follow import ConnectionFilter
@@ -88,7 +92,7 @@ class FollowOptions(options.Captures):
         """Refuse what cannot be done, before anything is read."""
         form, raw = self.form, self.form == "raw"
         options.refuse(
-            (self.full and form not in ("text", "hex"), f"--full goes with the dialogue and --hex, not with --{form}"),
+            (self.full and not self.is_for_people, f"--full goes with the dialogue and --hex, not with --{form}"),
             (self.ranges and form != "json", "--ranges goes with --json"),
             (raw and self.count, "-c counts frames, and --raw has none; --from and --to bound it"),
             (raw and sys.stdout.isatty(), "raw bytes are not for terminals; name a file or a pipe, or take --hex"),
@@ -138,7 +142,7 @@ def _choose(settings: FollowOptions, source: list[str | BinaryIO]) -> tuple[int,
             chosen.extend(active)
             session.hide_totals()
             return
-        if settings.form not in ("text", "hex"):
+        if not settings.is_for_people:
             return
         screen = terminal()
         width = None if screen is None else screen.columns
@@ -149,7 +153,7 @@ def _choose(settings: FollowOptions, source: list[str | BinaryIO]) -> tuple[int,
     code = session.work(work)
     if chosen or code:
         return code, chosen[0] if chosen else None
-    if rows and settings.form not in ("text", "hex"):
+    if rows and not settings.is_for_people:
         complain(f"{len(rows):,} connections have frames; choose one with -n: wiredecode follow FILE lists them")
         return 2, None
     if rows or (connections == ConnectionFilter() and settings.display is None):

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from wiredecode.frames.frame import PARTIAL, UNDECODED, Finding, Frame, failure
-from wiredecode.frames.framing import Found, Split
+from wiredecode.frames.framing import Unreadable
 from wiredecode.net.types import Chunk, Direction, Gap
 
 if TYPE_CHECKING:
     from wiredecode.frames.block import Bulk, BulkSplit
-    from wiredecode.frames.framing import Splitter
+    from wiredecode.frames.framing import Split, Splitter
 
 COLUMNS = ("ends", "packet", "time_ns", "ready", "ready_ns")
 
@@ -109,23 +109,6 @@ class Span:
 BLOCK_FRAMES = 24
 BLOCK_BYTES = 8192
 """Fewer frames and fewer bytes are faster one by one (measured): no block is sought in less than ``BLOCK_BYTES``."""
-
-
-class Unreadable:
-    """Replaces a splitter ``name`` that raised an exception: all further bytes belong to no frame."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def split(self, data: bytes) -> Split:
-        return Split([], bad="no longer read")
-
-    split_first = split
-
-    def search(self, data: bytes, *, final: bool) -> Found:
-        return Found(len(data), False)
-
-    begin = search
 
 
 class Framer:

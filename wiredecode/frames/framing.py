@@ -46,6 +46,23 @@ class Splitter(Protocol):
     def begin(self, data: bytes, *, final: bool) -> Found: ...
 
 
+class Unreadable:
+    """Replaces a splitter ``name`` that raised an exception: all further bytes belong to no frame."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def split(self, data: bytes) -> Split:
+        return Split([], bad="no longer read")
+
+    split_first = split
+
+    def search(self, data: bytes, *, final: bool) -> Found:
+        return Found(len(data), False)
+
+    begin = search
+
+
 @dataclass(frozen=True)
 class Number:
     """An integer in the header of a frame, and its valid range."""

@@ -163,12 +163,11 @@ class Collector:
             kept = "dropped: it was stored before" if frame.generated.get("duplicate") else "stored"
             why = f"{why}, {kept} in {frame.generated['stream']}"
         for each in answered:
-            word, text, refusal = WORDS[outcome_of(frame) or None], why, ""
+            plain = reply or each.operation != PUBLISH or not outcome_of(frame)
+            word, text, refusal = WORDS[None if plain else ANSWERED], why, ""
             if each.outcome == REFUSED:
                 word, refusal = WORDS[REFUSED], refusal_of(frame)
                 text = f"{why}: {refusal}"
-            elif reply or each.operation != PUBLISH:
-                word = WORDS[None]
             each.answers.append(Reply(*facts(frame), word, text, sequence, refusal))
 
     def _confirm(self, frame: Frame) -> None:

@@ -132,7 +132,7 @@ class KafkaConversation(Conversation):
     def _confirm_partitions(self, frame: Frame, asked: Asked) -> None:
         """Give the messages of each partition their own outcome, if the broker refused some partitions."""
         parts = [
-            (*asked.shares[topic, number], refusal_of([each["error"]]) if each["error"] else None)
+            (*asked.shares[topic, number], refusal_text([each["error"]]) if each["error"] else None)
             for topic, number, each in partitions(frame.values)
             if "error" in each and (topic, number) in asked.shares
         ]
@@ -176,10 +176,12 @@ class KafkaConversation(Conversation):
     def _report_errors(self, frame: Frame) -> None:
         """The outcome of a request, by the error codes of its response."""
         if errors := [*errors_in(frame.values)]:
-            frame.find("note", "response", "refused", refusal_of(errors), "error" if "error" in frame.values else None)
+            frame.find(
+                "note", "response", "refused", refusal_text(errors), "error" if "error" in frame.values else None
+            )
 
 
-def refusal_of(errors: Iterable[int]) -> str:
+def refusal_text(errors: Iterable[int]) -> str:
     texts = [
         f"{ERRORS.get(code, code)}{f' ({count} times)' if count > 1 else ''}" for code, count in Counter(errors).items()
     ]

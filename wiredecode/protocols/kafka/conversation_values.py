@@ -8,10 +8,8 @@ from wiredecode.fields import printable
 from wiredecode.fields.sized import Uuid
 from wiredecode.protocols.kafka import names
 from wiredecode.protocols.kafka.layers_records import message_count, slots
-from wiredecode.protocols.shared.pairing import Request
+from wiredecode.protocols.shared.pairing import Request, TopicPartition
 
-Place = tuple[str, int | None]
-"""Topic and partition."""
 Produced = tuple[str, int | None, bytes]
 """Topic, partition and checksum of a batch: followers and consumers get the same."""
 
@@ -24,7 +22,7 @@ class Asked(Request):
     version: int
     copies: bool
     """Another broker asks for records."""
-    shares: Mapping[Place, tuple[int, int]]
+    shares: Mapping[TopicPartition, tuple[int, int]]
     """Of a Produce to several partitions: index of the first message to each one, and their number."""
 
 
@@ -68,15 +66,15 @@ def partitions(values: Mapping[str, Any]) -> Iterator[tuple[str, int | None, dic
         yield from ((topic_of(topic) or "", number_of(each), each) for each in lists_of(topic))
 
 
-def shares_of(values: Mapping[str, Any]) -> dict[Place, tuple[int, int]]:
+def shares_of(values: Mapping[str, Any]) -> dict[TopicPartition, tuple[int, int]]:
     """See :attr:`Asked.shares`."""
-    shares, first = {}, 0
-    for topic, number, each in partitions(values):
+    shares, first, several = {}, 0, [*partitions(values)]
+    for topic, number, each in several if len(several) > 1 else ():
         raw = each.get("batches") or b""
         count = sum(message_count(raw, slot) for slot in slots(raw)[0])
         shares[topic, number] = first, count
         first += count
-    return shares if len(shares) > 1 else {}
+    return shares
 
 
 def errors_in(values: Mapping[str, Any]) -> Iterator[int]:

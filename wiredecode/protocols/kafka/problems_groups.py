@@ -13,9 +13,9 @@ from wiredecode.protocols.kafka.conversation_values import errors_in, partitions
 from wiredecode.protocols.kafka.layers_table import ERRORS
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.gauges import LAG, MAX_KNOWN, POSITION, Gauge, Measurement
-from wiredecode.protocols.shared.pairing import Newest
+from wiredecode.protocols.shared.pairing import Newest, TopicPartition
 from wiredecode.protocols.shared.problems import FrameRef, Rule, ref_of
-from wiredecode.protocols.shared.rebalances import Place, Rebalances
+from wiredecode.protocols.shared.rebalances import Rebalances
 
 CODES = codes_of("kafka")
 
@@ -26,10 +26,10 @@ class Lags(Gauge):
     types = names.TYPES["lags"]
 
     def __init__(self) -> None:
-        self._ends: Newest[Place, int] = Newest(MAX_KNOWN)
-        self._committed: Newest[Place, dict[str, int]] = Newest(MAX_KNOWN)
+        self._ends: Newest[TopicPartition, int] = Newest(MAX_KNOWN)
+        self._committed: Newest[TopicPartition, dict[str, int]] = Newest(MAX_KNOWN)
         """By partition, then by group."""
-        self._waiting: Newest[int, tuple[str, dict[Place, int]]] = Newest(MAX_KNOWN)
+        self._waiting: Newest[int, tuple[str, dict[TopicPartition, int]]] = Newest(MAX_KNOWN)
         """Commits without an answer, by frame."""
 
     def read(self, frame: Frame) -> Iterator[Measurement]:
@@ -49,11 +49,11 @@ class Lags(Gauge):
                     self._ends.put(place, end)
                     yield from self._lag(place, self._committed.get(place, {}))
 
-    def _found(self, values: Mapping[str, Any], name: str) -> dict[Place, int]:
+    def _found(self, values: Mapping[str, Any], name: str) -> dict[TopicPartition, int]:
         """A value of each partition; -1 is none."""
         return {(topic, number): each[name] for topic, number, each in partitions(values) if each.get(name, -1) >= 0}
 
-    def _commit(self, group: str, offsets: Mapping[Place, int]) -> Iterator[Measurement]:
+    def _commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> Iterator[Measurement]:
         for place, offset in offsets.items():
             groups = self._committed.get_or_make(place, dict)
             if group in groups or len(groups) < MAX_GROUPS:
@@ -61,13 +61,13 @@ class Lags(Gauge):
             yield Measurement(POSITION, describe_group(place, group), offset, (*place, offset - 1))
             yield from self._lag(place, {group: offset})
 
-    def _lag(self, place: Place, offsets: Mapping[str, int]) -> Iterator[Measurement]:
+    def _lag(self, place: TopicPartition, offsets: Mapping[str, int]) -> Iterator[Measurement]:
         """How far the groups are from the end of a partition, if that is known."""
         for group, offset in offsets.items() if place in self._ends else ():
             yield Measurement(LAG, describe_group(place, group), max(self._ends[place] - offset, 0))
 
 
-def describe_group(place: Place, group: str) -> str:
+def describe_group(place: TopicPartition, group: str) -> str:
     return f"{place[0]}[{place[1]}], group {group}"
 
 
@@ -159,7 +159,7 @@ class Blocked(Rule):
     """Partitions in which readers of committed records wait for a transaction that does not end."""
 
     types = frozenset({"FetchResponse", "AddPartitionsToTxnRequest", "ProduceRequest", "EndTxnRequest"})
-    _waits: Newest[Place, tuple[FrameRef, FrameRef, int, int]] = field(default_factory=Newest)
+    _waits: Newest[TopicPartition, tuple[FrameRef, FrameRef, int, int]] = field(default_factory=Newest)
     """First and latest answer without records, where the transaction begins, and the end of the partition."""
     _open: Newest[str, FrameRef] = field(default_factory=Newest)
     """The last request in a transaction that has not ended, by transactional id."""

@@ -43,9 +43,9 @@ class Nats(BehindProxy):
     ports = PORTS
     dialects = LINKS
     may_upgrade = True
-    requests = {"nats": frozenset({"PING"})}
-    for _carried in carried_by("nats"):
-        requests |= _carried.requests
+    requests = {"nats": frozenset({"PING"})} | {
+        name: types for one in carried_by("nats") for name, types in one.requests.items()
+    }
     reply_topics = ("_INBOX.", "$JS.ACK.", "_R_.", "_GR_.")
     summary_keys = ("error", "status", "subject", "queue", "server_name", "name", "server")
     generated = {**generated_of("nats"), **tls.GENERATED}

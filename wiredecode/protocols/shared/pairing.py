@@ -15,6 +15,7 @@ MAX_WEIGHT = 500_000
 
 MAX_KEYS = 10_000
 """Keys that a :class:`Newest` keeps, unless it says otherwise."""
+TopicPartition = tuple[str, int | None]
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ from wiredecode.frames.frame import Frame
 from wiredecode.frames.identity import client_side, short
 from wiredecode.net.types import Connection
 from wiredecode.protocols.shared.codes import SEVERITIES, Code
-from wiredecode.protocols.shared.pairing import MAX_KEYS, Newest
+from wiredecode.protocols.shared.pairing import MAX_KEYS, Newest, TopicPartition
 from wiredecode.protocols.shared.problems import MAX_PROBLEMS, Report, begin_of, whole
 
 STORM, STORM_NS = 6, 60_000_000_000
@@ -18,8 +18,6 @@ MANY_CRASHES = 3
 ALONE_NS = 5_000_000_000
 """A group without members is reported if the capture continues for that long; members that a deployment replaces have
 lived for longer."""
-Place = tuple[str, int | None]
-"""Topic and partition."""
 
 
 @dataclass(eq=False)
@@ -31,7 +29,7 @@ class Rebalances:
     gone: Code | None = None
     _generations: Newest[str, deque[tuple[int, int]]] = field(default_factory=Newest)
     """Number and time of the latest generations."""
-    _starts: Newest[str, dict[Place, tuple[int, int]]] = field(default_factory=Newest)
+    _starts: Newest[str, dict[TopicPartition, tuple[int, int]]] = field(default_factory=Newest)
     """By group and partition: the offset that its members began at, and how many times in a row."""
     _members: Newest[str, dict[int, Connection]] = field(default_factory=Newest)
     """By group and number."""
@@ -54,7 +52,7 @@ class Rebalances:
             at = self.report.seconds(frame.time_ns)
             problem.detail(f"generation {number} began at {at}: {short(frame.connection)}")
 
-    def began(self, group: str, place: Place, offset: int) -> None:
+    def began(self, group: str, place: TopicPartition, offset: int) -> None:
         """A member asked where to begin; -1: nothing was committed."""
         starts = self._starts.get_or_make(group, dict)
         before, times = starts.get(place, (-1, 0))
