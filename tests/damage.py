@@ -141,7 +141,7 @@ def dissect(packets: PacketBatch) -> Dissected:
     for frame in frames:
         base = votes[frame.connection.directions[frame.side]].most_common(1)[0][0]
         place = (frame.offset + base) & 0xFFFFFFFF
-        out.frames[frame.source, frame.destination, place, frame.place, frame.length] = frame
+        out.frames[frame.source, frame.destination, place, frame.inner_index, frame.length] = frame
     return out
 
 
@@ -241,7 +241,7 @@ def wrong_copies(whole: Dissected, damaged: Dissected) -> Iterator[str]:
     after = {frame.id: place for place, frame in damaged.frames.items()}
     for place, frame in damaged.frames.items():
         original = after.get(frame.generated.get("copy_of"))
-        if place not in first or original is None or frame.place or damaged.frames[original].place:
+        if place not in first or original is None or frame.inner_index or damaged.frames[original].inner_index:
             continue  # inner offsets count from the first captured byte
         if first[place] == place and {*frame.data.splitlines()[1:]} == {
             *damaged.frames[original].data.splitlines()[1:]
@@ -281,13 +281,13 @@ def compare(
     for place, frame in damaged.frames.items():
         if frame.status != UNDECODED:
             began.setdefault((frame.source, frame.destination), frame.packets[0])
-            if values or not frame.place:
+            if values or not frame.inner_index:
                 # The end of an unfinished frame may be lost, and its size with it.
                 other = whole.frames.get(place) or unfinished.get(place[:-1])
                 said = differences(place, frame, other, values=values)
                 report.wrong += [line for line in said if learned or not LEARNED.intersection(WORD.findall(line))]
     for place, frame in whole.frames.items():
-        if frame.status != OK or frame.place or frame.packets[0] < first:
+        if frame.status != OK or frame.inner_index or frame.packets[0] < first:
             continue
         report.frames[frame.protocol] += 1
         found = damaged.frames.get(place)
@@ -303,7 +303,7 @@ def compare(
 def differences(place: Place, frame: Frame, whole: Frame | None, *, values: bool) -> Iterator[str]:
     """Errors of a frame of a damaged capture."""
     where = f"{frame.protocol} {frame.type} {frame.status} {place[0]}>{place[1]} offset {frame.offset}+{frame.length}"
-    if frame.place and (whole is None or whole.data != frame.data):
+    if frame.inner_index and (whole is None or whole.data != frame.data):
         return  # inner offsets count from the first captured byte, without lost ones
     if whole is None:
         yield f"{where}: {INVENTED}"

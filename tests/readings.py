@@ -36,7 +36,7 @@ Frames = dict[int, list[tuple[Any, ...]]]
 def said(frame: Frame) -> tuple[Any, ...]:
     """Everything of a frame that depends only on its connection."""
     findings = [finding.record() for finding in frame.findings]
-    where = frame.id, frame.side, frame.offset, frame.length, frame.missing, frame.place, frame.packets
+    where = frame.id, frame.side, frame.offset, frame.length, frame.missing, frame.inner_index, frame.packets
     links = frame.request, frame.response, frame.latency_ns, frame.outcome, frame.expects_response
     kind = frame.protocol, frame.dialect, frame.type, frame.code, frame.status, frame.is_partial, frame.sender
     return *where, frame.time_ns, frame.first_ns, *kind, *links, repr(frame.layers), findings
@@ -68,9 +68,9 @@ def outcomes_of(packets: PacketBatch, last_ns: int) -> Outcomes:
     dissector = Dissector(Demand())
     dissector.totals.last_ns = last_ns
     frames = [*dissector.frames([packets])]
-    places = {frame.number: (frame.connection.endpoints, frame.side, frame.offset, frame.place) for frame in frames}
+    keys = {each.number: (each.connection.endpoints, each.side, each.offset, each.inner_index) for each in frames}
     return {
-        places[frame.number]: (places.get(frame.response or 0), frame.outcome, frame.latency_ns, len(frame.answers))
+        keys[frame.number]: (keys.get(frame.response or 0), frame.outcome, frame.latency_ns, len(frame.answers))
         for frame in frames
     }
 

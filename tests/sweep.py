@@ -114,7 +114,7 @@ def damaged(kind: str, path: Path, packets: PacketBatch, whole: damage.Dissected
             (count.invented if damage.INVENTED in line else count.wrong).append(f"{path.name} {kind} {turn}: {line}")
         count.variants += 1
         for place, frame in whole.frames.items():
-            if frame.status == OK and not frame.place and kept.issuperset(frame.packets):
+            if frame.status == OK and not frame.inner_index and kept.issuperset(frame.packets):
                 count.frames += 1
                 count.missed += place not in found.frames or found.frames[place].status != OK
 

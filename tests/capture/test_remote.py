@@ -30,9 +30,9 @@ def upload(uri: str, data: bytes) -> None:
 
 
 def stored(uri: str) -> list[str]:
-    from wiredecode.capture.remote import place_of
+    from wiredecode.capture.remote import location_of
 
-    place = place_of(uri)
+    place = location_of(uri)
     return sorted(place.system.handler.fs.find(place.path))
 
 

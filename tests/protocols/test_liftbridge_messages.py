@@ -146,5 +146,5 @@ def test_remembered_messages_are_few_and_short() -> None:
     assert read(frame, Publish, payloads[0], 0, None).fields is first.fields
     long = envelope(b"\x1a\xac\x02" + bytes(300))
     assert [read(frame, Publish, each, 0, None).fields["value"] for each in [*payloads, long]][:2] == [b"000", b"001"]
-    assert 0 < len(READERS[Publish].known) <= MAX_KNOWN
-    assert long not in READERS[Publish].known
+    assert 0 < len(READERS[Publish].cache) <= MAX_KNOWN
+    assert long not in READERS[Publish].cache

@@ -64,7 +64,7 @@ class Hdfs(LocalFileSystem):
 def test_folders_are_made_before_files_are_renamed_into_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     system = pafs.PyFileSystem(pafs.FSSpecHandler(Hdfs()))
     path = str(tmp_path / "lake")
-    monkeypatch.setattr(folder_module, "place_of", lambda name: Location(system, path, "quiet://", ""))
+    monkeypatch.setattr(folder_module, "location_of", lambda name: Location(system, path, "quiet://", ""))
     for number in (0x0102, 0x0304):
         run(path, number).commit({})
         assert files(path) == [DONE, VIEWS, f"messages/{FILE}"]

@@ -21,10 +21,10 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
         (about / "METADATA").write_text("Metadata-Version: 2.1\nName: kv-package\nVersion: 1.0\n")
         (about / "entry_points.txt").write_text(f"[wiredecode.protocols]\nkv = {value}\n")
         monkeypatch.syspath_prepend(str(tmp_path))
-        registry.known_protocols.cache_clear()
+        registry.protocol_entries.cache_clear()
 
     yield add
-    registry.known_protocols.cache_clear()
+    registry.protocol_entries.cache_clear()
     sys.path_importer_cache.pop(str(tmp_path), None)
 
 

@@ -103,7 +103,7 @@ class Anonymizer:
         """Put the frames that are ready back onto their packets, and write what need not wait longer."""
         for frame in frames:
             self.frames += 1
-            if frame.place:
+            if frame.inner_index:
                 continue  # it is inside another one
             direction = frame.connection.directions[frame.side]
             now = self.disguise.frame(frame)

@@ -76,17 +76,17 @@ class Merge:
     _count: int = 0
 
     def batches(self) -> Iterator[PacketBatch]:
-        waiting = deque(sorted(self._peek(), key=lambda one: one[:2]))
+        waiting = deque(sorted(self._peek(), key=lambda reader: reader[:2]))
         active: list[_Open] = []
         opened: list[tuple[int, _Open]] = []
         while active or waiting:
-            edge = min(active, key=lambda one: (one.last, one.rank), default=None)
+            edge = min(active, key=lambda reader: (reader.last, reader.rank), default=None)
             if waiting and (edge is None or waiting[0].time_ns < edge.last):
-                one = waiting.popleft()
-                opened.append((one.given, self._open(one, len(opened))))
+                reader = waiting.popleft()
+                opened.append((reader.given, self._open(reader, len(opened))))
                 active.append(opened[-1][1])
             elif edge is not None:
-                yield from self._emit([(one, one.until(edge)) for one in active])
+                yield from self._emit([(reader, reader.until(edge)) for reader in active])
                 for one_open in active:
                     if one_open.at == len(one_open.batch):
                         one_open.advance()
@@ -113,23 +113,23 @@ class Merge:
                 batches.close()
                 yield _Waiting(time_ns, given, None)
 
-    def _open(self, one: _Waiting, rank: int) -> _Open:
-        file = self.files[one.given]
-        return _Open(rank, file, one.batches or file.batches())
+    def _open(self, waiting: _Waiting, rank: int) -> _Open:
+        file = self.files[waiting.given]
+        return _Open(rank, file, waiting.batches or file.batches())
 
     def _emit(self, ends: list[tuple[_Open, int]]) -> Iterator[PacketBatch]:
-        parts = [(one, one.at, end) for one, end in ends if end > one.at]
+        parts = [(reader, reader.at, end) for reader, end in ends if end > reader.at]
         whole, order = _join_by_time(parts)
         count = len(whole)
         number = np.arange(self._count + 1, self._count + 1 + count, dtype=np.int64)
         self._count += count
-        ranks = np.array([one.rank for one, _, _ in parts], np.int64)
+        ranks = np.array([reader.rank for reader, _, _ in parts], np.int64)
         owner = np.repeat(ranks, [end - at for _, at, end in parts])[order]
-        interface = self._renumber_interfaces({one.rank: one for one, _, _ in parts}, owner, whole.interface)
-        for one, _, end in parts:
-            one.at = end
-        secrets = tuple(secret for one, _, _ in parts for secret in one.batch.secrets)
-        names = tuple(name for one, _, _ in parts for name in one.batch.names)
+        interface = self._renumber_interfaces({reader.rank: reader for reader, _, _ in parts}, owner, whole.interface)
+        for reader, _, end in parts:
+            reader.at = end
+        secrets = tuple(secret for reader, _, _ in parts for secret in reader.batch.secrets)
+        names = tuple(name for reader, _, _ in parts for name in reader.batch.names)
         whole = replace(whole, interface=interface, number=number, origin=None, secrets=secrets, names=names)
         for low in range(0, count, self.batch_packets):
             yield whole.part(low, low + self.batch_packets)
@@ -139,15 +139,15 @@ class Merge:
         keys, first, inverse = np.unique(owner << 32 | local, return_index=True, return_inverse=True)
         table = np.zeros(len(keys), np.int32)
         for k in np.argsort(first).tolist():
-            one, index = opened[int(keys[k]) >> 32], int(keys[k]) & 0xFFFFFFFF
-            if index not in one.interfaces:
-                one.interfaces[index] = len(self.interfaces)
-                self.interfaces.append(one.file.info.interfaces[index])
-            table[k] = one.interfaces[index]
+            reader, index = opened[int(keys[k]) >> 32], int(keys[k]) & 0xFFFFFFFF
+            if index not in reader.interfaces:
+                reader.interfaces[index] = len(self.interfaces)
+                self.interfaces.append(reader.file.info.interfaces[index])
+            table[k] = reader.interfaces[index]
         return table[inverse]
 
     def _add_unused_interfaces(self, opened: list[tuple[int, _Open]]) -> None:
-        used = {given: one.interfaces for given, one in opened}
+        used = {given: reader.interfaces for given, reader in opened}
         for given, file in enumerate(self.files):
             for index, interface in enumerate(file.info.interfaces):
                 if index not in used.get(given, {}):
@@ -157,18 +157,18 @@ class Merge:
 def _join_by_time(parts: list[tuple[_Open, int, int]]) -> tuple[PacketBatch, Int64s]:
     """Packets at..end of all parts as one batch in time order, and that order. Numbers are still those of the files."""
     if len(parts) == 1:
-        one, at, end = parts[0]
-        return one.batch.part(at, end), np.arange(end - at, dtype=np.int64)
+        reader, at, end = parts[0]
+        return reader.batch.part(at, end), np.arange(end - at, dtype=np.int64)
     pieces: list[bytes] = []
     starts: list[Int64s] = []
     size = 0
-    for one, at, end in parts:
-        batch = one.batch
+    for reader, at, end in parts:
+        batch = reader.batch
         low, high = int(batch.start[at]), int(batch.start[end - 1] + batch.captured[end - 1])
         pieces.append(batch.buffer[low:high])
         starts.append(batch.start[at:end] + (size - low))
         size += high - low
-    order = np.argsort(np.concatenate([one.keys[at:end] for one, at, end in parts]), kind="stable")
-    others = ([getattr(one.batch, name)[at:end] for one, at, end in parts] for name in COLUMNS[1:])
+    order = np.argsort(np.concatenate([reader.keys[at:end] for reader, at, end in parts]), kind="stable")
+    others = ([getattr(reader.batch, name)[at:end] for reader, at, end in parts] for name in COLUMNS[1:])
     columns: list[Any] = [np.concatenate(column)[order] for column in (starts, *others)]
     return PacketBatch(b"".join(pieces), *columns), order

@@ -56,51 +56,51 @@ class Pcap:
             self._linktype = self._read_file_header(buffer, position)
             position += FILE_HEADER_BYTES
         header, end = self._header, len(buffer)
-        found = self._records(buffer, position, limit)
-        if found:
-            position = found[-1] + header + self._length.unpack_from(buffer, found[-1] + 8)[0]
+        starts = self._records(buffer, position, limit)
+        if starts:
+            position = starts[-1] + header + self._length.unpack_from(buffer, starts[-1] + 8)[0]
         need = header
         damage = None
         if position > end:  # the last record is not there yet in full
-            need = position - found[-1]
-            position = found.pop()
+            need = position - starts[-1]
+            position = starts.pop()
             if need - header > self._max_record:
                 damage = self._absurd(need - header, position)
-        columns = self._columns(buffer, found)
+        columns = self._columns(buffer, starts)
         if columns is not None and int(columns.captured.max()) > self._max_record:
             bad = int(np.argmax(columns.captured > self._max_record))
-            position = found[bad]
+            position = starts[bad]
             damage = self._absurd(int(columns.captured[bad]), position)
-            columns = self._columns(buffer, found[:bad])
+            columns = self._columns(buffer, starts[:bad])
         return Parsed(columns, position, need, damage)
 
     def _records(self, buffer: bytes, position: int, limit: int) -> list[int]:
         """Where records start; the last one may end beyond the buffer."""
         header, length_at = self._header, self._length.unpack_from
         last = len(buffer) - header
-        found: list[int] = []
-        append = found.append
+        starts: list[int] = []
+        append = starts.append
         for _ in range(limit):
             if position > last:
                 break
             append(position)
             position += header + length_at(buffer, position + 8)[0]
-        return found
+        return starts
 
     def _read_file_header(self, buffer: bytes, position: int) -> int:
         snaplen, network = Struct(self._order + "II").unpack_from(buffer, position + 16)
         linktype: int = network & _LINKTYPE_MASK
         resolution = 9 if self._unit_ns == 1 else 6
-        one = Interface(linktype, snaplen, resolution, file=self._info.index)
-        self._info.interfaces.append(one)
+        interface = Interface(linktype, snaplen, resolution, file=self._info.index)
+        self._info.interfaces.append(interface)
         return linktype
 
-    def _columns(self, buffer: bytes, found: list[int]) -> Columns | None:
-        if not found:
+    def _columns(self, buffer: bytes, starts: list[int]) -> Columns | None:
+        if not starts:
             return None
-        at = np.array(found, np.int64)
+        at = np.array(starts, np.int64)
         u32 = self._order + "u4"
-        count = len(found)
+        count = len(starts)
         return Columns(
             start=at + self._header,
             captured=gather(buffer, at + 8, u32),

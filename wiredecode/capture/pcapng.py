@@ -145,9 +145,9 @@ class PcapNg:
             self._keep_comments(options(body[16:], order))
             info.sections += 1
         elif kind == INTERFACE_DESCRIPTION:
-            found = list(options(body[8:], order))
-            info.interfaces.append(interface(body, found, order, info.index))
-            self._keep_comments(found)
+            pairs = list(options(body[8:], order))
+            info.interfaces.append(interface(body, pairs, order, info.index))
+            self._keep_comments(pairs)
         elif kind == NAME_RESOLUTION:
             records, rest = name_records(body, order)
             info.name_records += [record for record in records if info.keep(len(str(record)))]
@@ -160,8 +160,8 @@ class PcapNg:
         elif kind == INTERFACE_STATISTICS:
             self._keep_comments(options(body[12:], order))
 
-    def _keep_comments(self, found: Iterable[tuple[int, bytes]]) -> None:
-        for code, value in found:
+    def _keep_comments(self, pairs: Iterable[tuple[int, bytes]]) -> None:
+        for code, value in pairs:
             if code == OPT_COMMENT and self._info.keep(len(value)):
                 self._info.comments.append(text(value))
 
@@ -178,15 +178,15 @@ class PcapNg:
         damage: Damage | None = None
         trailer = gather(buffer, at + length + (-length & 3) - 4, u32)
         original = gather(buffer, at + (8 if kind == SIMPLE_PACKET else 24), u32)
-        captured, interface, known = self._captured_lengths(kind, buffer, at, length, original)
+        captured, interface, described = self._captured_lengths(kind, buffer, at, length, original)
         space = length - (16 if kind == SIMPLE_PACKET else 32)
-        good = (trailer == length) & (captured <= space) & (captured <= self._max_record) & known
+        good = (trailer == length) & (captured <= space) & (captured <= self._max_record) & described
         if not good.all():
             bad = int(np.argmin(good))
             position = int(at[bad])
             if trailer[bad] != length[bad]:
                 damage = _lengths_differ(int(length[bad]), int(trailer[bad]), position)
-            elif not known[bad]:
+            elif not described[bad]:
                 damage = Damage(f"a packet of the undescribed interface {interface[bad]}", position)
             else:
                 damage = Damage(self._too_long(int(captured[bad]), int(length[bad])), position)
@@ -203,8 +203,8 @@ class PcapNg:
         head, end = self._head.unpack_from, len(buffer)
         last = end - _SMALLEST[kind]
         smallest, largest = _SMALLEST[kind], self._max_block
-        found: list[int] = []
-        append = found.append
+        starts: list[int] = []
+        append = starts.append
         for _ in range(limit):
             if position > last:
                 break
@@ -214,8 +214,8 @@ class PcapNg:
             append(position)
             position += length + (-length & 3)
         if position > end:
-            position = found.pop()
-        at = np.array(found, np.int64)
+            position = starts.pop()
+        at = np.array(starts, np.int64)
         return at, gather(buffer, at + 4, self._order + "u4"), position
 
     def _captured_lengths(
@@ -237,8 +237,8 @@ class PcapNg:
         options_at = at + 28 + captured + (-captured & 3)
         options_end = at + length - 4
         for i in np.flatnonzero(options_end - options_at >= 4).tolist():
-            found = options(buffer[int(options_at[i]) : int(options_end[i])], self._order)
-            self._keep_comments(found)
+            pairs = options(buffer[int(options_at[i]) : int(options_end[i])], self._order)
+            self._keep_comments(pairs)
 
     def _columns(
         self, kind: int, buffer: bytes, at: Int64s, captured: Int64s, original: Int64s, interface: Int64s
@@ -250,7 +250,7 @@ class PcapNg:
             high = gather(buffer, at + 12, u32).astype(np.uint64)
             ticks = high << np.uint64(32) | gather(buffer, at + 16, u32).astype(np.uint64)
             time_ns = _times(ticks, interface, described)
-        linktypes = np.array([one.linktype for one in described], np.int32)
+        linktypes = np.array([each.linktype for each in described], np.int32)
         return Columns(
             start=at + _DATA_AT[kind],
             captured=captured,
@@ -263,7 +263,7 @@ class PcapNg:
 
 def _times(ticks: npt.NDArray[np.uint64], interface: Int64s, described: list[Interface]) -> Int64s:
     """Times of packets whose interfaces may count in different units."""
-    units = [(one.tsresol, one.tsoffset) for one in described]
+    units = [(each.tsresol, each.tsoffset) for each in described]
     if len(set(units)) == 1:
         return to_ns(ticks, *units[0])
     times = np.zeros(len(ticks), np.int64)
@@ -301,20 +301,20 @@ def options(data: bytes, order: str) -> Iterator[tuple[int, bytes]]:
         at += length + (-length & 3)
 
 
-def interface(body: bytes, found: Iterable[tuple[int, bytes]], order: str, file: int) -> Interface:
+def interface(body: bytes, pairs: Iterable[tuple[int, bytes]], order: str, file: int) -> Interface:
     """An interface description block: link type 2, reserved 2, snaplen 4, options."""
     linktype, snaplen = Struct(order + "HxxI").unpack_from(body)
-    one = Interface(linktype, snaplen, file=file)
-    for code, value in found:
+    described = Interface(linktype, snaplen, file=file)
+    for code, value in pairs:
         if code in _IF_TEXTS:
-            setattr(one, _IF_TEXTS[code], text(value))
+            setattr(described, _IF_TEXTS[code], text(value))
         elif code == _IF_TSRESOL and len(value) >= 1:
-            one.tsresol = value[0]
+            described.tsresol = value[0]
         elif code == _IF_FILTER and value[:1] == b"\0":  # kind 0: text of a capture filter
-            one.filter = text(value[1:])
+            described.filter = text(value[1:])
         elif code == _IF_TSOFFSET and len(value) == 8:
-            one.tsoffset = Struct(order + "q").unpack(value)[0]
-    return one
+            described.tsoffset = Struct(order + "q").unpack(value)[0]
+    return described
 
 
 def name_records(body: bytes, order: str) -> tuple[list[NameRecord], bytes]:

@@ -103,7 +103,7 @@ class CaptureFile:
                     *(buffer, *parsed.columns, np.arange(first, count + 1, dtype=np.int64)),
                     origin=None if info.compression else base,
                     secrets=tuple(data for kind, data in info.secrets[brought:] if kind == TLS_KEY_LOG),
-                    names=tuple((one.address, one.names[0]) for one in info.name_records[named:] if one.names),
+                    names=tuple((each.address, each.names[0]) for each in info.name_records[named:] if each.names),
                 )
                 brought, named = len(info.secrets), len(info.name_records)
                 yield batch if not self.shift_ns else replace(batch, time_ns=batch.time_ns + self.shift_ns)
@@ -212,7 +212,7 @@ class Capture:
         self.info.interfaces = []
         merge = Merge(self._files, self.info.interfaces, self._batch_bytes, self._batch_packets)
         yield from merge.batches()
-        self.errors = [error for _, error in sorted(merge.errors, key=lambda found: found[0])]
+        self.errors = [error for _, error in sorted(merge.errors, key=lambda pair: pair[0])]
         if self.errors:
             first = self.errors[0]
             first.errors = self.errors
@@ -227,9 +227,9 @@ _TEXT_BYTES = 64
 
 def looks_like(head: bytes) -> tuple[str, str]:
     """(what the first bytes of a file look like, what to do about it, possibly empty)."""
-    for known in tomllib.loads((files(__package__) / "formats.toml").read_text("utf-8"))["format"]:
-        if head.startswith(known["magic"].encode("latin-1"), known.get("offset", 0)):
-            return known["name"], known.get("advice", "")
+    for entry in tomllib.loads((files(__package__) / "formats.toml").read_text("utf-8"))["format"]:
+        if head.startswith(entry["magic"].encode("latin-1"), entry.get("offset", 0)):
+            return entry["name"], entry.get("advice", "")
     if not head.strip(b"\0"):
         return "nothing but zero bytes", ""
     start = head[:_TEXT_BYTES]

@@ -37,7 +37,7 @@ class Location(NamedTuple):
         return self.prefix + path.removeprefix(self.root)
 
 
-def place_of(path: str) -> Location:
+def location_of(path: str) -> Location:
     """Return the location of a path. Raises CaptureError if unreachable, extras.NotInstalled without its package."""
     scheme, sign, rest = path.partition("://")
     if not sign:
@@ -49,11 +49,11 @@ def place_of(path: str) -> Location:
             rest = unquote(rest.removeprefix("localhost") if rest.startswith("localhost/") else rest)
         return Location(pafs.LocalFileSystem(), os.path.abspath(rest), "", "")  # noqa: PTH100 - a text; globs stay
     authority, _, inner = rest.partition("/")
-    known = ALIASES.get(scheme.lower(), scheme.lower())
-    for module in ("fsspec", "s3fs") if known == "s3" else ("fsspec",):
+    filesystem = ALIASES.get(scheme.lower(), scheme.lower())
+    for module in ("fsspec", "s3fs") if filesystem == "s3" else ("fsspec",):
         need(module, f"{scheme}://")
     try:
-        system, root = file_system(f"{known}://{authority}/")
+        system, root = file_system(f"{filesystem}://{authority}/")
     except Exception as error:  # every store has its own
         raise CaptureError(path, f"{scheme}:// cannot be reached: {line_of(error)}") from None
     root = root.rstrip("/") + "/"
@@ -94,8 +94,8 @@ def open_file(name: str) -> BinaryIO:
 def remote_size(name: str) -> int | None:
     """Size of a remote file in bytes; None if unknown: then reading the file raises the error."""
     try:
-        place = place_of(name)
-        size: int | None = place.system.get_file_info(place.path).size
+        location = location_of(name)
+        size: int | None = location.system.get_file_info(location.path).size
     except Exception:  # every store has its own
         return None
     return size
@@ -110,14 +110,14 @@ class NewObject:
 
     def __init__(self, name: str) -> None:
         try:
-            place = place_of(name)
+            location = location_of(name)
         except CaptureError as error:
             raise OSError("; ".join(filter(None, (error.what, error.advice)))) from None
-        self._system, self._path, self._over = place.system.handler.fs, place.path, False
+        self._system, self._path, self._over = location.system.handler.fs, location.path, False
         renames = self._system.protocol in ("hdfs", "viewfs") or "sftp" in self._system.protocol
-        self._part = f"{place.path}.{os.urandom(4).hex()}.part" if renames else None
+        self._part = f"{location.path}.{os.urandom(4).hex()}.part" if renames else None
         with store_errors():
-            self.stream: Any = self._system.open(self._part or place.path, "wb", autocommit=renames)
+            self.stream: Any = self._system.open(self._part or location.path, "wb", autocommit=renames)
 
     def commit(self) -> None:
         """The file is complete: it appears."""
@@ -162,8 +162,8 @@ class Remote(io.RawIOBase):
     def _open(self) -> Any:
         if self._file is None:
             try:
-                place = place_of(self.name)
-                self._file = place.system.open_input_file(place.path)
+                location = location_of(self.name)
+                self._file = location.system.open_input_file(location.path)
             except CaptureError as error:
                 raise OSError("; ".join(filter(None, (error.what, error.advice)))) from None
             except FileNotFoundError:
@@ -181,12 +181,12 @@ class Remote(io.RawIOBase):
         return True
 
     def read(self, size: int | None = -1) -> bytes:
-        found: bytes = self._open().read(None if size is None or size < 0 else size)
-        return found
+        data: bytes = self._open().read(None if size is None or size < 0 else size)
+        return data
 
     def readinto(self, buffer: Any) -> int:
-        found: int = self._open().readinto(buffer)
-        return found
+        count: int = self._open().readinto(buffer)
+        return count
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         return int(self._open().seek(offset, whence))

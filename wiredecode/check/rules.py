@@ -21,7 +21,7 @@ from wiredecode.net.limits import DEFAULT_LIMITS
 from wiredecode.net.segments import distance
 from wiredecode.net.types import Connection, Direction
 from wiredecode.protocols.reading import values_of
-from wiredecode.protocols.registry import known_protocols, requests_of, title
+from wiredecode.protocols.registry import protocol_entries, requests_of, title
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import FrameRef, Place, Rule, begin_of, ref_of, whole
 
@@ -259,7 +259,7 @@ class OtherProtocols(Rule):
     """Receives the first frames of connections, and the likely protocols of other connections."""
 
     _ports: dict[int, str] = field(
-        default_factory=lambda: {port: one.name for one in reversed(known_protocols()) for port in one.ports}
+        default_factory=lambda: {port: one.name for one in reversed(protocol_entries()) for port in one.ports}
     )
     _protocols: dict[str, str] = field(default_factory=dict)
     _others: list[tuple[Connection, str]] = field(default_factory=list)

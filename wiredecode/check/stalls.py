@@ -246,7 +246,7 @@ class Stall:
             last_ns, moved_ns = other.health.last_ns if other.health else 0, answers.moved_ns
             if other.number in own or other.first_ns > begin_ns or last_ns < end_ns:
                 continue
-            asked = [each for each in answers.still if each.asked and each.since_ns <= begin_ns]
+            asked = [each for each in answers.still if each.peer_moves and each.since_ns <= begin_ns]
             alive = moved_ns > begin_ns and not was_still(answers.still, begin_ns, end_ns)
             alive = alive and not any(half_ns <= each.until_ns for each in asked)
             alive = alive or (self.to_end and begin_ns < moved_ns <= self.until_ns)
@@ -407,11 +407,11 @@ def silences_by_tcp(connection: Connection, answers: DirectionHealth) -> Iterato
         return
     if health is None or (all(side.packets for side in health.directions) and (not asks.lossy or asks.losses)):
         return
-    waits = [each for each in answers.still if each.asked and each.until_ns - each.asked_ns >= MIN_NS]
+    waits = [each for each in answers.still if each.peer_moves and each.until_ns - each.peer_moved_ns >= MIN_NS]
     for each in waits if answers.moves >= MIN_PROMPT * len(waits) else ():
-        if each.asked >= MIN_WAITING:
-            counts = connection, each.asked, each.asked, False
-            yield Silence(connection.endpoints[1 - client], each.asked_ns, each.until_ns, *counts, 0, [])
+        if each.peer_moves >= MIN_WAITING:
+            counts = connection, each.peer_moves, each.peer_moves, False
+            yield Silence(connection.endpoints[1 - client], each.peer_moved_ns, each.until_ns, *counts, 0, [])
 
 
 def _why(silence: Silence) -> str | None:

@@ -21,7 +21,7 @@ from wiredecode.net.health import (
 )
 from wiredecode.net.segments import ACK
 from wiredecode.net.types import Connection
-from wiredecode.protocols.registry import known_protocols, title
+from wiredecode.protocols.registry import protocol_entries, title
 from wiredecode.protocols.shared.codes import SEVERITIES
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import (
@@ -270,7 +270,7 @@ class Health(Rule):
         """Why a server ends a connection without a byte."""
         server, port, spoken = connection.endpoints[1 - client], connection.ports[1 - client], connection.protocols
         likely = "a load balancer without a working server, or a limit of connections was reached"
-        usual = next((one.name for one in known_protocols() if spoken and port in one.ports), None)
+        usual = next((one.name for one in protocol_entries() if spoken and port in one.ports), None)
         if usual is not None and usual not in spoken:
             return f"{port} is the port of {title(usual)}, which the client does not speak"
         if any(one.directions[1 - client].captured for one, _ in self._ended.get(server, ())):

@@ -108,7 +108,7 @@ class Accounts:
         if tracker.protocol is not None and tracker.protocol.has_session:
             self.sessions.add((tracker.protocol.name, server))
         if tracker.framers is None:
-            key = tracker.other or "unknown", server
+            key = tracker.foreign or "unknown", server
             totals.other[key] += tracker.undecoded
             totals.other_connections[key] += 1
         for framer in tracker.framers or ():

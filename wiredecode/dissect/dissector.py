@@ -106,17 +106,17 @@ class Demand:
 
     def for_filters(self, *filters: Filter | None) -> Demand:
         """Return this demand with what ``select`` and other filters need to decide about a frame."""
-        made = self
+        demand = self
         for each in (self.select, *filters):
             if each is not None:
-                made = replace(
-                    made,
-                    style=each.style(made.style),
-                    link_responses=made.link_responses or each.needs_responses,
-                    copies=made.copies or each.needs_copies,
-                    analyse=made.analyse or each.needs_analysis,
+                demand = replace(
+                    demand,
+                    style=each.style(demand.style),
+                    link_responses=demand.link_responses or each.needs_responses,
+                    copies=demand.copies or each.needs_copies,
+                    analyse=demand.analyse or each.needs_analysis,
                 )
-        return made
+        return demand
 
 
 DEFAULT = Demand()
@@ -151,8 +151,8 @@ class Dissector:
         self._tls = Decryption(KeyLog() if demand.keys is None else demand.keys) if demand.decrypt else None
         self.accounts = Accounts()
         self._on_end, self._on_decoded, self._on_events = on_end, on_decoded, on_events
-        protocols = registry.known_protocols() if demand.protocols is None else map(registry.as_known, demand.protocols)
-        self._candidates = [*map(Candidate, protocols)]
+        entries = registry.protocol_entries() if demand.protocols is None else map(registry.as_entry, demand.protocols)
+        self._candidates = [*map(Candidate, entries)]
         self._decode_as = choices_of(self._candidates, demand.decode_as)
         self._trackers: dict[Connection, Tracker] = {}
         self._ended: list[tuple[Connection, str | None]] = []
@@ -306,7 +306,7 @@ class Dissector:
             if self.demand.stable_ids:
                 connection.stable_id = connection_id(connection.endpoints, connection.first_ns)
             # those with its port first: the others are not imported if one of these recognises it
-            candidates = tuple(sorted(self._candidates, key=lambda one: not one.has_port(connection)))
+            candidates = tuple(sorted(self._candidates, key=lambda candidate: not candidate.has_port(connection)))
             blocks = self.demand.blocks
             copies = self.demand.copies and not blocks
             tracker = Tracker(connection, candidates, self._decode_as, blocks=blocks, copies=copies)
@@ -324,23 +324,23 @@ class Dissector:
             self.accounts.close_connection(connection, tracker)
             if tracker is not None:
                 tracker.framers = None
-            other = None if tracker is None else tracker.other
-            self._ended.append((connection, other))
+            foreign = None if tracker is None else tracker.foreign
+            self._ended.append((connection, foreign))
             if self._on_end is not None:
-                self._on_end(connection, other)
+                self._on_end(connection, foreign)
 
     def _forget_ended(self) -> None:
         """Drop the connections that ended, once all their frames are decoded."""
         if self._pending:
             return
-        for connection, other in self._ended:
+        for connection, foreign in self._ended:
             tracker = self._trackers.pop(connection, None)
             if tracker is not None:
                 for conversation in filter(None, (tracker.conversation, tracker.security)):
                     self._readers.pop(conversation, None)
             self.accounts.drop_notes(connection)
             if self._on_decoded is not None:
-                self._on_decoded(connection, other)
+                self._on_decoded(connection, foreign)
         self._ended.clear()
 
     # From ready frames to output.
@@ -364,7 +364,7 @@ class Dissector:
             if not conversation.inner_frames:
                 continue
             for count, inner in enumerate(conversation.inner_frames, 1):  # decoding one may add others
-                inner.place = count
+                inner.inner_index = count
                 self._decode(inner, self._number + 1, conversation, True)
                 order.insert()
                 yield inner
@@ -483,9 +483,9 @@ def find_answers(
 
     It ends at an error of the capture.
     """
-    found: dict[int, KnownOutcome] = {}
-    demand = Demand(late_outcomes=found, copies=False, decode_as=decode_as, keys=keys, stable_ids=stable_ids)
+    outcomes: dict[int, KnownOutcome] = {}
+    demand = Demand(late_outcomes=outcomes, copies=False, decode_as=decode_as, keys=keys, stable_ids=stable_ids)
     with suppress(CaptureError):
         for _ in Dissector(demand, limits).frames(packets):
             pass
-    return found
+    return outcomes

@@ -10,7 +10,7 @@ from wiredecode.frames.frame import failure
 from wiredecode.net.reassembly import TRUNCATED
 from wiredecode.net.types import Chunk, Connection, Event, Gap
 from wiredecode.protocols.base import Protocol, Rejected, Undecided, Verdict
-from wiredecode.protocols.registry import DecodeAs, Known
+from wiredecode.protocols.registry import DecodeAs, RegistryEntry
 
 IDENTIFY_BYTES = 1024 * 1024
 """A connection that has sent this much without being recognised is of another protocol."""
@@ -44,20 +44,20 @@ def foreign_name(data: bytes) -> str:
 class Candidate:
     """A protocol in one dissection; imported, and given its session, when it is first tried."""
 
-    def __init__(self, known: Known) -> None:
-        self.known = known
+    def __init__(self, entry: RegistryEntry) -> None:
+        self.entry = entry
 
     @cached_property
     def protocol(self) -> Protocol:
-        return self.known.load().new_session()
+        return self.entry.load().new_session()
 
     def has_port(self, connection: Connection) -> bool:
-        return not set(self.known.ports).isdisjoint(connection.ports)
+        return not set(self.entry.ports).isdisjoint(connection.ports)
 
 
 def choices_of(candidates: Iterable[Candidate], decode_as: Mapping[int, DecodeAs]) -> dict[int, DecodeAs]:
     """The user's choices, with the protocols of one dissection."""
-    own = {one.known.name: one for one in candidates}
+    own = {candidate.entry.name: candidate for candidate in candidates}
     return {
         port: DecodeAs(own[given.protocol.name].protocol, given.dialect) if given.protocol.name in own else given
         for port, given in decode_as.items()
@@ -160,32 +160,32 @@ class Identifier:
         for port in reversed(self.connection.ports):
             choice = self.decode_as.get(port)
             if choice is not None:
-                found = Identified(choice.protocol, choice.dialect)
+                match = Identified(choice.protocol, choice.dialect)
                 if not choice.protocol.may_upgrade or self.connection.initiator is not None:
-                    return found
-                self.user_choice = found
-                self.candidates = tuple(one for one in self.candidates if one.known.name == choice.protocol.name)
-                return None if self.candidates else found
+                    return match
+                self.user_choice = match
+                self.candidates = tuple(each for each in self.candidates if each.entry.name == choice.protocol.name)
+                return None if self.candidates else match
         return None
 
-    def _with_user_choice(self, found: Identified | None) -> Identified | None:
-        """Return the user's choice in place of ``found``, unless the bytes show its other transport."""
+    def _with_user_choice(self, match: Identified | None) -> Identified | None:
+        """Return the user's choice in place of ``match``, unless the bytes show its other transport."""
         choice = self.user_choice
-        if choice is None or (found is not None and found.verdict is not None and found.verdict.splitter is not None):
-            return found
+        if choice is None or (match is not None and match.verdict is not None and match.verdict.splitter is not None):
+            return match
         return choice
 
     def feed(self, events: list[Event]) -> Identified | None:
         """Take the next events of both directions; return the protocol once it is known."""
         self.waiting.extend(events)
         for piece in by_packet(events):
-            found = self._packet(piece) or self._held_or_none()
-            if found is None and self.unidentifiable:
-                found = self.user_choice or self.by_port()
-                self.given_up = found is None
-            if found is not None and (found := self._with_user_choice(found)) is not None:
-                found.ready = piece.ready
-                return found
+            match = self._packet(piece) or self._held_or_none()
+            if match is None and self.unidentifiable:
+                match = self.user_choice or self.by_port()
+                self.given_up = match is None
+            if match is not None and (match := self._with_user_choice(match)) is not None:
+                match.ready = piece.ready
+                return match
             if self.given_up:
                 break
         return None
@@ -193,10 +193,10 @@ class Identifier:
     def finish(self) -> Identified | None:
         """End of the connection: decide on the bytes captured."""
         recognised = self._side_ended(0) or self._side_ended(1) or (self.held[1] if self.held else None)
-        found = self._with_user_choice(recognised)
-        if found is not None:
-            found.ready = self.last_ready
-        return found
+        match = self._with_user_choice(recognised)
+        if match is not None:
+            match.ready = self.last_ready
+        return match
 
     @property
     def unidentifiable(self) -> bool:
@@ -212,12 +212,12 @@ class Identifier:
         """The protocol of the port, for a capture that began in mid-stream."""
         if self.foreign() != UNKNOWN:
             return None
-        for one in self.candidates:
+        for candidate in self.candidates:
             undecided = any(
-                prefix is not None and not prefix.started and one in prefix.possible for prefix in self.prefixes
+                prefix is not None and not prefix.started and candidate in prefix.possible for prefix in self.prefixes
             )
-            if undecided and one.has_port(self.connection):
-                return Identified(one.protocol, None, self.last_ready)
+            if undecided and candidate.has_port(self.connection):
+                return Identified(candidate.protocol, None, self.last_ready)
         return None
 
     def foreign(self) -> str:
@@ -244,24 +244,24 @@ class Identifier:
         prefix.data += piece.data
         return self._recognise(piece.side, prefix, final=False)
 
-    def _must_wait(self, one: Candidate) -> bool:
+    def _must_wait(self, candidate: Candidate) -> bool:
         """Whether a protocol that neither side rejects comes first: :attr:`sure`, or it has the port."""
         prefixes = [prefix.possible for prefix in self.prefixes if prefix is not None]
-        rivals = set(prefixes[0]).intersection(*prefixes[1:]) - {one} if prefixes else set()
-        at_home = one.has_port(self.connection)
+        rivals = set(prefixes[0]).intersection(*prefixes[1:]) - {candidate} if prefixes else set()
+        at_home = candidate.has_port(self.connection)
         return any(rival is self.sure or (rival.has_port(self.connection) and not at_home) for rival in rivals)
 
-    def _is_reversed(self, one: Candidate, side: int, by_client: bool | None) -> bool:
+    def _is_reversed(self, candidate: Candidate, side: int, by_client: bool | None) -> bool:
         """Whether only the client would have the protocol's port: then a payload looks like a frame."""
-        at_home = [port in one.known.ports for port in self.connection.ports]
+        at_home = [port in candidate.entry.ports for port in self.connection.ports]
         return self.connection.initiator is None and sum(at_home) == 1 and at_home[side] is by_client
 
     def _held_or_none(self) -> Identified | None:
         """The :attr:`held` protocol, once no other comes first or enough bytes were captured."""
         if self.held is None:
             return None
-        candidate, found = self.held
-        return found if self.size - self.held_at > HOLD_BYTES or not self._must_wait(candidate) else None
+        candidate, match = self.held
+        return match if self.size - self.held_at > HOLD_BYTES or not self._must_wait(candidate) else None
 
     def _side_ended(self, side: int, truncated: bool = False) -> Identified | None:
         """A gap or the end follows the bytes of a side: decide on them. ``truncated``: by the snapshot length."""
@@ -278,34 +278,34 @@ class Identifier:
         """
         ignore_port = ignore_port or (final and self.held is not None)
         first: Identified | None = None
-        for one, start in list(prefix.possible.items()):
+        for each, start in list(prefix.possible.items()):
             data = prefix.data[start - prefix.offset :]
-            port = (one.has_port(self.connection) or self.user_choice is not None) and not ignore_port
+            port = (each.has_port(self.connection) or self.user_choice is not None) and not ignore_port
             try:
-                verdict: Any = one.protocol.recognise(data, started=prefix.started, final=final, port=port)
+                verdict: Any = each.protocol.recognise(data, started=prefix.started, final=final, port=port)
                 if not isinstance(verdict, Verdict | Undecided | Rejected):
                     raise TypeError(f"neither Verdict nor Undecided nor Rejected, but {verdict!r}")
             except Exception as error:
                 self.failures.append(failure(error, "recognise").message)
                 verdict = Rejected()
-            if isinstance(verdict, Verdict) and not prefix.started and self._is_reversed(one, side, verdict.client):
+            if isinstance(verdict, Verdict) and not prefix.started and self._is_reversed(each, side, verdict.client):
                 verdict = Rejected() if final else Undecided(verdict.position + 1)
             if isinstance(verdict, Verdict):
-                found = Identified(one.protocol, verdict.dialect, 0, verdict, side, start + verdict.position)
-                if not self._must_wait(one):
-                    first = found if first is None or found.offset < first.offset else first
+                match = Identified(each.protocol, verdict.dialect, 0, verdict, side, start + verdict.position)
+                if not self._must_wait(each):
+                    first = match if first is None or match.offset < first.offset else first
                     if first.offset == prefix.offset:
                         return first
                     continue
                 if self.held is None:
-                    self.held, self.held_at = (one, found), self.size
-                del prefix.possible[one]
+                    self.held, self.held_at = (each, match), self.size
+                del prefix.possible[each]
             elif isinstance(verdict, Undecided):
-                prefix.possible[one] = start + verdict.position
-                self.sure = one if verdict.sure else self.sure
+                prefix.possible[each] = start + verdict.position
+                self.sure = each if verdict.sure else self.sure
             else:
-                del prefix.possible[one]
-                self.sure = None if self.sure is one else self.sure
+                del prefix.possible[each]
+                self.sure = None if self.sure is each else self.sure
         if first is not None:
             return first
         end = prefix.offset + len(prefix.data)

@@ -97,10 +97,10 @@ class Ledger:
     def __init__(
         self,
         most_ns: int = WAIT_NS,
-        known: Mapping[int, KnownOutcome] | None = None,
+        known_outcomes: Mapping[int, KnownOutcome] | None = None,
         late: dict[int, KnownOutcome] | None = None,
     ) -> None:
-        self._most_ns, self._known, self._late_outcomes = most_ns, known, late
+        self._most_ns, self._known, self._late_outcomes = most_ns, known_outcomes, late
         self._longest = most_ns + STEP_NS
         self.seen = self.size = 0
         """Number of frames until now, and their bytes."""
@@ -158,8 +158,8 @@ class Ledger:
             self._give_up(passed.requests[0])
 
     def _open(self, frame: Frame, passed: WaitingConnection) -> None:
-        place = passed.frames, passed.bytes, self.seen, self.size
-        request = OpenRequest(frame.id, frame.connection, frame.side, frame.time_ns, *place, frame)
+        counts = passed.frames, passed.bytes, self.seen, self.size
+        request = OpenRequest(frame.id, frame.connection, frame.side, frame.time_ns, *counts, frame)
         self._requests[request.id] = request
         passed.requests.append(request)
         self._held.append(request)
@@ -179,13 +179,13 @@ class Ledger:
                 request.answers.append(Answer(confirmation, frame.id, frame.time_ns))
             if confirmation.final is None:
                 continue
-            found = KnownOutcome(frame.id, confirmation.final or None, tuple(request.answers))
+            result = KnownOutcome(frame.id, confirmation.final or None, tuple(request.answers))
             if in_time and request.frame is not None:
-                request.frame.response, request.frame.outcome, request.frame.answers = found
+                request.frame.response, request.frame.outcome, request.frame.answers = result
                 request.frame = None
                 self._forget(request)
             elif self._late_outcomes is not None:
-                self._late_outcomes[request.id] = found
+                self._late_outcomes[request.id] = result
                 self._forget(request)
 
     def _in_time(self, request: OpenRequest, time_ns: int) -> bool:
@@ -250,8 +250,8 @@ class Ledger:
             frame.answers = tuple(request.answers)
         if waits(frame):
             if self._known is not None:
-                known = self._known.get(request.id) or KnownOutcome(None, None, tuple(frame.answers))
-                frame.response, frame.outcome, frame.answers = known
+                result = self._known.get(request.id) or KnownOutcome(None, None, tuple(frame.answers))
+                frame.response, frame.outcome, frame.answers = result
             elif outcome is not None and frame.connection.stable_id is None:  # on a cluster another task may know it
                 frame.outcome = outcome
                 self.late_count += outcome == LATE

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from wiredecode.tls.half import Record
 
 AROUND = -1
-"""``Frame.place`` of a TLS record: its offset counts encrypted bytes."""
+"""``Frame.inner_index`` of a TLS record: its offset counts encrypted bytes."""
 CLOSED = {"FIN": "the sender closed", "RST": "the sender reset the connection"}
 
 
@@ -50,7 +50,7 @@ class Tracker:
         self.security: TlsConversation | None = None
         """Decodes TLS records without content, such as handshakes."""
         self.header_bytes = 0
-        self.other: str | None = None
+        self.foreign: str | None = None
         """Its likely protocol, if that is not decoded."""
         self.undecoded = 0
         self.hidden = False
@@ -88,7 +88,7 @@ class Tracker:
             first_ns=record.first_ns,
             protocol=NAME,
             layer=TlsConversation.layer,
-            place=AROUND,
+            inner_index=AROUND,
         )
         frame.generated = DECRYPTED if record.decrypted else frame.generated
         self.out.append(frame)
@@ -110,9 +110,9 @@ class Tracker:
     def identify(self, events: list[Event]) -> None:
         """Take all events of a batch, while the protocol is unknown."""
         assert self.identifier is not None
-        found = self.identifier.feed(events)
-        if found is not None:
-            self._start_framing(found)
+        match = self.identifier.feed(events)
+        if match is not None:
+            self._start_framing(match)
         elif self.identifier.given_up:
             self._give_up_identifying()
 
@@ -120,12 +120,12 @@ class Tracker:
         """End of the connection: emit what is left."""
         reason, ready = self.connection.end_reason, self.connection.ended_at
         if self.identifier is not None:
-            found = self.identifier.finish()
-            if found is None:
+            match = self.identifier.finish()
+            if match is None:
                 self._give_up_identifying()
             else:
-                found.ready = ready
-                self._start_framing(found)
+                match.ready = ready
+                self._start_framing(match)
         for framer in self.framers or ():
             try:
                 self._close(framer, reason, ready)
@@ -157,25 +157,25 @@ class Tracker:
         """Whether enough of a partial frame was captured to decode it; never undecoded bytes."""
         return frame.status != UNDECODED and frame.stop - frame.start >= self.header_bytes
 
-    def _start_framing(self, found: Identified) -> None:
+    def _start_framing(self, match: Identified) -> None:
         identifier, self.identifier = self.identifier, None
         assert identifier is not None
-        protocol = found.protocol
+        protocol = match.protocol
         self.protocol, self.header_bytes = protocol, protocol.header_bytes
-        splitter = found.verdict.splitter if found.verdict else None
+        splitter = match.verdict.splitter if match.verdict else None
         self.conversation = protocol.conversation(
-            Start(self.connection, found.dialect, found.verdict is not None, found.client, splitter, self.copies)
+            Start(self.connection, match.dialect, match.verdict is not None, match.client, splitter, self.copies)
         )
         first, second = (
             Framer(each, splitter or protocol, self.out, each.started) for each in self.connection.directions
         )
         self.framers = first, second
-        if found.verdict is not None:
-            self.framers[found.side].start_at(found.offset)
+        if match.verdict is not None:
+            self.framers[match.side].start_at(match.offset)
         before = len(self.out)
         for event in identifier.waiting:
             self._feed_safely(self.framers[event.direction.side], event)
-        self._delay_frames(before, found.ready)
+        self._delay_frames(before, match.ready)
         if self.blocks:
             first.bulk = second.bulk = protocol.bulk()
 
@@ -191,7 +191,7 @@ class Tracker:
     def _give_up_identifying(self) -> None:
         identifier, self.identifier = self.identifier, None
         assert identifier is not None
-        self.other = identifier.foreign()
+        self.foreign = identifier.foreign()
         self.undecoded = sum(len(event.data) for event in identifier.waiting if isinstance(event, Chunk))
 
     def _feed_safely(self, framer: Framer, event: Event) -> None:

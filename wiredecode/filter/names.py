@@ -301,13 +301,13 @@ def prefixes() -> tuple[str, ...]:
 
 def type_names() -> Iterator[str]:
     """All types of messages; a protocol is imported when the names before it have been taken."""
-    for known in registry.known_protocols():
+    for known in registry.protocol_entries():
         yield from known.load().type_names()
 
 
 def protocol_names() -> Iterator[str]:
     """All protocols; those in the built-in list come first, and are not imported."""
-    yield from (known.name for known in registry.known_protocols())
+    yield from (known.name for known in registry.protocol_entries())
     yield from prefixes()
 
 

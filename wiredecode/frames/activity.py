@@ -78,13 +78,13 @@ class Activities:
 
     def frame(self, frame: Frame) -> Activity:
         """Count the next frame; return the traffic of its connection."""
-        found = self.by_number.get(frame.connection.number) or self.of(frame.connection)
-        found.add(frame)
-        return found
+        activity = self.by_number.get(frame.connection.number) or self.of(frame.connection)
+        activity.add(frame)
+        return activity
 
     def of(self, connection: Connection) -> Activity:
         """Return the traffic of a connection, which may have no frames yet."""
-        found = self.by_number.get(connection.number)
-        if found is None:
-            found = self.by_number[connection.number] = Activity(connection)
-        return found
+        activity = self.by_number.get(connection.number)
+        if activity is None:
+            activity = self.by_number[connection.number] = Activity(connection)
+        return activity

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 MASK = (1 << 64) - 1
-STEP, PLACE = 0x9E3779B97F4A7C15, 0xD1B54A32D192ED03
+STEP, INNER_STEP = 0x9E3779B97F4A7C15, 0xD1B54A32D192ED03
 """Odd, so that multiples of them differ in 64 bits."""
 FIRST, SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 """Factors of SplitMix64 (Steele, Lea, Flood 2014): every bit of the result depends on every bit."""
@@ -42,9 +42,9 @@ def connection_id(endpoints: tuple[str, str], first_ns: int) -> int:
     return int.from_bytes(blake2b(text, digest_size=8).digest(), "big") >> 1
 
 
-def frame_id(connection: int, side: int, offset: int, place: int = 0) -> int:
-    """The id of a frame at a stream offset of one side: 0 up to 2**63. ``place``: its place inside another."""
-    mixed = connection + (2 * offset + side) * STEP + place * PLACE & MASK
+def frame_id(connection: int, side: int, offset: int, inner_index: int = 0) -> int:
+    """The id of a frame at a stream offset of one side: 0 up to 2**63. ``inner_index``: among those inside another."""
+    mixed = connection + (2 * offset + side) * STEP + inner_index * INNER_STEP & MASK
     mixed = (mixed ^ mixed >> 30) * FIRST & MASK
     mixed = (mixed ^ mixed >> 27) * SECOND & MASK
     return (mixed ^ mixed >> 31) >> 1
@@ -198,7 +198,7 @@ class Frame:
     """Stream offsets at which packets after the first begin, and the numbers of all; see :attr:`pieces`."""
     number: int = 0
     """1, 2, 3 ... in capture order."""
-    place: int = 0
+    inner_index: int = 0
     """From 1 on: index among the frames inside another one (``Conversation.inner_frames``)."""
     protocol: str = ""
     """Filter name of its protocol."""
@@ -269,7 +269,7 @@ class Frame:
     def id(self) -> int:
         """Its id in other frames and records: its number, or a stable id if its connection has one."""
         label = self.connection.stable_id
-        return self.number if label is None else frame_id(label, self.side, self.offset, self.place)
+        return self.number if label is None else frame_id(label, self.side, self.offset, self.inner_index)
 
     @property
     def packet_ready(self) -> int:
@@ -418,16 +418,16 @@ def failure(error: Exception, doing: str = "read") -> Finding:
     places = [f"{Path(each.filename).relative_to(ROOM)}:{each.lineno}" for each in ours[-1:]]
     if (last := passed[-1]) not in ours:  # of another package, which may have added the protocol
         places.append(f"{'/'.join(Path(last.filename).parts[-2:])}:{last.lineno}")
-    place = f" ({', '.join(places)})"
-    message = f"wiredecode could not {doing} this: {type(error).__name__}{place}; please report it"
+    where = f" ({', '.join(places)})"
+    message = f"wiredecode could not {doing} this: {type(error).__name__}{where}; please report it"
     return Finding("error", GROUP, CODE, message)
 
 
 def strip(frame: Frame, error: Exception, doing: str = "read") -> Finding:
     """Take back what was read of ``frame``, so that only its bytes are shown; add and return the finding."""
-    found = failure(error, doing)
+    finding = failure(error, doing)
     frame.layer, frame.inner = None, ()
     frame.values = frame.generated = NOTHING
     frame.layers = None if frame.layers is None else {}
-    frame.findings = [*frame.findings, found]
-    return found
+    frame.findings = [*frame.findings, finding]
+    return finding

@@ -80,7 +80,7 @@ class Span:
     data: bytes = b""
     captured: int = 0
     missing: int = 0
-    left: int = 0
+    expected: int = 0
     """Missing bytes at the end of a frame of known length."""
     packets: list[int] = field(default_factory=list)
     begins: list[int] = field(default_factory=list)
@@ -159,7 +159,7 @@ class Framer:
 
     def chunk(self, chunk: Chunk) -> None:
         """Take the next bytes."""
-        if self.span is not None and self.span.left:
+        if self.span is not None and self.span.expected:
             rest = self._continue_partial(chunk)
             if rest is None:
                 return
@@ -182,12 +182,12 @@ class Framer:
         lost = Finding("warning", "reassembly", "hole", message)
         self._end_contiguous()
         span = self.span
-        if span is not None and span.left:
-            inside = min(span.left, gap.length)
+        if span is not None and span.expected:
+            inside = min(span.expected, gap.length)
             span.missing += inside
-            span.left -= inside
+            span.expected -= inside
             span.findings.append(lost)
-            if not span.left:
+            if not span.expected:
                 self._close_span(PARTIAL, gap.ready)
                 self.in_sync = inside == gap.length
             return
@@ -198,38 +198,38 @@ class Framer:
         """End of the connection at logical time ``ready``: the rest is a partial frame or undecoded bytes."""
         self.now = ready
         self._end_contiguous()
-        if self.span is not None and self.span.left:
+        if self.span is not None and self.span.expected:
             self._never_captured(self.span, reason, ready)
 
     def _never_captured(self, span: Span, reason: str, ready: int) -> None:
-        message = f"{span.left} of {span.captured + span.missing + span.left} bytes were not captured: {reason}"
+        message = f"{span.expected} of {span.captured + span.missing + span.expected} bytes were not captured: {reason}"
         span.findings.append(Finding("warning", "reassembly", "frame-cut", message))
-        span.missing += span.left
-        span.left = 0
+        span.missing += span.expected
+        span.expected = 0
         self._close_span(PARTIAL, ready)
 
-    def close(self, what: str, ready: int, time_ns: int = 0, beyond: int = 0) -> None:
+    def close(self, reason: str, ready: int, time_ns: int = 0, beyond: int = 0) -> None:
         """The sender closed, ``beyond`` bytes later: the rest of a frame was never sent.
 
-        ``what``: for people, "the sender closed". ``ready``: its logical time; ``time_ns``: its time, 0 keeps that of
+        ``reason``: for people, "the sender closed". ``ready``: its logical time; ``time_ns``: its time, 0 keeps that of
         the last byte.
         """
         self.now = ready
-        self._end_contiguous("" if beyond else what, time_ns)
-        if (span := self.span) is not None and 0 < span.left <= beyond:
-            self._never_captured(span, what, ready)
-        elif span is not None and span.left:
+        self._end_contiguous("" if beyond else reason, time_ns)
+        if (span := self.span) is not None and 0 < span.expected <= beyond:
+            self._never_captured(span, reason, ready)
+        elif span is not None and span.expected:
             span.missing += beyond
-            span.left -= beyond
+            span.expected -= beyond
             sent = span.captured + span.missing
             lost = f", {span.missing} of which were not captured" if span.missing else ""
-            message = f"{what} after {sent} of {sent + span.left} bytes{lost}"
+            message = f"{reason} after {sent} of {sent + span.expected} bytes{lost}"
             self._never_sent(span, message, ready, time_ns)
 
     def _never_sent(self, span: Span, message: str, ready: int, time_ns: int) -> None:
         span.time_ns = time_ns or span.time_ns
         span.findings.append(Finding("note", "reassembly", "closed-inside", message))
-        span.left = 0
+        span.expected = 0
         self._close_span(PARTIAL, ready)
         self.in_sync = False  # if bytes come nevertheless, search
 
@@ -303,11 +303,11 @@ class Framer:
     def _emit_known(self, data: bytes, split: Split) -> None:
         """Make frames, some of which are ready only with later bytes (:attr:`Split.known_at`)."""
         done = 0
-        for index, place in (*split.known_at, (len(split.ends), 0)):
+        for index, position in (*split.known_at, (len(split.ends), 0)):
             if index > done:
                 self._emit(data, split.ends[done:index], split.ends[done - 1] if done else 0)
-            if place:
-                self.floor = max(self.floor, self.pieces.ready[self.pieces.index_of(self.base + place - 1)])
+            if position:
+                self.floor = max(self.floor, self.pieces.ready[self.pieces.index_of(self.base + position - 1)])
             done = index
 
     def _emit_bulk(self, data: bytes, split: BulkSplit) -> bytes:
@@ -435,13 +435,13 @@ class Framer:
         """A gap follows the bytes in the buffer, or the end (``closed``: reason, for people): emit or skip the rest."""
         while self.have and not self.in_sync and self._search(final=True):
             self._split()
-        known = self.need > self.have
-        if self.have and self.in_sync and (known or closed):
+        size_known = self.need > self.have
+        if self.have and self.in_sync and (size_known or closed):
             data = self._join()
-            self.span = span = Span(self.base, data, left=self.need - len(data) if known else 0)
+            self.span = span = Span(self.base, data, expected=self.need - len(data) if size_known else 0)
             span.add(self.pieces, self.base, len(data))
             self._consume(data, len(data))
-            if not known:
+            if not size_known:
                 message = f"{closed} after {len(data)} bytes, too few for the size of a frame"
                 self._never_sent(span, message, self.now, time_ns)
         elif self.have:
@@ -451,20 +451,20 @@ class Framer:
                 self.findings.append(Finding("warning", "reassembly", "header-cut", message))
             self._skip_undecoded(data, len(data))
         self.need = 0
-        if self.span is not None and not self.span.left:
+        if self.span is not None and not self.span.expected:
             self._close_span(UNDECODED, self.now)
 
     def _continue_partial(self, chunk: Chunk) -> Chunk | None:
         """Add bytes after a gap to the partial frame before it; return the bytes after that frame."""
         span = self.span
         assert span is not None
-        size = min(span.left, len(chunk.data))
+        size = min(span.expected, len(chunk.data))
         self.pieces.add(chunk)
         span.add(self.pieces, chunk.offset, size)
-        span.left -= size
+        span.expected -= size
         stop = chunk.offset + size
         self.pieces.clear()  # the caller adds the rest again
-        if span.left:
+        if span.expected:
             return None
         self._close_span(PARTIAL, span.ready)
         self.in_sync = True

@@ -45,15 +45,15 @@ def learn(frame: Frame, read_identity: IdentityReader) -> None:
 
 def texts(fields: Mapping[str, str], frame: Frame) -> Mapping[str, Any]:
     """Facts that are texts in fields: ``partial(texts, {"name": "client_id"})`` reads an identity."""
-    found = {fact: frame.values.get(name) for fact, name in fields.items()}
-    return {fact: printable(value) for fact, value in found.items() if isinstance(value, str)}
+    facts = {fact: frame.values.get(name) for fact, name in fields.items()}
+    return {fact: printable(value) for fact, value in facts.items() if isinstance(value, str)}
 
 
-def broker(one: Any) -> str | None:
+def broker(exchange: Any) -> str | None:
     """The server's address, of a frame or an exchange; None: it is unknown which end is the server."""
-    if one.sender is None:
+    if exchange.sender is None:
         return None
-    endpoint: str = one.connection.endpoints[1 - one.side if one.sender == "client" else one.side]
+    endpoint: str = exchange.connection.endpoints[1 - exchange.side if exchange.sender == "client" else exchange.side]
     return endpoint
 
 
@@ -118,9 +118,9 @@ def end_text(connection: Connection, client: int | None = None) -> str:
     start = began(connection)
     if start in (REFUSED, NO_ANSWER):
         return start
-    found, who = ended_by(connection, client), connection.identity
-    if found is None:
+    end, who = ended_by(connection, client), connection.identity
+    if end is None:
         return connection.closed or "open"
     reason = who.get("reason", "")
-    other = f", {who['closed_by']} said" if reason and who.get("closed_by") not in (None, found[0]) else ""
-    return " ".join(found) + (f"{other}: {reason}" if reason else "")
+    other = f", {who['closed_by']} said" if reason and who.get("closed_by") not in (None, end[0]) else ""
+    return " ".join(end) + (f"{other}: {reason}" if reason else "")

@@ -57,12 +57,12 @@ def field_ranges(frame: Frame) -> dict[str, list[int]]:
     """Byte range ``[first, end)`` in the frame of every field, by its path; none of reassembled bytes."""
     if frame.layer is None:
         return {}
-    found = compiler.careful(frame.layer, frame.buffer, frame.start, frame.stop, truncated=bool(frame.missing))
+    decoded = compiler.careful(frame.layer, frame.buffer, frame.start, frame.stop, truncated=bool(frame.missing))
     prefix = frame.layer.filter_name
-    shown = {f"{prefix}.{path}": list(span) for path, span in found.ranges.items()}
-    for key, path in frame.layer.record_paths(found.values):
-        if path in found.ranges:
-            shown[f"{prefix}.{key}"] = list(found.ranges[path])
+    shown = {f"{prefix}.{path}": list(span) for path, span in decoded.ranges.items()}
+    for key, path in frame.layer.record_paths(decoded.values):
+        if path in decoded.ranges:
+            shown[f"{prefix}.{key}"] = list(decoded.ranges[path])
     met: dict[str, int] = {}
     for inner in frame.inner:
         name, count = inner.layer.filter_name, met.get(inner.layer.filter_name, 0)

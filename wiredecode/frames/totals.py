@@ -84,13 +84,13 @@ class Totals:
 
     def since(self, before: Totals) -> Totals:
         """The part decoded after ``before``, an earlier copy."""
-        made = Totals()
+        difference = Totals()
         for each in fields(Totals):
             if each.name in PACKETS:
                 continue
             now, then = getattr(self, each.name), getattr(before, each.name)
             if isinstance(now, dict):
-                getattr(made, each.name).update({key: count - then.get(key, 0) for key, count in now.items()})
+                getattr(difference, each.name).update({key: count - then.get(key, 0) for key, count in now.items()})
             else:
-                setattr(made, each.name, now - then)
-        return made
+                setattr(difference, each.name, now - then)
+        return difference

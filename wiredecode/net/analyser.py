@@ -66,7 +66,7 @@ COPY_NS = 20_000_000
 COMPARED = 8
 """Packets before it with which one is compared: copies come next to each other."""
 
-Place = tuple[Segments, PacketBatch, int]
+SegmentRow = tuple[Segments, PacketBatch, int]
 """A segment: its row among those of a batch."""
 
 
@@ -75,7 +75,7 @@ class Copies:
 
     def __init__(self) -> None:
         self.count = 0
-        self._seen: dict[int, list[Place]] = {}
+        self._seen: dict[int, list[SegmentRow]] = {}
         """By key, of the last batches."""
         self._batches: deque[tuple[int, list[int]]] = deque()
         """By batch: time of its last segment, and the keys of all its segments."""
@@ -87,12 +87,12 @@ class Copies:
         self._forget(int(segments.time_ns[0]))
         keys, copied = keys_of(segments).tolist(), set()
         for row, key in enumerate(keys):
-            here, known = (segments, batch, row), self._seen.setdefault(key, [])
-            for other in reversed(known[-COMPARED:]):
-                if (other[0] is not segments or other[2] not in copied) and is_copy(other, here):
+            here, same_key = (segments, batch, row), self._seen.setdefault(key, [])
+            for earlier in reversed(same_key[-COMPARED:]):
+                if (earlier[0] is not segments or earlier[2] not in copied) and is_copy(earlier, here):
                     copied.add(row)
                     break
-            known.append(here)
+            same_key.append(here)
         self._batches.append((int(segments.time_ns[-1]), keys))
         self.count += len(copied)
         return np.isin(np.arange(len(segments)), [*copied]) if copied else None
@@ -115,9 +115,9 @@ def keys_of(segments: Segments) -> UInt64s:
     return mixed ^ segments.source_low ^ (segments.target_low << np.uint64(8))
 
 
-def is_copy(one: Place, other: Place) -> bool:
+def is_copy(earlier: SegmentRow, here: SegmentRow) -> bool:
     """Whether two segments are the same packet, seen at two places."""
-    (first, before, after), (again, behind, later) = seen_at(*one), seen_at(*other)
+    (first, before, after), (again, behind, later) = seen_at(*earlier), seen_at(*here)
     return first == again and first is not None and before != behind and abs(later - after) <= COPY_NS
 
 

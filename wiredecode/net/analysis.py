@@ -210,8 +210,8 @@ class ConnectionAnalysis:
         if flags & (FIN | RST) and health.end is None:
             how = "RST" if flags & RST else "FIN"
             last = segment.ack if flags & ACK else forward.ack
-            left = _unacknowledged(forward, backward.ack), _unacknowledged(backward, last)
-            health.end = FirstEnd(how, side, segment.packet, segment.time_ns, *left)
+            in_flight = _unacknowledged(forward, backward.ack), _unacknowledged(backward, last)
+            health.end = FirstEnd(how, side, segment.packet, segment.time_ns, *in_flight)
 
     def _measure(self, segment: SegmentHeader, forward: Side, backward: Side, kinds: int, *, copied: bool) -> None:
         """Round trips, idle times, and how long a window was closed."""
@@ -254,9 +254,9 @@ class ConnectionAnalysis:
 
     def finish(self) -> None:
         """Nothing more comes: a window that is still closed stays so up to the last packet."""
-        for side, other in (self.sides, self.sides[::-1]):
-            side.health.unacknowledged = _unacknowledged(side, other.ack)
-            side.health.rest(self.health.last_ns, other.health)
+        for side, backward in (self.sides, self.sides[::-1]):
+            side.health.unacknowledged = _unacknowledged(side, backward.ack)
+            side.health.rest(self.health.last_ns, backward.health)
             if side.zero_since is not None:
                 side.health.closed_window(side.zero_since, self.health.last_ns)
                 side.zero_since = None

@@ -25,11 +25,11 @@ class Buckets:
         self._session_buckets = {port: crc32(name.encode()) % count for port, name in sessions.items()}
 
     def of(self, segments: Segments) -> Int32s:
-        found = (pairs(segments) % np.uint64(self.count)).astype(np.int32)
+        buckets = (pairs(segments) % np.uint64(self.count)).astype(np.int32)
         ports = segments.ports
         for port, bucket in self._session_buckets.items():
-            found[((ports >> 16 & 0xFFFF) == port) | ((ports & 0xFFFF) == port)] = bucket
-        return found
+            buckets[((ports >> 16 & 0xFFFF) == port) | ((ports & 0xFFFF) == port)] = bucket
+        return buckets
 
 
 class Bucket:

@@ -95,11 +95,11 @@ class ConnectionState:
         if segment.flags & (FIN | RST):
             self.note_end(side, segment.flags)
         self.expire(origin.clock, packet_of(origin.ready), out)
-        hold, stream, other = self.hold, self.streams[side], self.streams[1 - side]
-        awaited = _awaited_position(other, segment)
+        hold, stream, peer = self.hold, self.streams[side], self.streams[1 - side]
+        awaited = _awaited_position(peer, segment)
         if hold is not None and hold.held and segment.flags & (FIN | RST):
             awaited = max(awaited, hold.last_awaited(side))  # an end stays after the data it follows
-        if awaited > (other.reach if hold is None else hold.reach(1 - side)):
+        if awaited > (peer.reach if hold is None else hold.reach(1 - side)):
             if hold is None:
                 hold = self.hold = AckHold(self)
             hold.add(awaited, side, segment, origin, out)
@@ -177,15 +177,15 @@ Owner = tuple[ConnectionState, int]
 """A connection, and one of its sides."""
 
 
-def _awaited_position(other: Reassembler, segment: Segment) -> int:
-    """Position in the ``other`` stream up to which a segment acknowledges; 0 if it need not wait.
+def _awaited_position(peer: Reassembler, segment: Segment) -> int:
+    """Position in the ``peer`` stream up to which a segment acknowledges; 0 if it need not wait.
 
     A reset need not wait: its acknowledgment number can be arbitrary.
     """
-    if segment.flags & (ACK | RST) != ACK or other.base is None or not other.has_sent:
+    if segment.flags & (ACK | RST) != ACK or peer.base is None or not peer.has_sent:
         return 0
-    ahead = distance(advance(other.base, other.offset), segment.ack)
-    return other.offset + ahead if 0 < ahead <= other.limits.window_bytes else 0
+    ahead = distance(advance(peer.base, peer.offset), segment.ack)
+    return peer.offset + ahead if 0 < ahead <= peer.limits.window_bytes else 0
 
 
 class AckHold:
@@ -220,16 +220,16 @@ class AckHold:
 
     def add(self, awaited: int, side: int, segment: Segment, origin: Origin, out: list[Event]) -> None:
         """Hold a segment; over the limits of its direction, release the oldest ones."""
-        stream, other = self.streams[side], self.streams[1 - side]
+        stream, peer = self.streams[side], self.streams[1 - side]
         each = HeldSegment(awaited, self._order, side, segment, origin)
         self._order += 1
         self._arrivals.append(each)
         heappush(self._heaps[side], each)
         stream.hold(len(segment.data))
-        other.ack_history = other.ack_history or AckHistory()
-        other.ack_history.add(awaited, origin.ready_ns, other.offset)
+        peer.ack_history = peer.ack_history or AckHistory()
+        peer.ack_history.add(awaited, origin.ready_ns, peer.offset)
         if not self._awaiting[1 - side]:
-            other.direction.awaited.open(origin.at, logical_time(int(self._state.shared.number[0])))
+            peer.direction.awaited.open(origin.at, logical_time(int(self._state.shared.number[0])))
         self._awaiting[1 - side] += 1
         self.held += 1
         while stream.held_segments and (name := stream.over_budget()) is not None:
@@ -258,8 +258,8 @@ class AckHold:
         self._deliver_without(self._arrivals[0], cause, out)
 
     def _deliver_without(self, each: HeldSegment, cause: Origin, out: list[Event]) -> None:
-        other = 1 - each.side
-        stream = self.streams[other]
+        peer = 1 - each.side
+        stream = self.streams[peer]
         stream.given_up = max(stream.given_up, each.awaited)
         stream.direction.lose(each.origin.at, stream.offset, each.origin.ready_ns, cause.at)
         self._deliver(each, cause, out)
@@ -267,13 +267,13 @@ class AckHold:
 
     def _deliver(self, each: HeldSegment, cause: Origin, out: list[Event]) -> None:
         """Deliver a segment: it is ready when ``cause`` and the acknowledged bytes of the other stream are."""
-        stream, other = self.streams[each.side], self.streams[1 - each.side]
+        stream, peer = self.streams[each.side], self.streams[1 - each.side]
         each.delivered = True
         self.held -= 1
         stream.release_held(len(each.segment.data))
-        other.flush(out)  # acknowledged bytes come first, also if both are ready with the same packet
-        origin = other.origin_after(each.origin, cause, each.awaited)
+        peer.flush(out)  # acknowledged bytes come first, also if both are ready with the same packet
+        origin = peer.origin_after(each.origin, cause, each.awaited)
         self._awaiting[1 - each.side] -= 1
         if not self._awaiting[1 - each.side]:
-            other.direction.awaited.close(origin.at)
+            peer.direction.awaited.close(origin.at)
         self._state.deliver(each.side, each.segment, origin, out)

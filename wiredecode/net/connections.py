@@ -117,20 +117,20 @@ class Connections:
 
     def find_or_open(self, packet: FlowPacket, expired: int, out: list[Event]) -> Owner:
         """The connection and side of the next packet. ``expired``: connection clock up to which waits have ended."""
-        found = self._flows.get(packet.key)
-        if found is None:
+        owner = self._flows.get(packet.key)
+        if owner is None:
             return self.open(packet, out)
-        state, side = found
+        state, side = owner
         if state.closed_sides == BOTH and self._forget_if_expired(state, expired, packet.number, out):
             return self.open(packet, out)
         self.touch(state, side, packet.own_ns, packet.capture_ns)
-        return found
+        return owner
 
     def touch(self, state: ConnectionState, side: int, own_ns: int, capture_ns: int) -> None:
         """Note the latest packet of a connection, sent by ``side``: both clocks at it."""
-        other = state.streams[1 - side]
-        if other.answered is None:
-            other.answered = own_ns
+        peer = state.streams[1 - side]
+        if peer.answered is None:
+            peer.answered = own_ns
         state.last_ns, state.last_capture_ns = own_ns, capture_ns
         self._recent.move_to_end(state)
         if state.closed_sides == BOTH:
@@ -245,15 +245,15 @@ def _learn_from_syn(state: ConnectionState, side: int, isn: int, flags: int, ack
 
     Ignored after payload, because its frames may be decoded already.
     """
-    stream, other = state.streams[side], state.streams[1 - side]
+    stream, peer = state.streams[side], state.streams[1 - side]
     answers = bool(flags & ACK)
-    if state.connection.initiator is None and stream.untouched and other.untouched:
+    if state.connection.initiator is None and stream.untouched and peer.untouched:
         state.connection.initiator = 1 - side if answers else side
     if stream.isn is None:
         stream.isn = isn
         if stream.untouched:
             stream.base = advance(isn, 1)
             stream.direction.started, stream.direction.started_at = True, logical_time(number)
-    if answers and other.base is None:
-        other.base = ack
-        other.direction.started, other.direction.started_at = True, logical_time(number)
+    if answers and peer.base is None:
+        peer.base = ack
+        peer.direction.started, peer.direction.started_at = True, logical_time(number)

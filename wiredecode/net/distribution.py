@@ -88,11 +88,11 @@ class Distribution:
     def percentile(self, thousandths: int) -> int:
         """The percentile, interpolated linearly between the nearest values, rounded half up. There must be a value."""
         self._merge_waiting()
-        index, rest = divmod((self.count - 1) * thousandths, 1000)
+        index, remainder = divmod((self.count - 1) * thousandths, 1000)
         upto = np.cumsum(self._counts)
         low = self._at(upto, index)
-        high = low if not rest else self._at(upto, index + 1)
-        return low + ((high - low) * rest * 2 + 1000) // 2000
+        high = low if not remainder else self._at(upto, index + 1)
+        return low + ((high - low) * remainder * 2 + 1000) // 2000
 
     def _at(self, upto: Int64s, index: int) -> int:
         """The value at an index, from 0 on, in sorted order. ``upto``: cumulated counts."""

@@ -66,27 +66,27 @@ class HeaderReader:
     ) -> tuple[list[Row], list[bytes]]:
         """Add segments of these IP versions to ``parts``; return those that must be read one by one, as rows.
 
-        A round reads one IP header of every packet; the next round those in tunnels. ``left``: IP packets to be read.
+        A round reads one IP header of every packet; the next round those in tunnels. ``unread``: IP packets to be read.
         """
         octets = Octets(batch.buffer)
         self.carried = []
-        layers, left = self._outermost(batch, octets)
+        layers, unread = self._outermost(batch, octets)
         for _ in range(self._limits.tunnels + 1):
             inside: list[tunnels.Layers] = []
             for version, kind, least in versions:
                 rows = np.flatnonzero((layers.ethertype == kind) & (layers.captured_end - layers.at >= least))
                 if len(rows):
-                    chosen = layers if len(rows) == len(left) else layers.select(rows)
-                    part, left[rows] = self._read_columns(batch, octets, chosen, version, inside)
+                    chosen = layers if len(rows) == len(unread) else layers.select(rows)
+                    part, unread[rows] = self._read_columns(batch, octets, chosen, version, inside)
                     parts.append(part)
-            if left.any():
-                inside += self._one_by_one(batch, layers.select(left), octets)
+            if unread.any():
+                inside += self._one_by_one(batch, layers.select(unread), octets)
             if not inside:
                 break
-            layers, left = self._enter(tunnels.Layers.join(inside), octets, batch)
-            self.found_tunnels |= bool(left.any())
+            layers, unread = self._enter(tunnels.Layers.join(inside), octets, batch)
+            self.found_tunnels |= bool(unread.any())
         else:
-            self._too_deep(left)
+            self._too_deep(unread)
         return self._ip.pop_rows()
 
     def _outermost(self, batch: PacketBatch, octets: Octets) -> tuple[tunnels.Layers, Bools]:
@@ -105,8 +105,8 @@ class HeaderReader:
             self._count_not_ip(batch.linktype[layers.row], layers.ethertype, ~is_ip)
         return layers, is_ip
 
-    def _too_deep(self, left: Bools) -> None:
-        count = int(np.count_nonzero(left))
+    def _too_deep(self, unread: Bools) -> None:
+        count = int(np.count_nonzero(unread))
         if count:
             self._not_decoded["too many tunnels"] += count
             self._limits_hit["tunnels"] += count
@@ -131,23 +131,23 @@ class HeaderReader:
         data = (octets.u8(tcp + 12) >> 4) * 4 + header
         fast = plain & (protocol == TCP) & (np.minimum(available, end) >= header + 20)
         fast &= (data >= header + 20) & (data <= end)
-        other = plain & ~_NOT_SIMPLE[protocol]
-        if other.any():
-            self._count_others(protocol[other])
-            carrying = np.flatnonzero(other & tunnels.IS_CARRIER[protocol])
+        not_tcp = plain & ~_NOT_SIMPLE[protocol]
+        if not_tcp.any():
+            self._count_others(protocol[not_tcp])
+            carrying = np.flatnonzero(not_tcp & tunnels.IS_CARRIER[protocol])
             if len(carrying):
                 stop = np.minimum(layers.captured_end, at + end), at + end
                 carried = tunnels.Layers(rows, tcp, layers.ethertype, *stop).select(carrying)
                 tunnels.enter_ip(carried, protocol[carrying], octets)
                 inside.append(carried)
-        left = ~(fast | other)
+        unread = ~(fast | not_tcp)
         if not fast.all():
             rows, at, tcp, end, data, available = (column[fast] for column in (rows, at, tcp, end, data, available))
         self._fast_packets += len(rows)
         ports, number, time_ns = octets.u32(tcp), batch.number[rows], batch.time_ns[rows]
         if version == 4:
             high = np.zeros(len(rows), np.uint64)
-            source, target = (octets.u32(at + place).astype(np.uint64) for place in (12, 16))
+            source, target = (octets.u32(at + field).astype(np.uint64) for field in (12, 16))
             addresses = high, source, high, target
         else:
             ports |= IPV6_FLOW
@@ -167,7 +167,7 @@ class HeaderReader:
             window=octets.u16(tcp + 14),
             header=tcp,
         )
-        return segments, left
+        return segments, unread
 
     def _count_others(self, protocol: Int64s) -> None:
         for value, count in enumerate(np.bincount(protocol)):
@@ -176,25 +176,25 @@ class HeaderReader:
 
     def _one_by_one(self, batch: PacketBatch, layers: tunnels.Layers, octets: Octets) -> list[tunnels.Layers]:
         """Read IP packets by `IpReader`; return their tunnelled contents, after those of fragmented datagrams."""
-        row = layers.row
-        columns = (*layers.columns(), batch.number[row], batch.time_ns[row])
-        for place, begin, kind, end, wire, number, time_ns in zip(*(c.tolist() for c in columns), strict=True):
-            self._ip.read(Packet(batch.buffer[begin:end], wire - begin, begin, place, number, time_ns), kind)
+        rows = layers.row
+        columns = (*layers.columns(), batch.number[rows], batch.time_ns[rows])
+        for row, begin, kind, end, wire, number, time_ns in zip(*(c.tolist() for c in columns), strict=True):
+            self._ip.read(Packet(batch.buffer[begin:end], wire - begin, begin, row, number, time_ns), kind)
         carried = self._ip.pop_tunnelled()
         self.carried += carried
-        plain = [one for one in carried if one.packet.offset >= 0]
-        for one in carried:
-            if one.packet.offset < 0:
-                self._datagram(one, batch)
+        plain = [inner for inner in carried if inner.packet.offset >= 0]
+        for inner in carried:
+            if inner.packet.offset < 0:
+                self._datagram(inner, batch)
         return [_carried_packets(plain, octets)] if plain else []
 
     def _datagram(self, carried: Carried, batch: PacketBatch) -> None:
         """Read the tunnelled contents of a fragmented datagram, which have a separate buffer."""
         before, waiting = self._ip.tcp_packets, [carried]
         for _ in range(self._limits.tunnels + 1):
-            one = waiting.pop()
-            packet, octets = one.packet, Octets(one.packet.data)
-            layers, is_ip = self._enter(_carried_packets([one], octets), octets, batch)
+            inner = waiting.pop()
+            packet, octets = inner.packet, Octets(inner.packet.data)
+            layers, is_ip = self._enter(_carried_packets([inner], octets), octets, batch)
             if is_ip[0]:
                 at, wire = int(layers.at[0]), int(layers.wire_end[0])
                 data = packet.data[at : int(layers.captured_end[0])]
@@ -210,9 +210,9 @@ class HeaderReader:
             self._not_decoded[protocol_name(carried.protocol)] += carried.packets - 1
 
 
-def _carried_packets(found: list[Carried], octets: Octets) -> tunnels.Layers:
+def _carried_packets(carried: list[Carried], octets: Octets) -> tunnels.Layers:
     rows = []
-    for packet, protocol, at, _ in found:
+    for packet, protocol, at, _ in carried:
         begin, captured = max(packet.offset, 0), min(len(packet.data), packet.wire)
         rows.append((packet.row, begin + at, protocol, begin + captured, begin + packet.wire))
     layers = tunnels.Layers(*np.array(rows, np.int64).T.copy())

@@ -35,8 +35,8 @@ class Stillness(NamedTuple):
 
     since_ns: int
     until_ns: int
-    asked: int
-    asked_ns: int
+    peer_moves: int
+    peer_moved_ns: int
     """Number of times that the other side sent new payload meanwhile, and the first time."""
 
 
@@ -120,8 +120,8 @@ class DirectionHealth:
     """Packets that show new payload: its own, or ACKs of it if it was not captured itself."""
     moved_ns: int = 0
     """Time of the last packet that shows new payload."""
-    asked: int = 0
-    asked_ns: int = 0
+    peer_moves: int = 0
+    peer_moved_ns: int = 0
     """Moves of the other side since then, and the time of the first."""
     still: list[Stillness] = field(default_factory=list)
     """Its first :data:`INTERVALS` times of stillness; the last one may not have ended."""
@@ -133,15 +133,15 @@ class DirectionHealth:
 
         ``first_ns``: time of the first transmission, 0 if unknown; ``heard_ns``: of the last ACK of the other side.
         """
-        known = self.outages
-        if known and known[-1].heard_ns == heard_ns:
-            known[-1].until_ns, known[-1].times = now, known[-1].times + 1
+        outages = self.outages
+        if outages and outages[-1].heard_ns == heard_ns:
+            outages[-1].until_ns, outages[-1].times = now, outages[-1].times + 1
             return
-        if known and known[-1].times < MIN_OUTAGE:
-            known.pop()
-        if len(known) < INTERVALS:
+        if outages and outages[-1].times < MIN_OUTAGE:
+            outages.pop()
+        if len(outages) < INTERVALS:
             since_ns = max(heard_ns, first_ns or now)
-            known.append(Outage(heard_ns, since_ns, now, packet, length, 0 < first_ns < heard_ns))
+            outages.append(Outage(heard_ns, since_ns, now, packet, length, 0 < first_ns < heard_ns))
 
     def was_closed(self, since_ns: int, until_ns: int) -> bool:
         """Whether the window of this side was closed at any time between both."""
@@ -155,11 +155,11 @@ class DirectionHealth:
 
     def count(self, kinds: int, packet: int) -> None:
         """Count a segment that is of some kinds."""
-        left = kinds
-        while left:
-            bit = left & -left
+        remaining = kinds
+        while remaining:
+            bit = remaining & -remaining
             self.counts[bit] = self.counts.get(bit, 0) + 1
-            left ^= bit
+            remaining ^= bit
         self.kinds[packet] = kinds
         if len(self.kinds) > REMEMBERED:
             del self.kinds[next(iter(self.kinds))]
@@ -170,20 +170,20 @@ class DirectionHealth:
             return False
         return not any(begin < since_ns and end > until_ns for begin, end in self.quiet)
 
-    def move(self, now: int, other: "DirectionHealth") -> None:
-        """New payload was sent, which ``other`` may answer."""
-        self.rest(now, other)
-        self.asked, self.moved_ns = 0, now
+    def move(self, now: int, peer: "DirectionHealth") -> None:
+        """New payload was sent, which ``peer`` may answer."""
+        self.rest(now, peer)
+        self.peer_moves, self.moved_ns = 0, now
         self.moves += 1
-        if not other.asked:
-            other.asked_ns = now
-        other.asked += 1
+        if not peer.peer_moves:
+            peer.peer_moved_ns = now
+        peer.peer_moves += 1
 
-    def rest(self, now: int, other: "DirectionHealth") -> None:
-        """It sent nothing new until ``now``; ``other`` was perhaps heard before it."""
-        since_ns = self.moved_ns or other.first_ns or now
+    def rest(self, now: int, peer: "DirectionHealth") -> None:
+        """It sent nothing new until ``now``; ``peer`` was perhaps heard before it."""
+        since_ns = self.moved_ns or peer.first_ns or now
         if now - since_ns >= MIN_QUIET_NS and len(self.still) < INTERVALS:
-            self.still.append(Stillness(since_ns, now, self.asked, self.asked_ns))
+            self.still.append(Stillness(since_ns, now, self.peer_moves, self.peer_moved_ns))
 
     def pause(self, begin_ns: int, end_ns: int) -> None:
         """No packet came between these times."""

@@ -44,11 +44,11 @@ class Hosts:
             self.add(address, name)
         octets = Octets(batch.buffer)
         offset, ethertype = link.network_layer(batch, octets, self._limits.vlan_tags)
-        for kind, place, fixed in ((link.IPV4, 9, 0), (link.IPV6, 6, 40)):
+        for kind, protocol_at, fixed in ((link.IPV4, 9, 0), (link.IPV6, 6, 40)):
             rows = np.flatnonzero(ethertype == kind)
             at = offset[rows]
             udp = at + (fixed or (octets.u8(at) & 15) * 4)
-            chosen = (octets.u8(at + place) == UDP) & (octets.u16(udp) == DNS)
+            chosen = (octets.u8(at + protocol_at) == UDP) & (octets.u16(udp) == DNS)
             self._answers(batch, rows[chosen], udp[chosen] + 8)
 
     def _answers(self, batch: PacketBatch, rows: Int64s, begin: Int64s) -> None:
@@ -67,7 +67,7 @@ class Hosts:
 
     def _before(self, address: str, packet: int) -> str | None:
         entries = self._names.get(address.strip("[]"), ())
-        return next((name for known, name in reversed(entries) if known < packet), None)
+        return next((name for learned, name in reversed(entries) if learned < packet), None)
 
 
 def answers(data: bytes) -> Iterator[tuple[str, str]]:

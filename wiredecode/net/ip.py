@@ -44,14 +44,14 @@ class Datagram:
 
     def add(self, piece: FragmentPiece) -> None:
         """Insert what of ``piece`` is not there yet."""
-        at = bisect_left(self.pieces, piece.start, key=lambda known: known.end)
+        at = bisect_left(self.pieces, piece.start, key=lambda existing: existing.end)
         cursor = piece.start
         while cursor < piece.end:
-            known = self.pieces[at] if at < len(self.pieces) else None
-            if known is not None and known.start <= cursor:
-                cursor = known.end
+            existing = self.pieces[at] if at < len(self.pieces) else None
+            if existing is not None and existing.start <= cursor:
+                cursor = existing.end
             else:
-                end = piece.end if known is None else min(piece.end, known.start)
+                end = piece.end if existing is None else min(piece.end, existing.start)
                 data = piece.data[cursor - piece.start : end - piece.start]
                 self.pieces.insert(at, FragmentPiece(cursor, end, data, piece.number, piece.time_ns))
                 self.covered += end - cursor
@@ -242,10 +242,10 @@ class IpReader:
         return "too many extension headers"
 
     def _upper(self, packet: Packet, protocol: int, at: int) -> str | None:
-        found = self._extensions(packet.data, protocol, at)
-        if isinstance(found, str):
-            return found
-        protocol, at = found
+        upper = self._extensions(packet.data, protocol, at)
+        if isinstance(upper, str):
+            return upper
+        protocol, at = upper
         if protocol == FRAGMENT and packet.version == 6:
             return self._ipv6_fragment(packet, at)
         if protocol in CARRIERS:
@@ -260,11 +260,11 @@ class IpReader:
         data = packet.data
         if len(data) < at + 8:
             return HEADER_TRUNCATED
-        protocol, place = data[at], int.from_bytes(data[at + 2 : at + 4])
-        if not place & 0xFFF9:
+        protocol, offset_flags = data[at], int.from_bytes(data[at + 2 : at + 4])
+        if not offset_flags & 0xFFF9:
             return self._upper(packet, protocol, at + 8)
         key = (6, packet.source, packet.target, data[at + 4 : at + 8])
-        return self._fragment(packet, protocol, key, at + 8, place & 0xFFF8, bool(place & 1))
+        return self._fragment(packet, protocol, key, at + 8, offset_flags & 0xFFF8, bool(offset_flags & 1))
 
     def _fragment(
         self, packet: Packet, protocol: int, key: tuple[object, ...], at: int, start: int, more: bool
@@ -292,22 +292,22 @@ class IpReader:
             head += piece.data
             if len(piece.data) < piece.end - piece.start:
                 break
-        found = self._extensions(head, protocol, 0)
-        reason = found if isinstance(found, str) else None
-        if isinstance(found, tuple) and found[0] in CARRIERS:
+        upper = self._extensions(head, protocol, 0)
+        reason = upper if isinstance(upper, str) else None
+        if isinstance(upper, tuple) and upper[0] in CARRIERS:
             whole = Packet(head, datagram.total or 0, -1, packet.row, packet.number, packet.time_ns)
-            self.tunnelled.append(Carried(whole, *found, datagram.packets))
+            self.tunnelled.append(Carried(whole, *upper, datagram.packets))
             return None
-        if isinstance(found, tuple) and found[0] != TCP:
-            reason = protocol_name(found[0])
-        elif isinstance(found, tuple):
-            reason = self._tcp_header(head, found[1], datagram.total or 0)
+        if isinstance(upper, tuple) and upper[0] != TCP:
+            reason = protocol_name(upper[0])
+        elif isinstance(upper, tuple):
+            reason = self._tcp_header(head, upper[1], datagram.total or 0)
         if reason is not None:
             self._not_decoded[reason] += datagram.packets - 1
             return reason
-        assert isinstance(found, tuple)
+        assert isinstance(upper, tuple)
         self.tcp_packets += datagram.packets
-        self._datagram_rows(packet, head[found[1] :], datagram, found[1])
+        self._datagram_rows(packet, head[upper[1] :], datagram, upper[1])
         return None
 
     def _datagram_rows(self, packet: Packet, header: bytes, datagram: Datagram, at: int) -> None:
@@ -343,11 +343,11 @@ class IpReader:
         self.tcp_packets += 1
         captured = max(len(data) - begin, 0)
         header = data[at : at + 20]
-        place, header_at = packet.offset + begin, packet.offset + at
+        payload_at, header_at = packet.offset + begin, packet.offset + at
         if packet.offset < 0:
-            place, header_at = ~len(self.extra), -1
+            payload_at, header_at = ~len(self.extra), -1
             self.extra.append(data[begin:])
-        self._row(packet, header, header[13], 0, place, captured, packet.wire - begin, packet, header_at)
+        self._row(packet, header, header[13], 0, payload_at, captured, packet.wire - begin, packet, header_at)
         return None
 
     def _row(

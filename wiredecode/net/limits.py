@@ -76,11 +76,11 @@ MAX_SECONDS = 1e9
 
 def limits_of(chosen: Mapping[str, float]) -> Limits:
     """The limits of reassembly, some chosen by name. Raises ``ValueError``."""
-    known = asdict(DEFAULT_LIMITS)
+    defaults = asdict(DEFAULT_LIMITS)
     for name, value in chosen.items():
-        if name not in known:
-            raise ValueError(f"{name!r} is no limit; there is {', '.join(known)}")
-        most = MAX_SECONDS if isinstance(known[name], float) else 1 << 62
-        if not isinstance(value, int | type(known[name])) or not int(name == "connections") <= value <= most:
-            raise ValueError(f"limit {name} cannot be {value!r}; its default is {known[name]}")
-    return Limits(**{**known, **chosen})
+        if name not in defaults:
+            raise ValueError(f"{name!r} is no limit; there is {', '.join(defaults)}")
+        most = MAX_SECONDS if isinstance(defaults[name], float) else 1 << 62
+        if not isinstance(value, int | type(defaults[name])) or not int(name == "connections") <= value <= most:
+            raise ValueError(f"limit {name} cannot be {value!r}; its default is {defaults[name]}")
+    return Limits(**{**defaults, **chosen})

@@ -55,25 +55,25 @@ def place_segments(s: Segments, clock: Int64s, connections: Connections, out: li
     streams: dict[Reassembler, None] = {}
     with_gap = connections.shared.with_gap
     for key, capture_ns, row, seq, ack, flags, start, captured, length, number, time_ns, last, last_ns in rows:
-        found = find(key)
-        if found is not None and flags & CONTROL == ACK and length == captured and start >= 0:
-            state, side = found
-            stream, other = state.streams[side], state.streams[1 - side]
-            waits = with_gap and (stream in with_gap or other in with_gap)
+        owner = find(key)
+        if owner is not None and flags & CONTROL == ACK and length == captured and start >= 0:
+            state, side = owner
+            stream, peer = state.streams[side], state.streams[1 - side]
+            waits = with_gap and (stream in with_gap or peer in with_gap)
             # Nearly every packet: a whole segment in order, of an open connection without gaps.
-            if not (waits or state.closed_sides or (length and (not stream.in_order(seq) or other.is_ack_ahead(ack)))):
+            if not (waits or state.closed_sides or (length and (not stream.in_order(seq) or peer.is_ack_ahead(ack)))):
                 touch(state, side, state.clock.at(last_ns), capture_ns)
                 state.acks[side] = ack
-                owners.append(found)
+                owners.append(owner)
                 if length:
                     stream.extend(seq, buffer[start : start + length], number, time_ns, logical_time(last), last_ns)
                     streams[stream] = None
                 continue
-        own = Clock(connections.gap_ns) if found is None else found[0].clock
+        own = Clock(connections.gap_ns) if owner is None else owner[0].clock
         packet = FlowPacket(key, own, own.at(last_ns), capture_ns, last, last_ns)
-        before_ns = int(clock[row - 1]) if row and found is not None else None
+        before_ns = int(clock[row - 1]) if row and owner is not None else None
         columns = seq, ack, flags, start, captured, length, number, time_ns
-        owners.append(_place_segment(s, columns, packet, connections, found, before_ns, streams, out))
+        owners.append(_place_segment(s, columns, packet, connections, owner, before_ns, streams, out))
     for stream in streams:
         stream.flush(out)
     return owners
@@ -84,7 +84,7 @@ def _place_segment(
     columns: tuple[int, ...],
     packet: FlowPacket,
     connections: Connections,
-    found: Owner | None,
+    owner: Owner | None,
     before_ns: int | None,
     streams: dict[Reassembler, None],
     out: list[Event],
@@ -96,10 +96,10 @@ def _place_segment(
     seq, ack, flags, start, captured, length, number, time_ns = columns
     now = expired = packet.own_ns
     with_gap = connections.shared.with_gap
-    if found is not None and before_ns is not None:  # packets of other connections may have ended its waits
-        expired = max(now, found[0].clock_at(before_ns - SILENT_NS))
-    if found is not None and with_gap:
-        found[0].expire(expired, packet.number, out)
+    if owner is not None and before_ns is not None:  # packets of other connections may have ended its waits
+        expired = max(now, owner[0].clock_at(before_ns - SILENT_NS))
+    if owner is not None and with_gap:
+        owner[0].expire(expired, packet.number, out)
     state, side = connections.find_or_open(packet, expired, out)
     if flags & (SYN | RST) == SYN:
         state, side = connections.synchronize(packet, state, side, seq, flags, ack, out)
@@ -258,8 +258,8 @@ class Network:
 
     def _waiting(self) -> list[ConnectionState]:
         connections = self._connections
-        found = (connections.find(stream.acked_by) for stream in connections.shared.with_gap)
-        return list(dict.fromkeys(each[0] for each in found if each is not None))
+        owners = (connections.find(stream.acked_by) for stream in connections.shared.with_gap)
+        return list(dict.fromkeys(each[0] for each in owners if each is not None))
 
     def finish(self) -> list[Event]:
         """End of the capture: give up all gaps, return the remaining events, and end all connections."""

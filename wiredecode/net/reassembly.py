@@ -373,10 +373,10 @@ class Reassembler:
 
     def _buffer(self, start: int, end: int, data: bytes, origin: Origin, out: list[Event]) -> None:
         for overlap in self._open_gap(origin).add(start, end, data, origin, self.offset):
-            known = len(overlap.first)
-            self.direction.duplicate += known
-            self.direction.late += len(overlap.again) - known
-            if end - start > 1 and overlap.again[:known] != overlap.first:
+            captured = len(overlap.first)
+            self.direction.duplicate += captured
+            self.direction.late += len(overlap.again) - captured
+            if end - start > 1 and overlap.again[:captured] != overlap.first:
                 self._note_difference(overlap.position, origin, out)
 
     def _drain(self, out: list[Event]) -> None:

@@ -113,14 +113,14 @@ class ReorderQueue:
         overlaps = []
         cursor = start
         while cursor < end:
-            known = segments[at] if at < len(segments) else None
-            if known is not None and known.start <= cursor:
-                stop = min(end, known.end)
+            existing = segments[at] if at < len(segments) else None
+            if existing is not None and existing.start <= cursor:
+                stop = min(end, existing.end)
                 again = data[cursor - start : stop - start]
-                skip = cursor - known.start
-                overlaps.append(Overlap(cursor, known.data[skip : skip + len(again)], again))
+                skip = cursor - existing.start
+                overlaps.append(Overlap(cursor, existing.data[skip : skip + len(again)], again))
             else:
-                stop = end if known is None else min(end, known.start)
+                stop = end if existing is None else min(end, existing.start)
                 piece = Buffered(cursor, stop, data[cursor - start : stop - start], origin)
                 starts.insert(at, cursor)
                 segments.insert(at, piece)
@@ -146,16 +146,16 @@ class ReorderQueue:
 
 def tail(front: bytes, parts: list[bytes], size: int) -> bytes:
     """The last ``size`` bytes of ``front`` and ``parts``, or as many as there are."""
-    found: list[bytes] = []
+    taken: list[bytes] = []
     have = 0
     for part in reversed(parts):
         if have >= size:
             break
-        found.append(part)
+        taken.append(part)
         have += len(part)
     if have < size:
-        found.append(front)
-    last = b"".join(reversed(found))
+        taken.append(front)
+    last = b"".join(reversed(taken))
     return last[max(len(last) - size, 0) :]
 
 

@@ -122,18 +122,18 @@ def _gre(part: Layers, octets: Octets) -> Inside:
     more = octets.u16(at + 10)
     inside = np.where(span | (third & (more >> 10 & 31 == 0)), ETHERNET, inside)
     at = at + np.where(third, 12 + 8 * (more & 1), 0)
-    known = np.isin(inside, (IPV4, IPV6, ETHERNET, MPLS, MPLS_MULTICAST, *VLAN_TAGS))
-    return at, np.where(plain & known, inside, 0)
+    supported = np.isin(inside, (IPV4, IPV6, ETHERNET, MPLS, MPLS_MULTICAST, *VLAN_TAGS))
+    return at, np.where(plain & supported, inside, 0)
 
 
 def _mpls(part: Layers, octets: Octets) -> Inside:
     """RFC 3032: labels up to the bottom of the stack, then IP, or Ethernet (RFC 4448), by the bytes."""
-    at, found = part.at, np.zeros(len(part.at), bool)
+    at, ended = part.at, np.zeros(len(part.at), bool)
     for _ in range(MPLS_LABELS):
         bottom = octets.u8(at + 2) & 1 != 0
-        at = np.where(found, at, at + 4)
-        found |= bottom
-        if found.all():
+        at = np.where(ended, at, at + 4)
+        ended |= bottom
+        if ended.all():
             break
     first = octets.u8(at)
     version = first >> 4
@@ -144,7 +144,7 @@ def _mpls(part: Layers, octets: Octets) -> Inside:
             likely &= version == 0
         inside = np.where(likely, ETHERNET, inside)
         at = at + skipped * likely
-    fits = found & (inside != 0)
+    fits = ended & (inside != 0)
     return np.where(fits, at, part.at), np.where(fits, inside, part.ethertype)
 
 

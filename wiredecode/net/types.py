@@ -183,8 +183,8 @@ class Direction:
 
     def lost_between(self, start_ns: int, stop_ns: int, known_at: int) -> bool:
         """Whether bytes were lost between two times, as far as is known at a logical time; of very many the last."""
-        known = bisect_right(self.losses, known_at, key=itemgetter(0))
-        return any(start_ns <= shown <= stop_ns for _, shown, _ in self.losses[max(0, known - LAST_LOSSES) : known])
+        end = bisect_right(self.losses, known_at, key=itemgetter(0))
+        return any(start_ns <= shown <= stop_ns for _, shown, _ in self.losses[max(0, end - LAST_LOSSES) : end])
 
 
 @dataclass(slots=True, eq=False)

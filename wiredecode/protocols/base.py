@@ -130,14 +130,14 @@ class Offers(ABC):
     def _load(self, module: str, name: str, default: T) -> T:
         """``name`` in a module of the package of the protocol; ``default`` if there is none."""
         package = type(self).__module__.rpartition(".")[0]
-        place = f"{package}.{module}"
+        path = f"{package}.{module}"
         try:
-            found: T = getattr(import_module(place), name, default) if package else default
+            value: T = getattr(import_module(path), name, default) if package else default
         except ModuleNotFoundError as error:
-            if error.name != place:
+            if error.name != path:
                 raise
             return default
-        return found
+        return value
 
 
 class Protocol(Offers):

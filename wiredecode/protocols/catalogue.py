@@ -54,15 +54,15 @@ class FieldEntry:
 
 def catalogue(layers: Iterable[type[Layer]]) -> list[FieldEntry]:
     """The fields of message types, in the order of their declarations; the same name and type occur once."""
-    found: dict[tuple[str, str], FieldEntry] = {}
+    entries: dict[tuple[str, str], FieldEntry] = {}
     for layer in dict.fromkeys(layers):
         for entry in _entries(layer, layer.filter_name, MAX_DEPTH):
-            known = found.setdefault((entry.name, entry.type), entry)
-            if layer.__name__ not in known.messages:
-                known.messages.append(layer.__name__)
-            if entry.meaning and entry.meaning not in known.meaning:
-                known.meaning = f"{known.meaning}; {entry.meaning}" if known.meaning else entry.meaning
-    return list(found.values())
+            existing = entries.setdefault((entry.name, entry.type), entry)
+            if layer.__name__ not in existing.messages:
+                existing.messages.append(layer.__name__)
+            if entry.meaning and entry.meaning not in existing.meaning:
+                existing.meaning = f"{existing.meaning}; {entry.meaning}" if existing.meaning else entry.meaning
+    return list(entries.values())
 
 
 FRAME_ENTRIES = [FieldEntry(each.name, each.type, each.meaning) for each in NAMES]
@@ -89,25 +89,25 @@ def column_name(name: str, known: Container[str]) -> str:
     """The column of a table or record that has ``known`` ones, for its own name or that of a filter."""
     if name in known:
         return name
-    found = {"latency": "latency_ns", **{filtered: column for column, filtered in RECORD_NAMES.items()}}.get(name, name)
+    alias = {"latency": "latency_ns", **{filtered: column for column, filtered in RECORD_NAMES.items()}}.get(name, name)
     if name == "frame.number" and "packet" in known:
-        found = "packet"
-    return found if found in known else f"layers.{name}" if f"layers.{name}" in known else name
+        alias = "packet"
+    return alias if alias in known else f"layers.{name}" if f"layers.{name}" in known else name
 
 
 class UnknownColumn(ValueError):
     """A column that a table or record does not have; the message names it and the nearest one."""
 
 
-def known_columns(names: Iterable[str], known: Sequence[str], hint: str = "") -> list[str]:
+def known_columns(names: Iterable[str], columns: Sequence[str], hint: str = "") -> list[str]:
     """The columns of these names, which may be those of filters. Raises UnknownColumn for the first unknown one."""
-    there = frozenset(known)
-    found = list(dict.fromkeys(column_name(name, there) for name in names))
-    for name in found:
+    there = frozenset(columns)
+    chosen = list(dict.fromkeys(column_name(name, there) for name in names))
+    for name in chosen:
         if name not in there:
-            near = get_close_matches(name, known, 1)
+            near = get_close_matches(name, columns, 1)
             raise UnknownColumn(f"there is no column {name}{f'; did you mean {near[0]}?' if near else hint}")
-    return found
+    return chosen
 
 
 def column_word(column: str) -> str:
@@ -143,12 +143,12 @@ def _entries(layer: type[Layer], prefix: str, depth: int) -> Iterator[FieldEntry
 
 def amqp_entries() -> list[FieldEntry]:
     """The sections of AMQP 1.0 messages, which are below the structure that holds the message's bytes."""
-    found = [FieldEntry(f"amqp.{section.name}", section.type, AMQP_MEANING) for section in SECTIONS]
+    entries = [FieldEntry(f"amqp.{section.name}", section.type, AMQP_MEANING) for section in SECTIONS]
     for section in SECTIONS:
         meaning = f"field of the {section.name} section"
         typed = zip(section.fields, section.types, strict=True)
-        found += [FieldEntry(f"amqp.{section.name}.{name}", type_, meaning) for name, type_ in typed]
-    return sorted(found, key=lambda entry: entry.name.split(".")[1])
+        entries += [FieldEntry(f"amqp.{section.name}.{name}", type_, meaning) for name, type_ in typed]
+    return sorted(entries, key=lambda entry: entry.name.split(".")[1])
 
 
 def type_name(kind: Kind) -> str:

@@ -35,7 +35,7 @@ CARRIED_GROUP = "wiredecode.carried"
 
 
 @dataclass(frozen=True)
-class Known:
+class RegistryEntry:
     """A protocol that may not be imported yet."""
 
     name: str
@@ -54,15 +54,15 @@ class DecodeAs:
 
 def _load_entry_points(group: str, convert: Callable[[Any], T]) -> list[T]:
     """Protocols of other packages, converted by ``convert``. Raises :class:`Unusable`."""
-    found = []
+    loaded = []
     for entry in sorted(entry_points(group=group), key=lambda entry: entry.name):
         try:
-            found.append(convert(entry.load()()))
+            loaded.append(convert(entry.load()()))
         except Exception as error:
             package = entry.dist.name if entry.dist else entry.value
-            what = f"{type(error).__name__}: {error}{_place(error, entry.module.partition('.')[0])}"
-            raise Unusable(f"the protocol {entry.name} of the package {package} does not load: {what}") from error
-    return found
+            reason = f"{type(error).__name__}: {error}{_place(error, entry.module.partition('.')[0])}"
+            raise Unusable(f"the protocol {entry.name} of the package {package} does not load: {reason}") from error
+    return loaded
 
 
 def _place(error: Exception, package: str) -> str:
@@ -73,10 +73,10 @@ def _place(error: Exception, package: str) -> str:
 
 
 @cache
-def known_protocols() -> tuple[Known, ...]:
+def protocol_entries() -> tuple[RegistryEntry, ...]:
     """All protocols, in the order in which they are tried on unknown bytes."""
-    built_in = [Known(one.NAME, one.PORTS, partial(_import, one.NAME)) for one in BUILT_IN]
-    added = _load_entry_points(GROUP, as_known)
+    built_in = [RegistryEntry(package.NAME, package.PORTS, partial(_import, package.NAME)) for package in BUILT_IN]
+    added = _load_entry_points(GROUP, as_entry)
     names = Counter(each.name for each in (*built_in, *added))
     if twice := [name for name, count in names.items() if count > 1]:
         raise Unusable(f"two protocols are called {twice[0]}: pip uninstall the package that adds one of them")
@@ -85,76 +85,76 @@ def known_protocols() -> tuple[Known, ...]:
 
 def carried_by(carrier: str) -> tuple[CarriedProtocol, ...]:
     """The protocols that messages of another one carry."""
-    return tuple(one for one in carried_protocols() if one.carrier == carrier)
+    return tuple(each for each in carried_protocols() if each.carrier == carrier)
 
 
 @cache
 def carried_protocols() -> tuple[CarriedProtocol, ...]:
     """All protocols that messages of another one carry."""
-    return (*(_import(one.NAME) for one in CARRIED), *_load_entry_points(CARRIED_GROUP, lambda one: one))
+    return (*(_import(each.NAME) for each in CARRIED), *_load_entry_points(CARRIED_GROUP, lambda each: each))
 
 
-def as_known(protocol: Protocol) -> Known:
+def as_entry(protocol: Protocol) -> RegistryEntry:
     """Wrap a protocol that is imported already."""
-    return Known(protocol.name, tuple(protocol.ports), partial(_itself, protocol))
+    return RegistryEntry(protocol.name, tuple(protocol.ports), partial(_itself, protocol))
 
 
 def protocols() -> tuple[Protocol, ...]:
     """All protocols, imported."""
-    return tuple(entry.load() for entry in known_protocols())
+    return tuple(entry.load() for entry in protocol_entries())
 
 
 def by_name(name: str) -> Protocol | None:
-    return next((entry.load() for entry in known_protocols() if entry.name == name), None)
+    return next((entry.load() for entry in protocol_entries() if entry.name == name), None)
 
 
 @cache
 def protocol_named(name: str) -> Protocol | CarriedProtocol | None:
     """The protocol of that name, also a carried one, imported; or None."""
-    return by_name(name) or next((one for one in carried_protocols() if one.name == name), None)
+    return by_name(name) or next((each for each in carried_protocols() if each.name == name), None)
 
 
 def title(name: str) -> str | None:
-    found = by_name(name)
-    return None if found is None else found.title
+    protocol = by_name(name)
+    return None if protocol is None else protocol.title
 
 
 @cache
 def summary_keys(name: str) -> tuple[str, ...]:
     """:attr:`Protocol.summary_keys` of the protocol of that name, or of the carried one."""
-    found = protocol_named(name)
-    return () if found is None else found.summary_keys
+    protocol = protocol_named(name)
+    return () if protocol is None else protocol.summary_keys
 
 
 def requests() -> dict[str, frozenset[str]]:
     """Message types that always ask for a response, by protocol."""
-    return {name: types for one in protocols() for name, types in one.requests.items()}
+    return {name: types for each in protocols() for name, types in each.requests.items()}
 
 
 @cache
 def requests_of(name: str) -> frozenset[str]:
     """Message types of one protocol that always ask for a response."""
-    found = protocol_named(name)
-    return frozenset() if found is None else found.requests.get(name, frozenset())
+    protocol = protocol_named(name)
+    return frozenset() if protocol is None else protocol.requests.get(name, frozenset())
 
 
 def decoding(names: Mapping[int, str]) -> dict[int, DecodeAs]:
     """Protocols of ports, from names such as ``nats/3``. Raises ``ValueError``."""
-    found = {}
+    choices = {}
     for port, name in names.items():
         name, _, dialect = name.partition("/")
         protocol = by_name(name)
         if protocol is None:
-            raise ValueError(f"no protocol is called {name!r}; there is {', '.join(one.name for one in protocols())}")
+            raise ValueError(f"no protocol is called {name!r}; there is {', '.join(each.name for each in protocols())}")
         if dialect and dialect not in protocol.dialects:
             raise ValueError(f"{name} has no dialect {dialect!r}; there is {', '.join(protocol.dialects) or 'none'}")
-        found[port] = DecodeAs(protocol, dialect or None)
-    return found
+        choices[port] = DecodeAs(protocol, dialect or None)
+    return choices
 
 
 def session_ports(decode_as: Mapping[int, DecodeAs]) -> dict[int, str]:
     """Ports of protocols with a session, whose connections must be decoded in one place; and the protocol."""
-    ports = {port: one.name for one in known_protocols() if one.load().has_session for port in one.ports}
+    ports = {port: each.name for each in protocol_entries() if each.load().has_session for port in each.ports}
     return ports | {port: choice.protocol.name for port, choice in decode_as.items() if choice.protocol.has_session}
 
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from wiredecode.capture.remote import place_of, store_errors
+from wiredecode.capture.remote import location_of, store_errors
 from wiredecode.export.lake.run import TableRun
 from wiredecode.export.lake.table import TaskStore
 from wiredecode.spark.accounts import PROBLEMS, TOTALS, Accounts, tables
@@ -48,7 +48,7 @@ class Occupied(Exception):
 @contextmanager
 def lock_folder(out: str) -> Iterator[None]:
     """Lock a local folder against other writers, until the process ends. Raises :class:`Occupied`."""
-    place = place_of(out)
+    place = location_of(out)
     if os.name == "nt" or not isinstance(place.system, pafs.LocalFileSystem) or Path(place.path).is_file():
         yield
         return
@@ -73,7 +73,7 @@ class Folder:
     """
 
     def __init__(self, out: str) -> None:
-        place = place_of(out)
+        place = location_of(out)
         self.out, self._system, self._path = place.name(place.path), place.system, place.path
         self.id = secrets.token_hex(6)
         self.run, self._old = f"{RUN}{self.id}", f"{OLD}{self.id}"

@@ -27,7 +27,7 @@ import pyarrow.fs as pafs
 
 from wiredecode.capture import CaptureError
 from wiredecode.capture.batch import PacketBatch
-from wiredecode.capture.remote import open_file, place_of, store_errors
+from wiredecode.capture.remote import location_of, open_file, store_errors
 from wiredecode.export.lake.run import TableRun, content, run_of
 from wiredecode.export.lake.table import create_file
 from wiredecode.frames.totals import Totals
@@ -209,7 +209,7 @@ class ProcessedFiles:
     """The folder of states, wherever fsspec reaches."""
 
     def __init__(self, place: str) -> None:
-        found = place_of(place)
+        found = location_of(place)
         self.place, self._system, self._path = found.name(found.path).rstrip("/"), found.system, found.path
         self._local = isinstance(self._system, pafs.LocalFileSystem)
 

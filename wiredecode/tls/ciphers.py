@@ -26,7 +26,7 @@ class Suite(NamedTuple):
 
 def _suites() -> dict[int, Suite]:
     """IANA's numbers; the key exchange does not matter here."""
-    found: dict[int, Suite] = {
+    suites: dict[int, Suite] = {
         0x1301: Suite(GCM, 16),
         0x1302: Suite(GCM, 32, hashes.SHA384),
         0x1303: Suite(CHACHA, 32),
@@ -35,12 +35,12 @@ def _suites() -> dict[int, Suite]:
     }
     small, large = Suite(GCM, 16), Suite(GCM, 32, hashes.SHA384)
     for number in (0x9C, 0x9E, 0xA2, 0xA6, 0xA8, 0xAA, 0xAC, 0xC02B, 0xC02D, 0xC02F, 0xC031, 0xD001):
-        found |= {number: small, number + 1: large}
+        suites |= {number: small, number + 1: large}
     for number in (0xC09C, 0xC09E, 0xC0A4, 0xC0A6, 0xC0AC):
-        found |= {number: Suite(CCM, 16), number + 1: Suite(CCM, 32)}
+        suites |= {number: Suite(CCM, 16), number + 1: Suite(CCM, 32)}
     for number in (0xC0A0, 0xC0A2, 0xC0A8, 0xC0AA, 0xC0AE):
-        found |= {number: Suite(CCM_8, 16), number + 1: Suite(CCM_8, 32)}
-    found |= dict.fromkeys(range(0xCCA8, 0xCCAF), Suite(CHACHA, 32))
+        suites |= {number: Suite(CCM_8, 16), number + 1: Suite(CCM_8, 32)}
+    suites |= dict.fromkeys(range(0xCCA8, 0xCCAF), Suite(CHACHA, 32))
     for mac, numbers in (
         (hashes.SHA1, ((0x2F, 0x35), (0x33, 0x39), (0x8C, 0x8D), (0xC009, 0xC00A), (0xC013, 0xC014), (0xC035, 0xC036))),
         (hashes.SHA256, ((0x3C, 0x3D), (0x67, 0x6B), (0xC023, 0), (0xC027, 0), (0xAE, 0), (0xC037, 0))),
@@ -48,9 +48,9 @@ def _suites() -> dict[int, Suite]:
     ):
         prf = hashes.SHA384 if mac is hashes.SHA384 else hashes.SHA256
         for numbers_128, number_256 in numbers:
-            found |= {numbers_128: Suite(CBC, 16, prf, mac), number_256: Suite(CBC, 32, prf, mac)}
-    del found[0]
-    return found
+            suites |= {numbers_128: Suite(CBC, 16, prf, mac), number_256: Suite(CBC, 32, prf, mac)}
+    del suites[0]
+    return suites
 
 
 SUITES = _suites()
@@ -88,8 +88,8 @@ class Aead:
         if size < 0:
             raise InvalidTag
         nonce = self._iv + body[:8] if self.skip else (self._number ^ sequence).to_bytes(12)
-        known = sequence.to_bytes(8) + header[:3] + size.to_bytes(2)
-        return header[0], self._open(nonce, body[self.skip :], known)
+        additional = sequence.to_bytes(8) + header[:3] + size.to_bytes(2)
+        return header[0], self._open(nonce, body[self.skip :], additional)
 
 
 class BlockChain:
@@ -104,8 +104,8 @@ class BlockChain:
     def open(self, sequence: int, header: bytes, body: bytes) -> tuple[int, bytes]:
         size = self._hash.digest_size
         if self._last:
-            body, found = body[:-size], body[-size:]
-            self._check(sequence, header, body, found)
+            body, mac = body[:-size], body[-size:]
+            self._check(sequence, header, body, mac)
         if len(body) < 32 or len(body) % 16:
             raise InvalidTag
         opened = Cipher(algorithms.AES(self._key), modes.CBC(body[:16])).decryptor()
@@ -114,14 +114,14 @@ class BlockChain:
         if not self._last:
             if len(plain) < size:
                 raise InvalidTag
-            plain, found = plain[:-size], plain[-size:]
-            self._check(sequence, header, plain, found)
+            plain, mac = plain[:-size], plain[-size:]
+            self._check(sequence, header, plain, mac)
         return header[0], plain
 
-    def _check(self, sequence: int, header: bytes, data: bytes, found: bytes) -> None:
-        made = hmac.HMAC(self._mac, self._hash)
-        made.update(sequence.to_bytes(8) + header[:3] + len(data).to_bytes(2) + data)
-        if not compare.compare_digest(made.finalize(), found):
+    def _check(self, sequence: int, header: bytes, data: bytes, mac: bytes) -> None:
+        computed = hmac.HMAC(self._mac, self._hash)
+        computed.update(sequence.to_bytes(8) + header[:3] + len(data).to_bytes(2) + data)
+        if not compare.compare_digest(computed.finalize(), mac):
             raise InvalidTag
 
 
@@ -168,12 +168,12 @@ def _prf(suite: Suite, secret: bytes, seed: bytes, size: int) -> bytes:
     """P_hash of RFC 5246 section 5."""
 
     def signed(data: bytes) -> bytes:
-        made = hmac.HMAC(secret, suite.prf())
-        made.update(data)
-        return made.finalize()
+        digest = hmac.HMAC(secret, suite.prf())
+        digest.update(data)
+        return digest.finalize()
 
-    found, chain = b"", seed
-    while len(found) < size:
+    output, chain = b"", seed
+    while len(output) < size:
         chain = signed(chain)
-        found += signed(chain + seed)
-    return found[:size]
+        output += signed(chain + seed)
+    return output[:size]

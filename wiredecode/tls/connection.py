@@ -46,12 +46,12 @@ class TlsConnection:
         self.mac_last = False
         self.early_data: bool | None = None
         """Whether the server takes early data; None: it has not said so yet."""
-        self.known = 0
+        self.key_at = 0
         """The packet with which the keys were known."""
 
     def resume(self, side: int, session: Session, packet: int) -> None:
         """Resume a connection that began before the capture: ``session`` decrypted a first record of ``side``."""
-        self.version, self.suite, self.known = TLS_1_3, session.suite, packet
+        self.version, self.suite, self.key_at = TLS_1_3, session.suite, packet
         label = "SERVER_TRAFFIC_SECRET_0" if session.from_client else "CLIENT_TRAFFIC_SECRET_0"
         for half, secret in ((self.halves[side], session.secret), (self.halves[1 - side], self._secret(label))):
             half.clear = half.begun = False
@@ -99,10 +99,10 @@ class TlsConnection:
             half.drop(half.available())
             return 0
         if half.clear and half.peek(2) != b"\x15\x03":  # an alert may be the first
-            found = half.find(b"\x16\x03")
-            size = found if found >= 0 else half.available() - half.peek(half.available()).endswith(b"\x16")
+            start = half.find(b"\x16\x03")
+            size = start if start >= 0 else half.available() - half.peek(half.available()).endswith(b"\x16")
             half.hand_on(half.peek(size), 0, size, 0)
-            half.clear = found < 0
+            half.clear = start < 0
         if half.lost is not None and not self._search(half, out):
             return 0
         if half.available() < HEADER:
@@ -177,9 +177,9 @@ class TlsConnection:
         half.dead = half.only_read or half.waiting() > MAX_WAITING
         return half.dead
 
-    def _in_clear(self, side: int, kind: int, body: bytes, size: int, known: int = 0) -> None:
+    def _in_clear(self, side: int, kind: int, body: bytes, size: int, key_at: int = 0) -> None:
         half = self.halves[side]
-        self.records.append(half.record(kind, body, size, known))
+        self.records.append(half.record(kind, body, size, key_at))
         ready = half.ready(size)
         half.drop(size)
         if kind == HANDSHAKE:
@@ -201,9 +201,9 @@ class TlsConnection:
             return True
         opener.sequence += 1
         if kind == APPLICATION:
-            half.hand_on(data, HEADER + opener.skip, size, self.known)
+            half.hand_on(data, HEADER + opener.skip, size, self.key_at)
             return True
-        self._in_clear(side, kind, data, size, max(self.known, 1))
+        self._in_clear(side, kind, data, size, max(self.key_at, 1))
         return True
 
     def _skip_early(self, half: Half, header: bytes) -> bool:
@@ -216,8 +216,8 @@ class TlsConnection:
         half = self.halves[side]
         half.handshake += data
         try:
-            while (found := handshake.next_message(half.handshake)) is not None:
-                kind, body, half.handshake = found
+            while (message := handshake.next_message(half.handshake)) is not None:
+                kind, body, half.handshake = message
                 self._message(side, kind, body, ready)
         except ValueError:  # the other side cannot have read it either
             half.dead = True
@@ -232,7 +232,7 @@ class TlsConnection:
             if hello.random != handshake.RETRY:
                 self.version, self.server_random, self.suite = hello.version, hello.random, hello.cipher
                 self.mac_last = handshake.ENCRYPT_THEN_MAC in hello.extensions
-                self.known = max(self.known, ready)
+                self.key_at = max(self.key_at, ready)
         elif kind == ENCRYPTED_EXTENSIONS:
             self.early_data = handshake.EARLY_DATA in handshake.extensions(handshake.Cursor(body))
         elif kind == END_OF_EARLY_DATA and side == self.client:

@@ -78,9 +78,9 @@ class Half:
 
     def feed(self, chunk: Chunk) -> None:
         """Take the next bytes of the wire."""
-        left = len(self._data) - (self.at - self._base)
+        unread = len(self._data) - (self.at - self._base)
         keep = bisect_right(self._ends, self.at)
-        self._data = (self._data[self.at - self._base :] if left else b"") + chunk.data
+        self._data = (self._data[self.at - self._base :] if unread else b"") + chunk.data
         self._base = self.at
         del self._ends[:keep]
         self._ends += chunk.ends.tolist()
@@ -108,21 +108,21 @@ class Half:
 
     def find(self, start: bytes) -> int:
         """Distance to the next ``start``, or -1."""
-        found = self._data.find(start, self.at - self._base)
-        return -1 if found < 0 else found - (self.at - self._base)
+        index = self._data.find(start, self.at - self._base)
+        return -1 if index < 0 else index - (self.at - self._base)
 
-    def hand_on(self, data: bytes, skip: int, size: int, known: int) -> None:
-        """Deliver plaintext ``data`` at ``skip``; ``size`` bytes are read. ``known``: it was not readable before."""
+    def hand_on(self, data: bytes, skip: int, size: int, key_at: int) -> None:
+        """Deliver plaintext ``data`` at ``skip``; ``size`` bytes are read. ``key_at``: it was not readable before."""
         if data:
             first, behind = self.at + skip, self.at + size
             last = bisect_left(self._ends, behind)
             _, _, readies, times = self._columns
-            ready, ready_ns = max(readies[last], known), times[last]
+            ready, ready_ns = max(readies[last], key_at), times[last]
             begin = bisect_right(self._ends, first)
-            for place in range(begin, last + 1):
-                end = min(self._ends[place], first + len(data))
-                shown = self.offset + (len(data) if place == last else end - first)
-                self._pieces.append((shown, self._columns[0][place], self._columns[1][place], ready, ready_ns))
+            for index in range(begin, last + 1):
+                end = min(self._ends[index], first + len(data))
+                shown = self.offset + (len(data) if index == last else end - first)
+                self._pieces.append((shown, self._columns[0][index], self._columns[1][index], ready, ready_ns))
                 if end == first + len(data):
                     break
             self._parts.append(data)
@@ -136,14 +136,14 @@ class Half:
         if not self.only_read:
             self.direction.ignored += size
 
-    def record(self, kind: int, data: bytes, size: int, known: int = 0) -> Record:
-        """The next record, of ``size`` bytes with ``data``. ``known``: logical time of its key; 0: not encrypted."""
+    def record(self, kind: int, data: bytes, size: int, key_at: int = 0) -> Record:
+        """The next record, of ``size`` bytes with ``data``. ``key_at``: logical time of its key; 0: not encrypted."""
         header = bytes([kind]) + self.peek(2, 1) + len(data).to_bytes(2)
         first, last = bisect_right(self._ends, self.at), bisect_left(self._ends, self.at + size)
         packets, times, readies, ready_ns = self._columns
         carriers, sent = (sorted({*column[first : last + 1]}) for column in (packets, times))
-        when = times[first], max(readies[last], known), ready_ns[last]
-        return Record(self.direction, self.at, header + data, known > 0, carriers, sent, *when)
+        when = times[first], max(readies[last], key_at), ready_ns[last]
+        return Record(self.direction, self.at, header + data, key_at > 0, carriers, sent, *when)
 
     def waiting(self) -> int:
         """Bytes that are not fed yet."""
@@ -175,8 +175,8 @@ class Half:
             self.begun, self.most_tries = True, MAX_TRIES
             return
         self.flush(out)
-        place = bisect_left(self._ends, self.at + size)
-        ready, ready_ns = self._columns[2][place], self._columns[3][place]
+        index = bisect_left(self._ends, self.at + size)
+        ready, ready_ns = self._columns[2][index], self._columns[3][index]
         out.append(Gap(self.direction, self.offset, length, "not captured", ready, ready_ns))
         self.offset += length
         self._start = self.offset

@@ -21,11 +21,11 @@ class Cursor:
         return self.at < len(self.data)
 
     def read(self, size: int) -> bytes:
-        found = self.data[self.at : self.at + size]
-        if len(found) < size:
-            raise ValueError(f"{size} bytes expected at {self.at}, {len(found)} found")
+        part = self.data[self.at : self.at + size]
+        if len(part) < size:
+            raise ValueError(f"{size} bytes expected at {self.at}, {len(part)} found")
         self.at += size
-        return found
+        return part
 
     def number(self, width: int) -> int:
         return int.from_bytes(self.read(width))
@@ -36,8 +36,8 @@ class Cursor:
 
     def numbers(self, width: int) -> list[int]:
         """All that is left, without what means nothing."""
-        found = [self.number(width) for _ in range((len(self.data) - self.at) // width)]
-        return [number for number in found if number not in GREASE]
+        numbers = [self.number(width) for _ in range((len(self.data) - self.at) // width)]
+        return [number for number in numbers if number not in GREASE]
 
 
 class ServerHello(NamedTuple):
@@ -59,18 +59,18 @@ def next_message(data: bytes) -> tuple[int, bytes, bytes] | None:
 def extensions(body: Cursor) -> dict[int, bytes]:
     """By kind; the first of a kind counts."""
     inside = Cursor(body.vector(2)) if body else Cursor(b"")
-    found: dict[int, bytes] = {}
+    by_kind: dict[int, bytes] = {}
     while inside:
         kind = inside.number(2)
-        found.setdefault(kind, inside.vector(2))
-    return found
+        by_kind.setdefault(kind, inside.vector(2))
+    return by_kind
 
 
 def server_hello(data: bytes) -> ServerHello:
     body = Cursor(data)
     version, random, session, cipher = body.number(2), body.read(32), body.vector(1), body.number(2)
     body.number(1)
-    found = extensions(body)
-    if SUPPORTED_VERSIONS in found:
-        version = Cursor(found[SUPPORTED_VERSIONS]).number(2)
-    return ServerHello(version, random, session, cipher, found)
+    inside = extensions(body)
+    if SUPPORTED_VERSIONS in inside:
+        version = Cursor(inside[SUPPORTED_VERSIONS]).number(2)
+    return ServerHello(version, random, session, cipher, inside)

@@ -72,8 +72,8 @@ class KeyLog:
 
     def traffic(self) -> list[tuple[str, bytes, bytes]]:
         """Label, client random and secret of content in TLS 1.3, the newest sessions."""
-        found = [(*key, secret) for key, secret in self._secrets.items() if key[0].endswith("_TRAFFIC_SECRET_0")]
-        return found[-MAX_GUESSED:]
+        secrets = [(*key, secret) for key, secret in self._secrets.items() if key[0].endswith("_TRAFFIC_SECRET_0")]
+        return secrets[-MAX_GUESSED:]
 
     def secret(self, label: str, random: bytes) -> bytes | None:
         return self._secrets.get((label, random))

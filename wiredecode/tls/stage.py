@@ -41,9 +41,9 @@ def first_record(events: list[Event]) -> Found | int | None:
     pieces.sort(key=lambda piece: piece[:3])
     for ready, side, start, chunk in pieces[:PIECES]:
         if chunk.data.startswith(START, start - chunk.offset):
-            found = _record(events, side, start)
-            if found is not None:
-                return found
+            record = _record(events, side, start)
+            if record is not None:
+                return record
             return ready if len(pieces) > HELD_PIECES else None
     return pieces[PIECES - 1][0] if len(pieces) >= PIECES else None
 
@@ -93,14 +93,14 @@ def guess(keys: KeyLog, record: bytes, most: int) -> tuple[Session | None, int]:
 
 def known_at(events: list[Event], packet: int) -> list[Event]:
     """Events with ``ready`` at logical time ``packet`` or later."""
-    found: list[Event] = []
+    delayed: list[Event] = []
     for event in events:
         if isinstance(event, Chunk):
             event = replace(event, ready=np.maximum(event.ready, packet))
         elif not isinstance(event, Note):
             event = replace(event, ready=max(event.ready, packet))
-        found.append(event)
-    return found
+        delayed.append(event)
+    return delayed
 
 
 RECORD = b"\x16\x03"
@@ -148,27 +148,27 @@ class Decryption:
             else:
                 by_connection.setdefault(connection, []).append(event)
         for connection, own in by_connection.items():
-            known = states[connection]
-            if isinstance(known, Undecided):
-                self._decide(connection, known, own, out)
-            elif known is not None:
-                self._feed(connection, known, own, out)
+            state = states[connection]
+            if isinstance(state, Undecided):
+                self._decide(connection, state, own, out)
+            elif state is not None:
+                self._feed(connection, state, own, out)
         return out
 
     def pop_records(self) -> list[Record]:
         """Records of handshakes, and alerts, since the last call."""
-        found, self._records = self._records, []
-        return found
+        records, self._records = self._records, []
+        return records
 
     def forget(self, connection: Connection) -> list[Event]:
         """Forget a connection; return its held events, as no more come."""
         out: list[Event] = []
-        known = self._known.get(connection)
-        if isinstance(known, Undecided) and known.held:
-            known.over = True
-            self._decide(connection, known, [], out)
-        known = self._known.pop(connection, None)
-        for half in known.halves if isinstance(known, TlsConnection) else ():
+        state = self._known.get(connection)
+        if isinstance(state, Undecided) and state.held:
+            state.over = True
+            self._decide(connection, state, [], out)
+        state = self._known.pop(connection, None)
+        for half in state.halves if isinstance(state, TlsConnection) else ():
             half.drop(half.available() + half.waiting())
         return out
 
@@ -198,22 +198,22 @@ class Decryption:
 
     def _look_inside(self, connection: Connection, state: Undecided, events: list[Event], out: list[Event]) -> None:
         """The handshake was not captured: try the sessions whose secrets are known."""
-        found = first_record(events)
-        if found is None and not state.over:
+        record = first_record(events)
+        if record is None and not state.over:
             state.held = events
             return
         connection.waited = True
-        if isinstance(found, Found):
-            session, tried = guess(self.keys, found.data, min(MAX_GUESSES, self._guesses))
+        if isinstance(record, Found):
+            session, tried = guess(self.keys, record.data, min(MAX_GUESSES, self._guesses))
             self._guesses -= tried
             if session is not None:
                 first, second = (Half(each, 0) for each in connection.directions)
-                client = found.side if session.from_client else 1 - found.side
+                client = record.side if session.from_client else 1 - record.side
                 tls = self._known[connection] = TlsConnection(self.keys, client, session.random, (first, second))
-                tls.resume(found.side, session, found.ready)
+                tls.resume(record.side, session, record.ready)
                 self._feed(connection, tls, events, out)
                 return
-        packet = found.ready if isinstance(found, Found) else found or 0
+        packet = record.ready if isinstance(record, Found) else record or 0
         out += known_at(events, packet)
         self._known[connection] = None
 
@@ -237,8 +237,8 @@ class Decryption:
             self._known[connection] = None
             return
         first, second = (Half(each, state.ends[each.side], only_read=keys is None) for each in connection.directions)
-        found = self._known[connection] = TlsConnection(keys, side, random, (first, second))
-        self._feed(connection, found, events, out)
+        tls = self._known[connection] = TlsConnection(keys, side, random, (first, second))
+        self._feed(connection, tls, events, out)
 
     def _feed(self, connection: Connection, tls: TlsConnection, events: list[Event], out: list[Event]) -> None:
         for event in events:
@@ -261,10 +261,10 @@ class Decryption:
 def _first_answer(events: list[Event], side: int) -> bytes:
     """First bytes of the other side at the time of the ClientHello of ``side``."""
     own = [event for event in events if isinstance(event, Chunk) and event.direction.side == side]
-    known = next(int(each.ready[np.searchsorted(each.ends, HELLO)]) for each in own if int(each.ends[-1]) >= HELLO)
+    ready = next(int(each.ready[np.searchsorted(each.ends, HELLO)]) for each in own if int(each.ends[-1]) >= HELLO)
     for event in events:
         if isinstance(event, Chunk) and event.direction.side != side and not event.offset:
-            size = int(event.ends[np.searchsorted(event.ready, known, "right") - 1]) if event.ready[0] <= known else 0
+            size = int(event.ends[np.searchsorted(event.ready, ready, "right") - 1]) if event.ready[0] <= ready else 0
             return event.data[:size]
     return b""
 

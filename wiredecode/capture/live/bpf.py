@@ -37,11 +37,11 @@ def compile_filter(expression: str, *, ethernet: bool, snaplen: int) -> bytes:
             reason = ctypes.string_at(library.pcap_geterr(handle)).decode("utf-8", "replace")
             raise LiveError(f"-f {expression!r}: {reason}", "the syntax is that of tcpdump: man pcap-filter")
         size = program.length * _INSTRUCTION.size
-        found = ctypes.string_at(program.instructions, size) if program.instructions else b""
+        instructions = ctypes.string_at(program.instructions, size) if program.instructions else b""
         library.pcap_freecode(ctypes.byref(program))
     finally:
         library.pcap_close(handle)
-    return found
+    return instructions
 
 
 def attach(packets: socket.socket, program: bytes) -> None:

@@ -65,12 +65,12 @@ def devices() -> list[Device]:
     """Return every interface, and `ALL` if the system can capture on all interfaces."""
     from ifaddr import get_adapters
 
-    known: dict[int, tuple[str, ...]] = {}
+    ips: dict[int, tuple[str, ...]] = {}
     with suppress(OSError):  # fenced off
-        for one in get_adapters():
-            known[one.index or 0] = tuple(f"{ip.ip if ip.is_IPv4 else ip.ip[0]}/{ip.network_prefix}" for ip in one.ips)
-    found = [_device(index, name, known.get(index, ())) for index, name in socket.if_nameindex()]
-    return [*found, ALL] if on_linux() else found
+        for nic in get_adapters():
+            ips[nic.index or 0] = tuple(f"{ip.ip if ip.is_IPv4 else ip.ip[0]}/{ip.network_prefix}" for ip in nic.ips)
+    listed = [_device(index, name, ips.get(index, ())) for index, name in socket.if_nameindex()]
+    return [*listed, ALL] if on_linux() else listed
 
 
 def device(name: str) -> Device:
@@ -91,11 +91,11 @@ def on_linux() -> bool:
     return hasattr(socket, "AF_PACKET")
 
 
-def refusal(one: Device) -> str:
+def refusal(device: Device) -> str:
     """Why this interface cannot be captured on now, or an empty string."""
     from wiredecode.capture.live.privileges import missing_right
 
-    if one.state == "down" and not _is_up(one.name):
+    if device.state == "down" and not _is_up(device.name):
         return "is down"
     return missing_right()
 
@@ -116,13 +116,13 @@ def _is_up(name: str) -> bool:
     return bool((_number(name, "flags") or 0) & _IFF_UP)
 
 
-def _number(name: str, what: str) -> int | None:
-    text = _read(name, what)
+def _number(name: str, attribute: str) -> int | None:
+    text = _read(name, attribute)
     return int(text, 0) if text else None
 
 
-def _read(name: str, what: str) -> str:
+def _read(name: str, attribute: str) -> str:
     try:
-        return (_SYSTEM / name / what).read_text().strip()
+        return (_SYSTEM / name / attribute).read_text().strip()
     except OSError:  # not available for this kind of interface
         return ""

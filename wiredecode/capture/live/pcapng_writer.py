@@ -62,8 +62,8 @@ class PcapNgWriter:
 
     def write(self, batch: PacketBatch, interfaces: list[Interface], comments: Mapping[int, str] = NO_COMMENTS) -> None:
         """Packets, after the descriptions of their interfaces that were not written yet; comments by place."""
-        for one in interfaces[self._described :]:
-            self._describe(one)
+        for iface in interfaces[self._described :]:
+            self._describe(iface)
         if len(batch):
             self._write(_packets(batch, comments))
 
@@ -73,20 +73,20 @@ class PcapNgWriter:
             if statistics is not None and self._described:
                 self._write(_statistics(statistics))
 
-    def _describe(self, one: Interface) -> None:
-        body = pack("<HHI", one.linktype, 0, one.snaplen)
-        for code, text in ((_IF_NAME, one.name), (_IF_DESCRIPTION, one.description), (_IF_OS, one.os)):
+    def _describe(self, iface: Interface) -> None:
+        body = pack("<HHI", iface.linktype, 0, iface.snaplen)
+        for code, text in ((_IF_NAME, iface.name), (_IF_DESCRIPTION, iface.description), (_IF_OS, iface.os)):
             body += _option(code, text) if text else b""
-        body += _option(_IF_FILTER, b"\0" + one.filter.encode()) if one.filter else b""
+        body += _option(_IF_FILTER, b"\0" + iface.filter.encode()) if iface.filter else b""
         body += _option(_IF_TSRESOL, bytes([_NANOSECONDS])) + _option(0)
         self._write(_block(INTERFACE_DESCRIPTION, body))
         self._described += 1
 
     def _write(self, data: bytes | memoryview) -> None:
-        left = memoryview(data)
-        self.size += len(left)
-        while left:
-            left = left[self._file.write(left) :]
+        unwritten = memoryview(data)
+        self.size += len(unwritten)
+        while unwritten:
+            unwritten = unwritten[self._file.write(unwritten) :]
 
 
 def block_sizes(batch: PacketBatch) -> Int64s:

@@ -51,10 +51,10 @@ def nobody() -> tuple[int, int]:
     import pwd
 
     try:
-        found = pwd.getpwnam("nobody")
+        account = pwd.getpwnam("nobody")
     except KeyError:
         return 65534, 65534
-    return found.pw_uid, found.pw_gid
+    return account.pw_uid, account.pw_gid
 
 
 def give_up(*, saves: bool = False, helper: bool = False) -> str:

@@ -97,8 +97,8 @@ class PacketRing:
             option(_SOL_PACKET, _RX_RING, struct.pack("7I", BLOCK_BYTES, blocks, frame, blocks, RETIRE_MS, 0, 0))
             return blocks, mmap.mmap(self._socket.fileno(), BLOCK_BYTES * blocks)
         except OSError as error:
-            what = f"no buffer of {BLOCK_BYTES * blocks // MIB} MiB for packets: {error.strerror}"
-            raise LiveError(what, "try a smaller --buffer") from None
+            problem = f"no buffer of {BLOCK_BYTES * blocks // MIB} MiB for packets: {error.strerror}"
+            raise LiveError(problem, "try a smaller --buffer") from None
 
     def _bind(self) -> None:
         if self.device.index:
@@ -199,8 +199,8 @@ def _bind_to_all(packets: socket.socket) -> None:
 
 def _packets(parts: list[bytes]) -> Int64s:
     """Where the packets of some consecutive blocks begin."""
-    found: list[int] = []
-    append = found.append
+    begins: list[int] = []
+    append = begins.append
     step = struct.Struct("=I").unpack_from
     base = 0
     for part in parts:
@@ -209,7 +209,7 @@ def _packets(parts: list[bytes]) -> Int64s:
             append(base + at)
             at += step(part, at)[0]
         base += used
-    return np.array(found, np.int64)
+    return np.array(begins, np.int64)
 
 
 def _cook(buffer: bytes, at: Int64s, start: Int64s) -> tuple[bytes, Int64s]:
@@ -227,7 +227,7 @@ def _tag(buffer: bytes, at: Int64s, start: Int64s, status: Int64s) -> bytes:
     data[addresses - _TAG_BYTES] = data[addresses]
     ethertype = np.where(status & _VLAN_TPID_VALID, gather(buffer, at + 36, "=u2"), 0x8100)
     tag = gather(buffer, at + 32, "=u4") & 0xFFFF
-    place = start + _TAG_AT - _TAG_BYTES
+    tag_at = start + _TAG_AT - _TAG_BYTES
     for offset, value in enumerate((ethertype >> 8, ethertype & 0xFF, tag >> 8, tag & 0xFF)):
-        data[place + offset] = value
+        data[tag_at + offset] = value
     return data.tobytes()

@@ -61,27 +61,27 @@ class RingSource:
     """
 
     def __init__(self, wanted: LiveOptions) -> None:
-        one, expression = device(wanted.interface), wanted.expression
-        described = Interface(one.linktype, wanted.snaplen, tsresol=9, name=one.name, filter=expression)
-        self.info = FileInfo(one.name, format="live", interfaces=[described])
-        self._name = one.name
+        nic, expression = device(wanted.interface), wanted.expression
+        described = Interface(nic.linktype, wanted.snaplen, tsresol=9, name=nic.name, filter=expression)
+        self.info = FileInfo(nic.name, format="live", interfaces=[described])
+        self._name = nic.name
         self._ended = Event()
         self._final: tuple[int, int] | None = None
         program = bpf.accept(wanted.snaplen)
         if expression:
             if re.search(r"\bvlan\b", expression):
-                what = "-f with vlan: VLAN tags are taken out of packets before the filter sees them"
-                raise LiveError(what, "--via tcpdump knows where the kernel keeps them")
-            ethernet = one.linktype == LINKTYPE_ETHERNET
+                problem = "-f with vlan: VLAN tags are taken out of packets before the filter sees them"
+                raise LiveError(problem, "--via tcpdump knows where the kernel keeps them")
+            ethernet = nic.linktype == LINKTYPE_ETHERNET
             program = bpf.compile_filter(expression, ethernet=ethernet, snaplen=wanted.snaplen)
         if not on_linux():
-            raise LiveError(f"cannot capture on {one.name}: packet sockets need Linux", "elsewhere use --via tcpdump")
+            raise LiveError(f"cannot capture on {nic.name}: packet sockets need Linux", "elsewhere use --via tcpdump")
         try:
-            self._ring = PacketRing(one, program, promiscuous=wanted.promiscuous, buffer_bytes=wanted.buffer_mib * MIB)
+            self._ring = PacketRing(nic, program, promiscuous=wanted.promiscuous, buffer_bytes=wanted.buffer_mib * MIB)
         except PermissionError:
-            raise LiveError(f"cannot capture on {one.name}: CAP_NET_RAW is missing", *how_to_grant()) from None
+            raise LiveError(f"cannot capture on {nic.name}: CAP_NET_RAW is missing", *how_to_grant()) from None
         except OSError as error:
-            raise LiveError(f"cannot capture on {one.name}: {error.strerror}") from None
+            raise LiveError(f"cannot capture on {nic.name}: {error.strerror}") from None
 
     def batches(self) -> Iterator[PacketBatch]:
         try:
@@ -182,10 +182,10 @@ class HelperSource:
     def counts(self) -> tuple[int, int]:
         """Known when the program has ended."""
         words = self._error_text
-        if found := _DUMPCAP.search(words):
-            received, dropped = int(found[1]), int(found[2])
+        if match := _DUMPCAP.search(words):
+            received, dropped = int(match[1]), int(match[2])
             return received + dropped, dropped
-        numbers = {what: int(number) for number, what in _TCPDUMP.findall(words)}
+        numbers = {name: int(number) for number, name in _TCPDUMP.findall(words)}
         dropped = numbers.get("dropped by kernel", 0)
         return numbers.get("captured", 0) + dropped, dropped
 

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from wiredecode.capture.remote import ALIASES, is_local, place_of
+from wiredecode.capture.remote import ALIASES, is_local, location_of
 from wiredecode.export.lake.run import KnownRun, TableRun
 from wiredecode.export.lake.table import PREFIX, Lake, TaskStore, Written, files_of, one_line_errors
 from wiredecode.tables.schema import members_of
@@ -50,7 +50,7 @@ class DeltaLake(Lake):
         import pyarrow.fs as pafs
 
         with one_line_errors(self.uri):
-            place = place_of(self.uri)
+            place = location_of(self.uri)
             found = place.system.get_file_info(pafs.FileSelector(place.path, allow_not_found=True))
             return sorted(each.base_name for each in found if self._is_table(each.base_name))
 
@@ -131,7 +131,7 @@ class DeltaLake(Lake):
         from deltalake.transaction import AddAction
 
         days = {DAY: file.day} if file.day is not None else {}
-        place = place_of(f"{self.uri}/{file.table}/{file.path}")
+        place = location_of(f"{self.uri}/{file.table}/{file.path}")
         with place.system.open_input_file(place.path) as opened:
             stats = statistics(pq.read_metadata(opened))
         return AddAction(file.path, file.size, days, now, True, json.dumps(stats))

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from wiredecode.capture.remote import place_of
+from wiredecode.capture.remote import location_of
 from wiredecode.export.lake.run import AlreadyThere, KnownRun, LakeError, TableRun, run_name
 from wiredecode.export.partition import PartitionWriter
 from wiredecode.export.writers import ParquetWriter, Settings
@@ -84,7 +84,7 @@ class TaskStore(Store):
         return create_file(self._path(name, path))
 
     def remove(self, name: str, path: str) -> None:
-        place = place_of(self._path(name, path))
+        place = location_of(self._path(name, path))
         place.system.delete_file(place.path)
 
     def _path(self, name: str, path: str) -> str:
@@ -176,7 +176,7 @@ def files_of(paths: Mapping[str, Any], known: Mapping[int, KnownRun], replaced: 
 
 def create_file(uri: str) -> BinaryIO:
     """A new file of a table, local or not."""
-    place = place_of(uri)
+    place = location_of(uri)
     if isinstance(place.system, pafs.LocalFileSystem):
         place.system.create_dir(place.path.rpartition("/")[0], recursive=True)
     return cast(BinaryIO, place.system.open_output_stream(place.path))

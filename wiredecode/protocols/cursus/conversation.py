@@ -197,13 +197,13 @@ class CursusConversation(Conversation):
         """The second reply to READ_STREAM is a batch with the number of messages that the first announced."""
         if request.count is None or not frame.all_seen():
             return
-        found = frame.values.get("messages")
+        count = frame.values.get("messages")
         if frame.type != BATCH:
             if frame.type != "KeepAlive":
                 message = f"the second reply to READ_STREAM is {frame.type}, not a batch"
                 frame.find("warning", "protocol", "second-reply", message)
-        elif found != request.count and request.count >= 0 and not frame.is_partial and isinstance(found, int):
-            message = f"{found} messages, the first reply announced {request.count}"
+        elif count != request.count and request.count >= 0 and not frame.is_partial and isinstance(count, int):
+            message = f"{count} messages, the first reply announced {request.count}"
             frame.find("warning", "protocol", "count", message, "messages")
 
 

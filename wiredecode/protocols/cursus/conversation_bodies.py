@@ -321,8 +321,8 @@ def _control(frame: Frame, secrets: bool) -> dict[str, Any]:
 
 def _json(frame: Frame, secrets: bool) -> dict[str, Any]:
     if frame.is_partial:
-        known = [key for key, _ in names_texts.JSON_TYPES if b'"%b":' % key.encode() in frame.data]
-        frame.type = names_texts.json_type(dict.fromkeys(known))
+        keys = [key for key, _ in names_texts.JSON_TYPES if b'"%b":' % key.encode() in frame.data]
+        frame.type = names_texts.json_type(dict.fromkeys(keys))
         return {}
     value = names_texts.json_piece(frame.values, secrets)
     frame.type = names_texts.json_type(value)

@@ -123,7 +123,7 @@ def _text(data: bytes, start: int, end: int, final: bool) -> Evidence:
 def _may_begin(front: re.Match[bytes], words: tuple[str, ...]) -> bool:
     """Whether a text whose end has not come begins with one of the words, or with JSON."""
     word = (front[1] or b"").decode("ascii", "replace").upper()
-    return any(known == word if front[2] else known.startswith(word) for known in words)
+    return any(candidate == word if front[2] else candidate.startswith(word) for candidate in words)
 
 
 def _envelope(data: bytes, start: int, end: int, final: bool) -> Evidence:
@@ -184,10 +184,10 @@ class FrameChain(Chain):
         super().__init__(data, position)
 
     def judge(self, data: bytes, position: int) -> Evidence:
-        found = judge(data, position, self.final)
-        if self.started and found.level in (BAD, WEAK) and position == 0 and found.end > 4:
-            found = max(found, judge_compressed(data, self.final), key=attrgetter("level"))
-        return found
+        evidence = judge(data, position, self.final)
+        if self.started and evidence.level in (BAD, WEAK) and position == 0 and evidence.end > 4:
+            evidence = max(evidence, judge_compressed(data, self.final), key=attrgetter("level"))
+        return evidence
 
     def enough(self) -> bool:
         return self.score >= SURE

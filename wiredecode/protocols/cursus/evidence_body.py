@@ -52,17 +52,17 @@ def inflate(codec: str, body: bytes, limit: int = MAX_DECOMPRESSED_BYTES) -> Dec
 def _xerial(body: bytes, limit: int) -> Decompressed:
     """A header of 16 bytes, then blocks with their size in front (xerial's snappy-java)."""
     pieces: list[bytes] = []
-    position, left = XERIAL_HEADER, limit
+    position, remaining = XERIAL_HEADER, limit
     while position < len(body):
         start = position + 4
         stop = start + int.from_bytes(body[position:start], "big")
         if stop > len(body) or start == stop:
             return Decompressed(b"".join(pieces), Status.CORRUPT, "a snappy block is truncated or empty")
-        block = decompress("snappy-raw", body[start:stop], left)
+        block = decompress("snappy-raw", body[start:stop], remaining)
         if block.status is not Status.OK:
             return Decompressed(b"".join(pieces), block.status, block.message)
         pieces.append(block.data)
-        left -= len(block.data)
+        remaining -= len(block.data)
         position = stop
     return Decompressed(b"".join(pieces))
 
@@ -195,13 +195,13 @@ def classify(data: bytes, start: int, stop: int, sender: str | None, dialect: st
 
 def _batch(data: bytes, start: int, stop: int, dialect: str | None) -> Body | None:
     """A batch in the layout that the user wants, if it fits, else in the one that the bytes show."""
-    found, values, ambiguous = choose(data, start, stop)
-    if dialect in LABELS and dialect != found and (wanted := fit(dialect, data, start, stop)) is not None:
-        found, values = dialect, wanted
-    if found is None:
+    layout, values, ambiguous = choose(data, start, stop)
+    if dialect in LABELS and dialect != layout and (wanted := fit(dialect, data, start, stop)) is not None:
+        layout, values = dialect, wanted
+    if layout is None:
         return None
     guarded = data.find(TOKEN, start, stop) >= 0
-    return Body(batch_layer(found, guarded), found, ambiguous=ambiguous, values=None if guarded else values)
+    return Body(batch_layer(layout, guarded), layout, ambiguous=ambiguous, values=None if guarded else values)
 
 
 def _text_layer(data: bytes, start: int, stop: int, sender: str | None) -> type[layers.CursusFrame] | None:

@@ -58,9 +58,9 @@ class CursusFrame(Layer):
     @classmethod
     def record_paths(cls, values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         for name, keys in (("arguments", PARAMETER_KEYS), ("reply_fields", REPLY_KEYS)):
-            for place, piece in enumerate(values.get(name, ())):
+            for index, piece in enumerate(values.get(name, ())):
                 if (key := keys.get(piece.get("key"))) is not None:
-                    yield key, f"{name}[{place}].{'secret' if 'secret' in piece else 'value'}"
+                    yield key, f"{name}[{index}].{'secret' if 'secret' in piece else 'value'}"
         for field in values.get("tail") or ():
             if field in TAIL_KEYS:
                 yield TAIL_KEYS[field], f"tail.{field}"
@@ -169,8 +169,8 @@ class Before:
         self.tag = tag
 
     def __call__(self, data: bytes, position: int, end: int) -> int:
-        found = data.find(self.tag, position, end)
-        return trimmed_end(data, position, end if found < 0 else found)
+        tag = data.find(self.tag, position, end)
+        return trimmed_end(data, position, end if tag < 0 else tag)
 
 
 def command(name: str, doc: str, *arguments: Kind) -> type[CursusFrame]:

@@ -48,8 +48,8 @@ def reach_of(pattern: bytes | Reach) -> Reach:
     match = re.compile(b"(?:" + pattern + b")?", re.DOTALL).match
 
     def reach(data: bytes, position: int, end: int) -> int:
-        found = match(data, position, end)
-        return found.end() if found else position
+        matched = match(data, position, end)
+        return matched.end() if matched else position
 
     return reach
 
@@ -129,8 +129,8 @@ def token_ahead(pattern: bytes | Reach) -> When:
         low = max(low, data.rfind(b"\0", low, position) + 1)  # the length of the frame at the latest
         if not may_hold(data[low:stop]):
             return False
-        for found in CREDENTIAL.finditer(data, low, stop):
-            if found.end() > position or (found.end() == position and data[position - 1 : position] == b"="):
+        for matched in CREDENTIAL.finditer(data, low, stop):
+            if matched.end() > position or (matched.end() == position and data[position - 1 : position] == b"="):
                 return True
         return False
 

@@ -73,9 +73,9 @@ NOT_LET_IN = words("authentication_failed authentication_required invalid_auth")
 
 def error_class(code: str) -> str:
     """The class of an error code, as the broker derives it."""
-    known = ERROR_CLASSES.get(code)
-    if known is not None:
-        return known
+    declared = ERROR_CLASSES.get(code)
+    if declared is not None:
+        return declared
     if code.startswith(("not_authorized", "authorization_")):
         return "authorization"
     if code.endswith(("_not_found", "_missing")):

@@ -125,8 +125,8 @@ def offset_list(text: str) -> list[dict[str, int]] | None:
 
 def spell_offsets(offsets: Sequence[Mapping[str, int]]) -> str:
     """``"0:3,1:7"``; of many the first ones."""
-    found = [f"{each['partition']}:{each['offset']}" for each in offsets[:MAX_SPELLED]]
-    return ",".join([*found, "..."] if len(offsets) > MAX_SPELLED else found)
+    texts = [f"{each['partition']}:{each['offset']}" for each in offsets[:MAX_SPELLED]]
+    return ",".join([*texts, "..."] if len(offsets) > MAX_SPELLED else texts)
 
 
 # Commands.
@@ -168,20 +168,20 @@ def command(name: str, values: Mapping[str, Any], secrets: bool) -> dict[str, An
 def positional(name: str, values: Mapping[str, Any], secrets: bool) -> dict[str, Any]:
     """The words of a positional command, by their places; an envelope with a topic shows the broker of 2025-11."""
     table = names.POSITIONAL_2025 if values.get("envelope_topic") else names.POSITIONAL
-    places = table.get(name, ())
+    keys = table.get(name, ())
     words = [piece_text(word, secrets) for word in known_pieces(values.get("words", ()))]
     named: dict[str, Any] = {}
-    for place, key in enumerate(places[: len(words)]):
+    for index, key in enumerate(keys[: len(words)]):
         if key == "offsets":
-            named[key] = offset_list(words[place]) or words[place]
+            named[key] = offset_list(words[index]) or words[index]
         elif key == "message":
-            named[key] = " ".join(words[place:])
+            named[key] = " ".join(words[index:])
             return named
         else:
             field, wanted = names.PARAMETERS[key]
-            named[field] = convert(words[place], wanted)
-    if len(words) > len(places):
-        named[IGNORED] = words[len(places) :]
+            named[field] = convert(words[index], wanted)
+    if len(words) > len(keys):
+        named[IGNORED] = words[len(keys) :]
     return named
 
 
@@ -244,14 +244,14 @@ def _assignments(value: str) -> list[int] | str:
 
 def _partition_offsets(value: str) -> list[dict[str, int]] | str | int | bool:
     """``P0:earliest=0:latest=3:leo=3:hwm=3,P1:...``, or how many offsets there are."""
-    found = []
+    offsets = []
     for item in value.split(","):
         match = PARTITION_OFFSETS.match(item)
         if match is None:
             return convert(value, names.INTEGER)
         pairs = (pair.split("=") for pair in match[2].split(":")[1:])
-        found.append({"partition": int(match[1]), **{key: int(number) for key, number in pairs}})
-    return found
+        offsets.append({"partition": int(match[1]), **{key: int(number) for key, number in pairs}})
+    return offsets
 
 
 def members(value: Any) -> dict[str, Any]:
@@ -261,8 +261,8 @@ def members(value: Any) -> dict[str, Any]:
 
 def json_type(value: Any) -> str:
     """Kind of reply of a JSON value."""
-    found = (name for key, name in JSON_TYPES if key in value) if isinstance(value, dict) else ()
-    return next(iter(found), "Json")
+    names = (name for key, name in JSON_TYPES if key in value) if isinstance(value, dict) else ()
+    return next(iter(names), "Json")
 
 
 JSON_TYPES: tuple[tuple[str, str], ...] = tuple(names.NAMES["json-types"].items())

@@ -18,7 +18,7 @@ from wiredecode.protocols.kafka.conversation_values import (
     errors_in,
     name_topics,
     partitions,
-    places,
+    partitions_of,
     shares_of,
 )
 from wiredecode.protocols.kafka.evidence import RESPONSE, judge_request
@@ -77,7 +77,7 @@ class KafkaConversation(Conversation):
         else:
             self._response(frame, style)
         name_topics(frame.values, self.topics)
-        self._name_places(frame)
+        self._name_partitions(frame)
         if frame.type in CARRIERS:
             self._check_batches(frame)
         if frame.side != self.client and (frame.values.get("error") != 0 or frame.type == "ProduceResponse"):
@@ -92,9 +92,9 @@ class KafkaConversation(Conversation):
             FrameDecoder(UnknownRequest, "Request").read(frame, style)
             return
         key, version, correlation = ASKED.unpack_from(frame.buffer, frame.start)
-        frame.code, known = key, decoder(f"{APIS.get(key)}Request", version)
-        (known or FrameDecoder(UnknownRequest, f"{APIS.get(key, '')}Request")).read(frame, style)
-        if known is None:
+        frame.code, reader = key, decoder(f"{APIS.get(key)}Request", version)
+        (reader or FrameDecoder(UnknownRequest, f"{APIS.get(key, '')}Request")).read(frame, style)
+        if reader is None:
             text = f"version {version}{'' if key in APIS else f' of API {key}'} is not known"
             frame.find("note", "protocol", "unknown-version", text, "api_version", (6, 8))
         values = frame.values
@@ -110,68 +110,68 @@ class KafkaConversation(Conversation):
             UNKNOWN.read(frame, style)
             return
         correlation = RESPONSE.unpack_from(frame.buffer, frame.start)[1]
-        asked = self.answered = self.waiting.pop(correlation)
-        if asked is None:
+        request = self.answered = self.waiting.pop(correlation)
+        if request is None:
             UNKNOWN.read(frame, style)
             if self.connection.initiator is not None and frame.all_seen(1 - frame.side):
                 message = f"no request with correlation id {correlation} was captured"
                 frame.find("note", "protocol", "no-request", message, "correlation_id", (4, 8))
             return
-        frame.code = asked.key
-        link(frame, asked)
-        self._reader(frame, asked).read(frame, style)
-        if asked.shares:
-            self._confirm_partitions(frame, asked)
-        if asked.key == names.METADATA:
+        frame.code = request.key
+        link(frame, request)
+        self._reader(frame, request).read(frame, style)
+        if request.shares:
+            self._confirm_partitions(frame, request)
+        if request.key == names.METADATA:
             for topic in frame.values.get("topics") or ():
                 if topic.get("topic_id") and topic.get("topic"):
                     self.topics.put(topic["topic_id"], topic["topic"])
-        elif asked.key == names.SASL_HANDSHAKE and asked.version == 0:
+        elif request.key == names.SASL_HANDSHAKE and request.version == 0:
             self.raw_sasl = frame.values.get("error") == 0
 
-    def _confirm_partitions(self, frame: Frame, asked: Asked) -> None:
+    def _confirm_partitions(self, frame: Frame, request: Asked) -> None:
         """Give the messages of each partition their own outcome, if the broker refused some partitions."""
         parts = [
-            (*asked.shares[topic, number], refusal_text([each["error"]]) if each["error"] else None)
+            (*request.shares[topic, number], refusal_text([each["error"]]) if each["error"] else None)
             for topic, number, each in partitions(frame.values)
-            if "error" in each and (topic, number) in asked.shares
+            if "error" in each and (topic, number) in request.shares
         ]
         if len({refusal is None for *_, refusal in parts}) > 1:
-            confirm_parts(frame, asked.frame, parts)
+            confirm_parts(frame, request.frame, parts)
 
-    def _reader(self, frame: Frame, asked: Asked) -> FrameDecoder:
-        name, version = f"{APIS.get(asked.key)}Response", asked.version
+    def _reader(self, frame: Frame, request: Asked) -> FrameDecoder:
+        name, version = f"{APIS.get(request.key)}Response", request.version
         at = frame.start + RESPONSE.size
         refused = int.from_bytes(frame.buffer[at : at + 2]) == names.UNSUPPORTED_VERSION
-        if asked.key == names.API_VERSIONS and (refused or decoder(name, version) is None):
+        if request.key == names.API_VERSIONS and (refused or decoder(name, version) is None):
             version = 0  # what brokers answer to versions that they do not know
         return decoder(name, version) or UNKNOWN
 
-    def _name_places(self, frame: Frame) -> None:
+    def _name_partitions(self, frame: Frame) -> None:
         """The first partitions that a frame is about; of a truncated frame there may be more."""
-        about = islice(places(frame.values), MAX_NAMED + 1)
-        found = [topic if number is None else f"{topic}[{number}]" for topic, number in about]
-        if len(found) > MAX_NAMED or (found and frame.status != OK):
-            found[MAX_NAMED:] = ["..."]
-        if found:
-            frame.generate("topics_named", " ".join(found))
+        about = islice(partitions_of(frame.values), MAX_NAMED + 1)
+        partitions = [topic if number is None else f"{topic}[{number}]" for topic, number in about]
+        if len(partitions) > MAX_NAMED or (partitions and frame.status != OK):
+            partitions[MAX_NAMED:] = ["..."]
+        if partitions:
+            frame.generate("topics_named", " ".join(partitions))
 
     def _check_batches(self, frame: Frame) -> None:
         """Checksums of batches, and bytes that are none."""
         for topic, number, each in partitions(frame.values):
             raw = each.get("batches") or b""
-            found, rest, problem = slots(raw)
+            batches, rest, problem = slots(raw)
             if problem:
                 frame.find("error", "malformed", "no-batch", f"{rest} bytes cannot be batches: {problem}", "batches")
-            bad = sum(not is_intact(raw, slot) for slot in found)
+            bad = sum(not is_intact(raw, slot) for slot in batches)
             if bad:
-                text = f"{bad} of {len(found)} batches have a wrong checksum"
+                text = f"{bad} of {len(batches)} batches have a wrong checksum"
                 frame.find("error", "checksum", "crc", text, "batches")
-            for place in ((topic, number, raw[slot.crc]) for slot in found) if self.copies else ():
+            for content in ((topic, number, raw[slot.crc]) for slot in batches) if self.copies else ():
                 if frame.type == "ProduceRequest":
-                    self.produced.put(place, Request(frame.id, frame.time_ns))
-                elif self.answered and self.answered.copies and place in self.produced:
-                    frame.generate("copy_of", frame.generated.get("copy_of", self.produced[place].frame))
+                    self.produced.put(content, Request(frame.id, frame.time_ns))
+                elif self.answered and self.answered.copies and content in self.produced:
+                    frame.generate("copy_of", frame.generated.get("copy_of", self.produced[content].frame))
 
     def _report_errors(self, frame: Frame) -> None:
         """The outcome of a request, by the error codes of its response."""

@@ -40,18 +40,18 @@ def topic_of(values: Mapping[str, Any]) -> str | None:
     return Uuid.spell(number) if isinstance(number, bytes) else None
 
 
-def name_topics(values: Mapping[str, Any], known: Mapping[bytes, str]) -> None:
+def name_topics(values: Mapping[str, Any], names: Mapping[bytes, str]) -> None:
     """Put the known names of topics beside their ids."""
     for each in lists_of(values):
-        if each.get("topic") is None and each.get("topic_id") in known:
-            each["topic"] = known[each["topic_id"]]
+        if each.get("topic") is None and each.get("topic_id") in names:
+            each["topic"] = names[each["topic_id"]]
 
 
 def number_of(values: Mapping[str, Any]) -> int | None:
     return next((values[name] for name in names.PARTITIONS if name in values), None)
 
 
-def places(values: Mapping[str, Any]) -> Iterator[tuple[str, int | None]]:
+def partitions_of(values: Mapping[str, Any]) -> Iterator[tuple[str, int | None]]:
     """Topics and partitions that a message is about."""
     for each in lists_of(values):
         topic = topic_of(each)

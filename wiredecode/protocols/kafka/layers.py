@@ -71,13 +71,13 @@ def field(part: Part, flexible: bool, hides: bool, naming: str = "") -> fields.K
     """One field of a structure; ``naming``: the field that tells what its ``value`` is."""
     name, kind, array, null, tag, layout = part
     doc, nothing = name.replace("_", " "), -1 if null else None
-    found: fields.Kind
+    built: fields.Kind
     if array:
         element = field((name, kind, False, False, None, layout), flexible, hides)
-        found = fields.Array(name, element, doc, count=fields.CompactLength if flexible else fields.Int32, null=nothing)
+        built = fields.Array(name, element, doc, count=fields.CompactLength if flexible else fields.Int32, null=nothing)
     elif layout is not None:
         structured = partial(fields.NullableStruct, none=-1 if tag is None else 0) if null else fields.Struct
-        found = structured(name, structure(name, layout, hides), doc)
+        built = structured(name, structure(name, layout, hides), doc)
     elif kind in ("str", "bytes", "records"):
         search = secret_ranges if name == "batches" else None
         sized = fields.Text if kind == "str" else partial(fields.Binary, inner=CONTENTS.get(name), credentials=search)
@@ -85,11 +85,11 @@ def field(part: Part, flexible: bool, hides: bool, naming: str = "") -> fields.K
         length = fields.CompactLength if flexible else fields.Int16 if kind == "str" else fields.Int32
         free = kind == "str" and name in names.FREE
         named_by = naming if name == "value" else ""
-        found = sized(name, doc, length=length, null=nothing, secret=hidden, free=free, named_by=named_by)
+        built = sized(name, doc, length=length, null=nothing, secret=hidden, free=free, named_by=named_by)
     else:
-        known = ERRORS if kind == "Int16" and (name == "error" or name.endswith("_error")) else ENUMS.get(name)
-        found = getattr(fields, kind)(name, doc, **({"names": known} if known else {}))
-    return found if tag is None else with_tag(tag, found)
+        enumeration = ERRORS if kind == "Int16" and (name == "error" or name.endswith("_error")) else ENUMS.get(name)
+        built = getattr(fields, kind)(name, doc, **({"names": enumeration} if enumeration else {}))
+    return built if tag is None else with_tag(tag, built)
 
 
 def inside(name: str, version: int, data: bytes, style: Style) -> dict[str, Any] | None:
@@ -139,8 +139,8 @@ def present_records(style: Style, plain: bytes) -> tuple[list[dict[str, Any]], b
 
 def read_batches(raw: bytes, style: Style, before: Mapping[str, Any]) -> dict[str, Any]:
     """The record of a field with batches, in place of its bytes."""
-    budget, (found, rest, problem) = Budget(), slots(raw)
-    batches = [batch_record(raw, slot, style, budget, partial(present_records, style)) for slot in found]
+    budget, (whole, rest, problem) = Budget(), slots(raw)
+    batches = [batch_record(raw, slot, style, budget, partial(present_records, style)) for slot in whole]
     more = {"partial_batch_bytes": rest, "batches_problem": problem}
     return {"batches": batches, **{name: value for name, value in more.items() if value}}
 
@@ -155,10 +155,10 @@ CONTENTS: dict[str, Inner] = {
 def make(name: str, layout: tuple[Header, Layout], version: int) -> type[Layer]:
     header, (flexible, parts) = layout
     kinds: list[Any] = [*begin(name, header), *(field(part, flexible, name in names.HIDDEN_VALUES) for part in parts)]
-    known = {"topics_named", *(kind.name for kind in kinds)}
+    existing = {"topics_named", *(kind.name for kind in kinds)}
     members = {
         "filter_name": NAME,
-        "facts": tuple(each for each in names.FACTS if each in known)[:6],
+        "facts": tuple(each for each in names.FACTS if each in existing)[:6],
         "remade": (layer_of, (name, version)),
         "__doc__": f"{name}, version {version} and those of equal layout.",
     }

@@ -122,27 +122,27 @@ class Slot(NamedTuple):
 
 def slots(raw: bytes) -> tuple[list[Slot], int, str]:
     """The whole batches of a field, the bytes of a partial one after them, and why the rest cannot be read."""
-    found: list[Slot] = []
+    batches: list[Slot] = []
     position = 0
     while position + FRONT.size <= len(raw):
         _, length, magic = FRONT.unpack_from(raw, position)
         stop = position + LENGTH_END + length
         if length < MIN_LENGTH or not 0 <= magic <= BATCH_MAGIC:
-            return found, len(raw) - position, f"no batch of magic {magic} has {length} bytes"
+            return batches, len(raw) - position, f"no batch of magic {magic} has {length} bytes"
         if stop > len(raw):
             break
         layer, at, crc = (Front, CODEC_AT, FRONT.size) if magic == BATCH_MAGIC else (Message, OLD_CODEC_AT, LENGTH_END)
         codec = raw[position + at] & 7 if position + at < stop else 0
-        found.append(Slot(layer, position, stop, codec, slice(position + crc, position + crc + 4)))
+        batches.append(Slot(layer, position, stop, codec, slice(position + crc, position + crc + 4)))
         position = stop
-    return found, len(raw) - position, ""
+    return batches, len(raw) - position, ""
 
 
 def message_count(raw: bytes, slot: Slot) -> int:
     """Number of messages in a batch, as it says itself."""
     if slot.layer is Front:
         return int.from_bytes(raw[slot.start + FRONT_BYTES - 4 : slot.start + FRONT_BYTES])
-    return sum(len(found.records) for _, _, found in batches_of(raw[slot.start : slot.stop]))
+    return sum(len(contents.records) for _, _, contents in batches_of(raw[slot.start : slot.stop]))
 
 
 def is_intact(raw: bytes, slot: Slot) -> bool:
@@ -154,8 +154,8 @@ def inflate(codec: int, data: bytes, budget: Budget) -> tuple[bytes, str]:
     """Decompressed bytes, and the problem."""
     if codec not in names.READERS:
         return b"", f"codec {codec} is not known"
-    found = budget.decompress(names.READERS[codec], data)
-    return found.data, "" if found.status == Status.OK else found.message
+    inflated = budget.decompress(names.READERS[codec], data)
+    return inflated.data, "" if inflated.status == Status.OK else inflated.message
 
 
 Decode = Callable[[bytes], tuple[list[dict[str, Any]], bool]]
@@ -248,9 +248,9 @@ def batches_of(raw: bytes) -> Iterator[tuple[Slot, dict[str, Any], Contents]]:
 
 def secret_ranges(raw: bytes) -> list[tuple[int, int]]:
     """Headers that carry credentials, or all records if they are compressed; also unreadable records, which may."""
-    (found, rest, _), budget = slots(raw), Budget()
+    (batches, rest, _), budget = slots(raw), Budget()
     hidden = [(len(raw) - rest + FRONT.size, len(raw))] if rest > FRONT.size else []
-    for slot in found:
+    for slot in batches:
         values, damage = compiler.readable(slot.layer, raw, slot.start, slot.stop)
         inside = None if damage else contents(raw, slot, values, budget, decode_records)
         if inside is None or inside.problem:

@@ -11,36 +11,36 @@ from wiredecode.protocols.kafka.layers_records import Contents, batches_of
 from wiredecode.protocols.shared.pairing import Request
 
 
-def add_messages(frame: Frame, asked: Asked | None, out: Messages, produced: Mapping[Produced, Request]) -> None:
+def add_messages(frame: Frame, request: Asked | None, out: Messages, produced: Mapping[Produced, Request]) -> None:
     """Add the records of a frame that was just decoded; markers of transactions are none."""
-    what = PUBLISH if frame.type == "ProduceRequest" else FORWARD if asked and asked.copies else DELIVER
+    operation = PUBLISH if frame.type == "ProduceRequest" else FORWARD if request and request.copies else DELIVER
     for topic, number, partition in partitions(frame.values):
         raw = partition.get("batches") or b""
-        for slot, batch, found in batches_of(raw):
-            published = produced.get((topic, number, raw[slot.crc])) if what == DELIVER else None
+        for slot, batch, contents in batches_of(raw):
+            published = produced.get((topic, number, raw[slot.crc])) if operation == DELIVER else None
             if not batch.get("control"):
                 out.add(
-                    *(frame, what, [each["value"] for each in found.records]),
+                    *(frame, operation, [each["value"] for each in contents.records]),
                     topic=topic or None,
                     partition=number,
                     published_ns=published.time_ns if published else None,
                     compression=names.CODECS.get(slot.codec) if slot.codec else None,
-                    **columns_of(what, batch, found, out.secrets),
+                    **columns_of(operation, batch, contents, out.secrets),
                 )
 
 
-def columns_of(what: str, batch: Mapping[str, Any], found: Contents, secrets: bool) -> dict[str, Any]:
-    keys = [each["key"] for each in found.records]
-    pairs = [[(each["key"], each["value"] or b"") for each in record["headers"]] for record in found.records]
+def columns_of(operation: str, batch: Mapping[str, Any], contents: Contents, secrets: bool) -> dict[str, Any]:
+    keys = [each["key"] for each in contents.records]
+    pairs = [[(each["key"], each["value"] or b"") for each in record["headers"]] for record in contents.records]
     headers = [[header_of(*each, secrets) for each in record] or None for record in pairs]
     first, count = batch.get("base_sequence", -1), len(keys)
     return {
         "keys": None if keys.count(None) == count else keys,
-        "offsets": None if what == PUBLISH else [offset if offset >= 0 else None for offset in found.offsets],
-        "sequences": range(first, first + count) if what == PUBLISH and first >= 0 else None,
+        "offsets": None if operation == PUBLISH else [offset if offset >= 0 else None for offset in contents.offsets],
+        "sequences": range(first, first + count) if operation == PUBLISH and first >= 0 else None,
         "times_ns": [
             time_ms * 1_000_000 if time_ms is not None and 0 <= time_ms < MAX_MILLISECONDS else None
-            for time_ms in found.times_ms
+            for time_ms in contents.times_ms
         ],
         "headers": None if headers.count(None) == count else headers,
     }

@@ -9,7 +9,7 @@ from wiredecode.frames.frame import Frame
 from wiredecode.frames.identity import short
 from wiredecode.net.types import Connection
 from wiredecode.protocols.kafka import names
-from wiredecode.protocols.kafka.conversation_values import errors_in, lists_of, partitions, places, topic_of
+from wiredecode.protocols.kafka.conversation_values import errors_in, lists_of, partitions, partitions_of, topic_of
 from wiredecode.protocols.kafka.layers_table import APIS, ERRORS, MESSAGES, RESPONSES
 from wiredecode.protocols.kafka.problems_groups import CODES, Blocked, Lags, Members
 from wiredecode.protocols.shared.advertised import AdvertisedHost, host_of
@@ -44,7 +44,7 @@ class Refusals(Rule):
 
     def frame(self, frame: Frame) -> None:
         if frame.type == "CreateTopicsResponse":
-            for topic, _ in places(frame.values):
+            for topic, _ in partitions_of(frame.values):
                 self.report.made.put(topic, None)
         elif frame.type == "DeleteTopicsResponse":
             self._delete(frame)

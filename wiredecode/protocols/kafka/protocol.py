@@ -21,11 +21,11 @@ from wiredecode.protocols.shared.pairing import Newest, Request
 def generated_fields() -> Iterator[tuple[str, Generated]]:
     """All fields that no layer declares."""
     yield from generated_of(NAME).items()
-    inside: dict[str, list[type[Layer]]] = {place: [Message, Batch] for place in names.BATCHES}
-    inside |= {place: versions(names.MEMBER_DATA[place.rpartition(".")[2]]).layers() for place in names.MEMBERS}
-    for place, layers in inside.items():
+    inside: dict[str, list[type[Layer]]] = {path: [Message, Batch] for path in names.BATCHES}
+    inside |= {path: versions(names.MEMBER_DATA[path.rpartition(".")[2]]).layers() for path in names.MEMBERS}
+    for path, layers in inside.items():
         for layer in layers:
-            yield from generated_inside(layer, place)
+            yield from generated_inside(layer, path)
 
 
 EVERY = (*REQUESTS.values(), *RESPONSES.values())
@@ -69,11 +69,11 @@ class Kafka(Protocol):
 
     def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
         """A request shows its protocol; responses do so on the protocol's port only."""
-        asked = RequestChain(data, 0)
-        good = asked.best >= GOOD and (started or port or asked.is_certain())
-        if good or (started and asked.whole and (port or asked.whole >= RequestChain.most)):
+        requests = RequestChain(data, 0)
+        good = requests.best >= GOOD and (started or port or requests.is_certain())
+        if good or (started and requests.whole and (port or requests.whole >= RequestChain.most)):
             return Verdict(0, client=True)
-        if started and asked.last.level != BAD and not final:
+        if started and requests.last.level != BAD and not final:
             return Undecided()
         if started and not port:
             return Rejected()

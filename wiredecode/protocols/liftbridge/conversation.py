@@ -240,8 +240,8 @@ def _link(message: CarriedMessage, code: int, reading: CarriedLayer, memory: Mem
             reading.generate(name, value)
     if expected is not None and expected != code:
         because = "the subject" if hop is None else "the request"
-        what = f"{because} asks for {names.MESSAGE_TYPES[expected]}: servers reject {names.MESSAGE_TYPES[code]}"
-        frame.find("warning", "protocol", "unexpected-type", what, f"{NAME}.message_type")
+        message_text = f"{because} asks for {names.MESSAGE_TYPES[expected]}: servers reject {names.MESSAGE_TYPES[code]}"
+        frame.find("warning", "protocol", "unexpected-type", message_text, f"{NAME}.message_type")
 
 
 FIRST_PARTITION = {"partition": 0}

@@ -89,27 +89,27 @@ class Memory(CarriedSession):
             self.known_subjects.clear()
 
     def subject_facts(self, subject: str | None) -> SubjectFacts:
-        known = self.known_subjects.get(subject)
-        if known is None:
+        facts = self.known_subjects.get(subject)
+        if facts is None:
             if subject is None or len(subject) > MAX_KEY_CHARACTERS:
                 return SubjectFacts(numbered=may_be_stream(subject))
             if len(self.known_subjects) >= MAX_SUBJECTS:
                 self.known_subjects.clear()
             if RAFT_MARK in subject:
                 self.learn_namespace(subject.partition(RAFT_MARK)[0])
-            known = self.known_subjects[subject] = self._subject_facts(subject)._replace(
+            facts = self.known_subjects[subject] = self._subject_facts(subject)._replace(
                 numbered=may_be_stream(subject)
             )
-        return known
+        return facts
 
     def _subject_facts(self, subject: str) -> SubjectFacts:
         before, mark, rest = subject.partition(RAFT_MARK)
         if mark:
             return SubjectFacts(RAFT_SUBJECTS.get(rest.partition(".")[0]), before)
-        found = [namespace for namespace in self.namespaces if subject.startswith(namespace + ".")]
-        if not found:
+        namespaces = [namespace for namespace in self.namespaces if subject.startswith(namespace + ".")]
+        if not namespaces:
             return SubjectFacts(namespace=ack_namespace(subject))
-        namespace = max(found, key=len)
+        namespace = max(namespaces, key=len)
         tail = subject[len(namespace) + 1 :]
         stream, _, last = tail.rpartition(".")
         stream, _, partition = stream.rpartition(".")
@@ -122,8 +122,8 @@ class Memory(CarriedSession):
     def learn_from(self, frame: Frame, shape: re.Pattern[str], subject: str) -> None:
         """Learn namespaces from a message that only servers send: that of its subject, and of the client's server."""
         namespace = self.subject_facts(subject).namespace
-        if namespace is None and (found := shape.match(subject)):
-            namespace = found[1]
+        if namespace is None and (match := shape.match(subject)):
+            namespace = match[1]
             self.learn_namespace(namespace)
         if namespace is not None and frame.sender == "client" and frame.connection.number not in self.servers:
             self.servers.put(frame.connection.number, namespace)
@@ -153,8 +153,8 @@ class Memory(CarriedSession):
 
 def ack_namespace(inbox: str) -> str | None:
     """The namespace in a server's subject for acks."""
-    found = ACK_INBOX.match(inbox)
-    return None if found is None else found[1]
+    match = ACK_INBOX.match(inbox)
+    return None if match is None else match[1]
 
 
 NUMBERED = re.compile(r"\.[1-9][0-9]*\Z")

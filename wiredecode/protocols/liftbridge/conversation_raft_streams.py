@@ -171,8 +171,8 @@ class RaftStream:
 def layer_of(data: bytes) -> type[Layer]:
     """The layer of a whole RPC or response."""
     if data[0] in STRINGS:  # a response: the fields in its map show its type
-        found = raft.AnyResponse(data).fields
-        return next((layer for name, layer in raft.RESPONSES if name in found), raft.TimeoutNowResponse)
+        present = raft.AnyResponse(data).fields
+        return next((layer for name, layer in raft.RESPONSES if name in present), raft.TimeoutNowResponse)
     return raft.REQUESTS.get(data[0], raft.UnknownRpc)
 
 

@@ -140,16 +140,16 @@ def read_texts(data: bytes) -> list[str] | None:
     """The texts of an array that fills ``data``; None: it is none."""
     try:
         head = items.read_item("array", data, 0, len(data))
-        found, position = [], head.stop
+        texts, position = [], head.stop
         for _ in range(head.value if head.family == "array" and head.value <= items.MAX_ELEMENTS else 0):
             item = items.read_item("text", data, position, len(data))
             if item.family != "raw":
                 return None
-            found.append(text(item.value))
+            texts.append(text(item.value))
             position = item.stop
     except Truncated:
         return None
-    return found if head.family == "array" and position == len(data) else None
+    return texts if head.family == "array" and position == len(data) else None
 
 
 class Interpretation(Struct):
@@ -161,8 +161,8 @@ class Interpretation(Struct):
 
 def whole(layer: type[Layer], data: bytes, start: int, stop: int) -> Layer | None:
     """The layer that fills these bytes; None: they are something else."""
-    found = layer.within(data, start, stop)
-    return found if found.problem is None and found.stop == stop else None
+    decoded = layer.within(data, start, stop)
+    return decoded if decoded.problem is None and decoded.stop == stop else None
 
 
 class Verbatim(Rest):

@@ -33,7 +33,7 @@ OF_MEMBER = ("join_consumer_group_op", "leave_consumer_group_op", "report_consum
 
 
 def fields_of(name: str) -> list[Any]:
-    kinds = [kind_of(*found) for found in FIELD.findall(DECLARED[name][1])]
+    kinds = [kind_of(*parts) for parts in FIELD.findall(DECLARED[name][1])]
     if name == "Header":
         kinds[1].named_by = "key"
     return kinds
@@ -42,14 +42,14 @@ def fields_of(name: str) -> list[Any]:
 def kind_of(optional: str, repeated: str, kind: str, name: str, number: str, doc: str, unit: str) -> Kind:
     """A field from the parts of its line."""
     more: dict[str, Any] = {"optional": True} if optional else {}
-    made: Any
+    declared: Any
     if kind in SCALARS:
-        made = SCALARS[kind](int(number), name, doc, unit=unit, **more)
+        declared = SCALARS[kind](int(number), name, doc, unit=unit, **more)
     elif kind in NAMES:
-        made = (pb.UInt32 if kind == "GrpcCode" else pb.Enum)(int(number), name, doc, names=NAMES[kind])
+        declared = (pb.UInt32 if kind == "GrpcCode" else pb.Enum)(int(number), name, doc, names=NAMES[kind])
     else:
-        made = pb.Embedded(int(number), name, layer_of(kind), doc, unit=unit)
-    return pb.Repeated(made) if repeated else made
+        declared = pb.Embedded(int(number), name, layer_of(kind), doc, unit=unit)
+    return pb.Repeated(declared) if repeated else declared
 
 
 @cache

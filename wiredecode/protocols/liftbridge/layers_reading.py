@@ -77,7 +77,7 @@ class Reader(NamedTuple):
 
     style: Style | None
     decode: Callable[[bytes, int, int], tuple[dict[str, Any], int]]
-    known: Newest[bytes, dict[str, Any]]
+    cache: Newest[bytes, dict[str, Any]]
     """Without a style: fields of the last short messages, as each is captured on every hop."""
 
 
@@ -91,19 +91,19 @@ def read(
     frame: Frame, layer: type[Layer], data: bytes, start: int | None, style: Style | None, *, truncated: bool = False
 ) -> CarriedLayer:
     """Read ``data`` from its first byte on; ``truncated``: its end was not captured."""
-    known = READERS.get(layer)
-    if known is None or known.style is not style:
+    reader = READERS.get(layer)
+    if reader is None or reader.style is not style:
         mode = "walk" if style is None else "record"
-        known = READERS[layer] = Reader(style, compiler.decoder(layer, mode, style), Newest(MAX_KNOWN))
+        reader = READERS[layer] = Reader(style, compiler.decoder(layer, mode, style), Newest(MAX_KNOWN))
     short = style is None and not truncated and len(data) <= MAX_KNOWN_BYTES
-    if short and (fields := known.known.get(data)) is not None:
+    if short and (fields := reader.cache.get(data)) is not None:
         return CarriedLayer(frame, layer, data, start, style, fields)
     try:
         if truncated:
             raise compiler.DecodeError
-        fields = known.decode(data, 0, len(data))[0]
+        fields = reader.decode(data, 0, len(data))[0]
         if short:
-            known.known.put(data, fields)
+            reader.cache.put(data, fields)
         return CarriedLayer(frame, layer, data, start, style, fields)
     except compiler.FAILED:
         decoded = compiler.careful(layer, data, 0, len(data), truncated=truncated)

@@ -61,16 +61,16 @@ def describe_operation(values: Mapping[str, Any]) -> str:
         named = "isr" in name or "leader" in name
         partition = f"[{operation.get('partition', 0)}]" if named else ""
         facts = {name: operation[name] for name in WHO if isinstance(operation.get(name), str)}
-        found = [f"{name.replace('_', ' ')} {printable(value)}" for name, value in facts.items()]
-        return ", ".join([f"{op} {printable(str(stream))}{partition}".rstrip(), *found])
+        texts = [f"{name.replace('_', ' ')} {printable(value)}" for name, value in facts.items()]
+        return ", ".join([f"{op} {printable(str(stream))}{partition}".rstrip(), *texts])
     return op
 
 
 def entries_text(entries: Iterable[Any]) -> str:
     """Operations of entries of the log: ``"CREATE_STREAM orders; LogNoop"``; empty: there are none."""
-    known = [each for each in entries if isinstance(each, Mapping)]
-    found = [entry_text(each) for each in known[:MAX_SPELLED]]
-    return "; ".join([*found, f"{len(known) - MAX_SPELLED} more"] if len(known) > MAX_SPELLED else found)
+    readable = [each for each in entries if isinstance(each, Mapping)]
+    texts = [entry_text(each) for each in readable[:MAX_SPELLED]]
+    return "; ".join([*texts, f"{len(readable) - MAX_SPELLED} more"] if len(readable) > MAX_SPELLED else texts)
 
 
 def entry_text(entry: Mapping[str, Any]) -> str:

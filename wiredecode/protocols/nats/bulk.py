@@ -54,11 +54,11 @@ class Source:
         self.buffer, self.octets = buffer, np.frombuffer(buffer, np.uint8)
         self._words = np.ndarray((max(len(buffer) - 3, 0),), ">u4", buffer, strides=(1,))
 
-    def words(self, places: Int64s) -> npt.NDArray[np.uint32]:
+    def words(self, positions: Int64s) -> npt.NDArray[np.uint32]:
         """The four bytes at each place; 0 where the buffer has fewer."""
         if not len(self._words):
-            return np.zeros(len(places), np.uint32)
-        return self._words[places].astype(np.uint32)
+            return np.zeros(len(positions), np.uint32)
+        return self._words[positions].astype(np.uint32)
 
 
 class Lines(NamedTuple):
@@ -84,8 +84,8 @@ def lines(source: Source) -> Lines:
         rows = np.flatnonzero(firsts == first)
         single[rows] = source.words(np.minimum(starts[rows] + at, last)) == more
     counted &= (firsts & 0xFF == BLANK) | (octets[np.minimum(starts + 4, len(octets) - 1)] == BLANK)
-    known = np.flatnonzero((counted | single) & (ends - starts >= 4))
-    starts, ends, counted = starts[known], ends[known], counted[known]
+    operations = np.flatnonzero((counted | single) & (ends - starts >= 4))
+    starts, ends, counted = starts[operations], ends[operations], counted[operations]
     sizes, digits = sizes_of(source, ends)
     behind = np.where(counted, ends + 3 + sizes, ends + 1)
     whole = np.where(counted, (sizes >= 0) & (behind <= len(octets)), ends - starts < MAX_LINE)
@@ -111,17 +111,17 @@ def sizes_of(source: Source, ends: Int64s) -> tuple[Int64s, Int64s]:
     return np.where(there, sizes, -1), at + 1
 
 
-def chain(found: Lines) -> Int64s:
+def chain(lines: Lines) -> Int64s:
     """The lines on which operations begin, as far as each follows the one before."""
-    if not len(found.starts) or found.starts[0] != 0:
+    if not len(lines.starts) or lines.starts[0] != 0:
         return np.empty(0, np.int64)
-    direct = found.starts[1:] == found.stops[:-1]
+    direct = lines.starts[1:] == lines.stops[:-1]
     if direct.all():  # no line inside a body begins as an operation does
-        return np.arange(len(found.starts) - (found.stops[-1] <= 0))
-    following = np.searchsorted(found.starts, found.stops)
-    begins = found.starts[np.minimum(following, len(found.starts) - 1)] == found.stops
+        return np.arange(len(lines.starts) - (lines.stops[-1] <= 0))
+    following = np.searchsorted(lines.starts, lines.stops)
+    begins = lines.starts[np.minimum(following, len(lines.starts) - 1)] == lines.stops
     steps = np.where(begins, following, -1).tolist()
-    stops, at, passed = found.stops.tolist(), 0, []
+    stops, at, passed = lines.stops.tolist(), 0, []
     while at >= 0 and stops[at] > 0:
         passed.append(at)
         at = steps[at]
@@ -158,9 +158,9 @@ def operations(source: Source) -> tuple[Int64s, UInt8s, Int64s, Int64s]:
     starts, ends, stops, digits = (column[chosen] for column in found)
     bounds = np.concatenate(([0], stops)).astype(np.int64)
     texts = [buffer[a:b] for a, b in zip(starts.tolist(), digits.tolist(), strict=True)]
-    known = {text: number for number, text in enumerate(dict.fromkeys(texts))}
-    heads = np.fromiter(map(known.__getitem__, texts), np.int64, count)
-    parts = np.array([*map(parts_of, known)], np.int64).reshape(-1, 6)[heads]
+    numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
+    heads = np.fromiter(map(numbers.__getitem__, texts), np.int64, count)
+    parts = np.array([*map(parts_of, numbers)], np.int64).reshape(-1, 6)[heads]
     kinds, at = parts[:, 0].copy(), np.zeros((count, COLUMNS), np.int64)
     at[:, :BLOCK] = parts[:, 1:5] + starts[:, None]
     at[:, BLOCK], at[:, BODY] = ends + 1, ends + 1 + parts[:, 5]
@@ -200,8 +200,8 @@ def header_spans(buffer: bytes, starts: Int64s, stops: Int64s) -> Int64s:
 def begins_with(source: Source, starts: Int64s, stops: Int64s, prefix: bytes) -> Bools:
     """Whether payloads begin with four bytes."""
     long = stops - starts >= len(prefix)
-    found: Bools = long & (source.words(np.where(long, starts, 0)) == int.from_bytes(prefix, "big"))
-    return found
+    matches: Bools = long & (source.words(np.where(long, starts, 0)) == int.from_bytes(prefix, "big"))
+    return matches
 
 
 AT, HEAD = "at", "head"
@@ -251,10 +251,10 @@ class NatsBulk(Bulk):
 def distinct(block: FrameBlock, part: int) -> tuple[Int64s, list[str]]:
     """Number different texts: the number of each, and the texts."""
     _, firsts, which = np.unique(block.parts[HEAD], return_index=True, return_inverse=True)
-    known: dict[bytes, int] = {}
+    numbered: dict[bytes, int] = {}
     spans = block.parts[AT][firsts, part : part + 2].tolist()
-    numbers = [known.setdefault(block.buffer[start:stop], len(known)) for start, stop in spans]
-    return np.array(numbers, np.int64)[which], [text.decode("ascii") for text in known]
+    numbers = [numbered.setdefault(block.buffer[start:stop], len(numbered)) for start, stop in spans]
+    return np.array(numbers, np.int64)[which], [text.decode("ascii") for text in numbered]
 
 
 def are_plain(conversation: NatsConversation, subjects: list[str]) -> bool:

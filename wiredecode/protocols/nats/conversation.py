@@ -136,8 +136,8 @@ class NatsConversation(Conversation):
         if style is not None and not style.secrets and frame.layers is not None and "data" in frame.layers[NAME]:
             frame.layers[NAME]["data"] = style.show(without_carried_secrets(frame, payload))
         if frame.protocol != NAME:
-            place = subject if reply is None else f"{subject} {plain_subject(reply)}"
-            self._find_copy(frame, (place or "", crc32c(payload)), operation)
+            subjects = subject if reply is None else f"{subject} {plain_subject(reply)}"
+            self._find_copy(frame, (subjects or "", crc32c(payload)), operation)
 
     def _find_copy(self, frame: Frame, key: Key, operation: str | None) -> None:
         """Remember a published message; link a delivered or forwarded one with its publish."""
@@ -178,10 +178,10 @@ class NatsConversation(Conversation):
             return self._decoder_of(None)
         if transport.layer_at(buffer, start) is not None or proxy.layer_of(frame) is not None:
             return None
-        found = OPERATION_NAME.match(buffer, start, stop)
-        decoder = self._decoder_of(found[0].upper().decode() if found else None)
-        if found:
-            first, name = buffer[start : start + 4], found[0]
+        match = OPERATION_NAME.match(buffer, start, stop)
+        decoder = self._decoder_of(match[0].upper().decode() if match else None)
+        if match:
+            first, name = buffer[start : start + 4], match[0]
             if first.startswith(name[:4].upper()) and (len(name) >= 4 or first[3:] in (b" ", b"\r")):
                 self.decoders[first] = decoder  # the first four bytes differ for all names
         return decoder
@@ -253,13 +253,13 @@ class NatsConversation(Conversation):
         for layer, account in ((GRAMMARS[names.ROUTE].get(name), None), (DEDICATED[name], "")):
             if layer is not None and layer is not decoder.layer:
                 frame.status, frame.findings = OK, ()
-                other = decoder_for(layer, name)
-                other.read(frame, style)
+                candidate = decoder_for(layer, name)
+                candidate.read(frame, style)
                 if frame.status == OK:
                     self.is_link(names.ROUTE)
                     self.account, frame.dialect = account, self.link
                     self.decoders.clear()
-                    return other
+                    return candidate
         frame.status, frame.findings = OK, ()
         decoder.read(frame, style)
         return decoder

@@ -82,8 +82,8 @@ def parse_ack_subject(subject: str) -> Acknowledged | None:
 
 @lru_cache(maxsize=4096)
 def read_ack(subject: str) -> Acknowledged | None:
-    found = ACKNOWLEDGED.match(subject)
-    return None if found is None else Acknowledged(found[1], found[2], int(found[3]), int(found[4]), int(found[5]))
+    match = ACKNOWLEDGED.match(subject)
+    return None if match is None else Acknowledged(match[1], match[2], int(match[3]), int(match[4]), int(match[5]))
 
 
 def read_answer(frame: Frame, subject: str, data: bytes) -> tuple[str, int] | None:
@@ -121,9 +121,9 @@ def add_stored_name(frame: Frame, values: Mapping[str, Any]) -> None:
         frame.generate("bucket", printable(key[2]))
         frame.generate("key", printable(key[3]))
         frame.generate("kv_operation", printable("GET" if key[1] else operation))
-    elif found := OBJECT.fullmatch(subject):
-        frame.generate("bucket", printable(found[1]))
-        frame.generate("object", printable(found[3]) if found[2] == "C" else object_name(found[3]))
+    elif match := OBJECT.fullmatch(subject):
+        frame.generate("bucket", printable(match[1]))
+        frame.generate("object", printable(match[3]) if match[2] == "C" else object_name(match[3]))
 
 
 def object_name(coded: str) -> str:
@@ -219,52 +219,52 @@ class Side:
 
     def receiver(self, sid: str | None, subscriptions: Mapping[str, Subscription]) -> Receiver:
         """The receiver of its messages: a subscription, or without ``sid`` the server at the other side."""
-        known = subscriptions.get(sid) if sid is not None else None
-        if known is not None:
-            return known.receiver
-        found = self.receivers.get(sid)
-        if found is None:
-            found = Receiver(forwards_as=self.publisher if sid is None else None)
-            self.receivers.put(sid, found)
-        return found
+        subscription = subscriptions.get(sid) if sid is not None else None
+        if subscription is not None:
+            return subscription.receiver
+        remembered = self.receivers.get(sid)
+        if remembered is None:
+            remembered = Receiver(forwards_as=self.publisher if sid is None else None)
+            self.receivers.put(sid, remembered)
+        return remembered
 
 
 class Repeated:
     """Messages with the same contents, by publisher."""
 
-    def __init__(self, publisher: Publisher, place: Passage) -> None:
-        self.places: dict[Publisher, list[Passage]] = {publisher: [place]}
+    def __init__(self, publisher: Publisher, passage: Passage) -> None:
+        self.passages: dict[Publisher, list[Passage]] = {publisher: [passage]}
         self.forgotten = 0
         """Frame number of the last one that was dropped."""
 
-    def add(self, publisher: Publisher, place: Passage) -> None:
-        if len(self.places) >= MAX_PUBLISHERS and publisher not in self.places:
-            self.forgotten = place[0]
+    def add(self, publisher: Publisher, passage: Passage) -> None:
+        if len(self.passages) >= MAX_PUBLISHERS and publisher not in self.passages:
+            self.forgotten = passage[0]
             return
-        places = self.places.setdefault(publisher, [])
-        places.append(place)
-        if len(places) > 2 * MAX_SAME:
-            self.forgotten = max(self.forgotten, places[MAX_SAME - 1][0])
-            del places[:MAX_SAME]
+        passages = self.passages.setdefault(publisher, [])
+        passages.append(passage)
+        if len(passages) > 2 * MAX_SAME:
+            self.forgotten = max(self.forgotten, passages[MAX_SAME - 1][0])
+            del passages[:MAX_SAME]
 
     def next(self, receiver: Receiver, key: Key) -> tuple[Publisher, Passage] | None:
         """The publisher and message that a receiver gets next; None: ambiguous."""
-        found: list[tuple[Passage, Publisher]] = []
+        candidates: list[tuple[Passage, Publisher]] = []
         count, exact = 0, receiver.gets_all
-        for publisher, places in self.places.items():
+        for publisher, passages in self.passages.items():
             before = receiver.last.get(publisher, receiver.since)
-            at = bisect_right(places, before, key=itemgetter(0))
-            if at < len(places):
-                found.append((places[at], publisher))
-                count += len(places) - at
-                known = publisher in receiver.last or (receiver.since and receiver.server == publisher.server)
-                exact = exact and bool(known) and before >= self.forgotten
-        if not found:
+            at = bisect_right(passages, before, key=itemgetter(0))
+            if at < len(passages):
+                candidates.append((passages[at], publisher))
+                count += len(passages) - at
+                captured = publisher in receiver.last or (receiver.since and receiver.server == publisher.server)
+                exact = exact and bool(captured) and before >= self.forgotten
+        if not candidates:
             receiver.ambiguous.put(key, None)
-        if not found or not (exact or (count == 1 and not self.forgotten)):
+        if not candidates or not (exact or (count == 1 and not self.forgotten)):
             return None
-        place, publisher = min(found, key=itemgetter(0))
-        return publisher, place
+        passage, publisher = min(candidates, key=itemgetter(0))
+        return publisher, passage
 
 
 class Copies:
@@ -286,39 +286,39 @@ class Copies:
         self.lossy = True
         self._margin -= 1
 
-    def publish(self, key: Key, publisher: Publisher, place: Passage) -> None:
+    def publish(self, key: Key, publisher: Publisher, passage: Passage) -> None:
         """Remember a published message, or a forwarded one that was not captured before."""
         self._margin += 1
-        known = self._contents.get(key) or self._before.get(key)
-        if known is None:
-            self._contents[key] = publisher, place
+        earlier = self._contents.get(key) or self._before.get(key)
+        if earlier is None:
+            self._contents[key] = publisher, passage
         else:
-            self._contents[key] = known = known if isinstance(known, Repeated) else Repeated(*known)
-            known.add(publisher, place)
+            self._contents[key] = earlier = earlier if isinstance(earlier, Repeated) else Repeated(*earlier)
+            earlier.add(publisher, passage)
             self._repeating.put(key[0], None)
         if len(self._contents) >= MAX_CONTENTS:
             self._before, self._contents = self._contents, {}
 
-    def deliver(self, key: Key, receiver: Receiver, place: Passage) -> Passage | None:
+    def deliver(self, key: Key, receiver: Receiver, passage: Passage) -> Passage | None:
         """The publish of a delivered message; None: unknown."""
         if self._margin < 0:
             return None
-        known = self._contents.get(key) or self._before.get(key)
-        if known is None and receiver.forwards_as is not None:
-            self.publish(key, receiver.forwards_as, place)
+        earlier = self._contents.get(key) or self._before.get(key)
+        if earlier is None and receiver.forwards_as is not None:
+            self.publish(key, receiver.forwards_as, passage)
         elif receiver.ambiguous and key in receiver.ambiguous:
             return None
-        elif isinstance(known, Repeated):
-            known = None if self.lossy else known.next(receiver, key)
-            if known is None:
+        elif isinstance(earlier, Repeated):
+            earlier = None if self.lossy else earlier.next(receiver, key)
+            if earlier is None:
                 receiver.gets_all = False  # its messages can no longer be counted
                 return None
         elif self.lossy and key[0] in self._repeating:
             return None  # an equal publish may be lost
-        if known is None:
+        if earlier is None:
             receiver.mark_ambiguous(key)
             return None
-        publisher, original = known
+        publisher, original = earlier
         last = receiver.last
         if original[0] <= last.get(publisher, receiver.since):
             receiver.mark_ambiguous(key)
@@ -378,58 +378,58 @@ class Memory:
         hop = Hop(frame.id, frame.time_ns, frame.connection.number, frame.side)
         frame.expects_response = True
         published_ns = self._find_publish(frame, reply, values["subject"], digest) if reply.startswith(ACK) else None
-        known = self.requests.get(reply)
-        same = known is not None and known.subject == values["subject"] and known.digest == digest
-        if same and known is not None and self.copies.lossy:  # its publish may be lost
-            same = not any((each.connection, each.side) == (hop.connection, hop.side) for each in known.hops)
-        if known is not None and same and not first and is_recent(known.hops[-1], frame):
+        request = self.requests.get(reply)
+        same = request is not None and request.subject == values["subject"] and request.digest == digest
+        if same and request is not None and self.copies.lossy:  # its publish may be lost
+            same = not any((each.connection, each.side) == (hop.connection, hop.side) for each in request.hops)
+        if request is not None and same and not first and is_recent(request.hops[-1], frame):
             if "copy_of" not in frame.generated:
-                frame.generate("copy_of", known.hops[0].frame)
-            if len(known.hops) < MAX_HOPS:
-                known.hops.append(hop)
-            return known.published_ns or published_ns
+                frame.generate("copy_of", request.hops[0].frame)
+            if len(request.hops) < MAX_HOPS:
+                request.hops.append(hop)
+            return request.published_ns or published_ns
         self.requests.put(reply, RequestHops(values["subject"], digest, [hop], frame.time_ns if first else None))
         return published_ns
 
     def _find_publish(self, frame: Frame, reply: str, subject: str, digest: int) -> int | None:
         """Find the publish of a delivery by JetStream, by stream and sequence in its reply subject; return its time."""
-        place = parse_ack_subject(reply)
-        stored = self.stored.get((place.stream, place.sequence)) if place else None
-        if place is None or stored is None or (stored.subject, stored.digest) != (subject, digest):
+        acked = parse_ack_subject(reply)
+        stored = self.stored.get((acked.stream, acked.sequence)) if acked else None
+        if acked is None or stored is None or (stored.subject, stored.digest) != (subject, digest):
             return None
         frame.generate("copy_of", stored.hops[0].frame)
-        return stored.published_ns if place.delivered == 1 else None
+        return stored.published_ns if acked.delivered == 1 else None
 
     def refuse(self, frame: Frame, subject: str) -> None:
         """-ERR refuses a publish to ``subject``: link the oldest one without a reply."""
-        found: RequestHops | None = None
-        for known in islice(reversed(self.requests.values()), MAX_WAITING):
-            hop = known.hops[0]
-            if known.subject == subject and hop.connection == frame.connection.number and known.answer is None:
-                found = known
-        if found is not None and found.hops[0].time_ns <= frame.time_ns and is_recent(found.hops[0], frame):
-            found.answer = frame.id, 0
-            link(frame, found.hops[0])
+        oldest: RequestHops | None = None
+        for request in islice(reversed(self.requests.values()), MAX_WAITING):
+            hop = request.hops[0]
+            if request.subject == subject and hop.connection == frame.connection.number and request.answer is None:
+                oldest = request
+        if oldest is not None and oldest.hops[0].time_ns <= frame.time_ns and is_recent(oldest.hops[0], frame):
+            oldest.answer = frame.id, 0
+            link(frame, oldest.hops[0])
 
     def answer(self, frame: Frame, values: Mapping[str, Any], *, first: bool, between: bool = False) -> None:
         """Link a message with the request that it replies to, if any. ``between``: sent from server to server."""
         subject = values["subject"]
-        known = self.requests.get(subject) or self.requests.get(plain_subject(subject))
-        if known is None:
+        request = self.requests.get(subject) or self.requests.get(plain_subject(subject))
+        if request is None:
             return
-        hop = hop_of_answer(known, frame)
+        hop = hop_of_answer(request, frame)
         if frame.time_ns < hop.time_ns or not is_recent(hop, frame):
             return  # if packets were lost, an older request may wait after a gap
         if values.get("status") == names.NO_RESPONDERS:
-            frame.generate("request_subject", printable(known.subject))
+            frame.generate("request_subject", printable(request.subject))
         data = values.get("data") or b""
         digest = crc32c(data)
-        if (place := read_answer(frame, known.subject, data)) is not None:
-            self.stored.put(place, known)
-        if first or known.answer is None or known.answer[1] != digest:
-            known.answer = frame.id, digest
+        if (stored := read_answer(frame, request.subject, data)) is not None:
+            self.stored.put(stored, request)
+        if first or request.answer is None or request.answer[1] != digest:
+            request.answer = frame.id, digest
         else:
-            frame.generate("copy_of", known.answer[0])
+            frame.generate("copy_of", request.answer[0])
             if between and hop.connection != frame.connection.number:
                 return  # on its way: the requester gets another copy
         link(frame, hop)

@@ -100,8 +100,8 @@ def split(data: bytes) -> Split:
             return Split(ends, known_at=seen, need=reach - position)
         if websocket.opens(data, position, reach):
             return Split([*ends, reach], known_at=seen, then=WEBSOCKET)
-        if (place := sized_stop(data, position)) > reach:
-            seen.append((len(ends), place))
+        if (reached := sized_stop(data, position)) > reach:
+            seen.append((len(ends), reached))
         ends.append(reach)
         position = reach
     return Split(ends, known_at=seen)
@@ -113,23 +113,23 @@ def stop_of(data: bytes, position: int) -> int | str | None:
     if layer is not None:
         return transport.stop_of(layer, data, position)
     line = data.find(b"\n", position, position + MAX_JSON_LINE)
-    found = OPERATION_NAME.match(data, position)
+    match = OPERATION_NAME.match(data, position)
     if line < 0:
-        limit = MAX_JSON_LINE if found and found[0].upper() in (b"INFO", b"CONNECT") else MAX_CONTROL_LINE
+        limit = MAX_JSON_LINE if match and match[0].upper() in (b"INFO", b"CONNECT") else MAX_CONTROL_LINE
         return None if len(data) - position <= limit else f"a line of more than {limit} bytes"
-    if found is None:
+    if match is None:
         if TEXT.match(data, position, line + 1) is None:
             return "these bytes are no operation"
         return line + 1
-    if found[0].upper().decode() in COUNTED:
-        return body_stop(data, position, line + 1, found[0].upper().decode())
+    if match[0].upper().decode() in COUNTED:
+        return body_stop(data, position, line + 1, match[0].upper().decode())
     return line + 1
 
 
 def sized_stop(data: bytes, position: int) -> int:
     """Where an operation with a counted body would end with it and its CRLF; 0: it has no size that can be."""
-    found = OPERATION_NAME.match(data, position)
-    if found is None or found[0].upper().decode() not in COUNTED:
+    match = OPERATION_NAME.match(data, position)
+    if match is None or match[0].upper().decode() not in COUNTED:
         return 0  # before its line is looked for: S2 chunks have none
     body = data.find(b"\n", position) + 1
     size = data[position:body].split()[-1]
@@ -161,12 +161,12 @@ def judge(data: bytes, position: int) -> tuple[int, int, str]:
             return (SHORT if stop is None else BAD), position, ""
         return (GOOD if stop <= len(data) else SHORT), stop, layer.filter_name
     line = data.find(b"\n", position, position + MAX_CONTROL_LINE)
-    found = OPERATION_NAME.match(data, position)
-    if found is None:
+    match = OPERATION_NAME.match(data, position)
+    if match is None:
         start = data[position : position + 8].upper()
         begun = line < 0 and any(name.startswith(start) for name in STARTS)
         return (SHORT if begun else BAD), position, ""
-    name = found[0].upper().decode()
+    name = match[0].upper().decode()
     if line < 0:
         return (SHORT if len(data) - position < MAX_CONTROL_LINE else BAD), position, name
     matched = LINES.get(name, OTHER_LINE).match(data, position, line + 1)

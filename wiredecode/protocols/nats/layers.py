@@ -196,9 +196,9 @@ def verb(name: str) -> Kind:
     return Word("operation", name, "name of the operation, in upper case")
 
 
-def argument(name: str, left: int, docs: Mapping[str, str]) -> list[Kind]:
-    """The fields of an argument as a line names it, optional ones in brackets; ``left`` arguments follow it."""
-    alone = When(f"tokens == {left + 1}")
+def argument(name: str, following: int, docs: Mapping[str, str]) -> list[Kind]:
+    """The fields of an argument as a line names it, optional ones in brackets; ``following`` arguments follow it."""
+    alone = When(f"tokens == {following + 1}")
     match name:
         case "account":
             return [Token("account", "account: $G is the default one, $SYS the system's")]
@@ -213,7 +213,7 @@ def argument(name: str, left: int, docs: Mapping[str, str]) -> list[Kind]:
         case "[queue]":
             return [Optional(Token("queue", docs.get("queue", "queue group")), alone)]
         case "[queue weight]":
-            queue = Optional(Token("queue", "queue group"), When(f"tokens == {left + 2}"))
+            queue = Optional(Token("queue", "queue group"), When(f"tokens == {following + 2}"))
             return [queue, Optional(Decimal("weight", "subscribers at that server"), When("has(queue)"))]
         case "[max]":
             doc = "ends after this many deliveries since SUB; 0: immediately"
@@ -223,11 +223,11 @@ def argument(name: str, left: int, docs: Mapping[str, str]) -> list[Kind]:
         case "size":
             return body()
     marker = Token("marker", "+ reply and queues follow, | queues only")
-    reply = When(f"marker == '+' or not has(marker) and tokens == {left + 1}")
+    reply = When(f"marker == '+' or not has(marker) and tokens == {following + 1}")
     return [  # between servers
         Optional(marker, When("token in (b'+', b'|')")),
         Optional(Token("reply", "subject for answers"), reply),
-        Optional(Tokens("queues", "queue groups that get the message", leave=left), When("has(marker)")),
+        Optional(Tokens("queues", "queue groups that get the message", leave=following), When("has(marker)")),
     ]
 
 

@@ -44,7 +44,7 @@ class Nats(BehindProxy):
     dialects = LINKS
     may_upgrade = True
     requests = {"nats": frozenset({"PING"})} | {
-        name: types for one in carried_by("nats") for name, types in one.requests.items()
+        name: types for each in carried_by("nats") for name, types in each.requests.items()
     }
     reply_topics = ("_INBOX.", "$JS.ACK.", "_R_.", "_GR_.")
     summary_keys = ("error", "status", "subject", "queue", "server_name", "name", "server")
@@ -153,8 +153,8 @@ class Nats(BehindProxy):
 
     def begin(self, data: bytes, *, final: bool) -> Found:
         """A compressed link is identified by the CRC of its first chunk, or by the beginning of every S2 stream."""
-        known = data.startswith(s2.IDENTIFIER) or isinstance(transport.s2_plain(data), bytes)
-        return Found(0, True) if known else self.search(data, final=final)
+        compressed = data.startswith(s2.IDENTIFIER) or isinstance(transport.s2_plain(data), bytes)
+        return Found(0, True) if compressed else self.search(data, final=final)
 
     def conversation(self, start: Start) -> NatsConversation:
         return NatsConversation(start, self, self.memory)
@@ -163,12 +163,12 @@ class Nats(BehindProxy):
         return self.generated | {name: field for one in carried_by(self.name) for name, field in one.generated.items()}
 
     def layers(self) -> Iterable[type[Layer]]:
-        carried = (layer for one in carried_by(self.name) for layer in one.layers())
+        carried = (layer for each in carried_by(self.name) for layer in each.layers())
         return [*LAYERS, *transport.LAYERS, *PROXY_LAYERS, *carried]
 
     def type_names(self) -> Iterable[str]:
         operations = (name for grammar in GRAMMARS.values() for name in grammar)
-        inside = (name for one in carried_by(self.name) for name in one.type_names())
+        inside = (name for each in carried_by(self.name) for name in each.type_names())
         return [*operations, *TRANSPORT_TITLES.values(), *tls.TYPES, "Unknown", *inside]
 
 

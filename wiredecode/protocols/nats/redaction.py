@@ -22,8 +22,8 @@ REFUSAL = re.compile(
 def seal_refusal(layer: Layer, data: bytes, out: bytearray) -> None:
     """A refusal keeps its numbers, which say nothing of anybody, so the request is still one that was refused."""
     start, stop = layer.ranges.get("data", (0, 0))
-    if found := REFUSAL.match(data, start, stop):
-        kept = b'{"error":{"code":%b,"err_code":%b}}' % found.groups()
+    if match := REFUSAL.match(data, start, stop):
+        kept = b'{"error":{"code":%b,"err_code":%b}}' % match.groups()
         out[start:stop] = kept.ljust(stop - start)
 
 

@@ -32,10 +32,10 @@ class InnerStream:
         self.protocol, self.direction = protocol, direction
         self.offset = 0
         """Number of plain bytes."""
-        self.found: list[Frame] = []
+        self.frames: list[Frame] = []
         self.carriers: dict[int, set[int]] = {}
         """Packets of the chunks whose bytes wait for more, by the last one."""
-        self.framer = Framer(direction, protocol, self.found, in_sync)
+        self.framer = Framer(direction, protocol, self.frames, in_sync)
         self.messages = websocket.Fragments()
         self.fragments: set[int] = set()
         """Packets of the fragments of a compressed message, of which the last one gives the plain bytes."""
@@ -64,7 +64,7 @@ class InnerStream:
             columns = (self.offset + len(part), frame.packets[-1], frame.first_ns, frame.ready, frame.time_ns)
             self.framer.chunk(Chunk(self.direction, self.offset, part, *(np.array([value]) for value in columns)))
             self.offset += len(part)
-            if len(self.found) > MAX_OPERATIONS:
+            if len(self.frames) > MAX_OPERATIONS:
                 message = f"more than {MAX_OPERATIONS} operations inside: the rest is not decoded"
                 frame.find("warning", "limit", "carried", message)
                 self._again()
@@ -79,16 +79,16 @@ class InnerStream:
         return self._feed(frame)
 
     def _again(self, in_sync: bool = False) -> None:
-        self.framer = Framer(self.direction, self.protocol, self.found, in_sync)
+        self.framer = Framer(self.direction, self.protocol, self.frames, in_sync)
 
     def _feed(self, frame: Frame) -> list[Frame]:
         taken, skipped, why = [], 0, ""
         packets: dict[tuple[int, ...], list[int]] = {}
         """One list for all operations of the same chunks, which may be many."""
-        for inner in self.found:
+        for inner in self.frames:
             if inner.status == UNDECODED or transport.layer_at(inner.buffer, inner.start) is not None:
                 skipped += inner.length
-                why = why or next((f": {one.message}" for one in inner.findings if one.code == "not-a-frame"), "")
+                why = why or next((f": {each.message}" for each in inner.findings if each.code == "not-a-frame"), "")
                 continue
             last = tuple(inner.packets)
             if last not in packets:
@@ -96,7 +96,7 @@ class InnerStream:
             inner.packets = packets[last]
             inner.generated = {INSIDE: frame.id}
             taken.append(inner)
-        self.found.clear()
+        self.frames.clear()
         if skipped:
             frame.find("warning", "undecoded", "no-frame", f"{skipped} bytes inside belong to no operation{why}")
         if not self.framer.have and self.framer.span is None:

@@ -87,9 +87,9 @@ def stop_of(data: bytes, position: int) -> int | str | None:
 
 def head_stop(data: bytes, position: int) -> int | str | None:
     """The same of an HTTP head."""
-    found = data.find(b"\r\n\r\n", position, position + MAX_HTTP_HEAD)
-    if found >= 0:
-        return found + 4
+    blank = data.find(b"\r\n\r\n", position, position + MAX_HTTP_HEAD)
+    if blank >= 0:
+        return blank + 4
     return None if len(data) - position < MAX_HTTP_HEAD else "an HTTP head without end"
 
 

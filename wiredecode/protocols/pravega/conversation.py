@@ -120,14 +120,14 @@ class PravegaConversation(Conversation):
         """A message that only one dialect can have decides, until another contradicts it."""
         if self.dialect is not None and self._agrees(frame, code):
             return
-        found = dialect_of(code, frame.buffer, frame.start, frame.stop)
-        self.fixed = code == -127 and found is not None
-        if found is None or found == self.dialect or (found == names.PROPOSAL and self.dialect in names.PROPOSALS):
+        shown = dialect_of(code, frame.buffer, frame.start, frame.stop)
+        self.fixed = code == -127 and shown is not None
+        if shown is None or shown == self.dialect or (shown == names.PROPOSAL and self.dialect in names.PROPOSALS):
             return
         if self.dialect is not None:
-            message = f"{found} from here on: this message cannot be of {self.dialect}"
+            message = f"{shown} from here on: this message cannot be of {self.dialect}"
             frame.find("note", "protocol", "dialect", message)
-        self.dialect = found
+        self.dialect = shown
 
     def _in_doubt(self, frame: Frame, code: int) -> bool:
         """Whether a message may be of either dialect: nothing decided yet. Of a truncated one all may depend on it."""
@@ -162,8 +162,8 @@ class PravegaConversation(Conversation):
         """Drop the assignments of codes under which this message makes no sense."""
         if len(self.presets) == 1 or frame.is_partial:
             return
-        left = [name for name in self.presets if self._fits(frame, proposal(name).get(code))]
-        self.presets = left or self.presets
+        fitting = [name for name in self.presets if self._fits(frame, proposal(name).get(code))]
+        self.presets = fitting or self.presets
 
     def _fits(self, frame: Frame, layer: type[WireMessage] | None) -> bool:
         return layer is not None and fit(layer, frame.buffer, frame.start, frame.stop) is not None
@@ -194,9 +194,9 @@ class PravegaConversation(Conversation):
 
     def _explain(self, frame: Frame, layer: type[WireMessage]) -> None:
         """Report text that is not modified UTF-8, and its likely encoding."""
-        found = [] if SIMPLE.issuperset(map(type, frame.values.values())) else find_flawed(frame.values)
-        ranges = compiler.careful(layer, frame.buffer, frame.start, frame.stop).ranges if found else {}
-        for path, value in found:
+        flawed = [] if SIMPLE.issuperset(map(type, frame.values.values())) else find_flawed(frame.values)
+        ranges = compiler.careful(layer, frame.buffer, frame.start, frame.stop).ranges if flawed else {}
+        for path, value in flawed:
             frame.find("warning", "malformed", "text", f"{path} is {value.flaw}", path, ranges.get(path))
         if frame.findings:  # surrogates are nothing unusual here
             frame.findings = [finding for finding in frame.findings if finding.code != "invalid-utf8"]
@@ -231,16 +231,16 @@ class PravegaConversation(Conversation):
 
 def find_flawed(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, JavaString]]:
     """Path and value of every text that is not modified UTF-8."""
-    found: list[tuple[str, JavaString]] = []
+    flawed: list[tuple[str, JavaString]] = []
     for name, value in values.items():
         kind = value.__class__
         if kind is JavaString and value.flaw:
-            found.append((prefix + name, value))
+            flawed.append((prefix + name, value))
         elif kind is dict:
-            found += find_flawed(value, f"{prefix}{name}.")
+            flawed += find_flawed(value, f"{prefix}{name}.")
         elif kind is list:
-            found += find_flawed({f"{name}[{index}]": element for index, element in enumerate(value)}, prefix)
-    return found
+            flawed += find_flawed({f"{name}[{index}]": element for index, element in enumerate(value)}, prefix)
+    return flawed
 
 
 class MessageDecoder(FrameDecoder):

@@ -206,11 +206,11 @@ class Appends(DialectReader):
             self.raw = data
             frame.generate("framed", False)
             return
-        found = len(walked.bounds)
-        frame.generate("event_count", found)
-        first = last - found + 1
-        known = count in (None, found) and first >= NO_VALUE
-        self.events = Events(data, walked.bounds, base=first if known else None) if found else None
+        walked_count = len(walked.bounds)
+        frame.generate("event_count", walked_count)
+        first = last - walked_count + 1
+        numbered = count in (None, walked_count) and first >= NO_VALUE
+        self.events = Events(data, walked.bounds, base=first if numbered else None) if walked_count else None
 
     def _conditional_append(self, frame: Frame) -> None:
         """ConditionalAppend: one event, with its header or, long ago, as a blob that holds both."""
@@ -234,10 +234,10 @@ class Appends(DialectReader):
         self._expect_ack(frame, writer, "ConditionalBlockEnd", values["event_number"])
         data = values["data"] or b""
         frame.generate("append_length", len(data))
-        reader, found = self.slices.feed(
+        reader, piece = self.slices.feed(
             (values["writer_id"], writer and writer.segment), values["expected_offset"], data
         )
-        self._report_segment_piece(frame, reader, found)
+        self._report_segment_piece(frame, reader, piece)
 
     def _appended(self, frame: Frame) -> None:
         """Acknowledges every append of the writer up to its event number."""
@@ -285,13 +285,13 @@ class Appends(DialectReader):
             writer.sealed = Answer(confirmation, frame.id, frame.time_ns)
         confirm_all(frame, refused, refusal_of(frame))
 
-    def _report_segment_piece(self, frame: Frame, reader: SegmentReader, found: SegmentEvents) -> None:
-        self.report_events(frame, reader, found)
-        if found.note == "seen":
+    def _report_segment_piece(self, frame: Frame, reader: SegmentReader, piece: SegmentEvents) -> None:
+        self.report_events(frame, reader, piece)
+        if piece.note == "seen":
             frame.find("note", "sequence", "read-again", "these bytes of the segment were read before")
-        elif found.note == "gap":
+        elif piece.note == "gap":
             frame.find("note", "sequence", "read-gap", "bytes of the segment before these were not read here")
-        elif found.note == "too-large":
+        elif piece.note == "too-large":
             message = "an event is larger than the buffer of unfinished events"
             frame.find("note", "limit", "event-too-large", message)
 
@@ -315,17 +315,17 @@ def rebuild(block: bytes, whole: int, rest: bytes) -> Rebuilt:
     if not 0 <= whole <= len(block):
         message = f"{whole} bytes of whole events do not fit into a block of {len(block)} bytes"
         return Rebuilt(None, ("block-size", message))
-    left = len(block) - whole
-    if not left:
+    tail = len(block) - whole
+    if not tail:
         return Rebuilt(block)
-    if left < HEADER.size:
-        return Rebuilt(None, ("block-tail", f"a tail of {left} bytes is too short for a Padding or PartialEvent"))
+    if tail < HEADER.size:
+        return Rebuilt(None, ("block-tail", f"a tail of {tail} bytes is too short for a Padding or PartialEvent"))
     kind, length = HEADER.unpack_from(block, whole)
     if kind not in TAILS:
         message = f"the block ends with a message of type {kind}, not Padding or PartialEvent"
         return Rebuilt(None, ("block-tail", message))
-    if length != left - HEADER.size:
-        message = f"the tail says {length} bytes, the block has {left - HEADER.size} left"
+    if length != tail - HEADER.size:
+        message = f"the tail says {length} bytes, the block has {tail - HEADER.size} left"
         return Rebuilt(None, ("block-tail", message), TAILS[kind])
     if kind == PARTIAL_EVENT:
         return Rebuilt(block[:whole] + block[whole + HEADER.size :] + rest, tail=TAILS[kind])

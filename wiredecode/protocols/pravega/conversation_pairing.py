@@ -100,10 +100,10 @@ class SegmentRequests(Outstanding[Key, SegmentRequest]):
         request = self.pop(("read", group, segment, offset))
         key = (group, segment)
         if request is None:
-            known = self.answered.get(key)
-            if known is None or known[1] != offset:
+            previous = self.answered.get(key)
+            if previous is None or previous[1] != offset:
                 return None
-            request = known[0]
+            request = previous[0]
         self.answered.put(key, (request, offset + length))
         return request
 
@@ -128,14 +128,14 @@ class DialectReader:
         elif self.whole and frame.status == "ok" and frame.all_seen(1 - frame.side):
             frame.find("note", "protocol", "no-request", "no request for this reply was captured")
 
-    def report_events(self, frame: Frame, reader: SegmentReader, found: SegmentEvents) -> None:
+    def report_events(self, frame: Frame, reader: SegmentReader, piece: SegmentEvents) -> None:
         """Report the events of a piece of a segment: events that end in it, and one that does not."""
-        self.events = found.events
-        if (count := found.count()) is not None:
+        self.events = piece.events
+        if (count := piece.count()) is not None:
             frame.generate("event_count", count)
-        if found.note == "unframed":
+        if piece.note == "unframed":
             frame.generate("framed", False)
         unfinished = reader.find_unfinished()
-        if unfinished is not None and found.note != "seen":
+        if unfinished is not None and piece.note != "seen":
             frame.generate("unfinished_event_offset", unfinished[0])
             frame.generate("unfinished_event_bytes", unfinished[1])

@@ -156,8 +156,8 @@ class Proposed(DialectReader):
             return
         layer = self.layers.get(HEADER.unpack_from(whole)[0])
         if layer is None or layer.type_name == "PartialMessage":
-            what = "is a Partial Message itself" if layer else "is of an unknown type"
-            frame.find("error", "protocol", "parts-type", f"the message put together {what}", "data")
+            reason = "is a Partial Message itself" if layer else "is of an unknown type"
+            frame.find("error", "protocol", "parts-type", f"the message put together {reason}", "data")
             self.raw = whole
             return
         frame.inner = [Inner(layer, whole, None)]
@@ -304,8 +304,8 @@ class Proposed(DialectReader):
                 frame.find("warning", "protocol", "flags", f"unknown bits in {flags:#04x}", "flags")
         self.link(frame, self.outstanding.read(("segment", segment), segment, values["offset"], len(data)))
         if data:
-            reader, found = self.reads.feed(segment, values["offset"], data)
-            self.report_events(frame, reader, found)
+            reader, piece = self.reads.feed(segment, values["offset"], data)
+            self.report_events(frame, reader, piece)
 
     HANDLERS: ClassVar[dict[str, Callable[[Proposed, Frame, Mapping[str, Any]], None]]] = {
         "PartialMessage": _part,

@@ -101,16 +101,16 @@ class Shipped(Appends):
             return
         request = SegmentRequest(frame.id, frame.time_ns, "Hello", None, None, None)
         self.hellos[frame.side] = values["high_version"], values["low_version"], request
-        other = self.hellos.get(1 - frame.side)
-        if other is None:
+        peer = self.hellos.get(1 - frame.side)
+        if peer is None:
             frame.expects_response = frame.sender == "client"
             return
         if frame.sender == "server":
-            link(frame, other[2])
-        frame.generate("session_version", min(values["high_version"], other[0]))
-        if other[1] > values["high_version"] or other[0] < values["low_version"]:
+            link(frame, peer[2])
+        frame.generate("session_version", min(values["high_version"], peer[0]))
+        if peer[1] > values["high_version"] or peer[0] < values["low_version"]:
             ours = f"{values['low_version']} to {values['high_version']}"
-            message = f"versions {ours} and {other[1]} to {other[0]} have none in common"
+            message = f"versions {ours} and {peer[1]} to {peer[0]} have none in common"
             frame.find("warning", "protocol", "versions", message)
 
     def _keepalive(self, frame: Frame) -> None:
@@ -143,8 +143,8 @@ class Shipped(Appends):
             request = self.outstanding.read_at(values["offset"], values["segment"])
         self.link(frame, request)
         if values["data"]:
-            reader, found = self.reads.feed((values["segment"], who), values["offset"], values["data"])
-            self._report_segment_piece(frame, reader, found)
+            reader, piece = self.reads.feed((values["segment"], who), values["offset"], values["data"])
+            self._report_segment_piece(frame, reader, piece)
 
     HANDLERS: ClassVar[dict[str, Callable[[Shipped, Frame], None]]] = {
         "Hello": _hello,

@@ -15,8 +15,8 @@ def writer(frame: Frame) -> Mapping[str, Any]:
     raw = frame.values.get("writer_id")
     if not isinstance(raw, bytes) or len(raw) != 16:
         return {}
-    name, known = str(UUID(bytes=bytes(raw))), frame.connection.identity.get("name", "")
-    writers = known.removeprefix("writer ").split(", ") if known else []
+    name, label = str(UUID(bytes=bytes(raw))), frame.connection.identity.get("name", "")
+    writers = label.removeprefix("writer ").split(", ") if label else []
     if name in writers or len(writers) > MAX_WRITERS:
         return {}
     return {"name": f"writer {', '.join([*writers, name if len(writers) < MAX_WRITERS else '...'])}"}

@@ -152,7 +152,7 @@ def late(name: str, doc: str, default: int = -1, unit: str = "") -> Kind:
     return Optional(Int64(name, doc, default=default, unit=unit), When("left >= 8"))
 
 
-def place(name: str, doc: str) -> Kind:
+def offset(name: str, doc: str) -> Kind:
     return Int64(name, doc, unit="bytes")
 
 
@@ -251,7 +251,7 @@ class ConditionalAppend(WireMessage):
         *header(5),
         writer(),
         event_number(),
-        place("expected_offset", "length the segment must have"),
+        offset("expected_offset", "length the segment must have"),
         Struct("event", FramedEvent, "the event"),
         late_request_id(),
     ]
@@ -266,7 +266,7 @@ ConditionalBlockEnd = bare(
     89,
     writer(),
     event_number(),
-    place("expected_offset", "length the segment must have"),
+    offset("expected_offset", "length the segment must have"),
     nullable("data", "stored as it is: events, bytes, or a piece of a large event"),
     request_id(),
     facts=("event_number", "expected_offset", "data"),
@@ -303,7 +303,7 @@ ConditionalCheckFailed = bare(8, writer(), event_number(), late_request_id(), fa
 ReadSegment = bare(
     9,
     segment(),
-    place("offset", "where to read"),
+    offset("offset", "where to read"),
     Int32("suggested_length", "how much", unit="bytes"),
     late_token(),
     late_request_id(),
@@ -314,7 +314,7 @@ ReadSegment = bare(
 def segment_bytes() -> list[Any]:
     return [
         segment(),
-        place("offset", "of the first byte"),
+        offset("offset", "of the first byte"),
         Boolean("at_tail", "the end of the segment, for now, was reached"),
         Boolean("end_of_segment", "nothing will ever follow"),
         blob("data", "bytes of the segment"),
@@ -342,7 +342,7 @@ def segment_info() -> list[Any]:
         Boolean("is_sealed", "whether it is closed for appends"),
         Boolean("is_deleted", "whether it is gone"),
         Timestamp("last_modified", "time of the last change"),
-        place("write_offset", "length of the segment"),
+        offset("write_offset", "length of the segment"),
     ]
 
 
@@ -375,9 +375,9 @@ SegmentAttributeUpdated = message(
     Boolean("success", "whether it was done"),
     doc="Also how a MergeSegments is refused whose attribute conditions do not hold.",
 )
-TruncateSegment = message(38, segment(), place("truncation_offset", "new start of the segment"), late_token(), facts=2)
-LocateOffset = message(41, segment(), place("target_offset", "offset to be found"), token(), facts=2)
-OffsetLocated = message(42, segment(), place("offset", "start of an event"), facts=2)
+TruncateSegment = message(38, segment(), offset("truncation_offset", "new start of the segment"), late_token(), facts=2)
+LocateOffset = message(41, segment(), offset("target_offset", "offset to be found"), token(), facts=2)
+OffsetLocated = message(42, segment(), offset("offset", "start of an event"), facts=2)
 AttributeUpdate = structure(
     "AttributeUpdate",
     attribute_id(),
@@ -408,7 +408,7 @@ MergeSegmentsBatch = message(
     facts=2,
 )
 MergedSource = structure(
-    "MergedSource", segment("source"), place("new_target_write_offset", "length of the target after it")
+    "MergedSource", segment("source"), offset("new_target_write_offset", "length of the target after it")
 )
 SegmentsBatchMerged = message(91, segment("target"), Array("pairs", MergedSource, "sources in order"), facts=2)
 SegmentCreated = message(21, segment())
@@ -424,9 +424,9 @@ StorageFlushed = message(-4)
 ListStorageChunks = bare(-5, segment(), token(), request_id())
 ChunkInfo = structure(
     "ChunkInfo",
-    place("length_in_metadata", "length as recorded"),
-    place("length_in_storage", "length as found"),
-    place("start_offset", "where in the segment it starts"),
+    offset("length_in_metadata", "length as recorded"),
+    offset("length_in_storage", "length as found"),
+    offset("start_offset", "where in the segment it starts"),
     JavaText("chunk_name", "name in long-term storage"),
     Boolean("exists_in_storage", "whether it was found"),
 )
@@ -469,7 +469,7 @@ class InvalidEventNumber(WireMessage):
 SegmentIsTruncated = message(
     56,
     segment(),
-    place("start_offset", "first offset that can be read"),
+    offset("start_offset", "first offset that can be read"),
     stack_trace(),
     late("offset", "offset asked for; wire version 8", unit="bytes"),
     facts=("segment", "start_offset", "offset"),
@@ -566,8 +566,8 @@ GetTableSegmentInfo = message(68, segment("segment_name"), token())
 TableSegmentInfo = message(
     69,
     segment("segment_name"),
-    place("start_offset", "first offset in use"),
-    place("length", "length of the segment"),
+    offset("start_offset", "first offset in use"),
+    offset("length", "length of the segment"),
     Int64("entry_count", "entries in the table"),
     key_length(),
     facts=("segment_name", "entry_count", "length"),

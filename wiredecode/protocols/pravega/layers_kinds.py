@@ -51,11 +51,11 @@ def strict_java(raw: bytes) -> str:
     while position < len(raw):
         lead = raw[position]
         width = 1 if lead < 0x80 else 2 if 0xC0 <= lead < 0xE0 else 3 if 0xE0 <= lead < 0xF0 else 0
-        rest = raw[position + 1 : position + width]
-        if not width or len(rest) != width - 1 or any(byte & 0xC0 != 0x80 for byte in rest):
+        continuation = raw[position + 1 : position + width]
+        if not width or len(continuation) != width - 1 or any(byte & 0xC0 != 0x80 for byte in continuation):
             raise UnicodeDecodeError("modified UTF-8", raw, position, position + 1, "not modified UTF-8")
         unit = lead if width == 1 else lead & (0x1F if width == 2 else 0x0F)
-        for byte in rest:
+        for byte in continuation:
             unit = unit << 6 | byte & 0x3F
         units += unit.to_bytes(2)
         position += width

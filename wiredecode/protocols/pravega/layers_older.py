@@ -23,7 +23,7 @@ from wiredecode.protocols.pravega.layers import (
     fact_names,
     header,
     message,
-    place,
+    offset,
     segment,
     segment_bytes,
     segment_info,
@@ -70,7 +70,7 @@ def transaction_info() -> list[Any]:
         Boolean("exists", "whether there is such a transaction"),
         Boolean("is_sealed", "whether it is closed for appends"),
         Timestamp("last_modified", "time of the last change"),
-        place("write_offset", "length of its segment"),
+        offset("write_offset", "length of its segment"),
     ]
 
 
@@ -90,14 +90,14 @@ LAYOUTS = (
         5,
         writer(),
         event_number(),
-        place("expected_offset", "length the segment must have"),
+        offset("expected_offset", "length the segment must have"),
         blob("data", "stored as it is"),
         facts=("event_number", "expected_offset"),
         doc="Wire versions up to 4: the bytes to store, with their length.",
     ),
     older(5, writer(), event_number(), suffix="2016"),
     older(
-        *(6, segment(), place("offset", "where to read"), Int32("suggested_length", "how much", unit="bytes")),
+        *(6, segment(), offset("offset", "where to read"), Int32("suggested_length", "how much", unit="bytes")),
         suffix="2016",
     ),
     older(7, *segment_bytes(), suffix="2016"),
@@ -141,7 +141,7 @@ def acknowledged() -> Kind:
 
 def messages() -> dict[str, tuple[Facts, list[Any]]]:
     """By name: the fields on a line, and those after the header, as the proposal states them."""
-    place = [segment(), Int64("offset", "where to read", unit="bytes")]
+    segment_offset = [segment(), Int64("offset", "where to read", unit="bytes")]
     first = Int64("offset", "of the first byte", unit="bytes")
     flags = Flags("flags", "two bits; taken from the top", names=SEGMENT_READ_FLAGS)
     part = Rest("data", "part of a message, its header included")
@@ -151,7 +151,7 @@ def messages() -> dict[str, tuple[Facts, list[Any]]]:
     return {
         "PartialMessage": (2, [UInt8("part", "which part", names=PARTS), part]),
         "KeepAlive": (1, [Optional(Rest("data", "not interpreted"), When("left"))]),
-        "ReadSegment": (3, [*place, Int32("suggested_length", "how much", unit="bytes")]),
+        "ReadSegment": (3, [*segment_offset, Int32("suggested_length", "how much", unit="bytes")]),
         "SegmentRead": (4, [segment(), first, flags, Rest("data", "bytes of the segment")]),
         "SetupAppend": (("segment",), [appending(), segment()]),
         "AppendSetup": (("segment", "connection_offset_ack_level"), [segment(), appending(), acknowledged()]),

@@ -53,8 +53,8 @@ def walk(data: bytes | bytearray, position: int = 0, stop: int | None = None) ->
             return Walked(bounds, position, False)
         append((start, following))
         position = following
-    rest = data[position : min(end, position + 4)]
-    return Walked(bounds, position, not any(rest))
+    next_bytes = data[position : min(end, position + 4)]
+    return Walked(bounds, position, not any(next_bytes))
 
 
 @dataclass(slots=True)
@@ -95,19 +95,19 @@ class SegmentEvents:
     events: Events | None = None
     note: str | None = None
     """``seen``: nothing new; ``gap``: bytes before it are missing; ``unframed``: no events here; ``too-large``."""
-    known: bool = True
+    framed: bool = True
     """Whether it is known which events end here: not if the beginning of an event is unknown."""
 
     def count(self) -> int | None:
         """Events that end here, if that is known."""
-        return len(self.events.bounds) if self.events else 0 if self.known else None
+        return len(self.events.bounds) if self.events else 0 if self.framed else None
 
 
 @dataclass(slots=True, eq=False)
 class SegmentReader:
     """One segment as it is read (or written) piece by piece."""
 
-    known: bool = False
+    in_sync: bool = False
     """Whether ``next`` says anything yet."""
     next: int = 0
     """Offset of the byte expected next."""
@@ -126,19 +126,19 @@ class SegmentReader:
     def feed(self, offset: int, data: bytes, room: int) -> SegmentEvents:
         """Take the bytes at ``offset``; ``room`` bounds what may be kept of an unfinished event."""
         note = None
-        if self.known and offset + len(data) <= self.next and not self._starts_event(offset):
+        if self.in_sync and offset + len(data) <= self.next and not self._starts_event(offset):
             return SegmentEvents(note="seen")
-        if not self.known or offset > self.next or (offset < self.next and self._starts_event(offset)):
-            note = "gap" if self.known and offset > self.next else None
+        if not self.in_sync or offset > self.next or (offset < self.next and self._starts_event(offset)):
+            note = "gap" if self.in_sync and offset > self.next else None
             self._restart(offset, data)
         elif offset < self.next:
             data = data[self.next - offset :]
         if not self.aligned:
             self.next = max(self.next, offset) + len(data)
             return self._no_events(note)
-        found = self._cut(data, room)
-        found.note = found.note or note
-        return found
+        events = self._cut(data, room)
+        events.note = events.note or note
+        return events
 
     def find_unfinished(self) -> tuple[int, int] | None:
         """Offset and bytes received of the event that is not whole yet."""
@@ -153,7 +153,7 @@ class SegmentReader:
 
     def _restart(self, offset: int, data: bytes) -> None:
         """Begin anew where an event seems to start."""
-        self.known, self.next, self.start = True, offset, offset
+        self.in_sync, self.next, self.start = True, offset, offset
         self.buffer = bytearray()
         self.sure = not offset or (self.sure and self._starts_event(offset))
         self.proven = self.sure or self._starts_event(offset)
@@ -170,7 +170,7 @@ class SegmentReader:
         if not self.proven:
             if len(source) < HEADER.size:
                 self.buffer = bytearray(source)
-                return SegmentEvents(known=False)
+                return SegmentEvents(framed=False)
             self.proven = any(source[4 : HEADER.size])
             if not self.proven:
                 self.aligned, self.buffer = False, bytearray()
@@ -221,9 +221,9 @@ class SegmentReaders:
                 self.buffered -= len(self.table.popitem(last=False)[1].buffer)
         self.table.move_to_end(key)
         before = len(reader.buffer)
-        found = reader.feed(offset, data, MAX_EVENT_BUFFER - self.buffered + before)
+        events = reader.feed(offset, data, MAX_EVENT_BUFFER - self.buffered + before)
         self.buffered += len(reader.buffer) - before
-        return reader, found
+        return reader, events
 
 
 LIMIT = 1 << 63
@@ -246,11 +246,11 @@ def add_messages(frame: Frame, events: Events | None, single: Single | None, out
     if base is None:
         out.add(frame, operation, bodies, topic=segment)
     elif events.key == "offset":
-        known, front = 0 <= base < LIMIT - len(source), base - HEADER.size
-        out.add(frame, operation, bodies, topic=segment, offsets=[front + at for at, _ in bounds] if known else None)
+        valid, front = 0 <= base < LIMIT - len(source), base - HEADER.size
+        out.add(frame, operation, bodies, topic=segment, offsets=[front + at for at, _ in bounds] if valid else None)
     else:
-        known = base >= 0 and base + len(bodies) <= LIMIT
-        out.add(frame, operation, bodies, topic=segment, sequences=range(base, base + len(bodies)) if known else None)
+        valid = base >= 0 and base + len(bodies) <= LIMIT
+        out.add(frame, operation, bodies, topic=segment, sequences=range(base, base + len(bodies)) if valid else None)
 
 
 def _known_number(number: int | None) -> list[int | None] | None:

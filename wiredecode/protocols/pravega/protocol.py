@@ -168,9 +168,9 @@ class Pravega(BehindProxy):
         return PravegaConversation(start)
 
     def layers(self) -> Iterable[type[Layer]]:
-        found: list[type[Layer]] = [*evidence.CURRENT.values(), Unknown]
-        found += [layer for table in (evidence.EAGER, OLDER) for older in table.values() for layer in older]
-        return [*found, *proposal(names.PROPOSAL).values(), *PROXY_LAYERS]
+        current: list[type[Layer]] = [*evidence.CURRENT.values(), Unknown]
+        current += [layer for table in (evidence.EAGER, OLDER) for older in table.values() for layer in older]
+        return [*current, *proposal(names.PROPOSAL).values(), *PROXY_LAYERS]
 
     def type_names(self) -> Iterable[str]:
         return [*super().type_names(), *(name for codes in names.PROPOSALS.values() for name in codes.values())]

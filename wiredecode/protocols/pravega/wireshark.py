@@ -16,7 +16,7 @@ from wiredecode.protocols.pravega.protocol import GENERATED
 
 def tables(writer: Writer) -> Mapping[str, Any]:
     proposals = [proposal(name) for name in names.PROPOSALS]
-    older = {code: found for code in sorted(KNOWN) if (found := alternatives(code))}
+    older = {code: candidates for code in sorted(KNOWN) if (candidates := alternatives(code))}
     others = (*older.values(), *(each.values() for each in proposals))
     named = [*CURRENT.values(), *(layer for layers in others for layer in layers)]
     return {

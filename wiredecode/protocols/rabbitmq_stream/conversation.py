@@ -214,15 +214,15 @@ class RabbitMQConversation(Conversation):
         number = frame.values.get(bindings.key)
         if number is None:
             return
-        binding, what = bindings.table.get(number), bindings.key.removesuffix("_id")
+        binding, role = bindings.table.get(number), bindings.key.removesuffix("_id")
         if binding is None:
             if self.whole and frame.all_seen():
-                message = f"{what} {number} was not declared on this connection"
+                message = f"{role} {number} was not declared on this connection"
                 frame.find("warning", "protocol", "not-declared", message, bindings.key)
             return
         frame.generated = binding.generated
         if binding.ended and frame.all_seen():
-            message = f"{what} {number} of {binding.generated['stream']} had ended before"
+            message = f"{role} {number} of {binding.generated['stream']} had ended before"
             frame.find("note", "protocol", "ended", message, bindings.key)
 
     def _declare_publisher(self, frame: Frame) -> None:
@@ -441,12 +441,12 @@ def confirmed_ids(frame: Frame) -> list[Numbers]:
 
 def _numbers_of(frame: Frame, name: str) -> list[int]:
     """Numbers of a frame from its record; of a damaged one those that are whole."""
-    found: Any = frame.values.get(name)
-    if isinstance(found, int) and frame.layers:
-        found = next(iter(frame.layers.values())).get(name)
-    if not isinstance(found, list) or "publisher_id" not in frame.values:
+    value: Any = frame.values.get(name)
+    if isinstance(value, int) and frame.layers:
+        value = next(iter(frame.layers.values())).get(name)
+    if not isinstance(value, list) or "publisher_id" not in frame.values:
         return []
-    numbers = (each.get("publishing_id") if isinstance(each, dict) else each for each in found)
+    numbers = (each.get("publishing_id") if isinstance(each, dict) else each for each in value)
     return [number for number in numbers if number is not None]
 
 
@@ -462,7 +462,7 @@ def user_name(mechanism: str, data: bytes) -> str | None:
 
 def _amqplain_login(data: bytes) -> str | None:
     """LOGIN of ``name length uint8 | name | 'S' | value length uint32 | value``...; None if truncated."""
-    position, found = 0, dict[bytes, bytes]()
+    position, table = 0, dict[bytes, bytes]()
     while position < len(data):
         name_end = position + 1 + data[position]
         name = data[position + 1 : name_end]
@@ -470,10 +470,10 @@ def _amqplain_login(data: bytes) -> str | None:
         if data[name_end : name_end + 1] != b"S" or value_start > len(data):
             return None
         value_end = value_start + int.from_bytes(data[name_end + 1 : value_start], "big")
-        found[name] = data[value_start:value_end]
+        table[name] = data[value_start:value_end]
         position = value_end
-    whole = position == len(data) and b"PASSWORD" in found
-    return text(found[b"LOGIN"]) if whole and b"LOGIN" in found else None
+    whole = position == len(data) and b"PASSWORD" in table
+    return text(table[b"LOGIN"]) if whole and b"LOGIN" in table else None
 
 
 def decoder_of(code: int, version: int) -> FrameDecoder:

@@ -68,8 +68,8 @@ def chunk_is_sound(data: bytes, position: int, end: int, version: int) -> bool:
     if start + CHUNK.size > len(data) or data[start] != CHUNK_MAGIC:
         return False
     _, kind, *_, length, trailer, _, reserved = CHUNK.unpack_from(data, start)
-    rest = end - start - CHUNK.size - length
-    return kind <= 2 and not any(reserved) and rest in (0, trailer)
+    trailing = end - start - CHUNK.size - length
+    return kind <= 2 and not any(reserved) and trailing in (0, trailer)
 
 
 def judge(data: bytes, position: int) -> Evidence:
@@ -78,8 +78,8 @@ def judge(data: bytes, position: int) -> Evidence:
         return Evidence(SHORT)
     size, key, version = HEADER.unpack_from(data, position)
     end = position + 4 + size
-    known = (key & ~RESPONSE_BIT) in COMMANDS and 1 <= version <= (2 if key in (2, 8) else 1)
-    if not known or not FRAMING.length.least <= size <= MAX_FRAME_BYTES:
+    is_command = (key & ~RESPONSE_BIT) in COMMANDS and 1 <= version <= (2 if key in (2, 8) else 1)
+    if not is_command or not FRAMING.length.least <= size <= MAX_FRAME_BYTES:
         return Evidence(BAD)
     if key == 8 and position + CHUNK_STARTS[version] + CHUNK.size <= len(data):
         return Evidence(SURE if chunk_is_sound(data, position, end, version) else BAD, end)

@@ -343,8 +343,8 @@ ResolveOffsetSpecResponse = command(0x801F, *offset_specification(), facts=2)
 
 
 def _declared_commands() -> Iterator[tuple[tuple[int, int], type[Command]]]:
-    found = [each for kind in globals().values() for each in (kind if kind is PLAIN_RESPONSES else (kind,))]
-    for layer in found:
+    layers = [each for kind in globals().values() for each in (kind if kind is PLAIN_RESPONSES else (kind,))]
+    for layer in layers:
         if isinstance(layer, type) and issubclass(layer, Command) and layer not in (Command, Unknown, UnknownSasl):
             _, key, version = (kind.default for kind in layer.fields_desc[:3])
             yield (key, version), layer

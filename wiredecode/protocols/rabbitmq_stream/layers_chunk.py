@@ -92,8 +92,8 @@ DATA = ("entries", "tracking", "snapshot")
 
 def message_count(layer: Layer, following: Mapping[str, bytes]) -> int:
     """Messages of the entries; what else a chunk holds counts as one each."""
-    found = [entry for name in DATA for entry in layer.fields.get(name, ())]
-    return sum(entry.sub_batch.record_count if "sub_batch" in entry.fields else 1 for entry in found)
+    entries = [entry for name in DATA for entry in layer.fields.get(name, ())]
+    return sum(entry.sub_batch.record_count if "sub_batch" in entry.fields else 1 for entry in entries)
 
 
 def checksum(layer: Layer, following: Mapping[str, bytes]) -> int:
@@ -170,10 +170,10 @@ def check_entries(frame: Frame, chunk: Mapping[str, Any], record: Mapping[str, A
         held = chunk if record is None else record
         entries = held.get("entries", 0)
         single = (entries if isinstance(entries, int) else len(entries)) - len(seen)
-        found = single + sum(each.announced for each in seen)
-        found += len(held.get("tracking", ())) + len(held.get("snapshot", ()))
-        if found != chunk["num_records"]:
-            message = f"the entries hold {found} messages, the chunk says {chunk['num_records']}"
+        count = single + sum(each.announced for each in seen)
+        count += len(held.get("tracking", ())) + len(held.get("snapshot", ()))
+        if count != chunk["num_records"]:
+            message = f"the entries hold {count} messages, the chunk says {chunk['num_records']}"
             frame.find("warning", "malformed", "chunk-records", message, "chunk.num_records")
     sub_batches.report(frame, seen)
 

@@ -94,12 +94,12 @@ def message(data: bytes, style: Style, entry: dict[str, Any]) -> dict[str, Any] 
 
 def secret_ranges(data: bytes) -> list[tuple[int, int]]:
     """Credentials in the messages of a sub-batch that is not compressed."""
-    found, position = [], 0
+    ranges, position = [], 0
     while position + 4 <= len(data):
         start = position + 4
         position = start + int.from_bytes(data[position:start], "big")
-        found += [(start + first, start + last) for first, last in secrets.secret_ranges(data[start:position])]
-    return found if position == len(data) else []
+        ranges += [(start + first, start + last) for first, last in secrets.secret_ranges(data[start:position])]
+    return ranges if position == len(data) else []
 
 
 def records(data: bytes, style: Style, sub_batch: dict[str, Any]) -> dict[str, Any]:
@@ -112,8 +112,8 @@ def records(data: bytes, style: Style, sub_batch: dict[str, Any]) -> dict[str, A
     for body, entry in zip(opened.bodies, shown, strict=True):
         entry.update(message(body, style, entry) or {})
     more = {} if opened.problem is None else {"problem": opened.problem}
-    if not style.secrets and opened.codec == "none" and (found := secret_ranges(data)):
-        more["data"] = style.show(secrets.without(data, found))
+    if not style.secrets and opened.codec == "none" and (ranges := secret_ranges(data)):
+        more["data"] = style.show(secrets.without(data, ranges))
     return {"messages": shown} | more
 
 
@@ -152,28 +152,26 @@ def look_at(frame: Frame, name: str, values: Any, record: Mapping[str, Any] | No
 
 
 def _from_record(entries: Iterable[Any]) -> list[Seen]:
-    found = ((index, entry["sub_batch"]) for index, entry in enumerate(entries) if "sub_batch" in entry)
-    return [Seen(index, each.get("record_count", 0), each.get("problem")) for index, each in found if "data" in each]
+    batches = ((index, entry["sub_batch"]) for index, entry in enumerate(entries) if "sub_batch" in entry)
+    return [Seen(index, each.get("record_count", 0), each.get("problem")) for index, each in batches if "data" in each]
 
 
 def _from_values(entries: Iterable[Any]) -> list[Seen]:
     """The sub-batches of values that the careful decoder read."""
     seen, budget = [], new_budget()
     for index, entry in enumerate(entries):
-        found = entry.get("sub_batch", {}) if isinstance(entry, dict) else {}
-        if "data" in found:
-            seen.append(Seen(index, found["record_count"], open_sub_batch(found, budget).problem))
+        batch = entry.get("sub_batch", {}) if isinstance(entry, dict) else {}
+        if "data" in batch:
+            seen.append(Seen(index, batch["record_count"], open_sub_batch(batch, budget).problem))
     return seen
 
 
 def _from_marks(frame: Frame, marks: Iterable[tuple[int, int]]) -> list[Seen]:
     """By index and place in the buffer. They stay open, for later readers of their messages."""
-    budget, places = new_budget(), list(marks)
-    batches = (compiler.walk(SubBatch, frame.buffer, place, frame.stop)[0] for _, place in places)
+    budget, marked = new_budget(), list(marks)
+    batches = (compiler.walk(SubBatch, frame.buffer, position, frame.stop)[0] for _, position in marked)
     _reading.frame, _reading.opened = frame, [open_sub_batch(values, budget) for values in batches]
-    return [
-        Seen(index, found.announced, found.problem) for (index, _), found in zip(places, _reading.opened, strict=True)
-    ]
+    return [Seen(index, each.announced, each.problem) for (index, _), each in zip(marked, _reading.opened, strict=True)]
 
 
 def report(frame: Frame, seen: Iterable[Seen]) -> None:

@@ -59,10 +59,10 @@ def _rows(entries: Iterable[Any], offset: int | None, opened: Sequence[Opened]) 
             yield None, first, entry["data"], share
             announced = 1
         elif "data" in batch:
-            found = next(ready, None) or open_batch(batch, budget)
-            for index, body in enumerate(found.bodies):
-                yield found.codec, first if offset is None else first + index, body, share
-            announced = found.announced
+            batch_opened = next(ready, None) or open_batch(batch, budget)
+            for index, body in enumerate(batch_opened.bodies):
+                yield batch_opened.codec, first if offset is None else first + index, body, share
+            announced = batch_opened.announced
         else:
             return
         if offset is not None:

@@ -88,8 +88,8 @@ class CarriedSessions:
         self._plain_subject = plain_subject
         self._protocols = {protocol.name: protocol for protocol in protocols}
         self._prefixes = {protocol.prefix: protocol.name for protocol in self._protocols.values()}
-        self._parts = [(part, one.name) for one in self._protocols.values() for part in one.subject_parts]
-        self._client_names = [(one.client_names, one.name) for one in self._protocols.values() if one.client_names]
+        self._parts = [(part, each.name) for each in self._protocols.values() for part in each.subject_parts]
+        self._client_names = [(each.client_names, each.name) for each in self._protocols.values() if each.client_names]
         self.sessions: dict[str, CarriedSession] = {}
 
     def session(self, name: str) -> CarriedSession:
@@ -140,8 +140,8 @@ def inner_layers(frame: Frame, *, with_secrets: bool = False) -> Iterator[tuple[
 
 def without_carried_secrets(frame: Frame, payload: bytes) -> bytes:
     """The payload with asterisks in place of the credentials of the layers that it carries."""
-    found = [each for layer, _ in inner_layers(frame, with_secrets=True) for each in layer.secret_ranges()]
-    if not found:
+    ranges = [each for layer, _ in inner_layers(frame, with_secrets=True) for each in layer.secret_ranges()]
+    if not ranges:
         return payload
     base = frame.data.rfind(payload)
-    return without(payload, [(start - base, stop - base) for start, stop in found])
+    return without(payload, [(start - base, stop - base) for start, stop in ranges])

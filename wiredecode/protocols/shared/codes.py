@@ -67,11 +67,11 @@ class Codes:
         import tomllib  # few commands show texts
 
         tables = tomllib.loads((files(self._package) / "problems.toml").read_text("utf-8"))
-        known = {}
+        codes = {}
         for name, table in tables.items():
             table |= {"rank": RANKS[table["rank"]], "causes": tuple(table["causes"])}
-            known[name] = Code(self._prefix + name, **{"capture": "", **table})
-        return known
+            codes[name] = Code(self._prefix + name, **{"capture": "", **table})
+        return codes
 
     def __getitem__(self, name: str) -> Code:
         return self._known[name]

@@ -93,21 +93,21 @@ class Budget:
     """Bytes of one frame that may still be decompressed, :data:`MAX_FRAME_BYTES` at first."""
 
     def __init__(self) -> None:
-        self.left = MAX_FRAME_BYTES
+        self.remaining = MAX_FRAME_BYTES
 
     def decompress(self, codec: str, data: bytes, limit: int | None = None) -> Decompressed:
         """As :func:`decompress`, within the budget too; without a ``limit`` in the budget alone."""
-        left = max(self.left, 0)
-        most = left if limit is None else min(limit, left)
+        remaining = max(self.remaining, 0)
+        most = remaining if limit is None else min(limit, remaining)
         inflated = decompress(codec, data, most)
-        self.left -= len(inflated.data)
+        self.remaining -= len(inflated.data)
         if inflated.status is Status.LIMIT and (limit is None or most < limit):
             return Decompressed(inflated.data, Status.LIMIT, OVER_BUDGET)
         return inflated
 
     def count(self, messages: int) -> None:
         """Count messages that were found."""
-        self.left -= messages * MESSAGE_BYTES
+        self.remaining -= messages * MESSAGE_BYTES
 
 
 def _none(data: bytes, limit: int) -> Decompressed:
@@ -132,12 +132,12 @@ class _Format(NamedTuple):
         """Read up to ``limit`` bytes, then probe for one more."""
         streams = _Streams(data, self)
         pieces: list[bytes] = []
-        left = limit
+        remaining = limit
         try:
-            while left > 0 and (piece := streams.read(left)):
+            while remaining > 0 and (piece := streams.read(remaining)):
                 pieces.append(piece)
-                left -= len(piece)
-            more = left <= 0 and streams.read(1) != b""
+                remaining -= len(piece)
+            more = remaining <= 0 and streams.read(1) != b""
         except self.errors as error:
             pieces.clear()
             good = self._salvage(data, limit + 1)
@@ -229,9 +229,9 @@ _LZ4_CHECKSUM_AT, _LZ4_WRONG_HEADER = 6, "headerChecksum"
 
 def _lz4_kafka(data: bytes, limit: int) -> Decompressed:
     """LZ4 frames of Kafka: before 0.10 their header checksum counted the magic number, too, so it is put right."""
-    found = _lz4(data, limit)
-    if _LZ4_WRONG_HEADER not in found.message:
-        return found
+    frames = _lz4(data, limit)
+    if _LZ4_WRONG_HEADER not in frames.message:
+        return frames
     head = _lz4_head(data[:_LZ4_CHECKSUM_AT])
     return _lz4(head + data[len(head) :], limit)
 
@@ -289,7 +289,7 @@ def _snappy_raw(data: bytes, limit: int) -> Decompressed:
 def _snappy(data: bytes, limit: int) -> Decompressed:
     """Snappy framing: type, 24-bit length; data chunks have a masked CRC-32C and at most 64 KiB."""
     pieces: list[bytes] = []
-    position, left = 0, limit
+    position, remaining = 0, limit
     try:
         while position < len(data):
             kind, start = data[position], position + 4
@@ -297,10 +297,10 @@ def _snappy(data: bytes, limit: int) -> Decompressed:
             if start > len(data) or end > len(data):
                 raise _DamageError(ENDS_EARLY)
             piece = _snappy_chunk(kind, data[start:end], first=position == 0)
-            if len(piece) > left:
-                return _over(b"".join([*pieces, piece[:left]]), limit)
+            if len(piece) > remaining:
+                return _over(b"".join([*pieces, piece[:remaining]]), limit)
             pieces.append(piece)
-            left -= len(piece)
+            remaining -= len(piece)
             position = end
     except _DamageError as error:
         return Decompressed(b"".join(pieces), Status.CORRUPT, str(error))
@@ -316,17 +316,17 @@ def _snappy_java(data: bytes, limit: int) -> Decompressed:
     if not data.startswith(_XERIAL):
         return _snappy_raw(data, limit)
     pieces: list[bytes] = []
-    position, left = _XERIAL_HEADER, limit
+    position, remaining = _XERIAL_HEADER, limit
     try:
         while position < len(data):
             start = position + 4
             position = start + int.from_bytes(data[position:start])
             if position > len(data):
                 raise _DamageError(ENDS_EARLY)
-            if _snappy_length(data[start:position]) > left:
+            if _snappy_length(data[start:position]) > remaining:
                 return _over(b"".join(pieces), limit)
             pieces.append(_snappy_block(data[start:position]))
-            left -= len(pieces[-1])
+            remaining -= len(pieces[-1])
     except _DamageError as error:
         return Decompressed(b"".join(pieces), Status.CORRUPT, str(error))
     return Decompressed(b"".join(pieces))

@@ -130,11 +130,11 @@ class Losses:
 
     def any_before(self, frame: Frame) -> bool:
         """Whether the other side lost bytes since the last frame of this direction, perhaps the request of this one."""
-        later, found = self._given_up(1 - frame.side, frame), False
+        later, lost = self._given_up(1 - frame.side, frame), False
         while later and later[0][0] <= frame.time_ns:
             heappop(later)
-            found = True
-        return found
+            lost = True
+        return lost
 
     def inside(self, frame: Frame) -> None:
         """Drop losses inside ``frame`` itself, which hide no other frame."""

@@ -121,7 +121,7 @@ class BehindProxy(Protocol):
         if preface is None or preface > len(data):
             return Split([], preface or 0)
         behind = self.split_inner(data[preface:])
-        seen = [(index + 1, place + preface) for index, place in behind.known_at]
+        seen = [(index + 1, position + preface) for index, position in behind.known_at]
         return replace(behind, ends=[preface, *(end + preface for end in behind.ends)], known_at=seen)
 
 

@@ -21,7 +21,7 @@ class Publication(Request):
 
     serial: int
     """Publications of one connection count from 0."""
-    left: int
+    unconfirmed: int
     """Messages without an answer yet, those that were not captured included."""
     refused: bool = False
 
@@ -60,50 +60,50 @@ class Publisher:
             return
         low, index, publication = run.low, run.index, run.publication
         while low < run.high:
-            place = bisect_right(self.lows, low)
-            before = self.runs[place - 1] if place else None
-            following = self.lows[place] if place < len(self.lows) else run.high
+            slot = bisect_right(self.lows, low)
+            before = self.runs[slot - 1] if slot else None
+            following = self.lows[slot] if slot < len(self.lows) else run.high
             if before is not None and before.high > low:
                 self.again.setdefault(low, deque()).append((index + low - run.low, publication))
                 low += 1
                 continue
             high = min(run.high, following)
-            self._insert(place, NumberRun(low, high, index + low - run.low, publication))
+            self._insert(slot, NumberRun(low, high, index + low - run.low, publication))
             low = high
 
-    def _insert(self, place: int, run: NumberRun) -> None:
-        self.lows.insert(place, run.low)
-        self.runs.insert(place, run)
+    def _insert(self, slot: int, run: NumberRun) -> None:
+        self.lows.insert(slot, run.low)
+        self.runs.insert(slot, run)
 
     def pop(self, low: int, high: int) -> Iterator[Share]:
         """The messages with these numbers; they wait no longer."""
         while low < high:
-            place = bisect_right(self.lows, low) - 1
-            if place < 0 or self.runs[place].high <= low:
-                place += 1
-                if place >= len(self.runs) or self.lows[place] >= high:
+            slot = bisect_right(self.lows, low) - 1
+            if slot < 0 or self.runs[slot].high <= low:
+                slot += 1
+                if slot >= len(self.runs) or self.lows[slot] >= high:
                     return
-                low = self.lows[place]
-            run = self.runs[place]
+                low = self.lows[slot]
+            run = self.runs[slot]
             stop = min(high, run.high)
             yield run.publication, run.index + low - run.low, stop - low
-            self._cut(place, run, low, stop)
+            self._cut(slot, run, low, stop)
             if self.again:
                 self._wait_again(low, stop)
             low = stop
 
-    def _cut(self, place: int, run: NumberRun, low: int, stop: int) -> None:
+    def _cut(self, slot: int, run: NumberRun, low: int, stop: int) -> None:
         """Take ``low`` up to ``stop`` out of a run."""
         if stop < run.high:
-            rest = NumberRun(stop, run.high, run.index + stop - run.low, run.publication)
+            remainder = NumberRun(stop, run.high, run.index + stop - run.low, run.publication)
             if low == run.low:
-                self.lows[place], self.runs[place] = stop, rest
+                self.lows[slot], self.runs[slot] = stop, remainder
                 return
-            self._insert(place + 1, rest)
+            self._insert(slot + 1, remainder)
         if low > run.low:
             run.high = low
         else:
-            del self.lows[place], self.runs[place]
+            del self.lows[slot], self.runs[slot]
 
     def _wait_again(self, low: int, high: int) -> None:
         numbers = range(low, high) if high - low < len(self.again) else list(self.again)
@@ -140,24 +140,24 @@ class Publications:
 
     def publish(self, frame: Frame, publisher: Hashable, numbers: Sequence[Numbers], *, whole: bool) -> None:
         """A frame with messages of these numbers, in order; not ``whole``: there are more, which were not captured."""
-        known = self._publishers.get(publisher)
-        if known is None:
-            known = self._publishers[publisher] = Publisher()
-        elif known.unsure:
+        state = self._publishers.get(publisher)
+        if state is None:
+            state = self._publishers[publisher] = Publisher()
+        elif state.unsure:
             return
         self._serial = serial = self._serial + 1
         publication = Publication(frame.id, frame.time_ns, serial, 0 if whole else 1)
-        before, index = len(known.runs), 0
+        before, index = len(state.runs), 0
         for low, high in numbers:
-            known.add(NumberRun(low, high, index, publication))
+            state.add(NumberRun(low, high, index, publication))
             index += high - low
-            if self._runs + len(known.runs) - before > MAX_RUNS or len(known.again) > MAX_RUNS:
-                known.forget_oldest()
+            if self._runs + len(state.runs) - before > MAX_RUNS or len(state.again) > MAX_RUNS:
+                state.forget_oldest()
                 self._report_limit(frame)
-        known.doubt(frame)
-        publication.left += index
-        self._runs += len(known.runs) - before
-        frame.expects_response = whole and not known.unsure
+        state.doubt(frame)
+        publication.unconfirmed += index
+        self._runs += len(state.runs) - before
+        frame.expects_response = whole and not state.unsure
 
     def _report_limit(self, frame: Frame) -> None:
         first_ns = frame.connection.directions[1 - frame.side].first_ns
@@ -170,13 +170,13 @@ class Publications:
         self, frame: Frame, publisher: Hashable, numbers: Sequence[Numbers], refusal: str | None = None
     ) -> None:
         """A frame confirms messages, or refuses them for a reason; several calls for one frame count together."""
-        known = self._publishers.get(publisher)
-        if known is None:
+        state = self._publishers.get(publisher)
+        if state is None:
             return
-        before = len(known.runs)
-        known.doubt(frame)
-        shares = [share for low, high in numbers for share in known.pop(low, high)]
-        self._runs += len(known.runs) - before
+        before = len(state.runs)
+        state.doubt(frame)
+        shares = [share for low, high in numbers for share in state.pop(low, high)]
+        self._runs += len(state.runs) - before
         if any(side.losses and side.losses[0][0] <= frame.ready for side in frame.connection.directions):
             shares = [share for share in shares if is_sure(frame, share[0])]
         if shares:
@@ -184,9 +184,9 @@ class Publications:
 
     def end(self, publisher: Hashable) -> None:
         """No more confirms will come for a publisher."""
-        known = self._publishers.pop(publisher, None)
-        if known is not None:
-            self._runs -= len(known.runs)
+        state = self._publishers.pop(publisher, None)
+        if state is not None:
+            self._runs -= len(state.runs)
 
 
 def is_sure(frame: Frame, publication: Publication) -> bool:
@@ -199,11 +199,11 @@ def answer(frame: Frame, shares: Sequence[Share], refusal: str | None) -> None:
     """Tie a confirm to the publications that it names: ``request`` is the oldest one."""
     confirmations, oldest = [], shares[0][0]
     for publication, first, count in shares:
-        publication.left -= count
+        publication.unconfirmed -= count
         final = None
         if refusal is not None:
             publication.refused = True
-        if not publication.left:
+        if not publication.unconfirmed:
             final = REFUSED if publication.refused else ANSWERED
         if publication.serial < oldest.serial:
             oldest = publication

@@ -41,23 +41,23 @@ class Rebalances:
         members = self._members.get_or_make(group, dict)
         if len(members) < MAX_PROBLEMS:
             members[frame.connection.number] = frame.connection
-        known = self._generations.get_or_make(group, lambda: deque([(0, 0)], maxlen=STORM))
-        if known[-1][0] >= number:
+        generations = self._generations.get_or_make(group, lambda: deque([(0, 0)], maxlen=STORM))
+        if generations[-1][0] >= number:
             return
-        known.append((number, frame.time_ns))
-        first, first_ns = known[0]
-        if len(known) == STORM and frame.time_ns - first_ns <= STORM_NS:
-            what = f"group {group} rebalanced {number - first} times in {(frame.time_ns - first_ns) / 1e9:.1f} s"
-            problem = self.report.add(self.code, what, group, frame=frame)
+        generations.append((number, frame.time_ns))
+        first, first_ns = generations[0]
+        if len(generations) == STORM and frame.time_ns - first_ns <= STORM_NS:
+            title = f"group {group} rebalanced {number - first} times in {(frame.time_ns - first_ns) / 1e9:.1f} s"
+            problem = self.report.add(self.code, title, group, frame=frame)
             at = self.report.seconds(frame.time_ns)
             problem.detail(f"generation {number} began at {at}: {short(frame.connection)}")
 
-    def began(self, group: str, place: TopicPartition, offset: int) -> None:
+    def began(self, group: str, partition: TopicPartition, offset: int) -> None:
         """A member asked where to begin; -1: nothing was committed."""
         starts = self._starts.get_or_make(group, dict)
-        before, times = starts.get(place, (-1, 0))
-        if place in starts or len(starts) < MAX_KEYS:
-            starts[place] = offset, times + 1 if offset == before else 1
+        before, times = starts.get(partition, (-1, 0))
+        if partition in starts or len(starts) < MAX_KEYS:
+            starts[partition] = offset, times + 1 if offset == before else 1
 
     def crashed(self, group: str, connection: Connection) -> None:
         """A member may have ended without leaving the group."""
@@ -81,12 +81,12 @@ class Rebalances:
             crashes, names = len(ends), [each.identity.get("name", "") for each in ends]
             for name in dict.fromkeys(names) if problem is None else ():
                 if name and names.count(name) > MANY_CRASHES:
-                    what = f"{name} ended {names.count(name):,} times without leaving group {group}"
-                    problem = self.report.add(self.code, what, (group, name), frame=begin_of(ends[names.index(name)]))
-            place, (offset, times) = max(starts.items(), key=lambda each: each[1][1], default=(("", None), (0, 0)))
+                    title = f"{name} ended {names.count(name):,} times without leaving group {group}"
+                    problem = self.report.add(self.code, title, (group, name), frame=begin_of(ends[names.index(name)]))
+            partition, (offset, times) = max(starts.items(), key=lambda each: each[1][1], default=(("", None), (0, 0)))
             if problem is not None and min(crashes, times) >= MANY_CRASHES:
                 where = f"offset {offset:,}" if offset >= 0 else "the beginning: nothing was committed"
-                began = f"{place[0]}[{place[1]}] began {times} times at {where}"
+                began = f"{partition[0]}[{partition[1]}] began {times} times at {where}"
                 problem.detail(f"{crashes} members ended without leaving; {began}")
                 problem.severity = min(problem.severity, "warning", key=SEVERITIES.index)
                 if offset >= 0 or (self.code.code, group) in self.report.problems:
@@ -96,9 +96,9 @@ class Rebalances:
     def _alone(self, code: Code, group: str, last: Connection, members: Iterable[Connection]) -> None:
         """A member ended without leaving its group: its partitions are not read until its session times out."""
         end_ns = last.health.last_ns if last.health is not None else 0
-        left = [each for each in members if each.health is None or each.health.last_ns > end_ns]
-        if not left and whole(last) and self.report.last_ns - end_ns >= ALONE_NS:
-            what = f"{short(last)} ended without leaving group {group}, which has no other member"
-            place = begin_of(last)._replace(time_ns=end_ns)
-            problem = self.report.add(code, what, group, frame=place, until_ns=self.report.last_ns)
+        remaining = [each for each in members if each.health is None or each.health.last_ns > end_ns]
+        if not remaining and whole(last) and self.report.last_ns - end_ns >= ALONE_NS:
+            title = f"{short(last)} ended without leaving group {group}, which has no other member"
+            ref = begin_of(last)._replace(time_ns=end_ns)
+            problem = self.report.add(code, title, group, frame=ref, until_ns=self.report.last_ns)
             problem.to_end = True

@@ -57,8 +57,8 @@ Disguises = Mapping[str, Rules]
 
 def read_rules(package: str, **more: Mapping[str, Any]) -> dict[str, Rules]:
     """The rules in ``redaction.toml`` of a package of protocols, sets as words; ``more``: what else rules have."""
-    found = {}
+    by_protocol = {}
     for name, table in data_of(package, "redaction.toml").items():
         rules = {key: words(value) if isinstance(value, str) else value for key, value in table.items()}
-        found[name] = Rules(**{**rules, **more.get(name, {})})
-    return found
+        by_protocol[name] = Rules(**{**rules, **more.get(name, {})})
+    return by_protocol

@@ -56,12 +56,12 @@ def name_of(number: int, names: Mapping[int, str]) -> str:
 def _protocols(data: bytes) -> list[str]:
     """ALPN (RFC 7301 section 3.1)."""
     names = Cursor(Cursor(data).vector(2))
-    found = []
+    offered = []
     while names:
         name = names.vector(1)
         if int.from_bytes(name) not in GREASE or len(name) != 2:
-            found.append(printable(text(name)))
-    return found[:MAX_NAMES]
+            offered.append(printable(text(name)))
+    return offered[:MAX_NAMES]
 
 
 def _server_name(data: bytes) -> str | None:
@@ -78,17 +78,17 @@ def client_hello(data: bytes) -> Facts:
     session = body.vector(1)
     ciphers = Cursor(body.vector(2)).numbers(2)
     body.vector(1)
-    found = extensions(body)
+    inside = extensions(body)
     versions = (
-        Cursor(Cursor(found[SUPPORTED_VERSIONS]).vector(1)).numbers(2) if SUPPORTED_VERSIONS in found else [version]
+        Cursor(Cursor(inside[SUPPORTED_VERSIONS]).vector(1)).numbers(2) if SUPPORTED_VERSIONS in inside else [version]
     )
-    resumes = PSK in found or found.get(SESSION_TICKET) or (session and SUPPORTED_VERSIONS not in found)
+    resumes = PSK in inside or inside.get(SESSION_TICKET) or (session and SUPPORTED_VERSIONS not in inside)
     return {
-        "server_name": _server_name(found[SERVER_NAME]) if SERVER_NAME in found else None,
+        "server_name": _server_name(inside[SERVER_NAME]) if SERVER_NAME in inside else None,
         "versions": [name_of(number, VERSIONS) for number in versions[:MAX_NAMES]],
-        "alpn": _protocols(found[ALPN]) if ALPN in found else None,
+        "alpn": _protocols(inside[ALPN]) if ALPN in inside else None,
         "resumption": "offered" if resumes else None,
-        "early_data": "offered" if EARLY_DATA in found else None,
+        "early_data": "offered" if EARLY_DATA in inside else None,
         "ciphers": [name_of(number, CIPHERS) for number in ciphers[:MAX_NAMES]],
         "session": session,
     }
@@ -97,22 +97,22 @@ def client_hello(data: bytes) -> Facts:
 def server_hello(data: bytes) -> Facts:
     """The server's choice. ``psk`` and ``session`` show, with the ClientHello, whether a session is resumed."""
     hello = handshake.server_hello(data)
-    found = hello.extensions
+    inside = hello.extensions
     return {
         "version_chosen": name_of(hello.version, VERSIONS),
         "cipher": name_of(hello.cipher, CIPHERS),
-        "alpn": _protocols(found[ALPN]) if ALPN in found else None,
+        "alpn": _protocols(inside[ALPN]) if ALPN in inside else None,
         "session": hello.session,
-        "psk": PSK in found,
+        "psk": PSK in inside,
         "retry": hello.random == handshake.RETRY,
     }
 
 
 def encrypted_extensions(data: bytes) -> Facts:
-    found = extensions(Cursor(data))
+    inside = extensions(Cursor(data))
     return {
-        "alpn": _protocols(found[ALPN]) if ALPN in found else None,
-        "early_data": "accepted" if EARLY_DATA in found else None,
+        "alpn": _protocols(inside[ALPN]) if ALPN in inside else None,
+        "early_data": "accepted" if EARLY_DATA in inside else None,
     }
 
 
@@ -133,12 +133,12 @@ def _certificate_facts(der: bytes) -> Facts:
 
     try:
         with warnings.catch_warnings(action="ignore"):  # of what others should not have signed
-            found = x509.load_der_x509_certificate(der)
-        begins, expires = found.not_valid_before_utc, found.not_valid_after_utc
+            parsed = x509.load_der_x509_certificate(der)
+        begins, expires = parsed.not_valid_before_utc, parsed.not_valid_after_utc
         return {
-            "certificate_subject": printable(found.subject.rfc4514_string()),
-            "certificate_issuer": printable(found.issuer.rfc4514_string()),
-            "certificate_names": _alternatives(found, x509),
+            "certificate_subject": printable(parsed.subject.rfc4514_string()),
+            "certificate_issuer": printable(parsed.issuer.rfc4514_string()),
+            "certificate_names": _alternatives(parsed, x509),
             "certificate_begins": f"{begins:%Y-%m-%dT%H:%M:%SZ}",
             "certificate_expires": f"{expires:%Y-%m-%dT%H:%M:%SZ}",
         }
@@ -146,9 +146,9 @@ def _certificate_facts(der: bytes) -> Facts:
         raise ValueError(f"no certificate that can be read: {type(error).__name__}") from None
 
 
-def _alternatives(found: Any, x509: Any) -> list[str] | None:
+def _alternatives(parsed: Any, x509: Any) -> list[str] | None:
     try:
-        names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        names = parsed.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
         return None
     return [printable(str(name.value)) for name in names][:MAX_NAMES]
@@ -203,17 +203,17 @@ class Handshakes:
         """Describe the contents of a record, by ``frame.type``, generated fields and findings. Its layer was read."""
         kind = frame.buffer[frame.start]
         frame.type = RECORDS[kind]
-        side, known = frame.side, dict(frame.generated)
+        side, facts = frame.side, dict(frame.generated)
         body = frame.data[HEADER:]
         if kind == CHANGE_CIPHER:
             self.hidden[side] = True
         elif frame.status == OK and not self.hidden[side]:
             if kind == ALERT and len(body) == 2:
-                known |= self._alert(frame, *body)
+                facts |= self._alert(frame, *body)
             elif kind == HANDSHAKE:
-                known |= self._messages(frame, body)
-        if known:
-            frame.generated = {name: known[name] for name in IN_ORDER if known.get(name)}
+                facts |= self._messages(frame, body)
+        if facts:
+            frame.generated = {name: facts[name] for name in IN_ORDER if facts.get(name)}
 
     def _alert(self, frame: Frame, level: int, number: int) -> Facts:
         name, meaning = ALERTS.get(number, (f"alert {number}", "not registered"))
@@ -228,56 +228,56 @@ class Handshakes:
         begins = (data[:1] or b"\0")[0]
         if self.client is None and MESSAGES.get(begins) not in ("ClientHello", "ServerHello", "HelloRequest"):
             return {}  # the capture begins inside the handshake, or after it
-        known: Facts = {}
+        facts: Facts = {}
         names: list[str] = []
-        while data and data[0] in MESSAGES and (found := next_message(data)) is not None:
-            kind, message, data = found
+        while data and data[0] in MESSAGES and (following := next_message(data)) is not None:
+            kind, message, data = following
             names.append(MESSAGES[kind])
             try:
-                known |= self._message(frame, names, message)
+                facts |= self._message(frame, names, message)
             except ValueError as error:
                 frame.find("warning", "malformed", "handshake-unreadable", f"{names[-1]}: {error}")
         if (data and data[0] not in MESSAGES) or len(data) > MAX_MESSAGE:
             self.hidden[side], data = True, b""
         self.rest[side] = data
         frame.type = names[0] if names else frame.type
-        return known | {"messages": names if len(names) > 1 else None}
+        return facts | {"messages": names if len(names) > 1 else None}
 
     def _message(self, frame: Frame, names: list[str], body: bytes) -> Facts:
         name = names[-1]
-        known: Facts = READERS[name](body) if name in READERS else {}
+        facts: Facts = READERS[name](body) if name in READERS else {}
         if name == "ClientHello":
-            known["renegotiation"] = self.over > 1
-            self.client, self.session = frame.side, known.pop("session")
+            facts["renegotiation"] = self.over > 1
+            self.client, self.session = frame.side, facts.pop("session")
         elif name == "ServerHello":
-            self._chosen(frame, names, known)
+            self._chosen(frame, names, facts)
         elif name == "Certificate":
-            known = certificate(body, new=self.version == "TLS 1.3")
-            self._judge(frame, known)
+            facts = certificate(body, new=self.version == "TLS 1.3")
+            self._judge(frame, facts)
         elif name == "HelloRequest":
-            known["renegotiation"] = True
+            facts["renegotiation"] = True
         self.over += name == "Finished"
-        if known.get("renegotiation"):
+        if facts.get("renegotiation"):
             frame.find("note", NAME, "renegotiation", "a handshake begins anew on the same connection")
-        return known
+        return facts
 
-    def _chosen(self, frame: Frame, names: list[str], known: Facts) -> None:
+    def _chosen(self, frame: Frame, names: list[str], facts: Facts) -> None:
         if self.client is None:
             self.client = 1 - frame.side
-        session, psk = known.pop("session"), known.pop("psk")
-        self.version = known["version_chosen"]
-        if known.pop("retry"):
+        session, psk = facts.pop("session"), facts.pop("psk")
+        self.version = facts["version_chosen"]
+        if facts.pop("retry"):
             names[-1] = RETRY
         elif psk or (self.version != "TLS 1.3" and session and session == self.session):
-            known["resumption"] = "accepted"
+            facts["resumption"] = "accepted"
 
-    def _judge(self, frame: Frame, known: Facts) -> None:
+    def _judge(self, frame: Frame, facts: Facts) -> None:
         """Whether a certificate is valid when it is sent."""
         now = rfc3339(frame.time_ns)[:19] + "Z"
         for name, wrong in (("certificate_expires", "expired"), ("certificate_begins", "is not valid before")):
-            limit = known.get(name)
+            limit = facts.get(name)
             if limit is not None and (limit < now if wrong == "expired" else limit > now):
-                message = f"the certificate of {known['certificate_subject']} {wrong} {limit}"
+                message = f"the certificate of {facts['certificate_subject']} {wrong} {limit}"
                 frame.find("warning", NAME, "certificate", message, name)
 
 

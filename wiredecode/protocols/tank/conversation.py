@@ -27,7 +27,7 @@ from wiredecode.protocols.tank.conversation_bundles import (
     raw_chunks,
     record_of,
     report_partial,
-    result_places,
+    result_groups,
     whole,
 )
 from wiredecode.protocols.tank.evidence import MAX_PAYLOAD_BYTES, judge
@@ -171,11 +171,11 @@ class TankConversation(Conversation):
                     contents.bundle(entry["bundle"], raw["bundle"], number, i, k)
                 elif "bundle" in entry:
                     contents.partial(entry["bundle"], number, i, k)
-        known = all_topics(frame)
+        complete = all_topics(frame)
         if "request_id" in frame.values:
-            self._remember(frame, frame.values["request_id"], tuple(addressed) if known else None)
+            self._remember(frame, frame.values["request_id"], tuple(addressed) if complete else None)
         pairs = ((topic, partition) for topic, partitions in addressed for partition in partitions)
-        named = named_partitions(pairs) if known else {}
+        named = named_partitions(pairs) if complete else {}
         frame.generated = named | contents.close(one_partition="partition" in named)
 
     def _produce_response(self, frame: Frame) -> None:
@@ -183,28 +183,28 @@ class TankConversation(Conversation):
         request = self._answer(frame)
         results = frame.values.get("results") or []
         shown = (record_of(frame, self.style).get("results") or []) if self.style is not None else []
-        known = request is not None and request.topics is not None
-        places = result_places(request.topics, results) if request is not None and request.topics is not None else []
-        if known and frame.status == OK and len(places) != len(results):
-            message = f"{len(results)} results, the request needs {len(places)}"
+        complete = request is not None and request.topics is not None
+        groups = result_groups(request.topics, results) if request is not None and request.topics is not None else []
+        if complete and frame.status == OK and len(groups) != len(results):
+            message = f"{len(results)} results, the request needs {len(groups)}"
             frame.find("warning", "malformed", "results-mismatch", message, "results")
-        elif not known and results:
+        elif not complete and results:
             missing = "request" if request is None else "whole request"
             message = f"without the {missing} it is not known which partitions these results belong to"
             frame.find("note", "protocol", "results-unnamed", message, "results")
-        for (topic, partitions), record in zip(places, shown, strict=False):
+        for (topic, partitions), record in zip(groups, shown, strict=False):
             record["topic"] = printable(topic)
             record.update({"partition": partitions[0]} if len(partitions) == 1 else {"partitions": partitions})
         frame.generated = named_partitions(
-            (topic, partition) for topic, partitions in places for partition in partitions
+            (topic, partition) for topic, partitions in groups for partition in partitions
         )
         refused = [result for result in results if result.get("result")]
         if refused:
             reasons = sorted({outcome(each["result"], each.get("endpoint"), names.PRODUCE_RESULTS) for each in refused})
             message = f"{len(refused)} of {len(results)} results: {', '.join(reasons[:MAX_NAMED])}"
             frame.find("warning", "response", "not-stored", message, "results")
-            if request is not None and request.topics is not None and len(places) == len(results):
-                confirm_partitions(frame, request.topics, places, results)
+            if request is not None and request.topics is not None and len(groups) == len(results):
+                confirm_partitions(frame, request.topics, groups, results)
 
     # Consume.
 
@@ -220,16 +220,16 @@ class TankConversation(Conversation):
             )
             for topic in topics
         )
-        known = all_topics(frame)
-        if known:
+        complete = all_topics(frame)
+        if complete:
             frame.generated = named_partitions((topic, entry[0]) for topic, entries in addressed for entry in entries)
         if frame.code == names.CONSUME_AS_PEER:
-            self.replica_requests.append(TopicsRequest(frame.id, frame.time_ns, addressed if known else None))
+            self.replica_requests.append(TopicsRequest(frame.id, frame.time_ns, addressed if complete else None))
             frame.expects_response = True
         elif "request_id" in frame.values:
-            self._remember(frame, frame.values["request_id"], addressed if known else None)
+            self._remember(frame, frame.values["request_id"], addressed if complete else None)
         wanted = {entry[1] for _, entries in addressed for entry in entries}
-        if len(wanted) == 1 and known:
+        if len(wanted) == 1 and complete:
             frame.generate("sequence_number", wanted.pop())
         for topic in record_of(frame, self.style).get("topics", ()) if self.style is not None else ():
             for entry in topic.get("partitions", ()):
@@ -267,8 +267,8 @@ class TankConversation(Conversation):
                     self.replica_requests.popleft()
                 link(frame, request)
                 return request
-        known = all(request.topics is not None for request in self.replica_requests)
-        if self.whole and not frame.is_partial and known and frame.all_seen(1 - frame.side):
+        complete = all(request.topics is not None for request in self.replica_requests)
+        if self.whole and not frame.is_partial and complete and frame.all_seen(1 - frame.side):
             frame.find("note", "protocol", "no-request", "no request of the replica was captured")
         return None
 

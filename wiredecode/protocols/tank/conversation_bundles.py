@@ -72,15 +72,15 @@ class Contents:
         messages = self._messages(bundle)
         if flags & (names.EXTRA | names.CODEC_MASK) or "partial_message" in bundle:
             messages = self._unusual(bundle, raw, messages, (i, k))
-        found = messages if isinstance(messages, int) else count if messages is None else len(messages)
-        if found != count and "partial_message" not in bundle:
-            message = f"{found} messages, the header says {count}"
+        seen = messages if isinstance(messages, int) else count if messages is None else len(messages)
+        if seen != count and "partial_message" not in bundle:
+            message = f"{seen} messages, the header says {count}"
             self.report("warning", "malformed", "message-count", message, self.path.format(i, k))
         if self.style is not None:
             describe(bundle, flags)
             bundle["message_count"] = count
         self._add(bundle, number, (i, k))
-        self.messages += found
+        self.messages += seen
         return self._number(bundle, messages, count, number)
 
     def partial(self, bundle: dict[str, Any], number: int | None, i: int, k: int) -> None:
@@ -143,20 +143,20 @@ class Contents:
         self.last = min(MASK64, last if self.last is None else max(last, self.last))
         return last + 1 & MASK64
 
-    def _unusual(self, bundle: Bundled, raw: Bundled | None, messages: Any, place: tuple[int, int]) -> Any:
+    def _unusual(self, bundle: Bundled, raw: Bundled | None, messages: Any, key: tuple[int, int]) -> Any:
         """Extra flags, compression, messages that do not fit; return the messages."""
-        flags, path = bundle["flags"], self.path.format(*place)
+        flags, path = bundle["flags"], self.path.format(*key)
         if flags & names.EXTRA:
             reading = "read as" if "extra" in bundle else "ignored, it does not fit"
             message = f"bit 7 of the bundle's flags is set; {reading} the layout of the document"
             self.report("note", "protocol", "extra-flags", message, path)
         if flags & names.CODEC_MASK:
-            return self._decompress(bundle, raw, path, place)
+            return self._decompress(bundle, raw, path, key)
         if "partial_message" in bundle:
             self._report_rest(messages, path)
         return messages
 
-    def _decompress(self, bundle: Bundled, raw: Bundled | None, path: str, place: tuple[int, int]) -> Any:
+    def _decompress(self, bundle: Bundled, raw: Bundled | None, path: str, key: tuple[int, int]) -> Any:
         codec = bundle["flags"] & names.CODEC_MASK
         if codec not in names.CODECS:
             message = f"codec {codec} is not assigned: the messages are not decoded"
@@ -166,7 +166,7 @@ class Contents:
         plain = None if raw is None else self._inflate(bundle, raw, path)
         if plain is None:
             return None
-        self.inflated[place] = plain
+        self.inflated[key] = plain
         if self.style is None:
             inside: Bundled = compiler.walk(Bundle, plain, 0, len(plain))[0]
         else:
@@ -189,12 +189,12 @@ class Contents:
         return plain_header(raw) + inflated.data
 
     def _report_rest(self, messages: Any, path: str) -> None:
-        found = messages if isinstance(messages, int) else len(messages)
-        if found == MAX_MESSAGES:
+        seen = messages if isinstance(messages, int) else len(messages)
+        if seen == MAX_MESSAGES:
             self.report("warning", "limit", "messages", f"only the first {MAX_MESSAGES} messages are decoded", path)
         else:
             self.frame.status = MALFORMED
-            self.report("error", "malformed", "message-cut", f"message {found} does not fit into its bundle", path)
+            self.report("error", "malformed", "message-cut", f"message {seen} does not fit into its bundle", path)
 
 
 def describe(bundle: dict[str, Any], flags: int) -> None:
@@ -337,8 +337,8 @@ def all_topics(frame: Frame) -> bool:
     data = frame.data
     ranges = compiler.careful(frame.layer, data, 0, len(data), truncated=True).ranges
     first = ranges.get("topics[0].topic")
-    one = first is not None and data[first[0] - 1] == 1 == next(iter(data[first[1] : first[1] + 1]), 0)
-    return "topics" in ranges or (one and "topics[0].partitions[0].partition" in ranges)
+    single = first is not None and data[first[0] - 1] == 1 == next(iter(data[first[1] : first[1] + 1]), 0)
+    return "topics" in ranges or (single and "topics[0].partitions[0].partition" in ranges)
 
 
 def outcome(code: int, endpoint: bytes | str | None, table: Mapping[int, str]) -> str:
@@ -349,32 +349,32 @@ def outcome(code: int, endpoint: bytes | str | None, table: Mapping[int, str]) -
     return f"{text}: {Endpoint.spell(endpoint) if isinstance(endpoint, bytes) else endpoint}"
 
 
-def result_places(addressed: Topics, results: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[int]]]:
+def result_groups(addressed: Topics, results: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[int]]]:
     """Topic and partitions of each result of Produce; one for a topic covers its partitions in later entries."""
-    places: list[tuple[str, list[int]]] = []
+    groups: list[tuple[str, list[int]]] = []
     stopped: dict[str, list[int]] = {}
     for topic, partitions in addressed:
         if topic in stopped:
             stopped[topic].extend(partitions)
             continue
         for index, partition in enumerate(partitions):
-            code = results[len(places)].get("result") if len(places) < len(results) else None
+            code = results[len(groups)].get("result") if len(groups) < len(results) else None
             if code in names.WHOLE_TOPIC:
                 stopped[topic] = list(partitions[index:])
-                places.append((topic, stopped[topic]))
+                groups.append((topic, stopped[topic]))
                 break
-            places.append((topic, [partition]))
-    return places
+            groups.append((topic, [partition]))
+    return groups
 
 
 def confirm_partitions(
-    frame: Frame, addressed: Topics, places: list[tuple[str, list[int]]], results: Sequence[Mapping[str, Any]]
+    frame: Frame, addressed: Topics, groups: list[tuple[str, list[int]]], results: Sequence[Mapping[str, Any]]
 ) -> None:
     """Give each partition of a Produce the outcome of its messages; all results were captured."""
     if frame.request is None or len(dict(addressed)) < len(addressed):
         return  # a topic that comes again: which entry a result is about depends on those before
     parts, first = [], 0
-    for (_, partitions), result in zip(places, results, strict=True):
+    for (_, partitions), result in zip(groups, results, strict=True):
         code, count = result.get("result", 0), len(partitions)
         refusal = outcome(code, result.get("endpoint"), names.PRODUCE_RESULTS) if code else None
         parts.append((first, count, refusal))

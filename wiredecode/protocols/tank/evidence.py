@@ -174,8 +174,8 @@ def _plausible(values: Mapping[str, Any], answer: bool) -> bool | None:
     if values.get("client_version", 0) > NEWEST_VERSION or not PROGRAM.fullmatch(values.get("client_id", "")):
         return None
     if "topic" in values:
-        known = RESULTS.get(values["message_id"], {})
-        sound = TOPIC.fullmatch(values["topic"]) and ("result" not in values or values["result"] in known)
+        results = RESULTS.get(values["message_id"], {})
+        sound = TOPIC.fullmatch(values["topic"]) and ("result" not in values or values["result"] in results)
         return True if sound else None
     if "global_flags" in values:
         return True if values["global_flags"] == 0 and values.get("cluster_aware", 0) < 2 else None

@@ -21,18 +21,18 @@ def add_messages(frame: Frame, contents: bundles.Contents, out: Messages) -> Non
             bundle = _bundle_at(values, *numbered.path)
         if bundle is None:
             continue
-        found, codec = bundle.get("messages", ()), bundle["flags"] & CODEC_MASK
+        elements, codec = bundle.get("messages", ()), bundle["flags"] & CODEC_MASK
         if codec:
             plain = contents.inflated.get(numbered.path)
-            found = () if plain is None else compiler.readable(Bundle, plain, 0, len(plain))[0]["messages"]
-        messages = [message for message in found if "body" in message]
+            elements = () if plain is None else compiler.readable(Bundle, plain, 0, len(plain))[0]["messages"]
+        messages = [message for message in elements if "body" in message]
         if not messages:
             continue
         shares = None
         if operation == PUBLISH and len(contents.numbered) > 1:  # the answer has a result for each partition
             i, k = numbered.path
-            place = k + sum(len(topic["partitions"]) for topic in frame.values["topics"][:i])
-            shares = [place] * len(messages)
+            share = k + sum(len(topic["partitions"]) for topic in frame.values["topics"][:i])
+            shares = [share] * len(messages)
         keys = [message.get("key") for message in messages]
         out.add(
             *(frame, operation, [message["body"] for message in messages]),
@@ -48,8 +48,8 @@ def add_messages(frame: Frame, contents: bundles.Contents, out: Messages) -> Non
 
 def _bundle_at(values: bundles.Bundled, i: int, k: int) -> bundles.Bundled:
     if "chunks" not in values:
-        found: bundles.Bundled = values["topics"][i]["partitions"][k]["bundle"]
-        return found
+        bundle: bundles.Bundled = values["topics"][i]["partitions"][k]["bundle"]
+        return bundle
     chunk: dict[str, Any] = values["chunks"][i]
     whole: list[dict[str, bundles.Bundled]] = chunk["bundles"]
     return whole[k]["bundle"] if k < len(whole) else dict(chunk["partial_bundle"])
@@ -63,8 +63,8 @@ def numbers(bundle: bundles.Bundled, number: int | None, messages: list[dict[str
         return list(bundles.sparse_numbers(jumps, count, *bundles.sparse_ends(bundle, count)))
     if number is None:
         return None
-    found = range(number, number + len(messages))
-    return found if found[-1] <= bundles.MASK64 else [each & bundles.MASK64 for each in found]
+    sequence = range(number, number + len(messages))
+    return sequence if sequence[-1] <= bundles.MASK64 else [each & bundles.MASK64 for each in sequence]
 
 
 def times(stamps: list[int | None]) -> list[int | None]:
@@ -72,10 +72,10 @@ def times(stamps: list[int | None]) -> list[int | None]:
     given = [stamp for stamp in stamps if stamp is not None]
     if len(given) == len(stamps) and max(given, default=0) < MAX_MILLISECONDS:
         return [stamp * 1_000_000 for stamp in given]
-    found: list[int | None] = []
+    own: list[int | None] = []
     last: int | None = 0
     for stamp in stamps:
         if stamp is not None:
             last = nanoseconds(stamp)
-        found.append(last)
-    return found
+        own.append(last)
+    return own

@@ -13,7 +13,7 @@ from wiredecode.protocols.shared.gauges import LAG, POSITION, STREAM, Change, Ga
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import Checks, Publishing, Rule
 from wiredecode.protocols.tank import names
-from wiredecode.protocols.tank.conversation_bundles import entries_of, outcome, result_places, whole
+from wiredecode.protocols.tank.conversation_bundles import entries_of, outcome, result_groups, whole
 
 CODES = codes_of("tank")
 
@@ -80,7 +80,7 @@ class Results(Rule):
         if not any(isinstance(each, Mapping) and each.get("result") for each in results):
             return
         addressed = tuple((topic, tuple(partition for partition, _ in partitions)) for topic, partitions in subject)
-        places = list(result_places(addressed, results)) if subject else []
+        places = list(result_groups(addressed, results)) if subject else []
         for index, each in enumerate(results):
             code = each.get("result", 0)
             if code:

@@ -67,8 +67,8 @@ class Tank(BehindProxy):
         for match in CANDIDATE.finditer(data):
             position = match.start()
             seen = FrameChain(data, position)
-            strong, left = seen.best == GOOD, len(data) - seen.end
-            alone = final and position == left == 0 and seen.whole > 0
+            strong, after = seen.best == GOOD, len(data) - seen.end
+            alone = final and position == after == 0 and seen.whole > 0
             if strong and (sure or alone or seen.whole >= FRAMES_TO_BELIEVE):
                 return Found(position, True)
             if seen.whole >= (WEAK_FRAMES_WHEN_SURE if sure else WEAK_FRAMES_TO_BELIEVE):
@@ -76,7 +76,7 @@ class Tank(BehindProxy):
             if sure and alone:
                 return Found(position, True)
             cut = seen.last.level == SHORT or seen.last.end > len(data)
-            short = left < HEADER.size or HEADER.unpack_from(data, seen.end)[1] < SEARCH_BYTES
+            short = after < HEADER.size or HEADER.unpack_from(data, seen.end)[1] < SEARCH_BYTES
             if cut and short and not final:
                 return Found(position, False)
         return Found(max(0, len(data) - HEADER.size + 1), False)

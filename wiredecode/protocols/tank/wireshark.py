@@ -70,8 +70,8 @@ SCRIPT = Script(
         "tank.partition": "uint16",
         "tank.messages": "uint32",
         **{
-            f"tank.{place}.{name}": "uint32"
-            for place in ("topics.partitions.bundle", "chunks.bundles.bundle", "chunks.partial_bundle")
+            f"tank.{path}.{name}": "uint32"
+            for path in ("topics.partitions.bundle", "chunks.bundles.bundle", "chunks.partial_bundle")
             for name in ("message_count", "uncompressed_length")
         },
     },

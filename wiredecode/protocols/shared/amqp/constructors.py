@@ -160,8 +160,8 @@ def _unassigned_constructor(code: int) -> Constructor | None:
 
 
 def _table() -> tuple[Constructor | None, ...]:
-    known = {constructor.code: constructor for constructor in _known_constructors()}
-    return tuple(known.get(code) or _unassigned_constructor(code) for code in range(256))
+    assigned = {constructor.code: constructor for constructor in _known_constructors()}
+    return tuple(assigned.get(code) or _unassigned_constructor(code) for code in range(256))
 
 
 CONSTRUCTORS: tuple[Constructor | None, ...] = _table()

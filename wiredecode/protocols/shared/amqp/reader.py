@@ -178,13 +178,13 @@ def _fields(
         raise NotAmqpError
     depth -= 1
     fields: dict[str, Json] = {}
-    names, known = section.fields, len(section.fields)
+    names, named = section.fields, len(section.fields)
     for index in range(count):
         code = data[position]
         if code == 0x40:
             position += 1
             continue
-        name = names[index] if index < known else field_name(section, index)
+        name = names[index] if index < named else field_name(section, index)
         if code == 0xA1 or code == 0xA3:  # most fields: worth the call saved
             start = position + 2
             position = start + data[position + 1]
@@ -205,8 +205,8 @@ def _open(data: bytes, position: int, width: int, depth: int, state: State) -> t
         middle = position + 4
         end = middle + int.from_bytes(data[position:middle], "big")
         count = int.from_bytes(data[middle:items], "big")
-    left = state[LEFT] = state[LEFT] - count
-    if depth <= 0 or left < 0 or items > end or end > len(data):
+    remaining = state[LEFT] = state[LEFT] - count
+    if depth <= 0 or remaining < 0 or items > end or end > len(data):
         raise NotAmqpError
     return count, items, end
 
@@ -400,14 +400,14 @@ def _payload(name: str, code: int, data: bytes, start: int, position: int) -> No
 
 def _items(data: bytes, position: int, count: int, is_map: bool) -> Sequence[Node]:
     """Items of a list, by index; of a map keys and values, both named by the key."""
-    found: list[Node] = []
+    nodes: list[Node] = []
     for index in range(count):
         name = f"[{index}]"
         if is_map:
-            name = _key_name(data, found[-1]) if index & 1 else "key"
-        found.append(_node(name, data, position))
-        position = found[-1].end
-    return found
+            name = _key_name(data, nodes[-1]) if index & 1 else "key"
+        nodes.append(_node(name, data, position))
+        position = nodes[-1].end
+    return nodes
 
 
 def _key_name(data: bytes, key: Node) -> str:
@@ -416,12 +416,12 @@ def _key_name(data: bytes, key: Node) -> str:
 
 def _elements(data: bytes, position: int, count: int) -> Sequence[Node]:
     """The constructor of an array, and its elements, which have none of their own."""
-    found = [_array_constructor(data, position)]
-    code = data[found[0].end - 1]
+    nodes = [_array_constructor(data, position)]
+    code = data[nodes[0].end - 1]
     for index in range(count):
-        position = found[-1].end
-        found.append(_payload(f"[{index}]", code, data, position, position))
-    return found
+        position = nodes[-1].end
+        nodes.append(_payload(f"[{index}]", code, data, position, position))
+    return nodes
 
 
 def _array_constructor(data: bytes, position: int) -> Node:

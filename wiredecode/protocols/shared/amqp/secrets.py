@@ -19,14 +19,14 @@ def blank_credentials(data: bytes) -> bytes:
     """The message with asterisks in place of credentials. Its body stays, as all bytes that are no AMQP message."""
     if data[:4] == SHORT_DATA and len(data) > 4 and data[4] == len(data) - 5:  # most are: nothing else to look at
         return data
-    found = secret_ranges(data)
-    return without(data, found) if found else data
+    ranges = secret_ranges(data)
+    return without(data, ranges) if ranges else data
 
 
-def without(data: bytes, found: Iterable[tuple[int, int]]) -> bytes:
+def without(data: bytes, ranges: Iterable[tuple[int, int]]) -> bytes:
     """The bytes with asterisks in these ranges."""
     out = bytearray(data)
-    for start, stop in found:
+    for start, stop in ranges:
         out[start:stop] = b"*" * (stop - start)
     return bytes(out)
 
@@ -41,8 +41,8 @@ def secret_ranges(data: bytes) -> list[tuple[int, int]]:
         return [(0, len(data))] if NAME.search(text) or is_secret_value(text) else []
     if not any(_is_secret(value) for name, value in sections.items() if name not in BODIES):
         return []
-    found = [section for section in message(data) or () if section.name not in BODIES]
-    return [each for section in found for each in _ranges(data, section.children[1], False, 1)]
+    parts = [section for section in message(data) or () if section.name not in BODIES]
+    return [each for section in parts for each in _ranges(data, section.children[1], False, 1)]
 
 
 def _is_only_data(data: bytes) -> bool:
