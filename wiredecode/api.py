@@ -80,8 +80,8 @@ def read(
 
     Raises ValueError for a wrong argument, or a pattern that nothing matches; OSError for a key log.
     """
-    one = isinstance(paths, str | os.PathLike) or hasattr(paths, "read")
-    several: list[Any] = [paths] if one else list(paths)  # type: ignore[arg-type]
+    single = isinstance(paths, str | os.PathLike) or hasattr(paths, "read")
+    several: list[Any] = [paths] if single else list(paths)  # type: ignore[arg-type]
     if level not in LEVELS:
         raise ValueError(f"no level is called {level!r}; there is {', '.join(LEVELS)}")
     if ids not in (CAPTURE, STABLE):
@@ -221,8 +221,8 @@ class Dissection:
     def _dissector(self, wanted: dict[str, Any], *filters: Filter | None, **how: Any) -> Dissector:
         """A dissector whose totals are those of the run; ``how``: as for ``Dissector``."""
         demand = Demand(stable_ids=self.ids == STABLE, decode_as=self.decode_as, keys=self.keys, **wanted)
-        made = self._reader_in_use = Dissector(demand.for_filters(*filters), self.limits, **how)
-        return made
+        dissector = self._reader_in_use = Dissector(demand.for_filters(*filters), self.limits, **how)
+        return dissector
 
     def _display(self) -> Filter | None:
         """The filter, new for every run."""
@@ -332,8 +332,8 @@ class Dissection:
         if self._reader_in_use is None:
             for _ in self:
                 pass
-        found: Totals = self._reader_in_use.totals
-        return found
+        totals: Totals = self._reader_in_use.totals
+        return totals
 
     def close(self) -> None:
         """End iterations that are under way, and close their files."""

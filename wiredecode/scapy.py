@@ -102,12 +102,12 @@ def _guess(self: Layer, base: type[Layer], payload: bytes) -> type[Packet]:
 
 def register() -> dict[str, type[Layer]]:
     """Register every installed protocol in Scapy; return the base class of each."""
-    found: dict[str, type[Layer]] = {}
+    bases: dict[str, type[Layer]] = {}
     for protocol in protocols():
         base = base_of(protocol)
         if base is None:
             continue
-        found[protocol.name] = base
+        bases[protocol.name] = base
         hooks: dict[str, Any] = {
             "dispatch_hook": staticmethod(partial(_dispatch, protocol, base)),
             "frame_end": partialmethod(_end, protocol),
@@ -121,7 +121,7 @@ def register() -> dict[str, type[Layer]]:
         for port in protocol.ports:
             bind_layers(TCP, base, dport=port)
             bind_layers(TCP, base, sport=port)
-    return found
+    return bases
 
 
 class Session(DefaultSession):
@@ -163,13 +163,13 @@ class Session(DefaultSession):
             linktype = conf.l2types[type(packet)]
         except (KeyError, Scapy_Exception):
             linktype = 1
-        one: dict[str, int] = {
+        values: dict[str, int] = {
             "start": 0,
             "captured": len(raw),
             "original": packet.wirelen or len(raw),
             "number": self.count,
         }
-        columns: dict[str, Any] = {name: np.array([value], np.int64) for name, value in one.items()}
+        columns: dict[str, Any] = {name: np.array([value], np.int64) for name, value in values.items()}
         link: dict[str, Any] = {"linktype": np.array([linktype], np.int32), "interface": np.zeros(1, np.int32)}
         return PacketBatch(buffer=raw, time_ns=np.array([int(packet.time * 10**9)], np.int64), **columns, **link)
 

@@ -53,15 +53,15 @@ class Settings:
         return self._expand(text, ())
 
     def _expand(self, text: str, inside: tuple[str, ...]) -> str:
-        return _TOKEN.sub(lambda found: f"({self._filter(found[1], inside)})" if found[1] else found[0], text)
+        return _TOKEN.sub(lambda match: f"({self._filter(match[1], inside)})" if match[1] else match[0], text)
 
     def _filter(self, name: str, inside: tuple[str, ...]) -> str:
         if name in inside:
             raise SettingsError(f"the saved filter @{name} names itself")
         if name not in self.filters:
-            known = ", ".join(f"@{each}" for each in self.filters) or "none yet"
+            names = ", ".join(f"@{each}" for each in self.filters) or "none yet"
             advice = f"wiredecode config filters.{name} FILTER saves one"
-            raise SettingsError(f"no filter is saved as @{name}; there is {known} ({advice})")
+            raise SettingsError(f"no filter is saved as @{name}; there is {names} ({advice})")
         return self._expand(self.filters[name], (*inside, name))
 
 
@@ -73,29 +73,29 @@ def path() -> Path:
 
 def load() -> Settings:
     """Contents of the file; nothing if there is none. Raises SettingsError."""
-    found = values()
-    columns = found.get("ui.columns")
+    settings = values()
+    columns = settings.get("ui.columns")
     tables: dict[str, dict[str, str]] = {table: {} for table in TABLES}
-    for name, value in found.items():
+    for name, value in settings.items():
         table, _, key = name.partition(".")
         if table in tables:
             tables[table][key] = value
     return Settings(
-        time=found.get("time"),
-        theme=found.get("ui.theme"),
-        ascii=found.get("ui.ascii"),
+        time=settings.get("time"),
+        theme=settings.get("ui.theme"),
+        ascii=settings.get("ui.ascii"),
         columns=None if columns is None else tuple(columns),
-        recent=tuple(found.get("ui.recent", ())),
+        recent=tuple(settings.get("ui.recent", ())),
         **tables,
     )
 
 
 def values() -> dict[str, Any]:
     """Contents of the file, by name, as ``filters.slow``. Raises SettingsError."""
-    found = flat(_parse(_text()))
-    for name, value in found.items():
+    settings = flat(_parse(_text()))
+    for name, value in settings.items():
         check(name, value)
-    return found
+    return settings
 
 
 def _text() -> str:
@@ -136,8 +136,8 @@ def check(name: str, value: Any) -> None:
             raise SettingsError(f"{path()}: {name} is no 'STYLE: FILTER', as in 'bold red: latency > 5ms'")
         return
     if name not in PLAIN:
-        known = ", ".join([*PLAIN, *(f"{each}.NAME" for each in TABLES)])
-        raise SettingsError(f"{path()}: no setting is called {name!r}; there is {known}")
+        names = ", ".join([*PLAIN, *(f"{each}.NAME" for each in TABLES)])
+        raise SettingsError(f"{path()}: no setting is called {name!r}; there is {names}")
     kind = PLAIN[name][0]
     texts = not isinstance(value, list) or all(isinstance(each, str) for each in value)
     if not isinstance(value, kind) or not texts:

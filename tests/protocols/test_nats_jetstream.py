@@ -73,8 +73,8 @@ def test_trace_shows_the_sequence_or_the_reason(frame: int, step: tuple[str, int
         collector.frame(each)
     (message,) = drop_answers(group(collector.sightings), finder.found)
     last = hops(message)[-1]
-    assert (last.word, last.what.sequence) == step[:2]
-    assert step[2] in last.what.rests_on
+    assert (last.word, last.event.sequence) == step[:2]
+    assert step[2] in last.event.rests_on
 
 
 def answered(subject: bytes, data: bytes) -> Frame:

@@ -49,8 +49,8 @@ def test_an_encrypted_connection_is_listed() -> None:
         await ui.until(lambda: ui.main.model.finished)
         await ui.press("c")
         listing = ui.app.screen.query_one(Listing)
-        await ui.until(lambda: len(listing.made) > 1)
-        assert any("tls" in line.text.plain.lower() for line in listing.made)
+        await ui.until(lambda: len(listing.report) > 1)
+        assert any("tls" in line.text.plain.lower() for line in listing.report)
 
     drive(CAPTURES / "rabbitmq-stream/c43_tls.pcap", test)
 

@@ -228,8 +228,8 @@ def test_screens_show_their_lines_and_lead_to_a_frame() -> None:
         for key, words in SCREENS.items():
             await ui.press(key)
             listing = ui.app.screen.query_one(Listing)
-            await ui.until(lambda: len(listing.made) > 1)  # noqa: B023
-            lines: list[reports.ReportLine] = list(listing.made)
+            await ui.until(lambda: len(listing.report) > 1)  # noqa: B023
+            lines: list[reports.ReportLine] = list(listing.report)
             assert any(words.lower() in line.text.plain.lower() for line in lines), [line.text.plain for line in lines]
             leading = [at for at, line in enumerate(lines) if line.frames]
             listing.move_to(leading[-1])
@@ -245,7 +245,7 @@ def test_screens_show_their_lines_and_lead_to_a_frame() -> None:
 
 def test_help_names_every_key_and_every_key_is_bound() -> None:
     shown = "\n".join(f"{key} {what}" for key, what in keys.text())
-    assert all(key.what in shown for key in keys.KEYS)
+    assert all(key.description in shown for key in keys.KEYS)
     assert len(keys.bottom()) <= 80
 
     async def test(ui: Driver) -> None:

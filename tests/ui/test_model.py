@@ -134,7 +134,7 @@ def test_states_with_decrypted_tls_stay_in_memory(monkeypatch: pytest.MonkeyPatc
 
 def test_a_pcapng_file_is_read_from_the_position_of_a_state() -> None:
     made = whole(CAPTURES / "rabbitmq-stream/d_basic.pcapng")
-    assert all(state.place.offset is not None for state in made.states._states)
+    assert all(state.position.offset is not None for state in made.states._states)
     made.close()
 
 

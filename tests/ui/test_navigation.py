@@ -117,8 +117,8 @@ def test_a_sequence_diagram_has_both_sides_and_leads_back() -> None:
         await ui.loaded()
         await ui.press("D")
         listing = ui.app.screen.query_one(Listing)
-        await ui.until(lambda: len(listing.made) > 4)
-        lines: list[reports.ReportLine] = list(listing.made)
+        await ui.until(lambda: len(listing.report) > 4)
+        lines: list[reports.ReportLine] = list(listing.report)
         assert "client 127.0.0.1" in lines[0].text.plain and "server 127" in lines[0].text.plain
         assert "── PeerProperties " in lines[2].text.plain and "▶│" in lines[2].text.plain
         assert "│◀─" in lines[3].text.plain and "PeerPropertiesResponse" in lines[3].text.plain
@@ -137,8 +137,8 @@ def test_path_of_the_messages_of_a_frame() -> None:
         ui.main.go_to(publishes[0])
         await ui.press("M")
         listing = ui.app.screen.query_one(Listing)
-        await ui.until(lambda: len(listing.made) > 4)
-        lines: list[reports.ReportLine] = list(listing.made)
+        await ui.until(lambda: len(listing.report) > 4)
+        lines: list[reports.ReportLine] = list(listing.report)
         hops = [line for line in lines if line.frames and line.text.style == theme.HEAD]
         assert "published: " in hops[0].text.plain and hops[0].frames == (publishes[0],)
         assert any("confirmed: PublishConfirm" in line.text.plain for line in hops)
@@ -281,10 +281,10 @@ def test_all_lines_of_a_title_have_the_colour_of_its_severity() -> None:
         await ui.loaded()
         await ui.press("F")
         listing = ui.app.screen.query_one(Listing)
-        await ui.until(lambda: any("so far" not in line.text.plain for line in listing.made[:1]))
-        at = next(at for at, line in enumerate(listing.made) if line.text.plain.startswith("warning["))
-        styles = [line.text.style for line in listing.made[at : at + 3]]
-        assert listing.made[at + 2].text.plain.startswith("  when")
+        await ui.until(lambda: any("so far" not in line.text.plain for line in listing.report[:1]))
+        at = next(at for at, line in enumerate(listing.report) if line.text.plain.startswith("warning["))
+        styles = [line.text.style for line in listing.report[at : at + 3]]
+        assert listing.report[at + 2].text.plain.startswith("  when")
         assert styles == [theme.SEVERITY["warning"]] * 2 + [""]
 
     drive(CAPTURES / "stories/credit-starvation.pcap", test, size=(120, 36))

@@ -37,14 +37,14 @@ WRITE_PACKETS = 4096
 
 def disguises() -> Disguises:
     """Return the declarations of all protocols. Names of a carrier and of a carried protocol hold words of both."""
-    found: dict[str, Rules] = {}
+    rules_by_name: dict[str, Rules] = {}
     for protocol in protocols():
         own = dict(protocol.disguises())
         for carried in carried_by(protocol.name):
             own.update(carried.disguises())
         words = frozenset(word for rules in own.values() for word in rules.words)
-        found.update({name: replace(rules, words=words) for name, rules in own.items()})
-    return found
+        rules_by_name.update({name: replace(rules, words=words) for name, rules in own.items()})
+    return rules_by_name
 
 
 class Anonymizer:
@@ -95,8 +95,8 @@ class Anonymizer:
 
     def _greet(self, chunk: Chunk) -> None:
         """Remember the first bytes of a stream that is not decoded, to identify its protocol."""
-        known = (start for starts in FOREIGN.values() for start in starts)
-        if start := next(filter(chunk.data.startswith, known), b""):
+        greetings = (start for starts in FOREIGN.values() for start in starts)
+        if start := next(filter(chunk.data.startswith, greetings), b""):
             self._streams.paint(chunk.direction, 0, start, start, whole=False)
 
     def add_frames(self, frames: Iterable[Frame]) -> None:
@@ -112,11 +112,11 @@ class Anonymizer:
                     self._patch(packet)
         self._write(WINDOW_BYTES)
 
-    def over(self, connection: Connection, other: str | None) -> None:
+    def over(self, connection: Connection, foreign: str | None) -> None:
         """A connection is over, and all of its frames came."""
         self._streams.forget(connection)
-        if other is not None:
-            self.others[other] += 1
+        if foreign is not None:
+            self.others[foreign] += 1
 
     def finish(self) -> None:
         """No more packets come."""
@@ -168,18 +168,18 @@ class Anonymizer:
             self.disguise.blanked["bytes of no frame"] += packet.done.count(0)
 
     def _close(self, packet: Packet) -> None:
-        place = packet.place
-        if place is None or place.start == place.stop:
+        payload = packet.payload
+        if payload is None or payload.start == payload.stop:
             return
         if self._keep_unknown and not self._streams.is_known(packet):
-            packet.now[place.start : place.stop] = packet.was[place.start : place.stop]
+            packet.now[payload.start : payload.stop] = packet.was[payload.start : payload.stop]
             packet.done[:] = b"\1" * len(packet.done)
-        seal(packet, place.ip, place.tcp, place.stop)
+        seal(packet, payload.ip, payload.tcp, payload.stop)
 
     def _patch(self, packet: Packet) -> None:
-        place = packet.place
-        assert place is not None and packet.written is not None
-        seal(packet, place.ip, place.tcp, place.stop)
+        payload = packet.payload
+        assert payload is not None and packet.written is not None
+        seal(packet, payload.ip, payload.tcp, payload.stop)
         self._file.flush()
         os.pwrite(self._file.fileno(), packet.now, packet.written)
 

@@ -129,7 +129,7 @@ class Pseudonymizer:
             for leaf in leaves(layer, numbers=True):
                 if leaf.kind.fixed is not None or isinstance(leaf.kind, Varint):
                     first, last = leaf.range
-                    out[first:last] = PRINTABLE.sub(lambda found: BLANK * len(found[0]), data[first:last])
+                    out[first:last] = PRINTABLE.sub(lambda match: BLANK * len(match[0]), data[first:last])
         if reached < stop:
             out[reached:stop] = blank(data[reached:stop])
             self.blanked["bytes of frames that are truncated, or that cannot be read"] += stop - reached
@@ -146,11 +146,11 @@ class Pseudonymizer:
             out[first:last] = BLANK * (last - first)
             return
         if rules.compressed(leaf.owner, path[-1]):
-            for first, last in places(leaf, data):
+            for first, last in ranges_of(leaf, data):
                 out[first:last] = BLANK * (last - first)
                 self.blanked["compressed bytes"] += last - first
             return
-        for first, last in places(leaf, data):
+        for first, last in ranges_of(leaf, data):
             out[first:last] = self._replace(leaf, rules, data[first:last])
 
     def _replace(self, leaf: Leaf, rules: Rules, raw: bytes) -> bytes:
@@ -173,10 +173,10 @@ class Pseudonymizer:
         return self.key.names(raw, rules.words | LOCAL, digits=rules.digits)
 
     def _json(self, raw: bytes, rules: Rules) -> bytes:
-        return STRING.sub(lambda found: b'"' + self._replace_name(found[0][1:-1], rules) + b'"', raw)
+        return STRING.sub(lambda match: b'"' + self._replace_name(match[0][1:-1], rules) + b'"', raw)
 
 
-def places(leaf: Leaf, data: bytes) -> Iterator[Range]:
+def ranges_of(leaf: Leaf, data: bytes) -> Iterator[Range]:
     """Ranges of the texts or bytes of a field: without their lengths, quotes and blanks."""
     start, stop = leaf.range
     if isinstance(leaf.value, dict):

@@ -83,13 +83,13 @@ class Key:
         if not 0 < address[0] < 224:
             return address  # none, multicast, broadcast: of no host
         out = address[:1] if address[0] == LOOPBACK else b""
-        for place, octet in enumerate(address[len(out) :], len(out)):
-            out += bytes([self._octet(octet, place, address[:place])])
+        for index, octet in enumerate(address[len(out) :], len(out)):
+            out += bytes([self._octet(octet, index, address[:index])])
         return out
 
-    def _octet(self, octet: int, place: int, before: bytes) -> int:
+    def _octet(self, octet: int, index: int, before: bytes) -> int:
         low, high = (0, 10) if octet < 10 else (10, 100) if octet < 100 else (100, 256)
-        if not place:
+        if not index:
             low, high = max(low, 1), min(high, 223)  # 127 is left out; what comes after it moves by one
             moved = octet - (octet > LOOPBACK)
             image = self._permute(low, high, moved, b"v4", before)
@@ -97,20 +97,20 @@ class Key:
         return self._permute(low, high, octet, b"v4", before)
 
     def _ipv6(self, address: bytes) -> bytes:
-        known = IPv6Address(address)
-        if known.is_loopback or known.is_unspecified or address[0] == 0xFF:
+        parsed = IPv6Address(address)
+        if parsed.is_loopback or parsed.is_unspecified or address[0] == 0xFF:
             return address
-        if known.ipv4_mapped is not None:
+        if parsed.ipv4_mapped is not None:
             return address[:12] + self.ipv4(address[12:])
         out = b""
-        for place in range(0, 16, 2):
-            group = int.from_bytes(address[place : place + 2], "big")
-            out += self._group(group, place, address[:place]).to_bytes(2, "big")
+        for index in range(0, 16, 2):
+            group = int.from_bytes(address[index : index + 2], "big")
+            out += self._group(group, index, address[:index]).to_bytes(2, "big")
         return out
 
-    def _group(self, group: int, place: int, before: bytes) -> int:
+    def _group(self, group: int, index: int, before: bytes) -> int:
         """The image has as many hexadecimal digits; link-local and unique local prefixes stay what they are."""
-        if group == 0 or (not place and group >> 8 in (0xFE, 0xFC, 0xFD)):
+        if group == 0 or (not index and group >> 8 in (0xFE, 0xFC, 0xFD)):
             return group
         low = 1 << (group.bit_length() - 1) // 4 * 4
         if low * 15 <= SMALL_GROUP:
@@ -152,7 +152,7 @@ class Key:
 
     def addresses(self, raw: bytes) -> bytes:
         """A text with the addresses in it replaced."""
-        return LITERAL.sub(lambda found: self._literal(found[0]), raw) if b"." in raw or b":" in raw else raw
+        return LITERAL.sub(lambda match: self._literal(match[0]), raw) if b"." in raw or b":" in raw else raw
 
     def _literal(self, raw: bytes) -> bytes:
         try:
@@ -171,14 +171,14 @@ class Key:
     def names(self, raw: bytes, words: frozenset[str], *, digits: bool = False) -> bytes:
         """A text with its addresses and its names replaced, part by part; ``words`` stay."""
         out, done = [], 0
-        for found in LITERAL.finditer(raw):
-            out += [self._names(raw[done : found.start()], words, digits), self._literal(found[0])]
-            done = found.end()
+        for match in LITERAL.finditer(raw):
+            out += [self._names(raw[done : match.start()], words, digits), self._literal(match[0])]
+            done = match.end()
         image = b"".join((*out, self._names(raw[done:], words, digits)))
         return image if is_text(raw) else spoil(raw, image)
 
     def _names(self, raw: bytes, words: frozenset[str], digits: bool) -> bytes:
-        return PART.sub(lambda found: self._one(found[0], words, digits), raw)
+        return PART.sub(lambda match: self._one(match[0], words, digits), raw)
 
     def _one(self, part: bytes, words: frozenset[str], digits: bool) -> bytes:
         if part[:1] == b"\\":
@@ -252,7 +252,7 @@ def is_text(raw: bytes) -> bool:
 
 def spoil(raw: bytes, image: bytes) -> bytes:
     """The image of bytes that are not UTF-8 is not UTF-8, either."""
-    at = next(place for place, byte in enumerate(image) if raw[place] >= 0x80)
+    at = next(index for index, byte in enumerate(image) if raw[index] >= 0x80)
     return image[:at] + b"\xff" + image[at + 1 :]
 
 

@@ -47,7 +47,7 @@ class Packet:
     """Payload bytes on the wire."""
     was: bytes
     now: bytearray
-    place: StreamPosition | None = None
+    payload: StreamPosition | None = None
     at: int = 0
     """Where the payload lies in its flow: see :class:`Streams`."""
     done: bytearray = field(default_factory=bytearray)
@@ -74,13 +74,13 @@ class Packets:
         offsets, types = link.network_layer(batch, link.Octets(batch.buffer), self._vlan_tags)
         columns = (batch.start, batch.captured, batch.original, batch.time_ns, batch.linktype, batch.interface)
         rows = zip(*(each.tolist() for each in (*columns, batch.number, offsets - batch.start, types)), strict=True)
-        found = []
+        packets = []
         for start, captured, wire, time_ns, linktype, interface, number, offset, kind in rows:
             was = bytes(batch.buffer[start : start + captured])
             packet = Packet(number, time_ns, interface, linktype, wire, was, bytearray(was))
             self._read(packet, offset, kind)
-            found.append(packet)
-        return found
+            packets.append(packet)
+        return packets
 
     def _read(self, packet: Packet, offset: int, kind: int) -> None:
         if kind == link.UNKNOWN_LINKTYPE:
@@ -114,9 +114,9 @@ class Packets:
 
     def _arp(self, packet: Packet, at: int) -> None:
         was, now, key = packet.was, packet.now, self.key
-        for place in (at + 8, at + 18):
-            now[place : place + 6] = key.mac(was[place : place + 6])
-            now[place + 6 : place + 10] = key.ipv4(was[place + 6 : place + 10])
+        for pair_at in (at + 8, at + 18):
+            now[pair_at : pair_at + 6] = key.mac(was[pair_at : pair_at + 6])
+            now[pair_at + 6 : pair_at + 10] = key.ipv4(was[pair_at + 6 : pair_at + 10])
         now[at + 28 :] = bytes(len(now) - at - 28)
 
     def _ipv4(self, packet: Packet, at: int) -> None:
@@ -157,13 +157,13 @@ class Packets:
             self._blank(packet, start, "IP fragments")
         elif protocol == TCP and end >= start + TCP_HEADER:
             self._tcp(packet, ip, start, end)
-            if packet.place is None or packet.place.start == packet.place.stop:
+            if packet.payload is None or packet.payload.start == packet.payload.stop:
                 seal(packet, ip, start, end)
         elif protocol == UDP and end >= start + UDP_HEADER:
             self._blank(packet, start + UDP_HEADER, "packets of UDP and others")
             now[start + 6 : start + 8] = b"\0\0"
-            found = _transport(now, ip, start, end, UDP)
-            now[start + 6 : start + 8] = (found or 0xFFFF).to_bytes(2, "big")
+            computed = _transport(now, ip, start, end, UDP)
+            now[start + 6 : start + 8] = (computed or 0xFFFF).to_bytes(2, "big")
         else:
             self._blank(packet, start, "packets of UDP and others")
             if protocol == ICMP and end >= start + 8:
@@ -183,7 +183,7 @@ class Packets:
         addresses = was[first : first + size], was[first + size : first + 2 * size]
         seq = int.from_bytes(was[start + 4 : start + 8], "big") + (was[start + 13] >> 1 & 1)
         flow = (*addresses, was[start : start + 4])
-        packet.place = StreamPosition(flow, seq & 0xFFFFFFFF, data, end, ip, start)
+        packet.payload = StreamPosition(flow, seq & 0xFFFFFFFF, data, end, ip, start)
         packet.done = bytearray(end - data)
 
 

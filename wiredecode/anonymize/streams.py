@@ -21,12 +21,12 @@ class Held:
     """Place of the newest: others are near."""
     first_seq: int = 0
     longest: int = 0
-    known: bool = False
+    has_frames: bool = False
     """Frames were found in it."""
     over: bool = False
     """Its connection is over: it goes with its last packet."""
 
-    def place(self, seq: int) -> int:
+    def position_of(self, seq: int) -> int:
         """The place of a sequence number: it does not wrap around."""
         if self.last is None:
             self.first_seq, self.last = seq, 0
@@ -36,11 +36,11 @@ class Held:
     def within(self, start: int, stop: int) -> list[Packet]:
         """Packets with bytes from ``start`` up to ``stop``."""
         begin = bisect_left(self.packets, (start - self.longest, 0))
-        found = []
+        packets = []
         for at, _, packet in self.packets[begin : bisect_left(self.packets, (stop, 0), begin)]:
             if at + len(packet.done) > start:
-                found.append(packet)
-        return found
+                packets.append(packet)
+        return packets
 
 
 class Streams:
@@ -54,15 +54,15 @@ class Streams:
 
     def hold(self, packet: Packet) -> None:
         """A packet came. What it repeats of others is replaced as it was there."""
-        place = packet.place
-        if place is None or place.start == place.stop:
+        payload = packet.payload
+        if payload is None or payload.start == payload.stop:
             return
-        held = self._flows.setdefault(place.flow, Held())
+        held = self._flows.setdefault(payload.flow, Held())
         held.over = False
-        at = packet.at = held.last = held.place(place.seq)
+        at = packet.at = held.last = held.position_of(payload.seq)
         held.longest = max(held.longest, len(packet.done))
-        for other in held.within(at, at + len(packet.done)):
-            _copy(other, packet)
+        for earlier in held.within(at, at + len(packet.done)):
+            _copy(earlier, packet)
         entry = at, packet.number, packet
         if held.packets and held.packets[-1] > entry:
             insort(held.packets, entry)
@@ -72,14 +72,14 @@ class Streams:
 
     def release(self, packet: Packet) -> None:
         """A packet is no longer held."""
-        held = self._flows.get(packet.place.flow) if packet.place is not None else None
+        held = self._flows.get(packet.payload.flow) if packet.payload is not None else None
         if held is None or held.by_number.pop(packet.number, None) is None:
             return
         entry = packet.at, packet.number
         index = bisect_left(held.packets, entry)
         del held.packets[index]
-        if not held.packets and (held.over or not held.known):
-            del self._flows[packet.place.flow]  # type: ignore[union-attr]
+        if not held.packets and (held.over or not held.has_frames):
+            del self._flows[packet.payload.flow]  # type: ignore[union-attr]
 
     def chunk(self, chunk: Chunk) -> None:
         """The stream continues: now its position in its flow is known."""
@@ -90,8 +90,8 @@ class Streams:
         start = chunk.offset
         for number, end in zip(chunk.packet.tolist(), chunk.ends.tolist(), strict=True):
             packet, size = held.by_number.get(number), end - start
-            if packet is not None and packet.place is not None and size:
-                at = packet.place.start
+            if packet is not None and packet.payload is not None and size:
+                at = packet.payload.start
                 data = chunk.data[start - chunk.offset : end - chunk.offset]
                 skipped = next(
                     (skip for skip in (0, len(packet.done) - size) if packet.was[at + skip : at + skip + size] == data),
@@ -118,7 +118,7 @@ class Streams:
         origin, held = self._origins.get(direction), self._flows.get(self._key(direction))
         if origin is None or held is None:
             return []
-        held.known = held.known or whole
+        held.has_frames = held.has_frames or whole
         start = origin + offset
         first, stop = direction.connection.first, start + len(was)
         return [
@@ -127,8 +127,8 @@ class Streams:
 
     def is_known(self, packet: Packet) -> bool:
         """Whether frames were found in its stream."""
-        held = self._flows.get(packet.place.flow) if packet.place is not None else None
-        return held is not None and held.known
+        held = self._flows.get(packet.payload.flow) if packet.payload is not None else None
+        return held is not None and held.has_frames
 
     def _key(self, direction: Direction) -> Flow:
         key = self._keys.get(direction)
@@ -143,10 +143,10 @@ class Streams:
 
 def _paint(packet: Packet, start: int, was: bytes, now: bytes) -> bool:
     """Replace what a packet holds of bytes that lie at ``start``, where it holds the same."""
-    place = packet.place
-    assert place is not None
+    payload = packet.payload
+    assert payload is not None
     low, high = max(start, packet.at), min(start + len(was), packet.at + len(packet.done))
-    first, size = place.start + low - packet.at, high - low
+    first, size = payload.start + low - packet.at, high - low
     if packet.was[first : first + size] != was[low - start : high - start]:
         return False
     packet.now[first : first + size] = now[low - start : high - start]
@@ -156,9 +156,9 @@ def _paint(packet: Packet, start: int, was: bytes, now: bytes) -> bool:
 
 def _copy(source: Packet, target: Packet) -> None:
     """Replace a packet's repeated bytes as in the earlier packet, if they were replaced there."""
-    assert source.place is not None
+    assert source.payload is not None
     low, high = max(source.at, target.at), min(source.at + len(source.done), target.at + len(target.done))
     if low >= high or source.done.find(0, low - source.at, high - source.at) >= 0:
         return
-    first = source.place.start + low - source.at
+    first = source.payload.start + low - source.at
     _paint(target, low, source.was[first : first + high - low], bytes(source.now[first : first + high - low]))

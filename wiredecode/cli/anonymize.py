@@ -54,7 +54,7 @@ def anonymize(settings: AnonymizeOptions) -> int:
     from wiredecode.anonymize.key import BadKey
     from wiredecode.export.atomic import NewFile
 
-    options.check_out(settings.out, settings.files, what="the output is a file", named=str(settings.out))
+    options.check_out(settings.out, settings.files, refusal="the output is a file", named=str(settings.out))
     try:
         key = _key(settings)
     except BadKey as error:
@@ -129,6 +129,6 @@ def _report(settings: AnonymizeOptions, anonymizer: Anonymizer) -> None:
         say(f"connections that are not decoded ({others}): {done}")
     for why, count in anonymizer.blanked.most_common():
         say(f"blanked: {count:,} {why}")
-    kept = [what for what, given in (("names", settings.names), ("bodies", settings.bodies)) if not given]
+    kept = [kind for kind, given in (("names", settings.names), ("bodies", settings.bodies)) if not given]
     if kept:
         say(f"left as they are, but for addresses: {' and '.join(kept)} (--{' --'.join(kept)} replaces them)")

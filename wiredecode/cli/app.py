@@ -121,6 +121,6 @@ def _failure(error: Exception, words: list[str]) -> int:
         import traceback
 
         traceback.print_exc()
-    what = escape(f"{type(error).__name__}: {error}")
-    complain(f"internal error: {what}; please report it, with the output of the same command and -v")
+    reason = escape(f"{type(error).__name__}: {error}")
+    complain(f"internal error: {reason}; please report it, with the output of the same command and -v")
     return BUG

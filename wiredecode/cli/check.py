@@ -51,7 +51,7 @@ def check(
     from wiredecode.cli.check_job import CheckOptions, FileCheck, make_layout, watch, write_evidence
 
     live, span = captures.live, captures.span
-    asked = CheckOptions(severity=severity, fail_on=fail_on, json=json, color=color)
+    check_options = CheckOptions(severity=severity, fail_on=fail_on, json=json, color=color)
     if live.interface is not None:
         alone = connection or display_filter or write or two_passes or timeline or not span.is_whole
         options.refuse(
@@ -59,7 +59,7 @@ def check(
             (alone, "-n, -Y, -w, -2, --timeline, --from and --to go with files"),
         )
         clock = options.times(time or (None if json else "absolute"), utc=span.utc, records=json)
-        return watch(captures, live, asked, clock)
+        return watch(captures, live, check_options, clock)
     files = captures.files or []
     options.refuse(
         (not files, "nothing to check: give capture files, or -i IFACE"),
@@ -68,14 +68,14 @@ def check(
     if write is not None:
         options.check_writing(files, write)
     times = options.times(time, utc=span.utc, records=json)
-    layout = make_layout(files, times, color, asked=time is not None or span.utc)
+    layout = make_layout(files, times, color, chosen=time is not None or span.utc)
     display = options.display_filter(display_filter, utc=span.utc)
-    judging = FileCheck(captures, asked, layout, connection, display, timeline=timeline, two_passes=two_passes)
+    judging = FileCheck(captures, check_options, layout, connection, display, timeline=timeline, two_passes=two_passes)
     if code := judging.run():
         return code
     if judging.chosen is not None and not judging.chosen:
         complain("no connection matches: wiredecode follow lists them")
         return 1
-    if write is not None and (code := write_evidence(captures, judging.found, write)):
+    if write is not None and (code := write_evidence(captures, judging.problems, write)):
         return code
     return judging.exit_code

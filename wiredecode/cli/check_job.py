@@ -69,7 +69,7 @@ class FileCheck:
     def __init__(
         self,
         captures: Captures,
-        asked: CheckOptions,
+        options: CheckOptions,
         layout: Layout,
         connection: int | None,
         display: Filter | None,
@@ -77,11 +77,11 @@ class FileCheck:
         timeline: bool,
         two_passes: bool,
     ) -> None:
-        self.asked, self.layout, self.verbosity = asked, layout, captures.verbosity
+        self.options, self.layout, self.verbosity = options, layout, captures.verbosity
         self.connection, self.display = connection, display
         self.timeline = Timeline() if timeline else None
         self.checker, self.exit_code = Checker(), NOT_JUDGED
-        self.found: list[Problem] = []
+        self.problems: list[Problem] = []
         self.chosen: set[int] | None = None if connection is None and display is None else set()
         """Numbers of the connections asked for; None: all."""
         files = captures.files or []
@@ -105,10 +105,10 @@ class FileCheck:
             say(f"and {self.checker.report.omitted:,} more problems of the same kinds")
         return code
 
-    def _end(self, one: Connection, other: str | None) -> None:
-        if self.chosen is not None and self.display is None and one.number == self.connection:
-            self.chosen.add(one.number)
-        self.checker.end(one, other)
+    def _end(self, connection: Connection, foreign: str | None) -> None:
+        if self.chosen is not None and self.display is None and connection.number == self.connection:
+            self.chosen.add(connection.number)
+        self.checker.end(connection, foreign)
 
     def _work(self) -> None:
         session, timeline = self.session, self.timeline
@@ -125,16 +125,16 @@ class FileCheck:
                 self._conclude()
 
     def _conclude(self) -> None:
-        session, asked, chosen = self.session, self.asked, self.chosen
-        found = self.found = [each for each in self.checker.finish() if chosen is None or concerns(each, chosen)]
-        shown = [each for each in found if asked.shows(each.severity)]
-        conclusion = verdict(self.checker.coverage, found, session.totals, notes_shown=asked.least == "note")
-        self.exit_code = asked.exit_code(conclusion, (each.severity for each in found))
+        session, options, chosen = self.session, self.options, self.chosen
+        problems = self.problems = [each for each in self.checker.finish() if chosen is None or concerns(each, chosen)]
+        shown = [each for each in problems if options.shows(each.severity)]
+        conclusion = verdict(self.checker.coverage, problems, session.totals, notes_shown=options.least == "note")
+        self.exit_code = options.exit_code(conclusion, (each.severity for each in problems))
         terminal = sys.stdout.isatty()
-        if asked.json:
+        if options.json:
             for problem in shown:
                 session.output.write(dumps(record(problem, self.layout.files)))
-            session.output.json(conclusion.record(self.checker.coverage, found))
+            session.output.json(conclusion.record(self.checker.coverage, problems))
         else:
             for _, text in report_lines(shown, session.first_ns, self.layout):
                 session.output.text(f"{text}\n")
@@ -142,15 +142,15 @@ class FileCheck:
                 text = textwrap.fill(conclusion.text, self.layout.width, break_on_hyphens=False)
                 session.output.text(f"{text if terminal else conclusion.text}\n")
         if self.timeline is not None:
-            show_timeline(session, self.timeline, json=asked.json, connections=chosen)
+            show_timeline(session, self.timeline, json=options.json, connections=chosen)
 
 
-def make_layout(files: list[str], times: Times, color: str, *, asked: bool) -> Layout:
+def make_layout(files: list[str], times: Times, color: str, *, chosen: bool) -> Layout:
     """The layout that fits the terminal, or a pipe; a terminal shows the clock unless other times were asked for."""
     terminal = sys.stdout.isatty()
     width = min(max(shutil.get_terminal_size((WIDTH, 24)).columns, MIN_WIDTH), MAX_WIDTH) if terminal else WIDTH
     clock = None if times.is_usual else times.text
-    return Layout(width, wants_color(color, sys.stdout), time_of_day if terminal and not asked else clock, files)
+    return Layout(width, wants_color(color, sys.stdout), time_of_day if terminal and not chosen else clock, files)
 
 
 def time_of_day(time_ns: int, first_ns: int) -> str:
@@ -166,7 +166,7 @@ def concerns(problem: Problem, connections: set[int]) -> bool:
 
 def write_evidence(captures: Captures, problems: list[Problem], out: Path) -> int:
     """Write the packets of the frames and packets that problems cite; the exit code."""
-    cited = [one for each in problems for one in (each, *each.effects)]
+    cited = [cause for each in problems for cause in (each, *each.effects)]
     frames, also = {n for each in cited for n in each.frames}, {n for each in cited for n in each.packets}
     session, chosen = Session.of(captures, captures.files), ChosenPackets(whole=False)
     with NewFile(out) as stream:
@@ -180,7 +180,7 @@ def write_evidence(captures: Captures, problems: list[Problem], out: Path) -> in
     return 0
 
 
-def watch(settings: Reading, live: OptionalLive, asked: CheckOptions, times: Times) -> int:
+def watch(settings: Reading, live: OptionalLive, options: CheckOptions, times: Times) -> int:
     """Report problems until Ctrl-C or the end of the duration; the exit code of ``check``."""
     watching, severities, exit_code = Watch(), set[str](), NOT_JUDGED
     checker = watching.checker
@@ -188,8 +188,8 @@ def watch(settings: Reading, live: OptionalLive, asked: CheckOptions, times: Tim
     def show(session: SniffSession, events: list[Event]) -> None:
         for event in events:
             severities.add(event.problem.severity)
-            if asked.shows(event.problem.severity):
-                session.output.text(line(event, session.first_ns, times, asked))
+            if options.shows(event.problem.severity):
+                session.output.text(line(event, session.first_ns, times, options))
         session.output.flush()
 
     with capturing(live.wanted, live.via, live.duration, saves=False) as sniffer:
@@ -204,10 +204,10 @@ def watch(settings: Reading, live: OptionalLive, asked: CheckOptions, times: Tim
             for _ in feed_checker(session, checker, look):
                 pass
             show(session, watching.finish())
-            notes_shown = asked.least == "note"
+            notes_shown = options.least == "note"
             conclusion = verdict(checker.coverage, watching.problems, session.totals, notes_shown=notes_shown)
-            exit_code = asked.exit_code(conclusion, severities)
-            if asked.json:
+            exit_code = options.exit_code(conclusion, severities)
+            if options.json:
                 session.output.json(conclusion.record(checker.coverage, watching.problems))
             else:
                 session.output.text(f"{conclusion.text}\n")
@@ -217,14 +217,14 @@ def watch(settings: Reading, live: OptionalLive, asked: CheckOptions, times: Tim
     return exit_code
 
 
-def line(event: Event, first_ns: int, times: Times, asked: CheckOptions) -> str:
+def line(event: Event, first_ns: int, times: Times, options: CheckOptions) -> str:
     """An event as a line, or as a JSON object."""
     problem = event.problem
-    if asked.json:
+    if options.json:
         return dumps({"event": event.what, **record(problem)}).decode()
     ns = problem.first_ns if event.what == "began" else problem.last_ns
     code = f"{problem.severity}[{problem.name}]"
-    if wants_color(asked.color, sys.stdout):
+    if wants_color(options.color, sys.stdout):
         code = f"\x1b[{COLORS[problem.severity]}m{code}\x1b[0m"
     where = f"  frame {problem.frames[0]}" if problem.frames else ""
     when = "" if ns is None else times.text(ns, first_ns)

@@ -94,8 +94,8 @@ def _rows(totals: Totals, problems: Sequence[Problem], files: str) -> list[tuple
 
 
 def _problems(problems: Sequence[Problem], files: str) -> str:
-    found = Counter(each.severity for each in problems if each.severity != "note")
-    if not found:
+    counts = Counter(each.severity for each in problems if each.severity != "note")
+    if not counts:
         return "none"
-    texts = ", ".join(counted(found[each], each) for each in ("error", "warning") if found[each])
+    texts = ", ".join(counted(counts[each], each) for each in ("error", "warning") if counts[each])
     return f"{texts}: wiredecode check {files}"

@@ -42,19 +42,19 @@ class Command(typer.core.TyperCommand):
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """The words of the usage line, the same with all versions of typer; ``ctx`` is click's."""
-        found = [one for one in self.get_params(ctx) if one.param_type_name == "argument"]
-        names = [str(one.metavar) if one.required else f"[{one.metavar}]" for one in found]
-        return ["[OPTIONS]", *(name + "..." * (one.nargs == -1) for name, one in zip(names, found, strict=True))]
+        arguments = [each for each in self.get_params(ctx) if each.param_type_name == "argument"]
+        names = [str(each.metavar) if each.required else f"[{each.metavar}]" for each in arguments]
+        return ["[OPTIONS]", *(name + "..." * (each.nargs == -1) for name, each in zip(names, arguments, strict=True))]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write arguments and options; ``ctx`` and ``formatter`` are click's."""
-        arguments, found = [], self.groups(ctx)
+        arguments, groups = [], self.groups(ctx)
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
             if record is not None and parameter.param_type_name == "argument":
                 arguments.append((f"{parameter.metavar}{'...' if parameter.nargs == -1 else ''}", record[1]))
         rows = [("Arguments", arguments)]
-        rows += [(name, [parameter.get_help_record(ctx) for parameter in some]) for name, some in found.items()]
+        rows += [(name, [parameter.get_help_record(ctx) for parameter in some]) for name, some in groups.items()]
         for name, records in rows:
             if records:
                 with formatter.section(name):
@@ -62,13 +62,13 @@ class Command(typer.core.TyperCommand):
 
     def groups(self, ctx: Any) -> dict[str, list[Any]]:
         """The options that are shown, by heading, in the order of :data:`GROUPS`."""
-        places = {name: (heading, at) for heading, names in GROUPS.items() for at, name in enumerate(names.split())}
-        found: dict[str, list[tuple[int, Any]]] = {heading: [] for heading in (OTHERS, *GROUPS)}
+        ranks = {name: (heading, at) for heading, names in GROUPS.items() for at, name in enumerate(names.split())}
+        groups: dict[str, list[tuple[int, Any]]] = {heading: [] for heading in (OTHERS, *GROUPS)}
         for at, parameter in enumerate(self.get_params(ctx)):
             if parameter.param_type_name == "option" and not getattr(parameter, "hidden", False):
-                heading, place = places.get(parameter.opts[0], (OTHERS, at))
-                found[heading].append((place, parameter))
-        ordered = {heading: sorted(some, key=lambda pair: pair[0]) for heading, some in found.items()}
+                heading, rank = ranks.get(parameter.opts[0], (OTHERS, at))
+                groups[heading].append((rank, parameter))
+        ordered = {heading: sorted(some, key=lambda pair: pair[0]) for heading, some in groups.items()}
         filled = {heading: [parameter for _, parameter in some] for heading, some in ordered.items() if some}
         if list(filled) == ["General"]:  # headings are for long lists
             filled = {OTHERS: filled["General"]}
@@ -83,7 +83,7 @@ def epilog(examples: str) -> str | None:
 class Entry(NamedTuple):
     """A command; ``COMMAND`` of its module is its class if it has one."""
 
-    place: str
+    target: str
     """Module in ``wiredecode.cli``, and function."""
     short_help: str
     bare: bool = False
@@ -92,7 +92,7 @@ class Entry(NamedTuple):
 
     def load(self, name: str) -> Any:
         """Import the command."""
-        module_name, function = self.place.split(".")
+        module_name, function = self.target.split(".")
         module = import_module(f"wiredecode.cli.{module_name}")
         info = typer.models.CommandInfo(
             name,

@@ -29,8 +29,8 @@ def is_completion() -> bool:
 def answer_bash(complete: Callable[[], Any]) -> int:
     """Let ``complete`` print the completions of a word; bash wants only the part after its own last break."""
     word = join_words()
-    found = re.match(rf"[^'\"]*[{BREAKS}]", word)
-    known = found[0] if found else ""
+    match = re.match(rf"[^'\"]*[{BREAKS}]", word)
+    typed = match[0] if match else ""
     printed = io.StringIO()
     code: Any = 0
     try:
@@ -39,7 +39,7 @@ def answer_bash(complete: Callable[[], Any]) -> int:
     except SystemExit as end:
         code = end.code
     for line in printed.getvalue().splitlines():
-        print(line.removeprefix(known))
+        print(line.removeprefix(typed))
     return int(code or 0)
 
 
@@ -68,7 +68,7 @@ def complete_decode_as(incomplete: str) -> list[str]:
     port = incomplete.partition("=")[0]
     if not port.isdigit():
         return []
-    names = [name for known in protocols() for name in (known.name, *(f"{known.name}/{d}" for d in known.dialects))]
+    names = [name for each in protocols() for name in (each.name, *(f"{each.name}/{d}" for d in each.dialects))]
     return [f"{port}={name}" for name in names if f"{port}={name}".startswith(incomplete)]
 
 

@@ -28,11 +28,11 @@ def config(
                 raise UsageError("--unset needs the name of a setting")
             _show()
         elif value is None and not unset:
-            found = settings.values()
-            if name not in found:
+            values = settings.values()
+            if name not in values:
                 settings.check(name, None if name in settings.PLAIN else "")
                 raise UsageError(f"{name} is not set")
-            typer.echo(_text(found[name]))
+            typer.echo(_text(values[name]))
         else:
             settings.write(name, None if unset else _value(name, value or ""))
     except settings.SettingsError as error:
@@ -42,13 +42,13 @@ def config(
 
 def _show() -> None:
     """The file, and every setting: its value, or a possible one."""
-    file, found = settings.path(), settings.values()
+    file, values = settings.path(), settings.values()
     typer.echo(f"# {escape(str(file))}{'' if file.exists() else ' (not there yet)'}")
-    for name, (_, what) in settings.PLAIN.items():
-        typer.echo(f"{name} = {_text(found[name])}" if name in found else f"# {name}: {what}")
-    for table, what in settings.TABLES.items():
-        own = [f"{name} = {_text(value)}" for name, value in found.items() if name.startswith(f"{table}.")]
-        typer.echo("\n".join(own) or f"# {table}.NAME: {what}")
+    for name, (_, meaning) in settings.PLAIN.items():
+        typer.echo(f"{name} = {_text(values[name])}" if name in values else f"# {name}: {meaning}")
+    for table, meaning in settings.TABLES.items():
+        own = [f"{name} = {_text(value)}" for name, value in values.items() if name.startswith(f"{table}.")]
+        typer.echo("\n".join(own) or f"# {table}.NAME: {meaning}")
 
 
 def _text(value: Any) -> str:

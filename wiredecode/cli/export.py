@@ -77,7 +77,7 @@ class ExportOptions(options.Captures):
         """The export. Raises ExportError."""
         from wiredecode.export.job import ExportJob
 
-        made = ExportJob(
+        job = ExportJob(
             files=self.files,
             out=self.out,
             format=self.format_,
@@ -99,8 +99,8 @@ class ExportOptions(options.Captures):
             show_secrets=self.show_secrets,
             **self.decoding.arguments,
         )
-        made.check()
-        return made
+        job.check()
+        return job
 
 
 def export(settings: ExportOptions) -> int:
@@ -165,7 +165,7 @@ def run(settings: ExportOptions, export: Export) -> int:
         return INTERRUPTED
     except (OSError, ExportError) as error:
         export.discard()
-        if isinstance(error, BrokenPipeError) and export.place is None:
+        if isinstance(error, BrokenPipeError) and export.output is None:
             raise
         complain(export.describe_failure(escape(reason_of(error))))
         return UNREADABLE

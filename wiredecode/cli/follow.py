@@ -161,8 +161,8 @@ def _choose(settings: FollowOptions, source: list[str | BinaryIO]) -> tuple[int,
             say(f"{'hint':<10}-n NUMBER follows one connection; --address, --port and -Y choose, too")
         return 0, None
     total = len(survey.activities.by_number)
-    what = f"there are {total:,} connections, and none of them fits; wiredecode follow FILE lists them"
-    complain(what if total else "there is no connection")
+    reason = f"there are {total:,} connections, and none of them fits; wiredecode follow FILE lists them"
+    complain(reason if total else "there is no connection")
     return 1, None
 
 
@@ -184,8 +184,8 @@ class Following:
         """Pieces of payload, or bodies, that were written, and gaps between them."""
         self.color = wants_color(settings.color, sys.stdout)
         self.show = BYTES[settings.bytes_]
-        other = {"client": "server", "server": "client"}.get(settings.side or "")
-        side = "" if other is None or form == "raw" else f' && !(frame.sender == "{other}")'
+        peer = {"client": "server", "server": "client"}.get(settings.side or "")
+        side = "" if peer is None or form == "raw" else f' && !(frame.sender == "{peer}")'
         only = compile_filter(f"tcp.stream == {number}{side}")
         self.session: Session = (PipeSession if seen is None and is_pipe(settings.files) else Session).of(
             settings,
@@ -220,14 +220,14 @@ class Following:
 
     def _nothing(self) -> str:
         """Why there is nothing to show."""
-        what = {"raw": "no payload", "messages": "no published or delivered messages"}.get(
+        lacking = {"raw": "no payload", "messages": "no published or delivered messages"}.get(
             self.settings.form, "no frames"
         )
-        text = f"connection #{self.number} has {what}"
+        text = f"connection #{self.number} has {lacking}"
         if self.settings.side or not self.settings.span.is_whole:
             return f"{text} that fit"
-        if self.seen is not None and self.seen.other:
-            text += f": it looks like {self.seen.other}, which is not decoded"
+        if self.seen is not None and self.seen.foreign:
+            text += f": it looks like {self.seen.foreign}, which is not decoded"
         return f"{text}; --raw writes its bytes" if self.settings.form in ("text", "hex", "json") else text
 
     def _dialogue(self, frames: Iterable[Frame]) -> None:
@@ -268,14 +268,14 @@ class Following:
         if self.settings.side is not None and self.seen is not None:
             client = self.seen.client_side
             side = client if self.settings.side == "client" else 1 - client
-        for _, time_ns, what in payload(events, self.number, side):
+        for _, time_ns, part in payload(events, self.number, side):
             if not session.within(time_ns):
                 continue
-            if isinstance(what, bytes):
+            if isinstance(part, bytes):
                 self.pieces += 1
-                session.output.write(what)
+                session.output.write(part)
                 continue
             self.gaps += 1
             if self.gaps <= MAX_GAPS:
-                who = what.direction.connection.endpoints[what.direction.side]
-                complain(f"{what.length:,} bytes of {who} are left out at stream offset {what.offset:,}: {what.reason}")
+                who = part.direction.connection.endpoints[part.direction.side]
+                complain(f"{part.length:,} bytes of {who} are left out at stream offset {part.offset:,}: {part.reason}")

@@ -69,12 +69,12 @@ class FrameOptions:
     def check(self) -> None:
         """Refuse options that exclude each other."""
         plain = (self.shape == LINES and self.summary) or self.shape not in (LINES, TREES)
-        other = "--json" if self.json else "--summary"
-        form = f"-T {self.form}" if self.form else other
+        output = "--json" if self.json else "--summary"
+        form = f"-T {self.form}" if self.form else output
         fields = self.form == "fields"
         options.refuse(
             (self.summary and self.json, "--summary and --json exclude each other"),
-            (self.form and (self.summary or self.json), f"-T {self.form} and {other} exclude each other"),
+            (self.form and (self.summary or self.json), f"-T {self.form} and {output} exclude each other"),
             (self.hexdump and plain, f"--hex goes with trees, not with {form}"),
             (self.full and plain, f"--full goes with trees, not with {form}"),
             (

@@ -69,14 +69,14 @@ def _kinds(of: Callable[..., Any]) -> dict[str, Any]:
 def _options(of: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     """The options of a command or a group, by name: what two groups ask for is one option."""
     kinds, declared = _kinds(of), getattr(of, "declared", {})
-    found: dict[str, inspect.Parameter] = {}
+    parameters: dict[str, inspect.Parameter] = {}
     for name, given in inspect.signature(of).parameters.items():
         if is_dataclass(kinds[name]):
-            found |= _options(kinds[name])
+            parameters |= _options(kinds[name])
         else:
             default = declared.get(name, given.default)
-            found[name] = given.replace(kind=given.KEYWORD_ONLY, default=default, annotation=kinds[name])
-    return found
+            parameters[name] = given.replace(kind=given.KEYWORD_ONLY, default=default, annotation=kinds[name])
+    return parameters
 
 
 def _call(of: Callable[..., Any], values: dict[str, Any]) -> Any:
@@ -101,7 +101,7 @@ BytesForm = Literal["hex", "base64", "text", "sha256", "length"]
 
 def expand_files(files: list[str] | None) -> list[str]:
     """Folders and patterns as the captures in them; a file whose name looks like a pattern is that file."""
-    return [found for name in files or () for found in (_captures(name) if _stands_for_several(name) else [name])]
+    return [capture for name in files or () for capture in (_captures(name) if _stands_for_several(name) else [name])]
 
 
 def _stands_for_several(name: str) -> bool:
@@ -116,12 +116,12 @@ def _captures(name: str) -> list[str]:
     from wiredecode.capture.listing import listing
 
     try:
-        found = [file.name for file in listing(name)]
+        names = [file.name for file in listing(name)]
     except CaptureError as error:
         raise typer.BadParameter(str(error)) from None
-    if not found:
+    if not names:
         raise typer.BadParameter(f"{name}: the folder holds no file with the name of a capture (.pcap, .pcapng, .cap)")
-    return found if "://" in name or Path(name).is_absolute() else [os.path.relpath(file) for file in found]
+    return names if "://" in name or Path(name).is_absolute() else [os.path.relpath(file) for file in names]
 
 
 Level = Annotated[Literal["frames", "messages", "packets", "connections"], Option(help="Content of a row.")]
@@ -428,10 +428,10 @@ def names(text: str | None, option: str) -> list[str] | None:
     return names
 
 
-def check_out(out: Path, files: list[str], *, what: str, named: str) -> None:
-    """Refuse to write packets to standard output, or to what is read; the errors speak of ``what``, or of its name."""
+def check_out(out: Path, files: list[str], *, refusal: str, named: str) -> None:
+    """Refuse to write packets to standard output, or to what is read; ``named``: the output in errors."""
     if str(out) == "-":
-        raise UsageError(f"{what}; to pass packets on, write to /dev/stdout")
+        raise UsageError(f"{refusal}; to pass packets on, write to /dev/stdout")
     require_folder(out)
     for file in files:
         with suppress(OSError):
@@ -441,12 +441,12 @@ def check_out(out: Path, files: list[str], *, what: str, named: str) -> None:
 
 def check_writing(files: list[str], out: Path, *, selects: bool = True) -> None:
     """Refuse to write packets to ``out`` if it is no file, or if the captures cannot be read twice and ``selects``."""
-    check_out(out, files, what="-w needs a file", named=f"-w {out}")
+    check_out(out, files, refusal="-w needs a file", named=f"-w {out}")
     for file in files:
         if selects and not Path(file).is_file():
-            what = "standard input" if file == "-" else f"{file} (no regular file)"
+            input_name = "standard input" if file == "-" else f"{file} (no regular file)"
             raise UsageError(
-                f"-w with a selection reads twice, and {what} can be read once: save it first, as with tee a.pcap"
+                f"-w with a selection reads twice, and {input_name} can be read once: save it first, as with tee a.pcap"
             )
 
 

@@ -31,32 +31,32 @@ def chosen_packets(session: Session, limits: Limits, columns: list[str] | None =
         for batch in reader:
             if shown == count:
                 continue
-            found = within(batch, *session.span_ns()).slice(0, None if count is None else count - shown)
-            shown += len(found)
-            yield found
-            session.count_shown(len(found))
+            rows = within(batch, *session.span_ns()).slice(0, None if count is None else count - shown)
+            shown += len(rows)
+            yield rows
+            session.count_shown(len(rows))
 
     return selected()
 
 
 def numbers(
-    batches: Iterator[pa.RecordBatch], files: list[str], limits: Limits, found: list[int], *, whole: bool
+    batches: Iterator[pa.RecordBatch], files: list[str], limits: Limits, chosen: list[int], *, whole: bool
 ) -> None:
-    """Add the numbers of these packets to ``found``; ``whole``: those of all packets of their connections.
+    """Add the numbers of these packets to ``chosen``; ``whole``: those of all packets of their connections.
 
     ``whole`` reads ``files`` a second time. Raises ``CaptureError`` at the end.
     """
     connections: set[int | None] = set()
     with Postponed() as damage:
         for batch in batches:
-            found += batch["packet"].to_pylist()
+            chosen += batch["packet"].to_pylist()
             connections.update(batch["connection"].to_pylist())
     if whole:
         connections.discard(None)
         with suppress(CaptureError):  # the first pass reports it
             for batch in TableReader(open_capture(files), PACKETS, columns=["packet", "connection"], limits=limits):
                 pairs = zip(batch["packet"].to_pylist(), batch["connection"].to_pylist(), strict=True)
-                found += [packet for packet, connection in pairs if connection in connections]
+                chosen += [packet for packet, connection in pairs if connection in connections]
     damage.raise_again()
 
 
@@ -74,13 +74,13 @@ def packet_writer(session: Session, options: FrameOptions, batches: Iterator[pa.
                 session.output.text(f"{row['packet']:7} {time}{_facts(row, ends.ljust(width), color=color)}\n")
 
     def show_records() -> None:
-        made = (dumps(row) for batch in batches for row in rows(batch, BYTES[options.bytes_]))
+        records = (dumps(row) for batch in batches for row in rows(batch, BYTES[options.bytes_]))
         if options.shape == "array":
             with closing(JsonArray(session.output.write)) as array:
-                for record in made:
+                for record in records:
                     array.add(record)
         else:
-            for record in made:
+            for record in records:
                 session.output.write(record + b"\n")
 
     return show_records if options.is_records else show_lines

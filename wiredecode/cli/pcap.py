@@ -127,13 +127,13 @@ def _write(
             chosen.frames += 1
 
     def selected() -> None:
-        found: list[int] = []
+        numbers_chosen: list[int] = []
         with Postponed() as damage:
             if also is None:
                 chosen.select(session.frames())
             else:
-                also(found)
-        chosen.finish(found)
+                also(numbers_chosen)
+        chosen.finish(numbers_chosen)
         packets.copy(captures.files, chosen, session.totals.packets, captures.decoding.limits)
         damage.raise_again()
 

@@ -85,11 +85,11 @@ def confine(reads: Iterable[Path], writes: Iterable[Path], *, live: bool = False
         import pyseccomp
     except (ImportError, RuntimeError):  # the latter: libseccomp is missing
         pyseccomp = None
-    if not (known := version()):
+    if not (abi := version()):
         raise NoSandbox("--sandbox needs landlock, which this kernel does not have (Linux 5.13 or newer, lsm=landlock)")
-    rights = (1 << RIGHTS.get(known, 16)) - 1
-    handled = struct.pack("=QQQ", rights, NETWORK if known >= 4 else 0, SCOPES if known >= 6 else 0)
-    size = 24 if known >= 6 else 16 if known >= 4 else 8
+    rights = (1 << RIGHTS.get(abi, 16)) - 1
+    handled = struct.pack("=QQQ", rights, NETWORK if abi >= 4 else 0, SCOPES if abi >= 6 else 0)
+    size = 24 if abi >= 6 else 16 if abi >= 4 else 8
     ruleset = _check_call(_CREATE_RULESET, handled, size, 0)
     try:
         for path, wanted in _rules(reads, writes):
@@ -135,10 +135,10 @@ def _rules(reads: Iterable[Path], writes: Iterable[Path]) -> Iterator[tuple[Path
 
 def _python() -> set[Path]:
     """Where modules are, those that extend wiredecode too; not the folder that the process is in."""
-    found = {Path(path) for path in sysconfig.get_paths().values()} | {Path(sys.prefix), Path(sys.base_prefix)}
+    paths = {Path(path) for path in sysconfig.get_paths().values()} | {Path(sys.prefix), Path(sys.base_prefix)}
     here = Path.cwd()
-    found |= {Path(path) for path in sys.path if path and Path(path) not in (here, Path("/"))}
-    return found | {Path(__file__).parents[1]}
+    paths |= {Path(path) for path in sys.path if path and Path(path) not in (here, Path("/"))}
+    return paths | {Path(__file__).parents[1]}
 
 
 def _temporary() -> Path:
@@ -152,13 +152,13 @@ def _temporary() -> Path:
 
 def _allow(ruleset: int, path: Path, rights: int) -> None:
     with suppress(FileNotFoundError, PermissionError, NotADirectoryError):
-        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
         try:
             if not path.is_dir():
                 rights &= FILE_RIGHTS
-            _check_call(_ADD_RULE, ruleset, _PATH_BENEATH, struct.pack("=Qi", rights, place), 0)
+            _check_call(_ADD_RULE, ruleset, _PATH_BENEATH, struct.pack("=Qi", rights, descriptor), 0)
         finally:
-            os.close(place)
+            os.close(descriptor)
 
 
 def _names(parameters: Mapping[str, Any], chosen: frozenset[str]) -> Iterator[str]:
@@ -171,12 +171,12 @@ def _names(parameters: Mapping[str, Any], chosen: frozenset[str]) -> Iterator[st
 
 def _call(number: int, *arguments: Any) -> int:
     libc = ctypes.CDLL(None, use_errno=True)
-    made = [ctypes.c_char_p(value) if value is None or isinstance(value, bytes) else value for value in arguments]
-    return int(libc.syscall(ctypes.c_long(number), *made))
+    converted = [ctypes.c_char_p(value) if value is None or isinstance(value, bytes) else value for value in arguments]
+    return int(libc.syscall(ctypes.c_long(number), *converted))
 
 
 def _check_call(number: int, *arguments: Any) -> int:
-    found = _call(number, *arguments)
-    if found < 0:
+    result = _call(number, *arguments)
+    if result < 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), "--sandbox")
-    return found
+    return result

@@ -183,9 +183,9 @@ class Session:
         if self.interrupted:
             return INTERRUPTED
         if failures := self.totals.failures:
-            what, others = failures.most_common(1)[0][0], len(failures) - 1
+            reason, others = failures.most_common(1)[0][0], len(failures) - 1
             more = f", and others: {others:,}" if others else ""
-            complain(f"{what} (frames: {failures.total():,}{more}); only their bytes were shown")
+            complain(f"{reason} (frames: {failures.total():,}{more}); only their bytes were shown")
             return 2
         return 2 if failure else 0
 

@@ -50,16 +50,16 @@ def interfaces(
     from wiredecode.capture.live.interfaces import LINKTYPE_NAMES, devices, refusal
     from wiredecode.capture.live.privileges import how_to_grant, missing_right
 
-    found = [(one, refusal(one)) for one in devices()]
+    devices_there = [(device, refusal(device)) for device in devices()]
     output = Output()
     if json:
-        for one, why_not in found:
-            output.json({**one.record(), "capture": not why_not, "reason": why_not or None})
+        for device, why_not in devices_there:
+            output.json({**device.record(), "capture": not why_not, "reason": why_not or None})
     else:
         rows = [["NAME", "STATE", "LINK", "CAPTURE", "ADDRESSES"]]
-        for one, why_not in found:
+        for device, why_not in devices_there:
             capture = f"no: {why_not}" if why_not else "yes"
-            row = one.name, one.state, LINKTYPE_NAMES[one.linktype], capture, ", ".join(one.addresses)
+            row = device.name, device.state, LINKTYPE_NAMES[device.linktype], capture, ", ".join(device.addresses)
             rows.append([*map(escape, row)])
         output.table(rows)
     output.flush()

@@ -219,8 +219,8 @@ class SparkRun:
         while True:
             begun = time.monotonic()
             found = settled_files(find(options.inputs, options.source, heads), settle, time.time())
-            known, reported = reported, set(found.problems)
-            found.problems = [each for each in found.problems if each not in known]
+            earlier, reported = reported, set(found.problems)
+            found.problems = [each for each in found.problems if each not in earlier]
             accounts = increment.run(spark, found)
             for _, _, problem in () if accounts is None else accounts.problems:
                 complain(escape(problem))
@@ -338,7 +338,7 @@ def _watch(spark: SparkSession, metrics: Metrics, shown: Any, bar: Any, over: th
     with suppress(Exception):
         tracker = spark.sparkContext.statusTracker()
         while not over.wait(PROGRESS_SECONDS):
-            stages = [found for stage in tracker.getActiveStageIds() if (found := tracker.getStageInfo(stage))]
+            stages = [info for stage in tracker.getActiveStageIds() if (info := tracker.getStageInfo(stage))]
             if stages:
                 names = ", ".join(str(stage.stageId) for stage in stages)
                 done, total = sum(stage.numCompletedTasks for stage in stages), sum(stage.numTasks for stage in stages)

@@ -27,13 +27,13 @@ class Cluster:
     @cached_property
     def settings(self) -> dict[str, str]:
         """Every ``--conf``."""
-        found = {}
+        settings = {}
         for text in self.conf or ():
             name, equals, value = text.partition("=")
             if not equals or not name.startswith("spark."):
                 raise typer.BadParameter(f"{text!r} is not as in spark.executor.memory=4g", param_hint="--conf")
-            found[name] = value
-        return found
+            settings[name] = value
+        return settings
 
 
 @options.group

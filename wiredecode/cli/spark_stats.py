@@ -60,11 +60,11 @@ def run(
     try:
         parse_tables(form)
         if spark is not None:
-            found = collect_tables(spark, folders, tables, interval)
+            answers = collect_tables(spark, folders, tables, interval)
         else:
             log = nullcontext(None) if verbose else Path(os.devnull).open("wb")  # noqa: SIM115
             with log as quiet, session.session(cluster.master, settings=cluster.settings, log=quiet) as started:
-                found = collect_tables(started, folders, tables, interval)
+                answers = collect_tables(started, folders, tables, interval)
     except (ValueError, Unusable, session.CannotStart, OSError) as error:
         complain(escape(str(error)))
         return 2
@@ -73,12 +73,12 @@ def run(
             raise
         complain(escape(session.one_line(error)))
         return 2
-    show(found, form)
-    left = [
+    show(answers, form)
+    missing = [
         statistic.name
         for statistic in choose_statistics(tables)
-        if statistic.name not in {each.name for each, _ in found}
+        if statistic.name not in {each.name for each, _ in answers}
     ]
-    if left:
-        complain(f"without {', '.join(left)}: name a folder with {choose_statistics(left)[0].level}, too")
+    if missing:
+        complain(f"without {', '.join(missing)}: name a folder with {choose_statistics(missing)[0].level}, too")
     return 0

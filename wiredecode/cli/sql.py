@@ -79,7 +79,7 @@ def sql(
     def display() -> Filter | None:
         return options.display_filter(display_filter, secrets=show_secrets, utc=captures.span.utc)
 
-    asked = display()  # a wrong one ends the command before anything is read
+    selection = display()  # a wrong one ends the command before anything is read
     opened: list[TableReader | TimedReader] = []
     shows = form is not None and out == STANDARD_OUTPUT and sys.stdout.isatty()
     bar = ReadingBar(wanted=not shows and not quiet)
@@ -99,7 +99,7 @@ def sql(
             for damage in database.errors:
                 complain(str(damage))
             if not quiet:
-                _say_hints(opened, asked)
+                _say_hints(opened, selection)
             return 2 if database.errors else 0
     except (QueryError, ValueError) as error:
         complain(escape(str(error)))

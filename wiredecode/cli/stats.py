@@ -103,9 +103,9 @@ def _timeline(settings: CaptureOptions) -> int:
     changes = Timeline()
     chosen: set[Connection] = set()
 
-    def over(connection: Connection, other: str | None) -> None:
+    def over(connection: Connection, foreign: str | None) -> None:
         if settings.display is None or connection in chosen:
-            changes.end(connection, other)
+            changes.end(connection, foreign)
 
     session = settings.session(ANALYSED, on_decoded=over)
 

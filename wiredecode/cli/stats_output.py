@@ -57,14 +57,14 @@ def parse_tables(form: StatsOptions) -> tuple[list[Statistic], int | None]:
     return statistics, None if form.interval == "auto" else seconds(form.interval)
 
 
-def show(found: Found, form: StatsOptions) -> None:
+def show(answers: Found, form: StatsOptions) -> None:
     """Write tables to standard output: for people, as one JSON object, or the first one as CSV."""
     if form.csv:
-        _write_csv(found[0][1], guard_formulas=form.csv_formulas == "guard")
+        _write_csv(answers[0][1], guard_formulas=form.csv_formulas == "guard")
     elif form.json:
-        _write_json(found)
+        _write_json(answers)
     else:
-        _show_tables(found, color=wants_color(form.color, sys.stdout))
+        _show_tables(answers, color=wants_color(form.color, sys.stdout))
 
 
 def _write_csv(table: pa.Table, *, guard_formulas: bool) -> None:
@@ -76,16 +76,16 @@ def _write_csv(table: pa.Table, *, guard_formulas: bool) -> None:
     writer.close()
 
 
-def _write_json(found: Found) -> None:
+def _write_json(answers: Found) -> None:
     from wiredecode.tables.rows import dumps, rows
 
-    tables = {one.name: [row for batch in table.to_batches() for row in rows(batch)] for one, table in found}
+    tables = {each.name: [row for batch in table.to_batches() for row in rows(batch)] for each, table in answers}
     output = Output()
     output.write(dumps(tables) + b"\n")
     output.flush()
 
 
-def _show_tables(found: Found, *, color: bool) -> None:
+def _show_tables(answers: Found, *, color: bool) -> None:
     """Titles and grids; fewer columns where not all fit, and on a terminal fewer rows."""
     from rich.text import Text
 
@@ -98,8 +98,8 @@ def _show_tables(found: Found, *, color: bool) -> None:
     output = Output()
     console = tree_console(output, color=color, terminal=terminal)
     wide = console.options.update(width=UNBOUNDED_WIDTH)
-    for place, (statistic, table) in enumerate(found):
-        if place:
+    for index, (statistic, table) in enumerate(answers):
+        if index:
             console.print()
         console.print(Text(statistic.heading if terminal else statistic.title, theme.HEAD))
         if not table.num_rows:
@@ -131,6 +131,6 @@ def _show_tables(found: Found, *, color: bool) -> None:
         elif left_out:
             console.print(Text(f"no room for {', '.join(map(heading, left_out))}: --json", "dim"))
     output.flush()
-    hidden = [statistic.name for statistic, table in found if terminal and table.num_rows > MAX_ROWS]
+    hidden = [statistic.name for statistic, table in answers if terminal and table.num_rows > MAX_ROWS]
     if hidden:
         complain(f"the first {MAX_ROWS} rows of {', '.join(hidden)}; a pipe, --json and --csv get all")

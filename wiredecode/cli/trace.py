@@ -124,9 +124,9 @@ def trace(settings: TraceOptions) -> int:
     _show(second, collector, messages, clocks, settings)
     wanted = settings.output is not None or endpoint is not None
     exported = not wanted or _export(messages[settings.nth - 1], settings, endpoint)
-    for more, what in ((finder.more, "fit"), (collector.more, "have one of these bodies")):
+    for more, condition in ((finder.more, "fit"), (collector.more, "have one of these bodies")):
         if more and not quiet:
-            say(f"{more:,} more sightings {what}: select fewer, for example with --topic, --from and --to")
+            say(f"{more:,} more sightings {condition}: select fewer, for example with --topic, --from and --to")
     return code if exported else 2
 
 
@@ -135,11 +135,11 @@ def _export(message: Message, settings: TraceOptions, endpoint: str | None) -> b
     from wiredecode.export.atomic import NewFile
     from wiredecode.metrics.spans import as_json, send, spans
 
-    found = spans(message)
+    spans_of_message = spans(message)
     if settings.output is not None:
         with NewFile(settings.output) as stream:
-            stream.write(as_json(found).encode())
-    if endpoint is None or send(found, endpoint):
+            stream.write(as_json(spans_of_message).encode())
+    if endpoint is None or send(spans_of_message, endpoint):
         return True
     say(f"--otlp {settings.otlp}: the receiver did not accept the spans; is it running there, with OTLP over HTTP?")
     return False

@@ -51,11 +51,11 @@ def translate(words: list[str], commands: Mapping[str, Any]) -> list[str]:
 
 def autostop(words: list[str]) -> list[str]:
     """Return the words of ``sniff`` with our options in place of ``-a CONDITION``."""
-    found, left = [], deque(words)
-    while left:
-        word = left.popleft()
-        found += [word] if word != "-a" or not left else stop_after(left.popleft())
-    return found
+    ours, unread = [], deque(words)
+    while unread:
+        word = unread.popleft()
+        ours += [word] if word != "-a" or not unread else stop_after(unread.popleft())
+    return ours
 
 
 def stop_after(condition: str) -> list[str]:
@@ -77,7 +77,7 @@ class CommandLine:
 
     def __init__(self, command: Any, *, named: bool) -> None:
         self.named = named
-        self.valued = {name for one in command.params if not getattr(one, "is_flag", False) for name in one.opts}
+        self.valued = {name for each in command.params if not getattr(each, "is_flag", False) for name in each.opts}
         """Options of ours that a value follows."""
         self.files: list[str] = []
         self.plain: list[str] = []
@@ -88,16 +88,16 @@ class CommandLine:
         self.statistic: str | None = None
 
     def read(self, words: list[str]) -> list[str]:
-        left = deque(words)
-        while left:
-            word = left.popleft()
+        unread = deque(words)
+        while unread:
+            word = unread.popleft()
             if word == "--":
-                self.plain += left
+                self.plain += unread
                 break
             if word.startswith("--"):
-                self._long(word, left)
+                self._long(word, unread)
             elif word.startswith("-") and word != "-":
-                self._short(word[1:], left)
+                self._short(word[1:], unread)
             else:
                 self.plain.append(word)
         return self._command()
@@ -117,30 +117,30 @@ class CommandLine:
         dashed = any(file.startswith("-") and file != "-" for file in files)
         return ["pcap", *self.words, *(["--"] if dashed else []), *files]
 
-    def _long(self, word: str, left: deque[str]) -> None:
+    def _long(self, word: str, unread: deque[str]) -> None:
         name, equals, value = word.partition("=")
         if name in WAYS:
             raise UsageError(WAYS[name])
         if name in LONG:
-            self._option_with_value(LONG[name], value if equals else self._next(name, left))
+            self._option_with_value(LONG[name], value if equals else self._next(name, unread))
             return
         self.words.append(word)
-        if not equals and name in self.valued and left:
-            self.words.append(left.popleft())
+        if not equals and name in self.valued and unread:
+            self.words.append(unread.popleft())
 
-    def _short(self, letters: str, left: deque[str]) -> None:
+    def _short(self, letters: str, unread: deque[str]) -> None:
         """A word of short options: the value of the last one follows, in the word or after it."""
-        for place, letter in enumerate(letters):
+        for index, letter in enumerate(letters):
             if letter in VALUED:
-                rest = letters[place + 1 :]
-                self._option_with_value(letter, rest or self._next(f"-{letter}", left))
+                rest = letters[index + 1 :]
+                self._option_with_value(letter, rest or self._next(f"-{letter}", unread))
                 return
             self._flag(letter)
 
-    def _next(self, name: str, left: deque[str]) -> str:
-        if not left:
+    def _next(self, name: str, unread: deque[str]) -> str:
+        if not unread:
             raise UsageError(f"{name} needs a value")
-        return left.popleft()
+        return unread.popleft()
 
     def _flag(self, letter: str) -> None:
         if f"-{letter}" in WAYS:
@@ -177,17 +177,17 @@ class CommandLine:
         words = [*statistic(self.statistic or ""), *self.words]
         if "-Y" in words[1:] and words.count("-Y") > 1:
             raise UsageError("-z and -Y both have a filter: join them in one -Y with &&")
-        found = [words[0], *files, *words[1:]]
+        ours = [words[0], *files, *words[1:]]
         if "-q" not in self.words:
-            complain(f"this is: wiredecode {' '.join(found)}")
-        return found
+            complain(f"this is: wiredecode {' '.join(ours)}")
+        return ours
 
 
 def decode_as(value: str) -> str:
     """``tcp.port==5552,nats`` as ``5552=nats``."""
-    found = AS.fullmatch(value.replace(" ", ""))
-    if found is not None:
-        return f"{found[1]}={found[2]}"
+    match = AS.fullmatch(value.replace(" ", ""))
+    if match is not None:
+        return f"{match[1]}={match[2]}"
     if "==" in value:
         raise UsageError(
             f"-d {value}: set the protocol of a TCP port with -d tcp.port==PORT,PROTOCOL or -d PORT=PROTOCOL"
@@ -197,22 +197,22 @@ def decode_as(value: str) -> str:
 
 def statistic(wanted: str) -> list[str]:
     """The command, without files, that answers a ``-z``."""
-    kind, *rest = wanted.split(",")
-    if kind in ("conv", "endpoints") and rest[:1] == ["tcp"]:
+    kind, *arguments = wanted.split(",")
+    if kind in ("conv", "endpoints") and arguments[:1] == ["tcp"]:
         return ["stats", "--table", "connections"]
     if kind == "expert":
         return ["check", "--severity", "note"]
     if wanted == "io,phs" or wanted.endswith(",tree"):
         return ["stats", "--table", "frames"]
-    if kind == "io" and rest[:1] == ["stat"] and len(rest) > 1:
-        display = ",".join(rest[2:])
-        words = ["stats", "--table", "frames"] if float_of(rest[1]) == 0 else _throughput(rest[1])
+    if kind == "io" and arguments[:1] == ["stat"] and len(arguments) > 1:
+        display = ",".join(arguments[2:])
+        words = ["stats", "--table", "frames"] if float_of(arguments[1]) == 0 else _throughput(arguments[1])
         return [*words, *(["-Y", display] if display else [])]
-    if {"srt", "rtd"}.intersection(rest[:1]):
+    if {"srt", "rtd"}.intersection(arguments[:1]):
         return ["stats", "--table", "latency"]
-    if kind == "follow" and len(rest) > 2 and rest[0] == "tcp" and rest[2].isdigit():
-        shape = {"raw": ["--raw"], "hex": ["--hex"]}.get(rest[1], [])
-        return ["follow", "-n", str(int(rest[2]) + 1), *shape]
+    if kind == "follow" and len(arguments) > 2 and arguments[0] == "tcp" and arguments[2].isdigit():
+        shape = {"raw": ["--raw"], "hex": ["--hex"]}.get(arguments[1], [])
+        return ["follow", "-n", str(int(arguments[2]) + 1), *shape]
     raise UsageError(f"-z {wanted}: wiredecode stats FILE counts frames, latency, confirms, throughput, connections")
 
 

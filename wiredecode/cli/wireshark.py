@@ -111,8 +111,8 @@ def extcap(
         from wiredecode.capture.live.interfaces import devices
 
         print(f"extcap {{version={version_number()}}}{{display=wiredecode}}")
-        for one in devices():
-            print(f"interface {{value={PREFIX}{one.name}}}{{display=wiredecode: {one.name}}}")
+        for each in devices():
+            print(f"interface {{value={PREFIX}{each.name}}}{{display=wiredecode: {each.name}}}")
         return 0
     if config and interface is not None:  # of all interfaces, before every capture: nothing is imported
         print("\n".join(CONFIG))
@@ -148,7 +148,7 @@ def _device(name: str | None) -> Device:
 
     if name is None:
         raise UsageError("give --extcap-interfaces, or --extcap-interface NAME")
-    device = next((one for one in devices() if PREFIX + one.name == name), None)
+    device = next((each for each in devices() if PREFIX + each.name == name), None)
     if device is None:
         raise UsageError(f"there is no interface {name}; --extcap-interfaces lists them")
     return device

@@ -46,10 +46,10 @@ def signals_blocked() -> Iterator[None]:
 
 def _open_already(path: Path) -> int | None:
     """The open descriptor that a path such as /dev/stdout names, which must not be replaced."""
-    place = path.parent.resolve()
-    if place == Path(f"/proc/{os.getpid()}/fd") and path.name.isdecimal():
+    folder = path.parent.resolve()
+    if folder == Path(f"/proc/{os.getpid()}/fd") and path.name.isdecimal():
         return int(path.name)
-    return STREAMS.get(path.name) if place == Path("/dev") else None
+    return STREAMS.get(path.name) if folder == Path("/dev") else None
 
 
 class NewFile:

@@ -118,8 +118,8 @@ class Footer:
     """Joins the footers of files of one row group; ``empty``: the footer of a file of none."""
 
     def __init__(self, empty: bytes) -> None:
-        self._first, found, self._last = empty.rpartition(_counts(0, 0))
-        if not found:
+        self._first, counts, self._last = empty.rpartition(_counts(0, 0))
+        if not counts:
             raise UnknownFormError
         self._packed = io.BytesIO()
         self._groups = pa.CompressedOutputStream(UnclosableStream(self._packed), "zstd")

@@ -86,10 +86,10 @@ class ExportJob:
     def form(self) -> target.OutputFormat:
         """Format and compression. Raises ExportError."""
         if self.is_lake:
-            found = target.output_format("tables.parquet", self.format, self.compression)
-            if found.name != "parquet":
+            form = target.output_format("tables.parquet", self.format, self.compression)
+            if form.name != "parquet":
                 raise ExportError(f"{self.out} is a place of tables, whose files are parquet")
-            return found
+            return form
         if self.out == STANDARD_OUTPUT and self.format is None:
             raise ExportError(f"standard output needs a --format ({', '.join(target.STREAMS)})")
         folder = self.partitions and self.format is None and not Path(self.out).suffix
@@ -125,7 +125,7 @@ class ExportJob:
         if self.guard_formulas and form.name != "csv":
             raise ExportError(f"--csv-formulas goes with csv, not with {form.name}")
         if self.out != STANDARD_OUTPUT:
-            self._check_place()
+            self._check_destination()
 
     def _check_lake(self) -> None:
         if STANDARD_INPUT in self.files:
@@ -148,7 +148,7 @@ class ExportJob:
         if not form.is_text and sys.stdout.isatty():
             raise ExportError(f"{form.name} is not for terminals; name a file or a pipe")
 
-    def _check_place(self) -> None:
+    def _check_destination(self) -> None:
         if not is_local(self.out):
             if self.partitions:
                 raise ExportError("a folder of partitions is local; elsewhere tables are, as with -o delta:URI")
@@ -189,7 +189,7 @@ class Export:
         self.job, self.form = job, job.form
         self.done = 0
         """Rows handed to the writer."""
-        self.place: NewFile | NewFolder | NewObject | None = None
+        self.output: NewFile | NewFolder | NewObject | None = None
         self.raw = self.packed = standard
         """``packed`` compresses into ``raw``, or is the same."""
 
@@ -207,8 +207,8 @@ class Export:
     def open(self) -> None:
         """Open the output, if it is a file or object: its writer opens a folder."""
         if self.job.out != STANDARD_OUTPUT:
-            self.place = NewFile(Path(self.job.out)) if is_local(self.job.out) else NewObject(self.job.out)
-            self.raw = self.place.stream
+            self.output = NewFile(Path(self.job.out)) if is_local(self.job.out) else NewObject(self.job.out)
+            self.raw = self.output.stream
         self.packed = target.compressing(self.raw, self.form) if self.form.is_text else self.raw
 
     def finish(self) -> None:
@@ -217,13 +217,13 @@ class Export:
         if self.packed is not self.raw:
             self.packed.close()
         self.raw.flush()
-        if self.place is not None:
-            self.place.commit()
+        if self.output is not None:
+            self.output.commit()
 
     def discard(self) -> None:
         """Remove the unfinished output."""
-        if self.place is not None:
-            self.place.discard()
+        if self.output is not None:
+            self.output.discard()
 
     @property
     def rows(self) -> str:

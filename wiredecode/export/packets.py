@@ -39,7 +39,7 @@ class ConnectionPackets:
         segments = self._reader.read(batch)
         names = ("source_high", "source_low", "target_high", "target_low", "ports")
         columns = [getattr(segments, name).tolist() for name in names]
-        found = set()
+        chosen = set()
         for *key, ready, flags, row in zip(
             *columns, segments.completed_by.tolist(), segments.flags.tolist(), segments.row.tolist(), strict=True
         ):
@@ -48,8 +48,8 @@ class ConnectionPackets:
                 self._flows[flow] = self._flows[reverse(flow)] = self._begins.pop(ready)
             connection = self._flows.get(flow)
             if connection is not None and self._lasts(connection, ready, flags):
-                found.add(row)
-        return np.array(sorted(found), np.int64)
+                chosen.add(row)
+        return np.array(sorted(chosen), np.int64)
 
     def _lasts(self, connection: Connection, packet: int, flags: int) -> bool:
         """Whether the connection is not over at this packet of its flow; the last of the capture ends it, too."""
@@ -84,7 +84,7 @@ class ChosenPackets:
             kind = types.setdefault(frame.shown_type, len(types))
             if frame.findings and len(self._findings) < KEPT_FINDINGS and frame.packets:
                 comments = self._findings.setdefault(max(frame.packets), [])
-                comments += [f"{one.severity}: {escape(one.message)}" for one in frame.findings][
+                comments += [f"{each.severity}: {escape(each.message)}" for each in frame.findings][
                     : max(0, SHOWN_FINDINGS - len(comments))
                 ]
             for packet in frame.packets:

@@ -57,11 +57,11 @@ def check_partition(schema: pa.Schema, name: str) -> None:
 class Files(Protocol):
     """Where the files are."""
 
-    def begin(self, place: str, number: int) -> BinaryIO:
-        """A new file of the folder ``place``, which has ``number`` already."""
+    def begin(self, folder: str, number: int) -> BinaryIO:
+        """A new file of the folder ``folder``, which has ``number`` already."""
         ...
 
-    def end(self, place: str, stream: BinaryIO, rows: int) -> None:
+    def end(self, folder: str, stream: BinaryIO, rows: int) -> None:
         """A file is complete; the stream is closed afterwards."""
         ...
 
@@ -73,12 +73,12 @@ class LocalFiles:
     folder: Path
     suffix: str
 
-    def begin(self, place: str, number: int) -> BinaryIO:
-        folder = self.folder / place
+    def begin(self, name: str, number: int) -> BinaryIO:
+        folder = self.folder / name
         folder.mkdir(parents=True, exist_ok=True)
         return (folder / f"part-{number}{self.suffix}").open("xb")
 
-    def end(self, place: str, stream: BinaryIO, rows: int) -> None:
+    def end(self, folder: str, stream: BinaryIO, rows: int) -> None:
         """Bring it to the disk."""
         stream.flush()
         os.fsync(stream.fileno())
@@ -109,7 +109,7 @@ class PartitionWriter:
         most_bytes: int | None = None,
         beside: "list[PartitionWriter] | None" = None,
     ) -> None:
-        self._place, self._by, self._make, self._most_bytes = files, list(by), make, most_bytes
+        self._places, self._by, self._make, self._most_bytes = files, list(by), make, most_bytes
         self._kept = [name for name in schema.names if name not in by]
         self._open: OrderedDict[str, _Open] = OrderedDict()
         self._files: dict[str, int] = {}
@@ -118,13 +118,13 @@ class PartitionWriter:
         self._beside.append(self)
 
     def write(self, batch: pa.RecordBatch) -> None:
-        for place, part in self._parts(batch):
+        for folder, part in self._parts(batch):
             rows = part.select(self._kept)
-            opened = self._open_file(place, rows.schema)
+            opened = self._open_file(folder, rows.schema)
             opened.writer.write(rows)
             opened.rows += len(part)
             if self._most_bytes is not None and opened.stream.tell() >= self._most_bytes:
-                self._finish(place)
+                self._finish(folder)
         self._relieve()
 
     def _parts(self, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
@@ -134,24 +134,24 @@ class PartitionWriter:
         groups = pa.table({**keys, "row": row}).group_by(list(keys), use_threads=False).aggregate([("row", "list")])
         columns = [_texts(groups.column(key), name) for key, name in zip(keys, self._by, strict=True)]
         if len(groups) == 1:
-            yield "/".join(found for (found,) in columns), batch
+            yield "/".join(names for (names,) in columns), batch
             return
-        for *found, rows in zip(*columns, groups.column("row_list"), strict=True):
-            yield "/".join(found), take_rows(batch, rows.values)
+        for *names, rows in zip(*columns, groups.column("row_list"), strict=True):
+            yield "/".join(names), take_rows(batch, rows.values)
 
-    def _open_file(self, place: str, schema: pa.Schema) -> _Open:
-        opened = self._open.get(place)
+    def _open_file(self, folder: str, schema: pa.Schema) -> _Open:
+        opened = self._open.get(folder)
         if opened is None:
             if len(self._open) >= MAX_OPEN:
                 self._finish(next(iter(self._open)))
-            number = self._files.get(place, 0)
+            number = self._files.get(folder, 0)
             if not number and len(self._files) >= MAX_PARTITIONS:
                 by = ",".join(self._by)
                 raise TooManyPartitions(f"--partition-by {by} makes more than {MAX_PARTITIONS:,} folders")
-            stream = self._place.begin(place, number)
-            opened = self._open[place] = _Open(stream, self._make(stream, schema))
-            self._files[place] = number + 1
-        self._open.move_to_end(place)
+            stream = self._places.begin(folder, number)
+            opened = self._open[folder] = _Open(stream, self._make(stream, schema))
+            self._files[folder] = number + 1
+        self._open.move_to_end(folder)
         return opened
 
     def _relieve(self) -> None:
@@ -164,11 +164,11 @@ class PartitionWriter:
             total -= largest.waiting_bytes
             largest.flush()
 
-    def _finish(self, place: str) -> None:
-        opened = self._open.pop(place)
+    def _finish(self, folder: str) -> None:
+        opened = self._open.pop(folder)
         with opened.stream as stream:
             opened.writer.close()
-            self._place.end(place, stream, opened.rows)
+            self._places.end(folder, stream, opened.rows)
 
     def discard(self) -> None:
         """Give up: close the files as they are."""
@@ -192,10 +192,10 @@ def _key(batch: pa.RecordBatch, name: str) -> pa.Array:
 
 def _texts(column: pa.ChunkedArray, name: str) -> list[str]:
     """The names of the folders for the values of one column."""
-    found = values(column.combine_chunks())
+    texts = values(column.combine_chunks())
     if name in TIMES and pa.types.is_timestamp(column.type):
-        found = [value and value[: SHOWN[name]] for value in found]
-    return [f"{name}={NULL if value is None else _name(value, name)}" for value in found]
+        texts = [value and value[: SHOWN[name]] for value in texts]
+    return [f"{name}={NULL if value is None else _name(value, name)}" for value in texts]
 
 
 def _name(value: Any, name: str) -> str:

@@ -100,13 +100,13 @@ class Table:
 
 
 def _fields(schema: pa.Schema) -> list[pa.Field]:
-    found = []
+    fields = []
     for field in schema:
         exact = pa.types.is_timestamp(field.type) and field.type.unit == "ns"
-        found.append(field.with_type(pa.timestamp("us", field.type.tz)) if exact else field)
+        fields.append(field.with_type(pa.timestamp("us", field.type.tz)) if exact else field)
         if field.name == TIME:
-            found.append(pa.field(TIME_NS, pa.int64()))
-    return found
+            fields.append(pa.field(TIME_NS, pa.int64()))
+    return fields
 
 
 class Database:
@@ -144,8 +144,8 @@ class Database:
     @property
     def errors(self) -> list[CaptureError]:
         """Read errors, each once."""
-        found = {str(error): error for table in self.tables for error in table.errors}
-        return list(found.values())
+        errors = {str(error): error for table in self.tables for error in table.errors}
+        return list(errors.values())
 
     @property
     def unreadable(self) -> bool:
@@ -221,14 +221,14 @@ def _columns(scans: list[dict[str, Any]]) -> set[str] | None:
 
 def _answer_columns(schema: pa.Schema) -> list[pa.Field]:
     """The columns of an answer: each name once, intervals as text."""
-    found: dict[str, pa.Field] = {}
+    columns: dict[str, pa.Field] = {}
     for field in schema:
         name, number = field.name, 1
-        while name in found:
+        while name in columns:
             number += 1
             name = f"{field.name}_{number}"
-        found[name] = pa.field(name, pa.string() if pa.types.is_interval(field.type) else field.type)
-    return list(found.values())
+        columns[name] = pa.field(name, pa.string() if pa.types.is_interval(field.type) else field.type)
+    return list(columns.values())
 
 
 def _texts(column: pa.Array) -> pa.Array:

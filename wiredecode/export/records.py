@@ -73,8 +73,8 @@ def _check_columns(names: list[str]) -> list[str]:
     layers = [layer for protocol in protocols() for layer in protocol.layers()]
     fields = [entry.name for entry in (*catalogue(layers), *generated_entries(protocols()))]
     tops = dict.fromkeys(name.split(".")[0] for name in fields)
-    known = [*KEYS, *(f"layers.{name}" for name in (*tops, *fields))]
-    return known_columns(names, known, f"; there is {', '.join(KEYS)}")
+    columns = [*KEYS, *(f"layers.{name}" for name in (*tops, *fields))]
+    return known_columns(names, columns, f"; there is {', '.join(KEYS)}")
 
 
 def picker(names: Sequence[str]) -> Callable[[Record], Record]:

@@ -42,7 +42,7 @@ class Projection:
         if self.schema.equals(batch.schema):
             return batch
         paths = [name.split(".") for name in self.columns]
-        return pa.record_batch([_below(batch.column(first), rest) for first, *rest in paths], schema=self.schema)
+        return pa.record_batch([_below(batch.column(first), inner) for first, *inner in paths], schema=self.schema)
 
 
 def _below(column: pa.Array, path: list[str]) -> pa.Array:
@@ -166,9 +166,9 @@ class TableExport(Export):
         if not job.partitions:
             self.open()
             return make(self.packed, self.projection.schema, settings)
-        self.place = NewFolder(Path(job.out), overwrite=job.overwrite)
+        self.output = NewFolder(Path(job.out), overwrite=job.overwrite)
         return PartitionWriter(
-            LocalFiles(self.place.part, self.form.suffix),
+            LocalFiles(self.output.part, self.form.suffix),
             self.projection.schema,
             job.partitions,
             lambda stream, schema: make(stream, schema, settings),

@@ -59,11 +59,11 @@ def output_format(out: str, chosen: str | None = None, compression: str | None =
     path = Path(out)
     packed = PACKED.get(path.suffix.lower())
     name = chosen or SUFFIXES.get((path.with_suffix("") if packed else path).suffix.lower())
-    known = ", ".join(FORMATS)
+    formats = ", ".join(FORMATS)
     if name is None:
-        raise ExportError(f"the name {out!r} shows no format; say --format ({known})")
+        raise ExportError(f"the name {out!r} shows no format; say --format ({formats})")
     if name not in FORMATS:
-        raise ExportError(f"no format is called {name!r}; there is {known}")
+        raise ExportError(f"no format is called {name!r}; there is {formats}")
     if packed and name not in TEXT:
         raise ExportError(f"{name} is compressed inside, so its name cannot end in {path.suffix}; use --compression")
     compression = compression or packed
@@ -90,6 +90,6 @@ def compressing(stream: BinaryIO, form: OutputFormat) -> BinaryIO:
         need("zstandard", "compressing with zstd")
         import zstandard
 
-        found: BinaryIO = zstandard.ZstdCompressor().stream_writer(stream, closefd=False)
-        return found
+        compressor: BinaryIO = zstandard.ZstdCompressor().stream_writer(stream, closefd=False)
+        return compressor
     return stream

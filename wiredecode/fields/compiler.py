@@ -122,14 +122,14 @@ def remove_truncated(layer: type[Layer], values: dict[str, Any], ranges: dict[st
             _remove(values, places)
 
 
-def remove_truncated_fields(layer: Layer, data: bytes, known: Mapping[str, Any]) -> None:
-    """:func:`remove_truncated` for a dissected layer; also removes fields that are not ``known``."""
+def remove_truncated_fields(layer: Layer, data: bytes, values: Mapping[str, Any]) -> None:
+    """:func:`remove_truncated` for a dissected layer; also removes fields that are not ``values``."""
     remove_truncated(type(layer), layer.fields, layer.flat_ranges(), data)
-    for name in layer.fields.keys() - known.keys():
+    for name in layer.fields.keys() - values.keys():
         del layer.fields[name]
     for name, value in layer.fields.items():
-        if isinstance(value, list) and isinstance(known[name], list | tuple):
-            del value[len(known[name]) :]
+        if isinstance(value, list) and isinstance(values[name], list | tuple):
+            del value[len(values[name]) :]
     layer.ranges = {name: span for name, span in layer.ranges.items() if name in layer.fields}
 
 
@@ -142,7 +142,7 @@ def may_continue(layer: type[Layer], places: list[str | int]) -> bool:
         else:
             inside = layer if kind is None else getattr(kind, "layer", None)
             declared = () if inside is None else inside.fields_desc
-            kind = next((plain(one) for one in declared if one.name == step), None)
+            kind = next((plain(each) for each in declared if each.name == step), None)
         if kind is None:
             return True
     return not (isinstance(kind, Struct | Array) or kind is None or kind.delimited or kind.fixed)

@@ -100,8 +100,8 @@ class Emitter:
 
     def constant(self, value: Any) -> str:
         """The name by which the code knows a value."""
-        for name, known in self.namespace.items():
-            if known is value:
+        for name, existing in self.namespace.items():
+            if existing is value:
                 return name
         name = f"c{len(self.namespace)}"
         self.namespace[name] = value
@@ -341,7 +341,7 @@ class Emitter:
         """Whether the count, in front or an earlier field, can be negative."""
         counter: Any = kind.count
         if isinstance(counter, str):
-            counter = next(plain(one) for one in self.scopes[-1].layer.fields_desc if one.name == counter)
+            counter = next(plain(each) for each in self.scopes[-1].layer.fields_desc if each.name == counter)
         return bool(getattr(counter, "signed", False))
 
     def _is_unpacked(self, kind: Array) -> bool:

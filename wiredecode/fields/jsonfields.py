@@ -34,10 +34,10 @@ def value_stop(data: bytes, position: int, end: int) -> int:
     while True:
         byte = data[position : position + 1] if position < end else b""
         if byte == b'"':
-            found = STRING.match(data, position, end)
-            if found is None:
+            match = STRING.match(data, position, end)
+            if match is None:
                 raise ValueError("a string without end")
-            position = found.end()
+            position = match.end()
         elif byte and byte in OPEN:
             depth += 1
             if depth > MAX_DEPTH:
@@ -49,10 +49,10 @@ def value_stop(data: bytes, position: int, end: int) -> int:
         elif not byte:
             raise ValueError("a value without end")
         elif not depth:
-            found = SCALAR.match(data, position, end)
-            if found is None:
+            match = SCALAR.match(data, position, end)
+            if match is None:
                 raise ValueError("no value")
-            return found.end()
+            return match.end()
         else:
             position += 1
         if depth <= 0:
@@ -210,12 +210,12 @@ class JsonObject(TaggedLayer):
     def _member(self, data: bytes, gap: int, position: int, end: int) -> int:
         """Read ``"name": value``; return the position after it. ``gap`` is where what was read before ends."""
         start = self._space(data, position, end)
-        found = STRING.match(data, start, end)
-        if found is None:
+        match = STRING.match(data, start, end)
+        if match is None:
             raise Malformed("other", "not JSON: no name of a member", start)
-        at = self._space(data, self._expect(data, found.end(), end, b":", "a colon"), end)
+        at = self._space(data, self._expect(data, match.end(), end, b":", "a colon"), end)
         try:
-            name = parse(found[0])
+            name = parse(match[0])
             stop = value_stop(data, at, end)
             value = parse(data[at:stop])
         except ValueError as error:
@@ -230,7 +230,7 @@ class JsonObject(TaggedLayer):
         holder, key = (self.fields.setdefault("other", {}), name) if kind is None else (self.fields, kind.name)
         path = key if kind is not None else f"other.{name}"
         if key in holder:  # the last one counts
-            self.layout = [(before, "" if known == path else known, old) for before, known, old in self.layout]
+            self.layout = [(before, "" if old_path == path else old_path, old) for before, old_path, old in self.layout]
         holder[key] = value
         self.layout.append((gap, path, raw))
         if kind is not None:
@@ -238,13 +238,13 @@ class JsonObject(TaggedLayer):
             self.ranges[path] = (at + quoted, at + len(raw) - quoted)
 
     def _space(self, data: bytes, position: int, end: int) -> int:
-        found = SPACE.match(data, position, end)
-        return found.end() if found is not None else position
+        match = SPACE.match(data, position, end)
+        return match.end() if match is not None else position
 
-    def _expect(self, data: bytes, position: int, end: int, mark: bytes, what: str) -> int:
+    def _expect(self, data: bytes, position: int, end: int, mark: bytes, meaning: str) -> int:
         position = self._space(data, position, end)
         if data[position : position + 1] != mark or position >= end:
-            raise Malformed("other", f"not JSON: {what} expected", position)
+            raise Malformed("other", f"not JSON: {meaning} expected", position)
         return position + 1
 
     # Building.
@@ -280,10 +280,10 @@ class JsonObject(TaggedLayer):
     def carries_secrets(cls, values: Mapping[str, Any]) -> bool:
         for name, value in values.items():
             if name == "other":
-                found = any(map(may_be_secret, value.values())) if cls.hides_others else is_secret(value)
+                secret = any(map(may_be_secret, value.values())) if cls.hides_others else is_secret(value)
             else:
-                found = may_be_secret(value) if cls.is_hidden(cls.by_name[name], value) else is_secret(value)
-            if found:
+                secret = may_be_secret(value) if cls.is_hidden(cls.by_name[name], value) else is_secret(value)
+            if secret:
                 return True
         return False
 

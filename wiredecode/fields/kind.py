@@ -224,8 +224,8 @@ def structure(layer: type[Any]) -> Random:
     return Random(lambda: next(iter(fuzz(layer()))))
 
 
-def elements(one: VolatileValue[Any] | None) -> Random | None:
-    return None if one is None else Random(lambda: [one._fix() for _ in range(random.randint(0, MAX_ELEMENTS))])
+def elements(element: VolatileValue[Any] | None) -> Random | None:
+    return None if element is None else Random(lambda: [element._fix() for _ in range(random.randint(0, MAX_ELEMENTS))])
 
 
 def random_value(column: str) -> Random | None:

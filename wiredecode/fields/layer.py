@@ -117,8 +117,8 @@ class Layer(Packet):
     def __init_subclass__(cls, **kw: Any) -> None:
         super().__init_subclass__(**kw)
         if cls.__module__ == MADE_BY_SCAPY:  # by a call of ``type``: it is of the package that made it
-            made = cls.__dict__.get("remade")
-            cls.__module__ = made[0].__module__ if made else cls.__bases__[0].__module__
+            remade = cls.__dict__.get("remade")
+            cls.__module__ = remade[0].__module__ if remade else cls.__bases__[0].__module__
         cls.in_order = [kind for kind in cls.fields_desc if not kind.tagged]
         cls.tagged_names = frozenset(kind.name for kind in cls.fields_desc if kind.tagged)
         for kind in cls.fields_desc:
@@ -243,29 +243,29 @@ class Layer(Packet):
 
     def flat_ranges(self, base: int = 0) -> dict[str, Range]:
         """Ranges of all fields by path, as ``messages[0].data``, from ``base`` on; contents before their structure."""
-        found: dict[str, Range] = {}
-        self._add_ranges(found, "", base, False)
-        return found
+        ranges: dict[str, Range] = {}
+        self._add_ranges(ranges, "", base, False)
+        return ranges
 
-    def _add_ranges(self, found: dict[str, Range], prefix: str, base: int, outer_first: bool) -> None:
+    def _add_ranges(self, all_ranges: dict[str, Range], prefix: str, base: int, outer_first: bool) -> None:
         tagged, ranges = self.tagged_names, self.ranges
         for name, value in self.fields.items():
             path, first = prefix + name, outer_first or name in tagged
             own = (ranges[name][0] - base, ranges[name][1] - base) if name in ranges else None
             if own is not None and first:
-                found[path] = own
+                all_ranges[path] = own
             if isinstance(value, Layer):
-                value._add_ranges(found, path + ".", base, first)
+                value._add_ranges(all_ranges, path + ".", base, first)
             for index, element in enumerate(value if isinstance(value, list) else ()):
                 if isinstance(element, Layer):
                     whole = None if element.problem is not None else (element.start - base, element.stop - base)
                     if whole is not None and first:
-                        found[f"{path}[{index}]"] = whole
-                    element._add_ranges(found, f"{path}[{index}].", base, first)
+                        all_ranges[f"{path}[{index}]"] = whole
+                    element._add_ranges(all_ranges, f"{path}[{index}].", base, first)
                     if whole is not None and not first:
-                        found[f"{path}[{index}]"] = whole
+                        all_ranges[f"{path}[{index}]"] = whole
             if own is not None and not first:
-                found[path] = own
+                all_ranges[path] = own
 
     @classmethod
     def holds_secrets(cls) -> bool:
@@ -323,21 +323,21 @@ def counts_of(kind: Kind) -> dict[str, Any]:
 
 def fills_of(kinds: Iterable[Kind]) -> dict[str, Fill]:
     """Return the fields that fill themselves in: those declared so, and the lengths and counts of other fields."""
-    found: dict[str, Fill] = {}
+    fills: dict[str, Fill] = {}
     byname = {kind.name: kind for kind in kinds}
     counted: dict[str, list[str]] = {}
     for kind in map(plain, kinds):
         if isinstance(kind, Sized) and isinstance(kind.length, str):
-            found[kind.length] = LengthOf(kind.name, null=kind.null)
+            fills[kind.length] = LengthOf(kind.name, null=kind.null)
         if isinstance(kind, Array):
             for name, fill in ((kind.count, CountOf), (kind.size, LengthOf)):
                 if isinstance(name, str):
                     counted.setdefault(name, []).append(kind.name)
-                    found[name] = fill(*counted[name], null=kind.null)
-    for name in found:
+                    fills[name] = fill(*counted[name], null=kind.null)
+    for name in fills:
         if byname[name].default == 0:
             byname[name].default = None
-    return found | {name: kind.fill for name, kind in byname.items() if kind.fill is not None}
+    return fills | {name: kind.fill for name, kind in byname.items() if kind.fill is not None}
 
 
 def _reduce(layer: type[Packet]) -> str | tuple[Any, ...]:

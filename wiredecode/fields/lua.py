@@ -170,8 +170,8 @@ class Writer:
             members["names"] = self.values(kind.names)
         if isinstance(declared, fields.Optional):
             members["when"] = Code(f"function(c, v, at) return {LuaPrinter(self).truth(declared.when.root)} end")
-        rest = "".join(f", {key}={lua_literal(value)}" for key, value in members.items() if value is not None)
-        return f"{{{lua_string(kind.name)}, {lua_string(read)}{rest}}}"
+        options = "".join(f", {key}={lua_literal(value)}" for key, value in members.items() if value is not None)
+        return f"{{{lua_string(kind.name)}, {lua_string(read)}{options}}}"
 
     def reader(self, kind: fields.Kind) -> LuaReader:
         for base in type(kind).__mro__:
@@ -197,10 +197,10 @@ class Writer:
     def name(self, name: str, ftype: str, doc: str = "", names: Mapping[int, str] | None = None) -> None:
         """Remember a field; if its types differ between messages, the one for values of both."""
         values = self.values(names)
-        known = self.fields.get(name)
-        if known is not None:
-            ftype, doc = common_type(known.ftype, ftype), known.doc or doc
-            values = Code(known.values if known.values != "nil" else values)
+        existing = self.fields.get(name)
+        if existing is not None:
+            ftype, doc = common_type(existing.ftype, ftype), existing.doc or doc
+            values = Code(existing.values if existing.values != "nil" else values)
         if values != "nil" and ftype.lstrip("u").startswith("int") is False:
             values = Code("nil")
         self.fields[name] = WiresharkField(name, ftype, name.rpartition(".")[2], doc, values)

@@ -131,9 +131,9 @@ class Flags(UInt8):
     code_name = None
 
     def present(self, value: int, show: Callable[[bytes], str]) -> list[str]:
-        known = [name for mask, name in (self.names or {}).items() if value & mask]
+        named = [name for mask, name in (self.names or {}).items() if value & mask]
         unknown = value & ~sum(self.names or {})
-        return known + ([f"0x{unknown:02x}"] if unknown else [])
+        return named + ([f"0x{unknown:02x}"] if unknown else [])
 
     @cached_property
     def lists(self) -> list[list[str]]:

@@ -54,10 +54,10 @@ class Piece(Kind):
         """Start and stop of the value, and the position after the field. Raises :class:`Truncated`."""
         blanks = getattr(layer, "blanks", TextLayer.blanks)
         pattern = self.pattern(blanks)
-        found = None if pattern is None else pattern.match(data, position, end)
-        if found is None:
+        match = None if pattern is None else pattern.match(data, position, end)
+        if match is None:
             raise self.mismatch(data, position, end, blanks)
-        return *found.span(1), found.end()
+        return *match.span(1), match.end()
 
     def pattern(self, blanks: bytes) -> re.Pattern[bytes] | None:
         """A pattern of the field, with the value as its group; None: :meth:`scan` is overridden."""
@@ -103,11 +103,11 @@ class Piece(Kind):
             em.line(f"{start}, {stop}, p = {em.constant(self.scan)}(b, p, e, {em.constant(layer)})")
             em.line(f"{value} = {strict}(b[{start}:{stop}])")
         else:
-            found = em.variable("m")
-            em.line(f"{found} = {em.constant(pattern.match)}(b, p, e)")
-            em.line(f"if {found} is None: raise DecodeError")
-            em.line(f"p = {found}.end()")
-            em.line(f"{value} = {strict}({found}[1])")
+            match = em.variable("m")
+            em.line(f"{match} = {em.constant(pattern.match)}(b, p, e)")
+            em.line(f"if {match} is None: raise DecodeError")
+            em.line(f"p = {match}.end()")
+            em.line(f"{value} = {strict}({match}[1])")
         return value
 
     def present(self, value: Any, show: Callable[[bytes], str]) -> Any:
@@ -168,12 +168,12 @@ class Decimal(Token):
         return number_pattern(blanks, self.digits)
 
     def mismatch(self, data: bytes, position: int, end: int, blanks: bytes) -> Truncated:
-        found = token_pattern(blanks, 1).match(data, position, end)
-        if found is None:
+        match = token_pattern(blanks, 1).match(data, position, end)
+        if match is None:
             return super().mismatch(data, position, end, blanks)
-        shown = printable(text(found[1][:SHOWN_CHARACTERS]))
+        shown = printable(text(match[1][:SHOWN_CHARACTERS]))
         reason = f"{self.name} is not a number of 1 to {self.digits} digits: {shown!r}"
-        return Malformed(self.name, reason, found.start(1))
+        return Malformed(self.name, reason, match.start(1))
 
     def decode(self, raw: bytes) -> int:
         return int(raw)
@@ -201,9 +201,9 @@ class Tokens(Token):
         stop, match = line_stop(data, position, end), token_pattern(blanks).match
         spans = []
         reached = position
-        while (found := match(data, reached, stop)) and found[1]:
-            spans.append(found.span(1))
-            reached = found.end()
+        while (matched := match(data, reached, stop)) and matched[1]:
+            spans.append(matched.span(1))
+            reached = matched.end()
         if len(spans) <= self.leave:
             raise Malformed(self.name, f"{self.name} are missing", position)
         last = spans[len(spans) - self.leave - 1][1]

@@ -37,5 +37,5 @@ def tokens_left(data: bytes, position: int, end: int, blanks: bytes) -> int:
 
 def next_token(data: bytes, position: int, end: int, blanks: bytes) -> bytes:
     """The token that comes next on the line; empty where there is none."""
-    found = token_pattern(blanks).match(data, position, line_stop(data, position, end))
-    return found[1] if found else b""
+    match = token_pattern(blanks).match(data, position, line_stop(data, position, end))
+    return match[1] if match else b""

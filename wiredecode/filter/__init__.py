@@ -29,16 +29,16 @@ class Filter:
 
     def __init__(self, text: str, expression: Expression) -> None:
         self.text, self.expression = text, expression
-        found = list(tests(expression))
-        self.levels = sorted({test.level for test in found})
-        self.needs_records = any(test.complete for test in found)
+        atoms = list(tests(expression))
+        self.levels = sorted({test.level for test in atoms})
+        self.needs_records = any(test.complete for test in atoms)
         self.needs_responses = Level.LINKED in self.levels
         self._whole = decide(expression, max(self.levels, default=Level.CONSTANT))
         self._known: dict[int, bool | None] = {}
         self._connection = decide(expression, Level.CONNECTION)
         self._arrival = decide(expression, Level.ARRIVAL)
         self._before_record = decide(expression, Level.HEADER if self.needs_records else Level.RECORD)
-        self.names: frozenset[str] = frozenset().union(*(test.names for test in found))
+        self.names: frozenset[str] = frozenset().union(*(test.names for test in atoms))
         """The fields it is about."""
 
     def matches(self, frame: Frame) -> bool:

@@ -48,12 +48,12 @@ class Comparisons(Operands):
             return negation(self.expression(node.part))
         self.used.clear()
         if isinstance(node, Relation):
-            found = self.relation(node)
+            logic = self.relation(node)
         elif isinstance(node, Membership):
-            found = self.membership(node)
+            logic = self.membership(node)
         else:
-            found = self.present(node)
-        return with_fields(self.used, found)
+            logic = self.present(node)
+        return with_fields(self.used, logic)
 
     # Relations.
 
@@ -109,9 +109,9 @@ class Comparisons(Operands):
         gets = {id(get): get for _, get in tests}
         if len(gets) == 1:
             (get,) = gets.values()
-            test = self._test(left, get, _any_of([one for one, _ in tests]), every)
+            test = self._test(left, get, _any_of([test_of_value for test_of_value, _ in tests]), every)
         else:  # an enumeration by name and by number
-            kinds = {key: [one for one, each in tests if id(each) == key] for key in gets}
+            kinds = {key: [test_of_value for test_of_value, each in tests if id(each) == key] for key in gets}
             both = [(get, _any_of(kinds[key])) for key, get in gets.items()]
             test = Atom(lambda frame: _either(frame, both, every), left.level, left.complete)
         return negation(test) if node.negated else test
@@ -145,12 +145,12 @@ class Comparisons(Operands):
             return lambda each: each == value, left.get
         return lambda each: compare(each, value), left.get
 
-    def _check(self, operator: str, left: Operand, place: Node | Constant) -> None:
+    def _check(self, operator: str, left: Operand, operand: Node | Constant) -> None:
         """Refuse an operator that values of this type do not have."""
         if operator in ORDER and left.type not in ORDERED:
-            raise self.fail(f"{left.type.value} has no order", place)
+            raise self.fail(f"{left.type.value} has no order", operand)
         if operator in ("contains", "matches") and left.type not in HOLDING:
-            raise self.fail(f"{operator} is for text and bytes; this is {left.type.value}", place)
+            raise self.fail(f"{operator} is for text and bytes; this is {left.type.value}", operand)
 
     def _value(self, right: Constant, left: Operand) -> Any:
         try:
@@ -216,8 +216,8 @@ class Comparisons(Operands):
             text = re.compile(right.text, re.IGNORECASE)
             raw = re.compile(right.text.encode(), re.IGNORECASE | re.DOTALL)
         except (re.error, RecursionError, OverflowError, ValueError) as error:
-            place = getattr(error, "pos", None)
-            start = right.start if place is None else min(right.start + 1 + place, right.stop)
+            index = getattr(error, "pos", None)
+            start = right.start if index is None else min(right.start + 1 + index, right.stop)
             reason = getattr(error, "msg", None) or type(error).__name__
             raise FilterError(f"not a regular expression: {reason}", self.text, start, right.stop) from None
 

@@ -96,8 +96,8 @@ def _expected_words(terminals: Any) -> str:
 def unescape(text: str, literal: str, start: int) -> str:
     """The text between quotes, with its escapes (as in C) replaced; ``start`` is where it begins in the filter."""
 
-    def one(found: re.Match[str]) -> str:
-        code = found[1]
+    def replaced(match: re.Match[str]) -> str:
+        code = match[1]
         if code in ESCAPES:
             return ESCAPES[code]
         number = -1
@@ -106,11 +106,11 @@ def unescape(text: str, literal: str, start: int) -> str:
         elif code[0] in "01234567":
             number = int(code, 8)
         if not 0 <= number <= 0x10FFFF or 0xD800 <= number < 0xE000:
-            place = start + found.start()
-            raise FilterError(f"'{found[0]}' is no escape; a backslash is \\\\", text, place, place + len(found[0]))
+            begin = start + match.start()
+            raise FilterError(f"'{match[0]}' is no escape; a backslash is \\\\", text, begin, begin + len(match[0]))
         return chr(number)
 
-    return ESCAPE.sub(one, literal)
+    return ESCAPE.sub(replaced, literal)
 
 
 @v_args(inline=True)

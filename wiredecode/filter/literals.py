@@ -36,11 +36,11 @@ class InvalidValue(Exception):
 
 def number(text: str) -> int | float:
     """A number; octal where it begins with 0."""
-    found = NUMBER.fullmatch(text)
-    if found is None or found[3] or len(text) > MAX_DIGITS:
+    match = NUMBER.fullmatch(text)
+    if match is None or match[3] or len(text) > MAX_DIGITS:
         raise InvalidValue(EXPECTED[Type.NUMBER])
-    sign = -1 if found[1] == "-" else 1
-    digits = found[2]
+    sign = -1 if match[1] == "-" else 1
+    digits = match[2]
     try:
         if digits[:2].lower() in ("0x", "0b"):
             return sign * int(digits, 0)
@@ -53,12 +53,12 @@ def number(text: str) -> int | float:
 
 def duration(text: str) -> int:
     """Nanoseconds."""
-    found = NUMBER.fullmatch(text)
-    if found is None or found[3] not in UNITS or len(text) > MAX_DIGITS:
+    match = NUMBER.fullmatch(text)
+    if match is None or match[3] not in UNITS or len(text) > MAX_DIGITS:
         raise InvalidValue(EXPECTED[Type.DURATION])
-    value = number(found[1] + (found[2].lstrip("0") or "0" if found[2].isdigit() else found[2]))
+    value = number(match[1] + (match[2].lstrip("0") or "0" if match[2].isdigit() else match[2]))
     try:
-        return value * UNITS[found[3]] if isinstance(value, int) else round(value * UNITS[found[3]])
+        return value * UNITS[match[3]] if isinstance(value, int) else round(value * UNITS[match[3]])
     except (OverflowError, ValueError):
         raise InvalidValue(EXPECTED[Type.DURATION]) from None
 

@@ -69,16 +69,16 @@ def join(operator: str, parts: list[Expression]) -> Expression:
     """The parts joined, constants folded, the cheapest first."""
     if operator == "xor":
         odd = sum(part is True for part in parts) % 2 == 1
-        rest = [part for part in parts if not isinstance(part, bool)]
-        whole: Expression = False if not rest else rest[0] if len(rest) == 1 else Join("xor", tuple(rest))
+        terms = [part for part in parts if not isinstance(part, bool)]
+        whole: Expression = False if not terms else terms[0] if len(terms) == 1 else Join("xor", tuple(terms))
         return negation(whole) if odd else whole
     absorbing = operator == "or"
     if any(part is absorbing for part in parts):
         return absorbing
-    rest = [part for part in parts if not isinstance(part, bool)]
-    if len(rest) < 2:
-        return rest[0] if rest else not absorbing
-    return Join(operator, tuple(sorted(rest, key=_cost)))
+    terms = [part for part in parts if not isinstance(part, bool)]
+    if len(terms) < 2:
+        return terms[0] if terms else not absorbing
+    return Join(operator, tuple(sorted(terms, key=_cost)))
 
 
 def _cost(expression: Expression) -> int:
@@ -99,18 +99,18 @@ def decide(expression: Expression, level: Level) -> Decision | bool | None:
     if expression.operator == "xor":
         return None if None in parts else _xor(parts)
     absorbing = expression.operator == "or"
-    known = [part for part in parts if callable(part)]
-    if not known:
+    decisions = [part for part in parts if callable(part)]
+    if not decisions:
         return None
-    return _perhaps(known, absorbing, None in parts)
+    return _perhaps(decisions, absorbing, None in parts)
 
 
-def _not(known: Decision | bool | None) -> Decision | bool | None:
-    if not callable(known):
-        return None if known is None else not known
+def _not(decision: Decision | bool | None) -> Decision | bool | None:
+    if not callable(decision):
+        return None if decision is None else not decision
 
     def run(frame: Frame) -> bool | None:
-        answer = known(frame)
+        answer = decision(frame)
         return None if answer is None else not answer
 
     return run

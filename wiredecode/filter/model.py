@@ -119,15 +119,15 @@ class FilterError(ValueError):
         first = max(0, self.start - SHOWN_CHARACTERS)
         last = min(len(self.text), self.stop + SHOWN_CHARACTERS)
         before = ("..." if first else "") + escape(self.text[first : self.start])
-        place = escape(self.text[self.start : self.stop])
+        wrong = escape(self.text[self.start : self.stop])
         after = escape(self.text[self.stop : last]) + ("..." if last < len(self.text) else "")
-        carets = " " * len(before) + "^" * max(1, min(len(place), 2 * SHOWN_CHARACTERS))
-        return f"{escape(self.message)}\n{INDENT}{before}{place}{after}\n{INDENT}{carets}"
+        carets = " " * len(before) + "^" * max(1, min(len(wrong), 2 * SHOWN_CHARACTERS))
+        return f"{escape(self.message)}\n{INDENT}{before}{wrong}{after}\n{INDENT}{carets}"
 
 
-def nearest(word: str, known: Iterable[str], called: Mapping[str, str] = NAMED, prefix: str = "") -> str:
+def nearest(word: str, names: Iterable[str], called: Mapping[str, str] = NAMED, prefix: str = "") -> str:
     """``; did you mean ...?``, or "". ``called``: long names by short ones; ``prefix``: common start of all names."""
-    return did_you_mean([prefix + called.get(name, name) for name in close_names(word, known)])
+    return did_you_mean([prefix + called.get(name, name) for name in close_names(word, names)])
 
 
 def did_you_mean(names: Sequence[str]) -> str:
@@ -136,16 +136,16 @@ def did_you_mean(names: Sequence[str]) -> str:
     return f"; did you mean {' or '.join(filter(None, [', '.join(shown[:-1]), shown[-1]]))}?" if shown else ""
 
 
-def close_names(word: str, known: Iterable[str]) -> list[str]:
+def close_names(word: str, candidates: Iterable[str]) -> list[str]:
     """The most similar name, if one is similar enough."""
-    names = sorted(dict.fromkeys(known), key=lambda name: name.isupper())  # Publish before PUBLISH
+    names = sorted(dict.fromkeys(candidates), key=lambda name: name.isupper())  # Publish before PUBLISH
     folded: dict[str, str] = {}
     for name in names:
         folded.setdefault(name.casefold(), name)
-    return [folded[found] for found in difflib.get_close_matches(word.casefold(), folded, n=1, cutoff=0.65)]
+    return [folded[match] for match in difflib.get_close_matches(word.casefold(), folded, n=1, cutoff=0.65)]
 
 
-def one_of(known: Iterable[str]) -> str:
+def one_of(words: Iterable[str]) -> str:
     """``; it is one of a, b, c``; empty if they are many."""
-    names = list(islice(known, MAX_NAMED + 1))
+    names = list(islice(words, MAX_NAMED + 1))
     return f"; it is one of {', '.join(names)}" if len(names) <= MAX_NAMED else ""

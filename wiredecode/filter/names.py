@@ -64,23 +64,23 @@ def address_of(endpoint: str) -> tuple[Address | None, int | None]:
 def frame_fields() -> dict[str, Field]:
     """The names of :data:`wiredecode.frames.columns.NAMES`."""
     multi_valued = {**_multi_valued(), **analysis_values()}
-    made = {}
+    by_name = {}
     for each in NAMES:
-        one = None if each.name in multi_valued else _single_valued(each)
-        get = multi_valued[each.name] if one is None else _as_values(one)
+        single = None if each.name in multi_valued else _single_valued(each)
+        get = multi_valued[each.name] if single is None else _as_values(single)
         type_ = Type.STRUCTURE if each.type == "protocol" and each.name != "frame" else type_of(each.type)
-        comparable = each.column is not None and each.comparable and one is not None
+        comparable = each.column is not None and each.comparable and single is not None
         words = WORDS.get(each.name)
         level = Level[each.known.upper()]
-        made[each.name] = Field(each.name, type_, level, get, words=words, comparable=comparable)
-    severity = made["finding.severity"]
-    made[severity.name] = replace(
+        by_name[each.name] = Field(each.name, type_, level, get, words=words, comparable=comparable)
+    severity = by_name["finding.severity"]
+    by_name[severity.name] = replace(
         severity,
         names=SEVERITIES,
         words=SEVERITIES.keys,
         codes=lambda frame: [SEVERITIES[each] for each in severity.get(frame)],
     )
-    return made
+    return by_name
 
 
 def _single_valued(name: FrameName) -> Callable[[Frame], Any]:
@@ -98,9 +98,9 @@ def _single_valued(name: FrameName) -> Callable[[Frame], Any]:
     return calculated.get(name.name) or attrgetter(attribute)
 
 
-def _as_values(one: Callable[[Frame], Any]) -> Callable[[Frame], Values]:
+def _as_values(single: Callable[[Frame], Any]) -> Callable[[Frame], Values]:
     def get(frame: Frame) -> Values:
-        value = one(frame)
+        value = single(frame)
         return [] if value is None else [value]
 
     return get
@@ -170,19 +170,19 @@ class Names:
     def find(self, name: str) -> Field | None:
         """The field of that name, which may be that of a record; None: there is none."""
         name = filter_name(ALIASES.get(name, name))
-        found = self._frames.get(name)
-        if found is not None:
-            return found
+        field = self._frames.get(name)
+        if field is not None:
+            return field
         prefix, _, rest = name.partition(".")
         if prefix in entries_by_name(prefix):
             return self._protocol(name, prefix, rest)
         return None
 
     def _protocol(self, name: str, prefix: str, rest: str) -> Field | None:
-        known = entries_by_name(prefix)
+        fields = entries_by_name(prefix)
         if not rest:
             return Field(name, Type.PROTOCOL, Level.HEADER, _bytes_of(prefix))
-        entries = known.get(name)
+        entries = fields.get(name)
         if entries is not None:
             return self._declared_field(name, entries)
         if rest in ("type", "code"):
@@ -196,16 +196,16 @@ class Names:
             return inner and self._record_field(name, inner.type)
         parent, _, word = name.rpartition(".")
         # A member of a JSON object that no layer declares, and that is not misspelled:
-        other = f"{parent}.other" in known and not close_names(word, (each[len(parent) + 1 :] for each in known))
+        other = f"{parent}.other" in fields and not close_names(word, (each[len(parent) + 1 :] for each in fields))
         above = (name[: dot.start()] for dot in re.finditer(r"\.", name))
-        free = any(entry.type == "any" for each in above for entry in known.get(each, ()))
-        return self._record_field(name, Type.ANY) if free or _is_open(known.get(parent, ())) or other else None
+        free = any(entry.type == "any" for each in above for entry in fields.get(each, ()))
+        return self._record_field(name, Type.ANY) if free or _is_open(fields.get(parent, ())) or other else None
 
     def _declared_field(self, name: str, entries: list[FieldEntry]) -> Field:
         if name.startswith("amqp."):
-            found = self._amqp(name, name.removeprefix("amqp."))
-            assert found is not None
-            return found
+            field = self._amqp(name, name.removeprefix("amqp."))
+            assert field is not None
+            return field
         type_, names = merge_entries(entries)
         secret = any(entry.secret for entry in entries)
         single = name.count(".") == 1 and not any(
@@ -226,10 +226,10 @@ class Names:
 
     def _amqp(self, name: str, rest: str) -> Field | None:
         """A field of AMQP messages, anywhere in the frame."""
-        known, parts, records = entries_by_name("amqp"), rest.split("."), self.records
-        if name not in known and (len(parts) < 2 or not _is_open(known.get(f"amqp.{parts[0]}", ()))):
+        fields, parts, records = entries_by_name("amqp"), rest.split("."), self.records
+        if name not in fields and (len(parts) < 2 or not _is_open(fields.get(f"amqp.{parts[0]}", ()))):
             return None
-        word = known[name][0].type if name in known else "any"
+        word = fields[name][0].type if name in fields else "any"
         type_ = type_of(word) if word not in ("array of bytes", "timestamp") else Type.ANY
         return Field(
             name, type_, Level.FIELDS, lambda frame: as_any(list(values_below(records.of(frame), "amqp", parts)))
@@ -237,18 +237,18 @@ class Names:
 
     def near(self, name: str, more: Iterable[str] = ()) -> str:
         """A hint at a name that is like this one: a field of that name elsewhere, or one below the same word."""
-        known = sorted((each for each in (*self.all(), *more) if each[0] != "_"), key=_depth)
+        names = sorted((each for each in (*self.all(), *more) if each[0] != "_"), key=_depth)
         word, _, rest = name.partition(".")
-        same = [each for each in known if each.casefold().endswith(f".{name.casefold()}")]
+        same = [each for each in names if each.casefold().endswith(f".{name.casefold()}")]
         if same or not rest:
             short = {entry.name.rpartition(".")[2]: entry.name for entry in reversed(FRAME_ENTRIES)} | RECORD_NAMES
-            short = _by_end(known) | short
-            return _hint_elsewhere(same) or nearest(name, [*short, *known], short)
-        first = dict.fromkeys(each.partition(".")[0] for each in known)
+            short = _by_end(names) | short
+            return _hint_elsewhere(same) or nearest(name, [*short, *names], short)
+        first = dict.fromkeys(each.partition(".")[0] for each in names)
         if word not in first and not (below := close_names(word, first)):
-            return _hint_elsewhere([each for each in known if each.endswith(f".{rest}")])
+            return _hint_elsewhere([each for each in names if each.endswith(f".{rest}")])
         prefix = f"{word if word in first else below[0]}."
-        inside = [each.removeprefix(prefix) for each in known if each.startswith(prefix)]
+        inside = [each.removeprefix(prefix) for each in names if each.startswith(prefix)]
         short = _by_end(inside)
         return (
             nearest(rest, inside, prefix=prefix)
@@ -258,10 +258,10 @@ class Names:
 
     def all(self) -> list[str]:
         """Every name, for suggestions and completion."""
-        found = [*self._frames, *ALIASES]
+        names = [*self._frames, *ALIASES]
         for prefix in prefixes():
-            found += [prefix, f"{prefix}.type", f"{prefix}.code", *entries_by_name(prefix)]
-        return list(dict.fromkeys(found))
+            names += [prefix, f"{prefix}.type", f"{prefix}.code", *entries_by_name(prefix)]
+        return list(dict.fromkeys(names))
 
 
 def _is_open(entries: Iterable[FieldEntry]) -> bool:
@@ -273,9 +273,9 @@ def _bytes_of(prefix: str) -> Callable[[Frame], Values]:
     """The bytes of a protocol in a frame: one value per layer of that name."""
 
     def get(frame: Frame) -> Values:
-        found = [inner.data for inner in frame.inner if inner.layer.filter_name == prefix]
+        carried = [inner.data for inner in frame.inner if inner.layer.filter_name == prefix]
         own = frame.layer.filter_name == prefix if frame.layer is not None else frame.protocol == prefix
-        return [frame.data, *found] if own else found
+        return [frame.data, *carried] if own else carried
 
     return get
 
@@ -295,19 +295,19 @@ def merge_entries(entries: list[FieldEntry]) -> tuple[Type, dict[str, int]]:
 @cache
 def prefixes() -> tuple[str, ...]:
     """The first words of all fields of all protocols."""
-    found = {layer.filter_name for protocol in registry.protocols() for layer in protocol.layers()}
-    return (*sorted(found), "amqp")
+    names = {layer.filter_name for protocol in registry.protocols() for layer in protocol.layers()}
+    return (*sorted(names), "amqp")
 
 
 def type_names() -> Iterator[str]:
     """All types of messages; a protocol is imported when the names before it have been taken."""
-    for known in registry.protocol_entries():
-        yield from known.load().type_names()
+    for entry in registry.protocol_entries():
+        yield from entry.load().type_names()
 
 
 def protocol_names() -> Iterator[str]:
     """All protocols; those in the built-in list come first, and are not imported."""
-    yield from (known.name for known in registry.protocol_entries())
+    yield from (entry.name for entry in registry.protocol_entries())
     yield from prefixes()
 
 
@@ -342,22 +342,22 @@ def layer_of(name: str) -> type[Layer]:
 @cache
 def entries_by_name(prefix: str) -> dict[str, list[FieldEntry]]:
     """The catalogue of the fields that begin with a word; the word alone is the protocol."""
-    found: dict[str, list[FieldEntry]] = {}
+    by_name: dict[str, list[FieldEntry]] = {}
     if prefix == "amqp":
         entries: Iterable[FieldEntry] = amqp_entries()
     else:
         entries = [*catalogue(layers_named(prefix)), *generated_entries(protocols_for(prefix))]
     for entry in entries:
         if entry.name.partition(".")[0] == prefix:
-            found.setdefault(entry.name, []).append(entry)
-    if found:
-        found[prefix] = []
-    return found
+            by_name.setdefault(entry.name, []).append(entry)
+    if by_name:
+        by_name[prefix] = []
+    return by_name
 
 
 def completions(incomplete: str) -> list[str]:
     """Completions of a filter whose last word is the beginning of a name."""
-    found = re.search(r"[A-Za-z_][\w.]*$", incomplete)
-    word = found[0] if found else ""
+    match = re.search(r"[A-Za-z_][\w.]*$", incomplete)
+    word = match[0] if match else ""
     before = incomplete[: len(incomplete) - len(word)]
     return [before + name for name in Names().all() if name.startswith(word)]

@@ -44,32 +44,32 @@ class Operands:
 
     def field(self, node: Word) -> Field:
         """The field of that name. Raises :class:`FilterError`, with the nearest name."""
-        found = self.names.find(node.text)
-        if found is None:
+        field = self.names.find(node.text)
+        if field is None:
             raise self.fail(f"no field is called {node.text!r}{self.names.near(node.text)}", node)
-        return found
+        return field
 
     def _word(self, node: Word, presence: bool) -> Operand | Constant:
-        found = self.names.find(node.text)
-        if found is None and "." not in node.text and not presence:
+        field = self.names.find(node.text)
+        if field is None and "." not in node.text and not presence:
             return Constant(node.text, False, node.start, node.stop)  # a name of an enumeration, or text; or misspelled
-        found = found or self.field(node)
-        self.used.setdefault(found.name, node.text)
-        if found.secret and not presence and not self.secrets:
-            message = f"{found.name} is a secret: only whether it is there can be asked, or all with --show-secrets"
+        field = field or self.field(node)
+        self.used.setdefault(field.name, node.text)
+        if field.secret and not presence and not self.secrets:
+            message = f"{field.name} is a secret: only whether it is there can be asked, or all with --show-secrets"
             raise self.fail(message, node)
-        if found.type is Type.STRUCTURE and not presence:
-            raise self.fail(f"{found.name} is a structure: compare one of its fields, or count() it", node)
-        return Operand(found.type, found.level, found.get, found, found.complete)
+        if field.type is Type.STRUCTURE and not presence:
+            raise self.fail(f"{field.name} is a structure: compare one of its fields, or count() it", node)
+        return Operand(field.type, field.level, field.get, field, field.complete)
 
     def operand(self, node: Node) -> Operand:
         """The operand, which must not be a constant."""
-        made = self.make(node)
-        if isinstance(made, Constant):
+        operand = self.make(node)
+        if isinstance(operand, Constant):
             if isinstance(node, Word):
                 self.field(node)
             raise self.fail("a field is needed here", node)
-        return made
+        return operand
 
     # Slices.
 
@@ -88,10 +88,10 @@ class Operands:
     # Functions.
 
     def _call(self, node: Call) -> Operand:
-        known = FUNCTIONS.get(node.name)
-        if known is None:
+        function = FUNCTIONS.get(node.name)
+        if function is None:
             raise self.fail(f"no function is called {node.name!r}{nearest(node.name, FUNCTIONS)}", node)
-        accepted, many, result, run = known
+        accepted, many, result, run = function
         if not node.arguments or (len(node.arguments) > 1 and not many):
             raise self.fail(f"{node.name}() takes one {'or more values' if many else 'value'}", node)
         counts = node.name == "count"
@@ -112,22 +112,22 @@ class Operands:
         return Operand(type_, level, get, complete=any(of.complete for of in arguments))
 
     def _argument(self, node: Node, name: str, accepted: Sequence[Type], counts: bool) -> Operand:
-        made = self.make(node, presence=counts)
-        if isinstance(made, Constant):
+        argument = self.make(node, presence=counts)
+        if isinstance(argument, Constant):
             if isinstance(node, Word) or counts:
                 return self.operand(node)
-            made = self.constant(made)
-        if made.type not in accepted and made.type is not Type.ANY:
+            argument = self.constant(argument)
+        if argument.type not in accepted and argument.type is not Type.ANY:
             hint = "; count() returns the number of values" if name == "len" else ""
-            raise self.fail(f"{name}() does not take {made.type.value}{hint}", node)
-        return made
+            raise self.fail(f"{name}() does not take {argument.type.value}{hint}", node)
+        return argument
 
     def constant(self, written: Constant) -> Operand:
         """A constant of otherwise unknown type: a number or a duration, else text."""
         if written.quoted:
             return Operand(Type.STRING, Level.CONSTANT, lambda frame: [written.text])
-        found = NUMBER.fullmatch(written.text)
-        type_ = Type.DURATION if found and found[3] else Type.NUMBER
+        match = NUMBER.fullmatch(written.text)
+        type_ = Type.DURATION if match and match[3] else Type.NUMBER
         try:
             value = duration(written.text) if type_ is Type.DURATION else number(written.text)
         except InvalidValue as error:
@@ -163,10 +163,10 @@ class Operands:
     def _number(self, side: Operand | Constant) -> Operand:
         if isinstance(side, Operand):
             return side
-        found = self.constant(side)
-        if found.type is Type.STRING:
+        operand = self.constant(side)
+        if operand.type is Type.STRING:
             raise self.fail("text cannot be calculated with", side)
-        return found
+        return operand
 
 
 def _numbers(of: Operand) -> Callable[[Frame], Values]:
@@ -224,13 +224,13 @@ def to_bytes(value: Any) -> bytes | None:
 
 def cut(raw: bytes, ranges: Sequence[tuple[int, int | None]]) -> bytes | None:
     """The bytes of the ranges, one after another; None if one of them begins beyond the end."""
-    found = b""
+    joined = b""
     for first, count in ranges:
         start = first + len(raw) if first < 0 else first
         if not 0 <= start < len(raw):
             return None
-        found += raw[start : None if count is None else start + count]
-    return found
+        joined += raw[start : None if count is None else start + count]
+    return joined
 
 
 def as_text(value: Any) -> str:

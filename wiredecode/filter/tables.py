@@ -56,10 +56,10 @@ class TableFilter:
 
     def __init__(self, display: Filter, level: str) -> None:
         self.expression = display.expression
-        known = NAMES[level]
-        self._columns = {atom.names: _columns(atom, known) for atom in tests(self.expression)}
+        columns = NAMES[level]
+        self._columns = {atom.names: _columns(atom, columns) for atom in tests(self.expression)}
         self.unknown = sorted(
-            {name for atom in tests(self.expression) for name in atom.names if not _columns_of(name, known)}
+            {name for atom in tests(self.expression) for name in atom.names if not _columns_of(name, columns)}
         )
         """Names without a column: they cannot be used."""
         self._capture_ns = 0
@@ -96,16 +96,16 @@ class TableFilter:
         return mask
 
 
-def _columns_of(name: str, known: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
+def _columns_of(name: str, columns: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
     """The columns that contain a name; none: it is not known."""
     prefix, _, rest = name.rpartition(".")
-    if prefix and prefix != "frame" and rest in ("type", "code") and f"frame.{rest}" in known:
+    if prefix and prefix != "frame" and rest in ("type", "code") and f"frame.{rest}" in columns:
         return "protocol", rest
-    return known.get(name, ())
+    return columns.get(name, ())
 
 
-def _columns(atom: Atom, known: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(column for name in sorted(atom.names) for column in _columns_of(name, known)))
+def _columns(atom: Atom, columns: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(column for name in sorted(atom.names) for column in _columns_of(name, columns)))
 
 
 def _matching_rows(atom: Atom, batch: pa.RecordBatch, names: tuple[str, ...], capture_ns: int) -> Bools:
@@ -121,12 +121,12 @@ def _matching_rows(atom: Atom, batch: pa.RecordBatch, names: tuple[str, ...], ca
         whole = _dictionary(batch.column(name))
         own = whole.indices.fill_null(len(whole.dictionary)).to_numpy(zero_copy_only=False)
         _, codes = np.unique(codes * (len(whole.dictionary) + 1) + own, return_inverse=True)
-    different, places = np.unique(codes, return_index=True)
+    different, first_rows = np.unique(codes, return_index=True)
     answers = np.empty(len(different), np.bool_)
-    for index, frame in enumerate(_frames(batch.select(names).take(pa.array(places)), capture_ns)):
+    for index, frame in enumerate(_frames(batch.select(names).take(pa.array(first_rows)), capture_ns)):
         answers[index] = atom.run(frame)
-    found: Bools = answers[codes]
-    return found
+    matching: Bools = answers[codes]
+    return matching
 
 
 def _dictionary(column: pa.Array) -> pa.DictionaryArray:

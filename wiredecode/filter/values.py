@@ -89,12 +89,12 @@ def _reader(
     of: type[Layer], parts: list[str], convert: Callable[[Values], Values], full: Reader, secrets: bool
 ) -> Reader:
     """Reader of a field of the frames of one message type, without a record."""
-    found = _declared_kind(of, parts)
-    if found is None:
+    declared = _declared_kind(of, parts)
+    if declared is None:
         return lambda frame: _generated_values(frame, parts[0])
-    if found is ...:
+    if declared is ...:
         return full
-    kind, coded = found
+    kind, coded = declared
     show = _converter(kind, coded, secrets)
     name = kind.name
 
@@ -155,9 +155,9 @@ def values_at(value: Any, parts: list[str], index: int) -> Values:
         return [] if value is ... else [value]
     if not isinstance(value, dict):
         return []
-    found = values_at(value.get(parts[index], ...), parts, index + 1)
+    values = values_at(value.get(parts[index], ...), parts, index + 1)
     further = value.get("further") if index == 0 and parts[0] != "further" else None
-    return found + values_at(further, parts, index) if further else found
+    return values + values_at(further, parts, index) if further else values
 
 
 def values_below(value: Any, key: str, parts: list[str]) -> Iterator[Any]:

@@ -32,7 +32,7 @@ class Activity:
     length: list[int] = field(default_factory=lambda: [0, 0])
     """Bytes of the frames, by side."""
     findings: int = 0
-    other: str | None = None
+    foreign: str | None = None
     """Likely protocol of a connection that is not decoded."""
 
     def add(self, frame: Frame) -> None:

@@ -74,8 +74,8 @@ class AlertPackets:
         """Places of the packets between these pairs of hosts."""
         segments = self._reader.read(batch)
         wanted = np.zeros(len(segments.row), np.bool_)
-        for one, other in (map(halves, hosts) for hosts in paths):
-            for source, target in ((one, other), (other, one)):
+        for first, second in (map(halves, hosts) for hosts in paths):
+            for source, target in ((first, second), (second, first)):
                 wanted |= (
                     (segments.source_high == source[0])
                     & (segments.source_low == source[1])

@@ -63,19 +63,19 @@ class Recorded(dict[Any, Outcomes]):
 
     def __missing__(self, key: Any) -> Outcomes:
         labels = self._labels(**dict(zip(self._names, key, strict=True)))
-        if (made := self.by_labels.get(labels)) is None:
-            made = self.by_labels[labels] = self._make(TimeHistogram(BUCKETS))  # type: ignore[arg-type] # it adds as a Distribution does
+        if (outcomes := self.by_labels.get(labels)) is None:
+            outcomes = self.by_labels[labels] = self._make(TimeHistogram(BUCKETS))  # type: ignore[arg-type] # it adds as a Distribution does
         if len(self) < self._most:
-            self[key] = made
-        return made
+            self[key] = outcomes
+        return outcomes
 
     def histogram(self) -> Histogram:
         """All label sets with durations."""
         every: Any = [*self.by_labels.items()]
         values = [(labels, each.latency.in_seconds()) for labels, each in every]
         times = self._start_ns, time.time_ns()
-        found = [HistogramDataPoint(dict(labels), *times, *each) for labels, each in values if each[0]]
-        return Histogram(found, AggregationTemporality.CUMULATIVE)
+        points = [HistogramDataPoint(dict(labels), *times, *each) for labels, each in values if each[0]]
+        return Histogram(points, AggregationTemporality.CUMULATIVE)
 
 
 class Instruments:
@@ -106,9 +106,9 @@ class Instruments:
         self._open: dict[int, Connection] = {}
         self._seen: Counter[tuple[str, str, str]] = Counter()
         self._long_polls = {(name, kind) for name, checks in offers() for kind in checks.waits}
-        published, asked = partial(series.labels, DURATION, operation=PUBLISH), partial(series.labels, REQUEST)
+        published, requested = partial(series.labels, DURATION, operation=PUBLISH), partial(series.labels, REQUEST)
         self._confirmed = Recorded(PublishOutcomes, ("system", "topic", "server"), published, series.most)
-        self._answered = Recorded(RequestOutcomes, ("system", "operation", "topic", "server"), asked, series.most)
+        self._answered = Recorded(RequestOutcomes, ("system", "operation", "topic", "server"), requested, series.most)
         self._confirms = ConfirmLatency(checker.exchanges, rows=self._confirmed)
         self._latency = RequestLatency(checker.exchanges, counts=self._answered)
         self._newest: list[tuple[Frame, Exchange, Confirmation]] = []
@@ -147,8 +147,8 @@ class Instruments:
                 self._counts[name][labels] += part.count
         if frame.findings and frame.request is not None and outcome_of(frame) == REFUSED:
             self._count(REFUSALS, 1, frame.protocol, server=broker(frame), more=(ERROR, refusal_of(frame)))
-        for what, of, value, _ in self._gauges.read(frame):
-            if (name := LEVELS.get(what)) is not None:
+        for kind, of, value, _ in self._gauges.read(frame):
+            if (name := LEVELS.get(kind)) is not None:
                 labels = self._series.labels(name, frame.protocol, more=("wiredecode.consumer", of))
                 self._counts[name][labels] = value
 
@@ -158,10 +158,10 @@ class Instruments:
             if name is not None:
                 self._series.name(end.rpartition(":")[0], name)
 
-    def end(self, connection: Connection, other: str | None = None) -> None:
-        """A connection is over, and all of its frames came; ``other``: its likely protocol, if it is not decoded."""
+    def end(self, connection: Connection, foreign: str | None = None) -> None:
+        """A connection is over, and all of its frames came; ``foreign``: its likely protocol, if it is not decoded."""
         self._open.pop(connection.number, None)
-        system = system_of(connection, other)
+        system = system_of(connection, foreign)
         how = " ".join(ended_by(connection, client_side(connection)) or (connection.closed or "not seen",))
         self._count(CLOSED, 1, system, more=("wiredecode.ended", how))
         for name, value in facts(connection).items():
@@ -210,15 +210,15 @@ class Instruments:
 
     def _facts(self, name: str) -> Values:
         """Counts of connections that are over, and of open ones."""
-        found = self._counts[name].copy()
+        counts = self._counts[name].copy()
         for connection in [*self._open.values()]:
-            found[((SYSTEM, system_of(connection)),)] += facts(connection)[name]
-        return found.items()
+            counts[((SYSTEM, system_of(connection)),)] += facts(connection)[name]
+        return counts.items()
 
     def _unanswered(self) -> Values:
         for labels, answered in [*self._answered.by_labels.items()]:
-            known = dict(labels)
-            if (known[SYSTEM], known.get(OPERATION)) not in self._long_polls:
+            attributes = dict(labels)
+            if (attributes[SYSTEM], attributes.get(OPERATION)) not in self._long_polls:
                 yield labels, answered.unanswered
 
     def _published(self, outcome: str) -> Values:
@@ -235,21 +235,21 @@ class Instruments:
         return (((("wiredecode.state", state),), count) for state, count in self._packet_counts().items())
 
     def _by_code(self) -> dict[Labels, list[Problem]]:
-        found: dict[Labels, list[Problem]] = {}
+        codes: dict[Labels, list[Problem]] = {}
         for each in [*self._found_problems()]:
-            found.setdefault((("wiredecode.code", each.name), ("wiredecode.severity", each.severity)), []).append(each)
-        return found
+            codes.setdefault((("wiredecode.code", each.name), ("wiredecode.severity", each.severity)), []).append(each)
+        return codes
 
     def _problems(self) -> Values:
-        return ((labels, sum(one.count for one in each)) for labels, each in self._by_code().items())
+        return ((labels, sum(problem.count for problem in each)) for labels, each in self._by_code().items())
 
     def _problem_times(self) -> Values:
         for labels, each in self._by_code().items():
-            yield labels, max(one.last_ns or 0 for one in each) / 1e9
+            yield labels, max(problem.last_ns or 0 for problem in each) / 1e9
 
     def _problem_frames(self) -> Values:
         for labels, each in self._by_code().items():
-            if frames := [number for one in each for number in one.frames[-1:]]:
+            if frames := [number for problem in each for number in problem.frames[-1:]]:
                 yield labels, max(frames)
 
     def _refused(self) -> Values:
@@ -260,9 +260,9 @@ def _observations(values: Callable[[], Values], _: CallbackOptions) -> Iterator[
     return (Observation(value, dict(labels)) for labels, value in values())
 
 
-def system_of(connection: Connection, other: str | None = None) -> str:
-    """The label ``messaging.system``: protocol of a connection, or its likely one (``other``)."""
-    return next(iter(connection.protocols), None) or other or "unknown"
+def system_of(connection: Connection, foreign: str | None = None) -> str:
+    """The label ``messaging.system``: protocol of a connection, or its likely one (``foreign``)."""
+    return next(iter(connection.protocols), None) or foreign or "unknown"
 
 
 def facts(connection: Connection) -> dict[str, float]:

@@ -87,9 +87,9 @@ class Steps:
         """Values at a time, ns since 1970."""
         for family in self.registry.collect():
             _, points = self._families.setdefault(family.name, (family, []))
-            for place, sample in enumerate(family.samples):
+            for index, sample in enumerate(family.samples):
                 series = tuple(sorted((name, value) for name, value in sample.labels.items() if name != "le"))
-                points.append((series, time_ns / 1e9, place, sample))
+                points.append((series, time_ns / 1e9, index, sample))
 
     def text(self) -> bytes:
         """OpenMetrics: the values of a label set follow each other, in time order."""
@@ -99,7 +99,7 @@ class Steps:
     def collect(self) -> Iterator[Family]:
         """All families, as a registry has them."""
         for family, points in self._families.values():
-            made = Family(family.name, family.documentation, family.type, family.unit)
+            copy = Family(family.name, family.documentation, family.type, family.unit)
             for _, time, _, sample in sorted(points, key=lambda point: point[:3]):
-                made.add_sample(sample.name, sample.labels, sample.value, timestamp=time)
-            yield made
+                copy.add_sample(sample.name, sample.labels, sample.value, timestamp=time)
+            yield copy

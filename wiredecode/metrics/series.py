@@ -23,15 +23,15 @@ Rule = tuple[re.Pattern[str], str]
 
 def rule(text: str) -> Rule:
     """``REGEX=REPLACEMENT``. Raises ValueError."""
-    pattern, found, replacement = text.partition("=")
-    if not found:
+    pattern, equals, replacement = text.partition("=")
+    if not equals:
         raise ValueError(f"{text!r} has no '=': give REGEX=REPLACEMENT")
     try:
-        made = re.compile(pattern)
-        made.sub(replacement, "")
+        compiled = re.compile(pattern)
+        compiled.sub(replacement, "")
     except (re.error, IndexError) as error:
         raise ValueError(f"{text!r}: {error}") from None
-    return made, replacement
+    return compiled, replacement
 
 
 def topic_label(rules: Sequence[Rule]) -> Callable[[str], str]:
@@ -40,7 +40,7 @@ def topic_label(rules: Sequence[Rule]) -> Callable[[str], str]:
     def called(topic: str) -> str:
         for pattern, replacement in rules:
             topic = pattern.sub(replacement, topic)
-        return TOKEN.sub(lambda found: "*" if any(map(str.isdigit, found[0])) else found[0], topic_group(topic))
+        return TOKEN.sub(lambda token: "*" if any(map(str.isdigit, token[0])) else token[0], topic_group(topic))
 
     return called
 
@@ -75,8 +75,8 @@ class Series:
     ) -> Labels:
         """The label set of a metric; ``server``: ``address:port``; ``more``: another attribute."""
         wanted = metric, system, topic, operation, server, more
-        if (made := self._made.get(wanted)) is not None:
-            return made
+        if (existing := self._made.get(wanted)) is not None:
+            return existing
         if topic is not None and not self._rules and (group := topic_group(topic)) != topic:
             return self.labels(metric, system, group, operation, server, more)  # inboxes differ all the time
         address, _, port = (server or "").rpartition(":")
@@ -88,15 +88,15 @@ class Series:
             "server.port": int(port) if port.isdigit() else None,
             **dict([more] if more else ()),
         }
-        found: Labels = tuple((name, valid(value)) for name, value in values.items() if value is not None)
-        if (metric, found) not in self._known:
+        labels: Labels = tuple((name, valid(value)) for name, value in values.items() if value is not None)
+        if (metric, labels) not in self._known:
             if len(self._known) >= self.most:
                 self.refused += 1
                 return tuple(
-                    (name, value if name == SYSTEM else OTHER) for name, value in found if name != "server.port"
+                    (name, value if name == SYSTEM else OTHER) for name, value in labels if name != "server.port"
                 )
-            self._known.add((metric, found))
+            self._known.add((metric, labels))
         if len(self._made) >= MAX_MADE:
             self._made.clear()
-        self._made[wanted] = found
-        return found
+        self._made[wanted] = labels
+        return labels

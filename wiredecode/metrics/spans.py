@@ -42,18 +42,18 @@ def spans(message: Message) -> list[ReadableSpan]:
     context = parent_of(message)
     trace = _number(16, message.first) if context is None else context.trace_id
     flags = TraceFlags(TraceFlags.SAMPLED) if context is None else context.trace_flags
-    made: dict[int, SpanContext] = {}
-    found = []
+    contexts: dict[int, SpanContext] = {}
+    spans_made = []
     first: SpanContext | None = None
     for hop in hops(message):
-        if not isinstance(hop.what, Sighting):
+        if not isinstance(hop.event, Sighting):
             continue
-        own = SpanContext(trace, _number(8, hop.what), is_remote=False, trace_flags=flags)
-        parent = made.get(hop.what.copy_of or 0, first or context)
-        found.append(_span(hop.word, hop.what, own, parent))
-        made[hop.what.frame] = own
+        own = SpanContext(trace, _number(8, hop.event), is_remote=False, trace_flags=flags)
+        parent = contexts.get(hop.event.copy_of or 0, first or context)
+        spans_made.append(_span(hop.word, hop.event, own, parent))
+        contexts[hop.event.frame] = own
         first = first or own
-    return found
+    return spans_made
 
 
 def parent_of(message: Message) -> SpanContext | None:
@@ -73,40 +73,40 @@ def _number(size: int, sighting: Sighting) -> int:
     return int.from_bytes(blake2b(repr(where).encode(), digest_size=size).digest(), "big")
 
 
-def _span(word: str, what: Sighting, own: SpanContext, parent: SpanContext | None) -> ReadableSpan:
+def _span(word: str, event: Sighting, own: SpanContext, parent: SpanContext | None) -> ReadableSpan:
     name, kind = OPERATIONS.get(word, (word, None))
-    client = client_side(what.connection)
-    server, _, port = what.connection.endpoints[1 - client].rpartition(":")
-    topic = None if what.topic is None else valid(what.topic)
-    refusal = next((each.why for each in what.answers if each.why), None)
+    client = client_side(event.connection)
+    server, _, port = event.connection.endpoints[1 - client].rpartition(":")
+    topic = None if event.topic is None else valid(event.topic)
+    refusal = next((each.why for each in event.answers if each.why), None)
     attributes: dict[str, Any] = {
-        "messaging.system": what.protocol,
+        "messaging.system": event.protocol,
         "messaging.operation.name": name,
         "messaging.operation.type": kind,
         "messaging.destination.name": topic,
-        "messaging.destination.partition.id": None if what.partition is None else str(what.partition),
-        "messaging.message.id": None if what.sequence is None else str(what.sequence),
-        "messaging.message.body.size": what.size,
+        "messaging.destination.partition.id": None if event.partition is None else str(event.partition),
+        "messaging.message.id": None if event.sequence is None else str(event.sequence),
+        "messaging.message.body.size": event.size,
         "server.address": server.strip("[]"),
         "server.port": int(port),
         "error.type": refusal,
-        "wiredecode.offset": what.offset,
-        "wiredecode.frame": what.frame,
-        "wiredecode.connection": what.connection.number,
-        "wiredecode.evidence": what.rests_on or None,
+        "wiredecode.offset": event.offset,
+        "wiredecode.frame": event.frame,
+        "wiredecode.connection": event.connection.number,
+        "wiredecode.evidence": event.rests_on or None,
     }
-    host = what.connection.endpoints[client].rpartition(":")[0].strip("[]")
+    host = event.connection.endpoints[client].rpartition(":")[0].strip("[]")
     return ReadableSpan(
         " ".join(filter(None, (name, topic))),
         own,
         parent,
-        Resource({"service.name": valid(label(what.connection) or host)}),
+        Resource({"service.name": valid(label(event.connection) or host)}),
         {key: value for key, value in attributes.items() if value is not None},
-        events=[*map(_event, what.answers)],
+        events=[*map(_event, event.answers)],
         kind=KINDS.get(word, SpanKind.INTERNAL),
         status=Status(StatusCode.UNSET) if refusal is None else Status(StatusCode.ERROR, refusal),
-        start_time=what.time_ns,
-        end_time=max([what.time_ns, *(each.time_ns for each in what.answers)]),
+        start_time=event.time_ns,
+        end_time=max([event.time_ns, *(each.time_ns for each in event.answers)]),
         instrumentation_scope=InstrumentationScope("wiredecode", version_number()),
     )
 
@@ -116,9 +116,9 @@ def _event(answer: Reply) -> Event:
     return Event(answer.word, {key: value for key, value in facts.items() if value is not None}, answer.time_ns)
 
 
-def as_json(found: Sequence[ReadableSpan]) -> str:
+def as_json(spans: Sequence[ReadableSpan]) -> str:
     """One line of OTLP's JSON, as the file exporter and receiver of the collector have it."""
-    return json.dumps(_hexadecimal(MessageToDict(encode_spans(found), use_integers_for_enums=True))) + "\n"
+    return json.dumps(_hexadecimal(MessageToDict(encode_spans(spans), use_integers_for_enums=True))) + "\n"
 
 
 def _hexadecimal(value: Any) -> Any:
@@ -127,7 +127,7 @@ def _hexadecimal(value: Any) -> Any:
     return [*map(_hexadecimal, value)] if isinstance(value, list) else value
 
 
-def send(found: Sequence[ReadableSpan], endpoint: str) -> bool:
+def send(spans: Sequence[ReadableSpan], endpoint: str) -> bool:
     """Send spans to a receiver of OTLP over HTTP; False: it did not accept them."""
     logging.getLogger("opentelemetry.exporter").setLevel(logging.CRITICAL)  # the caller reports it, in one line
-    return OTLPSpanExporter(endpoint).export(found) is SpanExportResult.SUCCESS
+    return OTLPSpanExporter(endpoint).export(spans) is SpanExportResult.SUCCESS

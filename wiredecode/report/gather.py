@@ -148,22 +148,22 @@ class Gathering:
         """Connections that are no longer in ``connections``."""
         self._gauges = Gauges()
 
-    def end(self, connection: Connection, other: str | None = None) -> None:
+    def end(self, connection: Connection, foreign: str | None = None) -> None:
         """A connection is over; frames of it may still come."""
-        self.checker.end(connection, other)
+        self.checker.end(connection, foreign)
         if self.filtered and connection.number not in self.connections:
             return
         activity = self._activity(connection)
-        activity.other = other
+        activity.foreign = foreign
         health = connection.health
         if health is not None:
             activity.last_ns = max(activity.last_ns, health.last_ns)
             self.by_time.add(health.last_ns, CLOSED)
 
-    def over(self, connection: Connection, other: str | None = None) -> None:
+    def over(self, connection: Connection, foreign: str | None = None) -> None:
         """A connection is over, and no frame will follow."""
         if not self.filtered or connection.number in self.connections:
-            self.timeline.end(connection, other)
+            self.timeline.end(connection, foreign)
 
     def frame(self, frame: Frame, *, counts: bool = True) -> None:
         """Take the next frame, which the checker received already; ``counts``: whether it counts."""
@@ -182,8 +182,8 @@ class Gathering:
         command.requests += frame.expects_response
         if frame.request is not None:
             self._answer(frame, self.checker.exchanges.of(frame.request))
-        if frame.expects_response and (asked := self.checker.exchanges.open.get(frame.id)) is not None:
-            asked.counted = command
+        if frame.expects_response and (request := self.checker.exchanges.open.get(frame.id)) is not None:
+            request.counted = command
         for reading in self._gauges.read(frame):
             self._show(frame, reading)
         if parts and not frame.is_copy:
@@ -192,9 +192,9 @@ class Gathering:
     def finish(self, first_ns: int) -> None:
         """The capture, which began at ``first_ns``, is over."""
         self.first_ns = first_ns
-        found = self.checker.finish()
-        known = self.connections.keys()
-        self.problems = [each for each in found if not self.filtered or not known.isdisjoint(each.connections)]
+        problems = self.checker.finish()
+        shown = self.connections.keys()
+        self.problems = [each for each in problems if not self.filtered or not shown.isdisjoint(each.connections)]
         self.events = [each for each in self.timeline.finish(self.first_ns) if self.checker.report.covers(each.time_ns)]
         self.last_ns = max(self.last_ns, *(each.last_ns for each in self.connections.values()), self.first_ns)
 
@@ -218,10 +218,10 @@ class Gathering:
         self.by_time.add(connection.first_ns, OPENED)
         return self._activities.of(connection)
 
-    def _answer(self, frame: Frame, asked: Exchange | None) -> None:
+    def _answer(self, frame: Frame, request: Exchange | None) -> None:
         command: Command | None = None
-        if asked is not None:
-            command, asked.counted = asked.counted, None
+        if request is not None:
+            command, request.counted = request.counted, None
         if frame.latency_ns is not None:
             self.latency.add(frame.time_ns, bucket_of(frame.latency_ns))
             if command is not None:
@@ -240,11 +240,11 @@ class Gathering:
 
     def _count_messages(self, frame: Frame, parts: Sequence[FrameMessages]) -> None:
         """Count published and delivered messages, not those that brokers copy from each other."""
-        for place, part in enumerate(part for part in parts if part.operation != FORWARD):
+        for index, part in enumerate(part for part in parts if part.operation != FORWARD):
             self.by_time.add(frame.time_ns, PUBLISHED if part.operation == PUBLISH else DELIVERED, part.count)
             stream = self._stream(frame.protocol, part.topic or "")
             stream.messages[part.operation] += part.count
-            if not place:
+            if not index:
                 stream.length[part.operation] += frame.length
 
     def _stream(self, protocol: str, topic: str) -> Stream:
@@ -260,12 +260,12 @@ class Gathering:
 
 def most_interesting(gathering: Gathering) -> int | None:
     """The connection that is worth a look: of the worst problem, else the one with the most bytes, if any."""
-    known = gathering.connections
+    shown = gathering.connections
     for problem in gathering.problems:
         if problem.severity == "note":
             break
-        concerned = [number for number in problem.connections if number in known and any(known[number].frames)]
+        concerned = [number for number in problem.connections if number in shown and any(shown[number].frames)]
         if concerned:
-            return max(concerned, key=lambda number: (known[number].findings, sum(known[number].frames), -number))
-    spoke = [(sum(each.frames), -number) for number, each in known.items() if any(each.frames)]
+            return max(concerned, key=lambda number: (shown[number].findings, sum(shown[number].frames), -number))
+    spoke = [(sum(each.frames), -number) for number, each in shown.items() if any(each.frames)]
     return -max(spoke)[1] if spoke else None

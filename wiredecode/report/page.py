@@ -61,10 +61,10 @@ def template() -> Any:
     """The page for Jinja, compiled once."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    made = Environment(
+    environment = Environment(
         loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    return made.get_template("page.html.j2")
+    return environment.get_template("page.html.j2")
 
 
 def page(gathering: Gathering, source: Source, number: int | None, sequence: Sequence | None) -> str:
@@ -75,7 +75,7 @@ def page(gathering: Gathering, source: Source, number: int | None, sequence: Seq
     names = [Path(name).name for name in source.files]
     events, left_out = event_rows(gathering)
     shown = findings(gathering)
-    made: str = template().render(
+    text: str = template().render(
         title=source.title or f"What {', '.join(names[:3])}{' and others' if len(names) > 3 else ''} shows",
         files=[*source.files[:20], *([f"and {len(source.files) - 20} more"] if len(source.files) > 20 else [])],
         style=Markup((HERE / "page.css").read_text()),
@@ -98,23 +98,23 @@ def page(gathering: Gathering, source: Source, number: int | None, sequence: Seq
         "commands; packets are numbered as Wireshark numbers them. Percentiles are right within 2.2 %. "
         "Passwords and tokens are not on this page; names, addresses and texts of the capture are.",
     )
-    return made
+    return text
 
 
 def span(gathering: Gathering) -> str:
     """When, and how long."""
     if not gathering.first_ns:
         return "no packets"
-    second, rest = divmod(gathering.first_ns, 1_000_000_000)
+    second, fraction = divmod(gathering.first_ns, 1_000_000_000)
     begin = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%d %H:%M:%S")
     lasts = duration(gathering.last_ns - gathering.first_ns)
-    return f"began {begin}.{rest // 1_000_000:03d} UTC, lasted {lasts}"
+    return f"began {begin}.{fraction // 1_000_000:03d} UTC, lasted {lasts}"
 
 
 def tiles(gathering: Gathering, totals: Totals) -> list[dict[str, Any]]:
     """The numbers at a glance; those that are bad first."""
     counts = {name: sum(each.severity == name for each in gathering.problems) for name in SEVERITIES}
-    found = [
+    shown = [
         {"kind": name if number else "", "value": f"{number:,}", "label": f"{name}s" if number != 1 else name}
         for name, number in counts.items()
     ]
@@ -129,7 +129,7 @@ def tiles(gathering: Gathering, totals: Totals) -> list[dict[str, Any]]:
         (totals.undecoded, "bytes undecoded"),
         (totals.missing, "bytes missing (not captured)"),
     ]
-    return found + [{"kind": "", "value": f"{number:,}", "label": label} for number, label in numbers]
+    return shown + [{"kind": "", "value": f"{number:,}", "label": label} for number, label in numbers]
 
 
 def remarks(totals: Totals) -> list[str]:
@@ -149,9 +149,9 @@ def remarks(totals: Totals) -> list[str]:
 def findings(gathering: Gathering) -> list[dict[str, Any]]:
     """Return findings as the page shows them; the meaning of a code is at its first one."""
     explained: set[str] = set()
-    found = []
+    rows = []
     for problem in gathering.problems[:MAX_FINDINGS]:
-        found.append(
+        rows.append(
             {
                 "severity": problem.severity,
                 "name": cut(problem.name),
@@ -167,23 +167,23 @@ def findings(gathering: Gathering) -> list[dict[str, Any]]:
             }
         )
         explained.add(problem.code.code)
-    return found
+    return rows
 
 
 def event_rows(gathering: Gathering) -> tuple[list[dict[str, str]], int]:
     """Changes and errors, in order of time; and the number of changes left out."""
     span_ns = max(gathering.last_ns - gathering.first_ns, 1)
     changes, left_out = condense(gathering.events, span_ns, MAX_EVENTS)
-    found = [(each.time_ns, each.kind, "error" if each.kind == ERROR else "", each.what) for each in changes]
-    found += [
+    events = [(each.time_ns, each.kind, "error" if each.kind == ERROR else "", each.what) for each in changes]
+    events += [
         (problem.first_ns, problem.severity, problem.severity, problem.what)
         for problem in gathering.problems[:MAX_FINDINGS]
         if problem.first_ns is not None and problem.severity != "note"
     ]
-    found.sort(key=lambda each: each[0])
+    events.sort(key=lambda each: each[0])
     shown = [
         {"time": seconds(time_ns, gathering.first_ns), "kind": kind, "severity": severity, "text": cut(text)}
-        for time_ns, kind, severity, text in found
+        for time_ns, kind, severity, text in events
     ]
     return shown, left_out + gathering.timeline.omitted
 
@@ -236,10 +236,10 @@ def drawn(gathering: Gathering) -> list[dict[str, Any]]:
     from markupsafe import Markup
 
     plots = Plots(gathering.first_ns, gathering.last_ns)
-    found: list[dict[str, Any]] = []
+    drawings: list[dict[str, Any]] = []
 
     def add(name: str, title: str, note: str, legend: list[str], svg: str) -> None:
-        found.append({"name": name, "title": title, "note": note, "legend": legend, "svg": Markup(svg)})
+        drawings.append({"name": name, "title": title, "note": note, "legend": legend, "svg": Markup(svg)})
 
     def rates(name: str, title: str, label: str, kinds: dict[int, str]) -> None:
         sums = gathering.sums()
@@ -257,8 +257,8 @@ def drawn(gathering: Gathering) -> list[dict[str, Any]]:
         add("latency", "Latency", note, [f"p{percent}" for percent in PERCENTILES], svg)
         note = "Number of answers by latency: the stronger, the more; the scale is logarithmic."
         add("heat", "Latency, heat map", note, [], plots.heat(gathering.latency))
-    for what, (name, title, note) in GAUGES.items():
-        series = {of: each for (kind, of), each in gathering.series.items() if kind == what and each.shown}
+    for gauge, (name, title, note) in GAUGES.items():
+        series = {of: each for (kind, of), each in gathering.series.items() if kind == gauge and each.shown}
         chosen = sorted(series, key=lambda of: (-series[of].changes, of))[:MAX_LINES]
         if chosen:
             more = f" The {len(chosen)} busiest of {len(series)}." if len(series) > len(chosen) else ""
@@ -267,7 +267,7 @@ def drawn(gathering: Gathering) -> list[dict[str, Any]]:
     if gathering.sums()[OPENED] > 1:
         svg = plots.levels(gathering.by_time, OPENED, CLOSED)
         add("connections-open", "Connections", "That were seen: from the first packet to the last.", [], svg)
-    return found
+    return drawings
 
 
 # Tables.
@@ -296,16 +296,16 @@ def cell(text: str) -> str:
 
 def connections(gathering: Gathering) -> Table:
     """Table of connections: chosen by findings, then by bytes; ordered by number."""
-    known = sorted(gathering.connections.values(), key=lambda each: (-(each.findings > 0), -sum(each.length)))
+    ordered = sorted(gathering.connections.values(), key=lambda each: (-(each.findings > 0), -sum(each.length)))
     concerned = {number for problem in gathering.problems for number in problem.connections}
-    known.sort(key=lambda each: each.connection.number not in concerned)
-    shown = sorted(known[:MAX_ROWS], key=lambda each: each.connection.number)
+    ordered.sort(key=lambda each: each.connection.number not in concerned)
+    shown = sorted(ordered[:MAX_ROWS], key=lambda each: each.connection.number)
     lasting = "number", "who", "protocol", "begins (s)", "lasts"
     return Table(
         "connections",
         (*lasting, "frames ↑ ↓", "bytes ↑ ↓", "round trip", "health", "end"),
         [(f"connection-{each.connection.number}", _connection(each, gathering)) for each in shown],
-        len(known) - len(shown) + gathering.left_out,
+        len(ordered) - len(shown) + gathering.left_out,
         "↑ from the client, ↓ from the server. Round trip: the median from a segment to its ACK, of the slower "
         "direction. Health: what TCP had to repair.",
     )
@@ -313,7 +313,7 @@ def connections(gathering: Gathering) -> Table:
 
 def _connection(activity: Activity, gathering: Gathering) -> tuple[str, ...]:
     connection, client, health = activity.connection, activity.client_side, activity.connection.health
-    protocols = [*activity.protocols, *([f"({activity.other})"] if activity.other else [])]
+    protocols = [*activity.protocols, *([f"({activity.foreign})"] if activity.foreign else [])]
     return (
         f"#{connection.number}",
         cell(identity.describe(connection)),

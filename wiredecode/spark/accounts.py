@@ -41,32 +41,32 @@ class Accounts:
     @classmethod
     def of(cls, reports: Iterable[str]) -> "Accounts":
         """Put reports together; each counts once, however often it came."""
-        made = cls(reports=list(dict.fromkeys(reports)))
-        found = [json.loads(text) for text in made.reports]
-        decoded = {each["source"] for each in found if "bucket" in each}
-        for each in found:
+        accounts = cls(reports=list(dict.fromkeys(reports)))
+        records = [json.loads(text) for text in accounts.reports]
+        decoded = {each["source"] for each in records if "bucket" in each}
+        for each in records:
             source = each["source"]
             if "state" in each:
-                made.states[source, each["bucket"]] = each["state"]
+                accounts.states[source, each["bucket"]] = each["state"]
             if "problem" in each:
-                made.problems.append((source, each["file"], each["problem"]))
+                accounts.problems.append((source, each["file"], each["problem"]))
             if "totals" not in each:
                 continue
-            made.apart += ((name, port) for name, port in each.get("apart", ()))
-            total, part = made.sources.setdefault(source, Totals()), unpack_totals(each["totals"])
+            accounts.apart += ((name, port) for name, port in each.get("apart", ()))
+            total, part = accounts.sources.setdefault(source, Totals()), unpack_totals(each["totals"])
             if "bucket" in each:
                 total.add_connections(part)
                 continue
             total.add_packets(part)
             if source not in decoded:  # else buckets count what their headers reached, too
                 total.limits.update(part.limits)
-        made.problems.sort()
-        made.apart = sorted(set(made.apart))
-        made.sources = dict(sorted(made.sources.items()))
-        for total in made.sources.values():
-            made.totals.add_packets(total)
-            made.totals.add_connections(total)
-        return made
+        accounts.problems.sort()
+        accounts.apart = sorted(set(accounts.apart))
+        accounts.sources = dict(sorted(accounts.sources.items()))
+        for total in accounts.sources.values():
+            accounts.totals.add_packets(total)
+            accounts.totals.add_connections(total)
+        return accounts
 
 
 def totals_rows(accounts: Accounts) -> Iterator[tuple[Any, ...]]:
@@ -87,9 +87,9 @@ def totals_rows(accounts: Accounts) -> Iterator[tuple[Any, ...]]:
         yield row("connections", "seen", record["connections"])
         for section in ("payload", "reassembly", "limits_hit"):
             yield from (row(section, name, value) for name, value in record[section].items())
-        for other in record["other_protocols"]:
+        for foreign in record["other_protocols"]:
             for name in ("bytes", "connections"):
-                yield row("other_protocols", name, other[name], other["looks_like"], None, None, other["port"])
+                yield row("other_protocols", name, foreign[name], foreign["looks_like"], None, None, foreign["port"])
         for (protocol, kind, status), count in sorted(totals.frames.items()):
             yield row("frames", "count", count, protocol, kind, status, None)
 
@@ -98,6 +98,6 @@ def tables(accounts: Accounts) -> dict[str, pa.Table]:
     """The tables of totals and problems."""
     rows = {TOTALS: (TOTALS_SCHEMA, totals_rows(accounts)), PROBLEMS: (PROBLEMS_SCHEMA, accounts.problems)}
     return {
-        name: pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in found], schema)
-        for name, (schema, found) in rows.items()
+        name: pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in content], schema)
+        for name, (schema, content) in rows.items()
     }

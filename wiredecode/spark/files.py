@@ -126,11 +126,11 @@ def _folder(name: str) -> str:
 
 def _check_folders(names: Iterable[str]) -> None:
     """Two folders that have the same name would be one capture, unnoticed."""
-    known: dict[str, str] = {}
+    folders: dict[str, str] = {}
     for folder in sorted({_folder(name) for name in names}):
-        other = known.setdefault(folder.rpartition("/")[2], folder)
-        if other != folder:
-            both = f"{other} and {folder} have the same name"
+        namesake = folders.setdefault(folder.rpartition("/")[2], folder)
+        if namesake != folder:
+            both = f"{namesake} and {folder} have the same name"
             raise ValueError(f"source {FOLDER}: {both}; separate sources with a regular expression")
 
 

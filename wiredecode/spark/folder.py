@@ -48,14 +48,14 @@ class Occupied(Exception):
 @contextmanager
 def lock_folder(out: str) -> Iterator[None]:
     """Lock a local folder against other writers, until the process ends. Raises :class:`Occupied`."""
-    place = location_of(out)
-    if os.name == "nt" or not isinstance(place.system, pafs.LocalFileSystem) or Path(place.path).is_file():
+    location = location_of(out)
+    if os.name == "nt" or not isinstance(location.system, pafs.LocalFileSystem) or Path(location.path).is_file():
         yield
         return
     import fcntl
 
-    Path(place.path).mkdir(parents=True, exist_ok=True)
-    held = os.open(place.path, os.O_RDONLY)
+    Path(location.path).mkdir(parents=True, exist_ok=True)
+    held = os.open(location.path, os.O_RDONLY)
     try:
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -73,8 +73,8 @@ class Folder:
     """
 
     def __init__(self, out: str) -> None:
-        place = location_of(out)
-        self.out, self._system, self._path = place.name(place.path), place.system, place.path
+        location = location_of(out)
+        self.out, self._system, self._path = location.name(location.path), location.system, location.path
         self.id = secrets.token_hex(6)
         self.run, self._old = f"{RUN}{self.id}", f"{OLD}{self.id}"
         self.attempts = f"{self.run}/{ATTEMPTS}"
@@ -90,7 +90,7 @@ class Folder:
     def sink(self, levels: Iterable[str]) -> TaskSink:
         """Where tasks write the tables of levels."""
         run = TableRun((), (self.id, 0))
-        return TaskSink(TaskStore(self.place(self.attempts), {}, "", None), dict.fromkeys(levels, run), FolderWriter)
+        return TaskSink(TaskStore(self.path_of(self.attempts), {}, "", None), dict.fromkeys(levels, run), FolderWriter)
 
     def publish(self, tasks: DataFrame, levels: Sequence[str]) -> Accounts:
         """Have the tasks write, and put their files into the tables of the run; ``tasks``: rows of FILES."""
@@ -112,8 +112,8 @@ class Folder:
         strange = [name for name in names if name not in (*TABLES, DONE) and not name.startswith((".", "_"))]
         ours = DONE in names or any(name.startswith((RUN, OLD)) for name in names)
         if strange or (names and not ours):
-            found = (strange or names)[0]
-            raise Occupied(f"{self.out} holds {found}, which wiredecode spark has not written; name another folder")
+            foreign = (strange or names)[0]
+            raise Occupied(f"{self.out} holds {foreign}, which wiredecode spark has not written; name another folder")
         return names
 
     def names(self, folder: str = "") -> list[str]:
@@ -121,14 +121,14 @@ class Folder:
         return sorted(each.base_name for each in self.list(folder))
 
     def list(self, folder: str = "", *, recursive: bool = False) -> list[Any]:
-        """Arrow's infos of the files in it, or in a folder below; ``path`` differs from the names here."""
+        """Arrow's infos of the files in it, or in a folder below; ``path_of`` differs from the names here."""
         if self._kind(folder) is pafs.FileType.File:
-            raise Occupied(f"{self.place(folder)} is a file; the tables go into a folder")
+            raise Occupied(f"{self.path_of(folder)} is a file; the tables go into a folder")
         with store_errors():
             selector = pafs.FileSelector(self._at(folder), allow_not_found=True, recursive=recursive)
             return list(self._system.get_file_info(selector))
 
-    def place(self, name: str) -> str:
+    def path_of(self, name: str) -> str:
         """The full name, for tasks and engines."""
         return f"{self.out}/{name}".rstrip("/")
 
@@ -138,12 +138,12 @@ class Folder:
 
     def move(self, moves: Iterable[Move]) -> None:
         """Give files their names."""
-        made = set[str]()
+        created = set[str]()
         for name, to in moves:
             folder = to.rpartition("/")[0]
-            if folder not in made:
+            if folder not in created:
                 self.make(folder)
-                made.add(folder)
+                created.add(folder)
             self._rename(name, to)
 
     def write(self, name: str, table: pa.Table) -> None:
@@ -184,11 +184,12 @@ class Folder:
         """The tables as views of DuckDB: frames of all protocols with what they have in common, and those of each."""
         tables = {name: self.names(name) for name in TABLES}
         common = "* exclude (layers)" if self._has_layers() else "*"
-        found = [_view(name, self.place(name), common if name == FRAMES else "*") for name in TABLES if tables[name]]
+        views = [_view(name, self.path_of(name), common if name == FRAMES else "*") for name in TABLES if tables[name]]
         each = [
-            _view(f"{FRAMES}_{part.partition('=')[2]}", self.place(f"{FRAMES}/{part}"), "*") for part in tables[FRAMES]
+            _view(f"{FRAMES}_{name.partition('=')[2]}", self.path_of(f"{FRAMES}/{name}"), "*")
+            for name in tables[FRAMES]
         ]
-        return "\n".join(["-- duckdb -init _views.sql", *found, *each, ""])
+        return "\n".join(["-- duckdb -init _views.sql", *views, *each, ""])
 
     def _has_layers(self) -> bool:
         import pyarrow.parquet as pq
@@ -226,13 +227,13 @@ class Folder:
             return
         at = len(self._at(name))
         files = [each.path[at:] for each in self.list(name, recursive=True) if each.is_file]
-        for folder in {path.rpartition("/")[0] for path in files}:  # HDFS does not make it
+        for folder in {path_of.rpartition("/")[0] for path_of in files}:  # HDFS does not make it
             self.make(f"{to}{folder}")
-        for path in files:  # stores of objects have no folders
+        for path_of in files:  # stores of objects have no folders
             with store_errors():
-                self._system.move(self._at(name) + path, self._at(to) + path)
-            if self._kind(f"{to}{path}") is pafs.FileType.NotFound:  # WebHDFS refuses without an error
-                raise OSError(f"{self.place(name)}{path} cannot be renamed to {self.place(to)}{path}")
+                self._system.move(self._at(name) + path_of, self._at(to) + path_of)
+            if self._kind(f"{to}{path_of}") is pafs.FileType.NotFound:  # WebHDFS refuses without an error
+                raise OSError(f"{self.path_of(name)}{path_of} cannot be renamed to {self.path_of(to)}{path_of}")
 
     def _write(self, name: str, text: str) -> None:
         """Write a text; it is there whole or not at all."""

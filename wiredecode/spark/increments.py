@@ -92,9 +92,9 @@ class BucketState:
     @classmethod
     def loads(cls, demand: TableDemand, source: str, bucket: int, data: bytes) -> BucketState:
         """The state of :meth:`dumps`. Raises :class:`OtherState`."""
-        written, _, rest = data.partition(b"\n")
+        written, _, header_and_data = data.partition(b"\n")
         check_format(written.decode(errors="replace"))
-        header, _, packed = rest.partition(b"\n")
+        header, _, packed = header_and_data.partition(b"\n")
         size, _, summed = header.partition(b" ")
         if summed != digest(packed).encode():
             raise OtherState(DAMAGED)
@@ -208,9 +208,9 @@ class Log:
 class ProcessedFiles:
     """The folder of states, wherever fsspec reaches."""
 
-    def __init__(self, place: str) -> None:
-        found = location_of(place)
-        self.place, self._system, self._path = found.name(found.path).rstrip("/"), found.system, found.path
+    def __init__(self, uri: str) -> None:
+        location = location_of(uri)
+        self.uri, self._system, self._path = location.name(location.path).rstrip("/"), location.system, location.path
         self._local = isinstance(self._system, pafs.LocalFileSystem)
 
     def read(self, name: str) -> Any:
@@ -224,7 +224,7 @@ class ProcessedFiles:
     def write(self, name: str, values: Any) -> None:
         """Write a file atomically."""
         part = f"{name}.part" if self._local else name
-        with create_file(f"{self.place}/{part}") as file:
+        with create_file(f"{self.uri}/{part}") as file:
             file.write(json.dumps(values, indent=1).encode())
         if self._local:
             self._system.move(f"{self._path}/{part}", f"{self._path}/{name}")
@@ -278,12 +278,12 @@ def next_step(log: Log, found: Found, *, finish: bool) -> tuple[Step | None, lis
 
 def new_files(log: Log, found: Found) -> dict[str, StepFile]:
     """The files whose content no step has. Those of a known name, size and first packet are not read."""
-    known = {name: file for step in log.steps for name, file in step.files.items()}
-    digests = {file.digest for file in known.values()}
+    processed = {name: file for step in log.steps for name, file in step.files.items()}
+    digests = {file.digest for file in processed.values()}
     fresh: dict[str, StepFile] = {}
     for file in found.files:
         size = found.sizes[file.name]
-        have = known.get(file.name)
+        have = processed.get(file.name)
         if have is not None and (have.first_ns, have.size) == (file.first_ns, size):
             continue
         with suppress(CaptureError, OSError):  # it is gone already
@@ -320,11 +320,11 @@ def _refusal_reason(log: Log, before: int, there: set[str]) -> str | None:
 
 @dataclass(frozen=True)
 class StateDecoder:
-    """Decodes from the states of an earlier step to those of the next, which are files below ``place``."""
+    """Decodes from the states of an earlier step to those of the next, which are files below ``uri``."""
 
-    place: str
+    uri: str
     number: int
-    known: Mapping[tuple[str, int], str]
+    states: Mapping[tuple[str, int], str]
 
     def __call__(
         self, source: str, bucket: int, rows: Iterator[pa.RecordBatch], demand: TableDemand
@@ -335,15 +335,15 @@ class StateDecoder:
         for batch in packets(rows, state.packets + 1):
             yield from state.feed(batch)
         name = f"{STATE}{self.number:06}-{secrets.token_hex(6)}"
-        with create_file(f"{self.place}/{name}") as file:
+        with create_file(f"{self.uri}/{name}") as file:
             file.write(state.dumps())
         yield state.reader.report(counted, state=name)
 
     def load(self, source: str, bucket: int, demand: TableDemand) -> BucketState:
-        name = self.known.get((source, bucket))
+        name = self.states.get((source, bucket))
         if name is None:
             return BucketState(demand, source, bucket)
-        with open_file(f"{self.place}/{name}") as file:
+        with open_file(f"{self.uri}/{name}") as file:
             return BucketState.loads(demand, source, bucket, file.read())
 
     def finish(self, batches: Iterator[pa.RecordBatch], demand: TableDemand) -> Iterator[Decoded]:
@@ -377,7 +377,7 @@ class Increment:
         reports = [report_text(each.source, problem=each.text, file=each.file) for each in found.problems]
         there = {file.name for file in found.files}
         done = False
-        with lock_folder(self.book.place):
+        with lock_folder(self.book.uri):
             log = self.log()
             pending = self.book.read(NEXT)
             if pending is not None and pending["number"] > log.number:
@@ -406,8 +406,8 @@ class Increment:
 
     def _do(self, spark: SparkSession, log: Log, step: Step, there: set[str], *, again: bool = False) -> list[str]:
         """Do a step, and add it to the log; its reports. ``again``: it may be there already."""
-        known = {(source, bucket): name for source, bucket, name in log.states(step.before) or ()}
-        decoder = StateDecoder(self.book.place, step.number, known)
+        previous = {(source, bucket): name for source, bucket, name in log.states(step.before) or ()}
+        decoder = StateDecoder(self.book.uri, step.number, previous)
         run = partial(self._run, log, step)
         tables = LakeRun(self.out, self.demand.levels, run, self.selected, overwrite=again)
         if step.files:
@@ -416,10 +416,10 @@ class Increment:
             rows = pipeline.decode_plan(spark, plan, tables.sink, decoder=decoder, metrics=self.metrics)
         else:
             tail = partial(decoder.finish, demand=self.demand)
-            rows = pipeline.map_tasks(task_rows(spark, [[each] for each in known]), tail, tables.sink, self.metrics)
+            rows = pipeline.map_tasks(task_rows(spark, [[each] for each in previous]), tail, tables.sink, self.metrics)
         accounts = tables.commit(rows)
         step.last = {source: totals.last_ns for source, totals in accounts.sources.items() if totals.packets}
-        behind = known | accounts.states if step.files else {}
+        behind = previous | accounts.states if step.files else {}
         step.states = [(source, bucket, name) for (source, bucket), name in behind.items()]
         log.number, log.steps = step.number, [*log.steps[: step.before], step]
         self.book.keep(log, there)
@@ -430,5 +430,5 @@ class Increment:
         if not step.files:
             return TableRun((), (log.id, step.number))
         files = [item for each in (*log.steps[step.before :], step) for item in each.files.items()]
-        found = {file.digest: (name, file.size, file.digest) for name, file in files}
-        return run_of(found.values(), self.selected(level), self.demand.columns)
+        captures = {file.digest: (name, file.size, file.digest) for name, file in files}
+        return run_of(captures.values(), self.selected(level), self.demand.columns)

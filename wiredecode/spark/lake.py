@@ -36,7 +36,7 @@ class LakeRun:
         overwrite: bool,
     ) -> None:
         self.lake, self.run, self.selected, self.overwrite = open_lake(out), run, selected, overwrite
-        self.runs = {level: made for level in levels if not self._is_there(made := run(level))}
+        self.runs = {level: table_run for level in levels if not self._is_there(table_run := run(level))}
         if not self.runs:
             raise AlreadyThere
         self.sink = TaskSink(self.lake.task_store(), self.runs)
@@ -52,15 +52,15 @@ class LakeRun:
     def commit(self, tasks: DataFrame) -> Accounts:
         """Have the tasks write, and commit their files; ``tasks``: rows of :data:`writing.FILES`."""
         files, schemas, accounts = write_all(tasks)
-        left = {level: [file for file in files if file.table.partition("_")[0] == level] for level in self.runs}
+        uncommitted = {level: [file for file in files if file.table.partition("_")[0] == level] for level in self.runs}
         try:
             for table, schema in schemas.items():
                 self.lake.prepare(table, schema)
             for level, run in self.runs.items():
-                commit(self.lake, level, run, left.pop(level), self.selected(level), overwrite=self.overwrite)
+                commit(self.lake, level, run, uncommitted.pop(level), self.selected(level), overwrite=self.overwrite)
             for name, rows in tables(accounts).items():
                 commit_table(self.lake, name, self.run(name), rows, overwrite=self.overwrite)
         finally:
-            for some in left.values():
+            for some in uncommitted.values():
                 remove(self.lake, some)
         return accounts

@@ -177,14 +177,14 @@ def tcp_fragments(batch: PacketBatch, vlan_tags: int) -> Int64s:
     octets = Octets(batch.buffer)
     at, ethertype = link.network_layer(batch, octets, vlan_tags)
     whole = batch.start + batch.captured - at >= 20
-    found = [np.empty(0, np.int64)]
+    rows = [np.empty(0, np.int64)]
     four = np.flatnonzero((ethertype == link.IPV4) & whole)
     if len(four):
-        found.append(four[(octets.u16(at[four] + 6) & 0x3FFF != 0) & (octets.u8(at[four] + 9) == TCP)])
+        rows.append(four[(octets.u16(at[four] + 6) & 0x3FFF != 0) & (octets.u8(at[four] + 9) == TCP)])
     six = np.flatnonzero((ethertype == link.IPV6) & whole)
     if len(six):
-        found.append(six[octets.u8(at[six] + 6) == IPV6_FRAGMENT])
-    return np.sort(np.concatenate(found))
+        rows.append(six[octets.u8(at[six] + 6) == IPV6_FRAGMENT])
+    return np.sort(np.concatenate(rows))
 
 
 def slice_buffer(buffer: bytes, start: Int64s, length: Int64s, rows: Int64s) -> pa.Array:
@@ -259,11 +259,11 @@ class Opened(NamedTuple):
         inner = inner.append_column("file", pa.repeat(pa.scalar(number, pa.int64()), len(inner)))
         return cls(inner, inner.column("clock").to_numpy(), file, inner.column("place").to_numpy())
 
-    def before(self, other: Opened) -> int:
+    def before(self, parcel: Opened) -> int:
         """The number of packets before the first one of another parcel."""
-        if self.file == other.file:  # in the order of the file
-            return int(np.searchsorted(self.place, other.place[0]))
-        return int(np.searchsorted(self.clock, other.clock[0], "right" if self.file < other.file else "left"))
+        if self.file == parcel.file:  # in the order of the file
+            return int(np.searchsorted(self.place, parcel.place[0]))
+        return int(np.searchsorted(self.clock, parcel.clock[0], "right" if self.file < parcel.file else "left"))
 
     def part(self, low: int, high: int) -> Opened:
         return Opened(self.rows.slice(low, high - low), self.clock[low:high], self.file, self.place[low:high])
@@ -277,14 +277,14 @@ def packets(parcels: Iterable[pa.RecordBatch], number: int = 1) -> Iterator[Pack
         if row is not None and value(row, "secret"):
             secrets += (row.column("data")[0].as_py(),)
             continue
-        found = None if row is None else Opened.of(row)
-        counts = [len(each.clock) if found is None else each.before(found) for each in held]
-        for made in _merge_batches([each.part(0, count) for each, count in zip(held, counts, strict=True) if count]):
-            yield packets_of(made, number, secrets)
-            number, secrets = number + len(made), ()
-        rest = zip(held, counts, strict=True)
-        held = [each.part(count, len(each.clock)) for each, count in rest if count < len(each.clock)]
-        held += [] if found is None else [found]
+        opened = None if row is None else Opened.of(row)
+        counts = [len(each.clock) if opened is None else each.before(opened) for each in held]
+        for batch in _merge_batches([each.part(0, count) for each, count in zip(held, counts, strict=True) if count]):
+            yield packets_of(batch, number, secrets)
+            number, secrets = number + len(batch), ()
+        counted = zip(held, counts, strict=True)
+        held = [each.part(count, len(each.clock)) for each, count in counted if count < len(each.clock)]
+        held += [] if opened is None else [opened]
 
 
 def _merge_batches(parts: list[Opened]) -> Iterator[pa.RecordBatch]:

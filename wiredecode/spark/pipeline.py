@@ -54,7 +54,7 @@ class Stopped(Exception):
 class Part:
     """A file or a part of one, and its size; or a file that cannot be read, and why."""
 
-    what: splits.Split | Problem
+    input: splits.Split | Problem
     size: int
 
 
@@ -234,8 +234,8 @@ def _table(spark: SparkSession, paths: str | Sequence[str], level: str, options:
         demand = TableDemand(level, **options)
     except TypeError as error:
         raise ValueError(str(error).replace("TableDemand.__init__()", f"{level}()")) from None
-    found = rows(spark, [paths] if isinstance(paths, str) else paths, demand, **how)
-    return found.where(f"{REPORTED.name} is null").drop(REPORTED.name)
+    frame = rows(spark, [paths] if isinstance(paths, str) else paths, demand, **how)
+    return frame.where(f"{REPORTED.name} is null").drop(REPORTED.name)
 
 
 def rows(
@@ -278,15 +278,15 @@ def decode_plan(
     demand, partitions = plan.demand, plan.partitions
     send_key_logs(spark, demand)
     groups = group_parts(plan.parts, spark.sparkContext.defaultParallelism)
-    tasks = task_rows(spark, [[part.what for part in parts] for parts in groups])
+    tasks = task_rows(spark, [[part.input for part in parts] for parts in groups])
     if demand.level == PACKET_LEVEL:
         return map_tasks(tasks, partial(read_packets, demand), sink, metrics)
     shuffled = tasks.mapInArrow(partial(read_parcels, demand), from_arrow_schema(PARCELS))
-    place = F.expr(f"cast(pmod(crc32(cast(source as binary)) + bucket, {partitions}) as int)")
+    partition = F.expr(f"cast(pmod(crc32(cast(source as binary)) + bucket, {partitions}) as int)")
     if hasattr(shuffled, "repartitionById"):
-        shuffled = shuffled.repartitionById(partitions, place)
+        shuffled = shuffled.repartitionById(partitions, partition)
     else:  # before Spark 4.1: by the hash of the number, so that some tasks have two buckets and some have none
-        shuffled = shuffled.repartition(partitions, place)
+        shuffled = shuffled.repartition(partitions, partition)
     in_order = shuffled.sortWithinPartitions(*ORDER)
     return map_tasks(in_order, partial(decode, demand=demand, decoder=decoder), sink, metrics)
 
@@ -311,21 +311,21 @@ def map_tasks(
 def read_parcels(demand: TableDemand, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Read the files of a task as parcels for the shuffle; damage is a report."""
     bound_memory()
-    for what in parts_of_task(batches):
-        if isinstance(what, Problem):
-            yield report(what.source, problem=what.text, file=what.file)
+    for part in parts_of_task(batches):
+        if isinstance(part, Problem):
+            yield report(part.source, problem=part.text, file=part.file)
         else:
-            yield from PacketParcels(what.file, demand.bucketing, demand.reassembly).rows(packets_of(what, demand))
+            yield from PacketParcels(part.file, demand.bucketing, demand.reassembly).rows(packets_of(part, demand))
 
 
 def read_packets(demand: TableDemand, batches: Iterator[pa.RecordBatch]) -> Iterator[Decoded]:
     """Read the files of a task as rows of the table of packets."""
-    for what in parts_of_task(batches):
-        if isinstance(what, Problem):
-            yield report_text(what.source, problem=what.text, file=what.file)
+    for part in parts_of_task(batches):
+        if isinstance(part, Problem):
+            yield report_text(part.source, problem=part.text, file=part.file)
             continue
-        file = what.file
-        reader = BucketReader(demand, file.source, 0, packets_of(what, demand))
+        file = part.file
+        reader = BucketReader(demand, file.source, 0, packets_of(part, demand))
         try:
             yield from reader.convert(reader.rows())
         except CaptureError as error:

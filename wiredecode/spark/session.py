@@ -90,9 +90,9 @@ def _check_packages() -> None:
     from importlib.metadata import PackageNotFoundError, version
 
     with suppress(PackageNotFoundError):  # Spark's own copy on SPARK_HOME is in no list of packages
-        found = version("pyspark")
-        if int(found.split(".")[0]) < PYSPARK:
-            raise CannotStart(f"pyspark {found} is too old, {PYSPARK}.0 or newer is needed: {GET_PYSPARK}")
+        pyspark = version("pyspark")
+        if int(pyspark.split(".")[0]) < PYSPARK:
+            raise CannotStart(f"pyspark {pyspark} is too old, {PYSPARK}.0 or newer is needed: {GET_PYSPARK}")
     if not installed("pandas"):
         raise CannotStart(f"Spark needs pandas, which is not installed: {GET_PYSPARK}")
 
@@ -116,10 +116,10 @@ def _check_java() -> None:
 
 def java_version(text: str) -> int | None:
     """The version in what ``java -version`` says: 17 in ``17.0.15``, 8 in ``1.8.0_302``."""
-    found = re.search(r'version "(\d+)(?:\.(\d+))?', text)
-    if found is None:
+    match = re.search(r'version "(\d+)(?:\.(\d+))?', text)
+    if match is None:
         return None
-    first, second = int(found[1]), found[2]
+    first, second = int(match[1]), match[2]
     return int(second) if first == 1 and second else first
 
 
@@ -140,8 +140,8 @@ def session(
     if local:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         # workers on this machine import the same wiredecode, also out of a checkout
-        known = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-        os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([str(ROOT), *filter(None, known)]))
+        paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+        os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([str(ROOT), *filter(None, paths)]))
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     handler = signal.getsignal(signal.SIGINT)
     with _standard_error(log):
@@ -233,5 +233,5 @@ def one_line(error: BaseException) -> str:
     stopped = [message for name, message in raised if name == STOPPED]
     python = RAISED.findall(text.partition(JAVA_FRAMES)[0]) if "Traceback" in text else []
     lines = [line for line in text.splitlines() if line.strip()] or [type(error).__name__]
-    found = stopped[0] if stopped else ": ".join(python[-1]) if python else lines[0]
-    return single_line(found.strip())
+    reason = stopped[0] if stopped else ": ".join(python[-1]) if python else lines[0]
+    return single_line(reason.strip())

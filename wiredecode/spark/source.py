@@ -85,8 +85,8 @@ class ReadOptions:
     def of(cls, options: Mapping[str, str]) -> ReadOptions:
         """Read the options; capital letters do not matter. Raises ``ValueError``."""
         given = {name.lower(): value for name, value in options.items()}
-        known = {name.lower() for name in OPTIONS}
-        if unknown := sorted(given.keys() - known):
+        allowed = {name.lower() for name in OPTIONS}
+        if unknown := sorted(given.keys() - allowed):
             raise ValueError(f"there is no option {unknown[0]}; there is {', '.join(OPTIONS)}")
         columns = given.get("columns")
         demand = TableDemand(

@@ -96,7 +96,7 @@ def packets(split: Split) -> Iterator[PacketBatch]:
         later = (low for low in _lows(split.size, split.step) if low > split.low)
         edges = (_edge(file, header, split, low) for low in later)
         # a part without a beginning belongs to the one before
-        stop = next((found for found in edges if found is not None), None)
+        stop = next((edge for edge in edges if edge is not None), None)
         part = PartFile(file, header.raw, start, file.seek(0, io.SEEK_END) if stop is None else stop)
         yield from _in_time_order(part, split, at_end=stop is None)
 
@@ -139,12 +139,12 @@ class PartFile(io.RawIOBase):
 
     def read(self, size: int = -1) -> bytes:
         if self._header:
-            found, self._header = self._header, b""
-            return found
-        left = self.stop - self._at
-        found = self._file.read(left if size < 0 else min(size, left)) if left else b""
-        self._at += len(found)
-        return found
+            data, self._header = self._header, b""
+            return data
+        unread = self.stop - self._at
+        data = self._file.read(unread if size < 0 else min(size, unread)) if unread else b""
+        self._at += len(data)
+        return data
 
 
 # Edges.
@@ -188,9 +188,9 @@ def _edge(file: BinaryIO, header: Header, split: Split, low: int) -> int | None:
     for window in (4 * reach, 16 * reach):
         file.seek(low)
         data = _read(file, min(window, split.size - low))
-        found = edge(data, header, split.file.first_ns // NS_PER_SECOND, reach)
-        if found is not None:
-            return low + found if found < split.step else None
+        distance = edge(data, header, split.file.first_ns // NS_PER_SECOND, reach)
+        if distance is not None:
+            return low + distance if distance < split.step else None
         if len(data) < window:
             break
     return None
@@ -229,7 +229,7 @@ class Headers:
         self._data = data
         every = _every(data, header.order)
         count = max(len(data) - header.size + 1, 0)
-        seconds, part, captured, original = (every[place : place + count] for place in (0, 4, 8, 12))
+        seconds, part, captured, original = (every[field : field + count] for field in (0, 4, 8, 12))
         fits = (captured <= header.longest) & (captured <= original) & (original <= LONGEST_BYTES)
         fits &= (seconds >= max(first_seconds - EARLIER_SECONDS, 0)) & (seconds <= first_seconds + LATER_SECONDS)
         fits &= part < NS_PER_SECOND // header.unit_ns
@@ -237,20 +237,20 @@ class Headers:
 
     def plausible(self, end: int) -> list[int]:
         """Where headers may be, up to ``end``."""
-        found: list[int] = np.flatnonzero(self._fits[:end]).tolist()
-        return found
+        offsets: list[int] = np.flatnonzero(self._fits[:end]).tolist()
+        return offsets
 
     def chain(self, at: int, seen: set[int]) -> list[int]:
         """Records from ``at`` to the end of ``data``; none if the chain ends before or meets ``seen``, which grows."""
-        found: list[int] = []
+        records: list[int] = []
         last = self._size - self._header
         while at <= last:
             if at in seen or not self._fits[at]:
                 return []
             seen.add(at)
-            found.append(at)
+            records.append(at)
             at += self._header + self._length.unpack_from(self._data, at + 8)[0]
-        return found
+        return records
 
 
 def _every(data: bytes, order: str) -> npt.NDArray[Any]:

@@ -102,7 +102,7 @@ def _group(topic: str) -> str:
 
 def marks() -> list[str]:
     """The columns that mark frames as copies of a message."""
-    return [f"layers.{one.name}.copy_of" for one in protocols() if f"{one.name}.copy_of" in one.generated_fields()]
+    return [f"layers.{each.name}.copy_of" for each in protocols() if f"{each.name}.copy_of" in each.generated_fields()]
 
 
 def request_texts() -> list[tuple[str, str, Called]]:
@@ -125,9 +125,9 @@ def _spread(keys: str, *outcomes: str) -> str:
     """The query :data:`SPREAD`; the first of the outcomes has times."""
     between = []
     for name, part in PERCENTILES.items():
-        place = f"last * {part} div 1000"
-        low = f"min(ns) filter (where upto > {place})"
-        high = f"min(ns) filter (where upto > {place} + if(last * {part} % 1000 > 0, 1, 0))"
+        rank = f"last * {part} div 1000"
+        low = f"min(ns) filter (where upto > {rank})"
+        high = f"min(ns) filter (where upto > {rank} + if(last * {part} % 1000 > 0, 1, 0))"
         between.append(f"({low} + (({high} - {low}) * (last * {part} % 1000) * 2 + 1000) div 2000) / 1e3 {name}")
     counts = [f"ifnull(sum(n) filter (where what = '{each}'), 0) {each}" for each in outcomes]
     return SPREAD.format(keys=keys, columns=", ".join([*between, *counts]))
@@ -149,10 +149,10 @@ def read(spark: SparkSession, out: str) -> dict[str, DataFrame]:
     Frames of all protocols are one table, with the columns of all. Spark itself reads the files, so it needs to reach
     them. Raises :class:`Unusable`, LakeError, and what Spark raises.
     """
-    found = {name: _table(spark, files) for name, files in _places(out).items() if files}
-    if not found:
+    tables = {name: _table(spark, files) for name, files in _places(out).items() if files}
+    if not tables:
         raise Unusable(f"{out} holds no tables: name a place that wiredecode spark wrote")
-    return found
+    return tables
 
 
 def common(frames: DataFrame) -> DataFrame:
@@ -173,21 +173,21 @@ def _places(out: str) -> dict[str, list[str]]:
     names_there = folder.names()
     if DONE not in names_there and set(TABLES).intersection(names_there):
         raise Unusable(f"{out} has no {DONE}: the run that wrote it did not end well; run it again")
-    return {name: [folder.place(name)] for name in names_there if name in TABLES}
+    return {name: [folder.path_of(name)] for name in names_there if name in TABLES}
 
 
 def _table(spark: SparkSession, places: Iterable[str]) -> DataFrame:
     from pyspark.sql.types import StringType, StructField, StructType
 
-    paths = [literal(_spark_path(place)) for place in places]
-    found = spark.read.option("mergeSchema", "true").parquet(*paths).schema  # each protocol has its own columns
-    fields = [StructField(each.name, StringType()) if each.name in TEXTS else each for each in found]
+    paths = [literal(_spark_path(path)) for path in places]
+    schema = spark.read.option("mergeSchema", "true").parquet(*paths).schema  # each protocol has its own columns
+    fields = [StructField(each.name, StringType()) if each.name in TEXTS else each for each in schema]
     return spark.read.schema(StructType(fields)).parquet(*paths)
 
 
-def _spark_path(place: str) -> str:
-    scheme, sign, rest = place.partition("://")
-    return f"{SCHEMES.get(scheme, scheme)}{sign}{rest}" if sign else place
+def _spark_path(path: str) -> str:
+    scheme, sign, rest = path.partition("://")
+    return f"{SCHEMES.get(scheme, scheme)}{sign}{rest}" if sign else path
 
 
 def literal(path: str) -> str:
@@ -229,11 +229,11 @@ def _answer(rows: DataFrame, statistic: Statistic, interval: int) -> DataFrame:
     missing = [name for name in (SOURCE, *statistic.needs) if name not in rows.columns]
     if missing:
         raise ValueError(f"{statistic.name} needs the column {missing[0]}, which the {statistic.level} do not have")
-    asked = query(statistic, interval, lambda name: _has(rows, name))
+    statement = query(statistic, interval, lambda name: _has(rows, name))
     order = [
         expr(text).desc_nulls_last() if falls else expr(text).asc_nulls_last() for text, falls in sorting(statistic)
     ]
-    return rows.sparkSession.sql(asked, rows=rows).orderBy(*order).select(SOURCE, *statistic.columns)
+    return rows.sparkSession.sql(statement, rows=rows).orderBy(*order).select(SOURCE, *statistic.columns)
 
 
 def _has(rows: DataFrame, name: str) -> bool:
@@ -255,10 +255,10 @@ def collect_tables(
     """
     levels: dict[str, DataFrame] = {}
     for folder in folders:
-        found = {level: rows for level, rows in read(spark, folder).items() if level in (FRAMES, MESSAGES)}
-        if not found:
+        tables_there = {level: rows for level, rows in read(spark, folder).items() if level in (FRAMES, MESSAGES)}
+        if not tables_there:
             raise Unusable(f"{folder} holds no frames and no messages: name a place that wiredecode wrote")
-        for level, rows in found.items():
+        for level, rows in tables_there.items():
             if level in levels:
                 raise Unusable(f"{folder} is another place with {level}: name one of each kind")
             levels[level] = rows

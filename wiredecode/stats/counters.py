@@ -45,14 +45,14 @@ class Throughput:
 
     def add(self, part: FrameMessages) -> None:
         """Add the messages of the next frame, or some of its messages."""
-        known = [len(body) for body in part.bodies if body is not None]
+        sizes = [len(body) for body in part.bodies if body is not None]
         where = part.frame.time_ns, part.frame.protocol, part.topic, part.operation
-        self.count(*where, part.count, len(known), sum(known))
+        self.count(*where, part.count, len(sizes), sum(sizes))
 
     def count(
-        self, time_ns: int, protocol: str, topic: str | None, operation: str, messages: int, known: int, size: int
+        self, time_ns: int, protocol: str, topic: str | None, operation: str, messages: int, sized: int, size: int
     ) -> None:
-        """Count messages, those of ``known`` size, and the bytes of the latter."""
+        """Count messages, those of ``sized`` size, and the bytes of the latter."""
         if self._first_ns is None or time_ns < self._first_ns:
             self._first_ns = time_ns
         if time_ns > self._last_ns:
@@ -63,7 +63,7 @@ class Throughput:
         if cell is None:
             cell = self._cell(*key)
         cell[0] += messages
-        cell[1] += known
+        cell[1] += sized
         cell[2] += size
 
     def _cell(self, protocol: str, topic: str | None, operation: str, start: int) -> list[int]:
@@ -83,8 +83,8 @@ class Throughput:
         cells, self._cells = self._cells, {}
         for (protocol, topic, operation, start), counts in cells.items():
             cell = self._cells.setdefault((protocol, topic, operation, start // interval * interval), [0, 0, 0])
-            for place, count in enumerate(counts):
-                cell[place] += count
+            for index, count in enumerate(counts):
+                cell[index] += count
         return True
 
     def rows(self) -> Iterator[dict[str, Any]]:
@@ -92,16 +92,16 @@ class Throughput:
         fits = fitting(self._last_ns - (self._first_ns or 0))
         if self._fits and self._cells and self._interval < fits:
             self._lengthen(fits)
-        for (protocol, topic, operation, start), (messages, known, size) in self._cells.items():
+        for (protocol, topic, operation, start), (messages, sized, size) in self._cells.items():
             yield {
                 "protocol": protocol,
                 "topic": topic,
                 "operation": operation,
                 "start": datetime.fromtimestamp(start, UTC),
                 "messages": messages,
-                "bytes": size if known else None,
+                "bytes": size if sized else None,
                 "messages_per_s": messages / self._interval,
-                "bytes_per_s": size / self._interval if known else None,
+                "bytes_per_s": size / self._interval if sized else None,
             }
 
 
@@ -154,8 +154,8 @@ class FindingCounter:
         for finding in frame.findings:
             ends = frame.connection.id, frame.source, frame.destination
             key = (*ends, finding.severity, finding.group, finding.code)
-            found = self._found.setdefault(key, [0, frame.time_ns, finding.message])
-            found[:] = found[0] + 1, min(found[1], frame.time_ns), min(found[2], finding.message)
+            counted = self._found.setdefault(key, [0, frame.time_ns, finding.message])
+            counted[:] = counted[0] + 1, min(counted[1], frame.time_ns), min(counted[2], finding.message)
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
         for key, (count, first_ns, message) in self._found.items():
@@ -170,16 +170,16 @@ class ConsumerCounter:
         self._found: dict[tuple[str, str, str], list[int]] = {}
 
     def frame(self, frame: Frame) -> None:
-        for what, of, value, _ in self._gauges.read(frame):
-            found = self._found.get((frame.protocol, what, of))
-            if found is None:
+        for kind, of, value, _ in self._gauges.read(frame):
+            range_of = self._found.get((frame.protocol, kind, of))
+            if range_of is None:
                 if len(self._found) < MAX_CONSUMERS:
-                    self._found[frame.protocol, what, of] = [1, value, value, value]
+                    self._found[frame.protocol, kind, of] = [1, value, value, value]
                 continue
-            found[:] = found[0] + 1, min(found[1], value), max(found[2], value), value
+            range_of[:] = range_of[0] + 1, min(range_of[1], value), max(range_of[2], value), value
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
-        return ((*key, *found) for key, found in self._found.items())
+        return ((*key, *values) for key, values in self._found.items())
 
 
 class Deliveries:
@@ -213,20 +213,20 @@ class ConnectionCounter:
 
     def rows(self) -> Iterator[Row]:
         """If no frame shows which end is the client, it is the end that is first in the order of texts."""
-        for one in self._activities.by_number.values():
-            ends = one.connection.endpoints
-            client = int(ends[1] < ends[0]) if one.client is None else one.client
+        for each in self._activities.by_number.values():
+            ends = each.connection.endpoints
+            client = int(ends[1] < ends[0]) if each.client is None else each.client
             yield {
-                "connection": one.connection.id,
+                "connection": each.connection.id,
                 "client": ends[client],
                 "server": ends[1 - client],
-                "protocol": ", ".join(sorted(one.protocols)) or None,
-                "start": to_datetime(one.first_ns),
-                "seconds": (one.last_ns - one.first_ns) / 1e9,
-                "client_frames": one.frames[client],
-                "client_bytes": one.length[client],
-                "server_frames": one.frames[1 - client],
-                "server_bytes": one.length[1 - client],
+                "protocol": ", ".join(sorted(each.protocols)) or None,
+                "start": to_datetime(each.first_ns),
+                "seconds": (each.last_ns - each.first_ns) / 1e9,
+                "client_frames": each.frames[client],
+                "client_bytes": each.length[client],
+                "server_frames": each.frames[1 - client],
+                "server_bytes": each.length[1 - client],
             }
 
 
@@ -248,14 +248,14 @@ class Counters:
         added: dict[str, Callable[[], Any]] = {"throughput": partial(Throughput, interval), "deliveries": Deliveries}
         adding = {name: make() for name, make in added.items() if name in names}
         self._adding = adding.values()
-        made: dict[str, Callable[[], Any]] = {
+        makers: dict[str, Callable[[], Any]] = {
             "frames": FrameCounter,
             "latency": partial(RequestLatency, self._exchanges, hops=hops),
             "findings": FindingCounter,
             "connections": ConnectionCounter,
             "consumers": ConsumerCounter,
         }
-        self._counters: dict[str, Any] = {name: make() for name, make in made.items() if name in names}
+        self._counters: dict[str, Any] = {name: make() for name, make in makers.items() if name in names}
         self._each = [counter.frame for counter in self._counters.values()]
         if names & {"confirms", "latency"}:
             self._each.insert(0, self._exchanges.frame)
@@ -301,8 +301,8 @@ def with_facts(rows: list[Row], connections: Iterable[Row], *, whole: bool) -> I
         there = {row["connection"] for row in rows}
         rows = rows + [without_frames(row) for number, row in facts.items() if number not in there]
     for row in rows:
-        known = facts.get(row["connection"], {})
-        yield row | {name: fact(name, known) for name in CONNECTION_FACTS}
+        facts_of = facts.get(row["connection"], {})
+        yield row | {name: fact(name, facts_of) for name in CONNECTION_FACTS}
 
 
 def without_frames(row: Row) -> Row:
@@ -330,12 +330,12 @@ def order(statistic: Statistic) -> Callable[[Row], list[Any]]:
     """A key of rows: by the columns that they are sorted by."""
 
     def key(row: Row) -> list[Any]:
-        found: list[Any] = []
+        keys: list[Any] = []
         for name in statistic.order:
             value = row[name.removeprefix("-")]
             if name == "severity":
                 value = RANKS.get(value, len(RANKS))
-            found += [value is None, 0 if value is None else -value if name.startswith("-") else value]
-        return found
+            keys += [value is None, 0 if value is None else -value if name.startswith("-") else value]
+        return keys
 
     return key

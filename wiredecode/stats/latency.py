@@ -26,22 +26,22 @@ OTHERS = "(others)"
 
 def topic_group(topic: str) -> str:
     """The topic; of topics made for one reply only the prefix: ``"_INBOX.*"``."""
-    found = for_replies().search(topic)
-    return topic if found is None else f"{topic[: found.end()]}*"
+    match = for_replies().search(topic)
+    return topic if match is None else f"{topic[: match.end()]}*"
 
 
-def within_limit(known: set[Any], key: Any, topic: str | None) -> str | None:
-    """Add the key of a topic to ``known``, and return the topic; :data:`OTHERS` if ``known`` is full."""
-    if key not in known and len(known) >= MAX_TOPICS:
+def within_limit(topics: set[Any], key: Any, topic: str | None) -> str | None:
+    """Add the key of a topic to ``topics``, and return the topic; :data:`OTHERS` if ``topics`` is full."""
+    if key not in topics and len(topics) >= MAX_TOPICS:
         return OTHERS
-    known.add(key)
+    topics.add(key)
     return topic
 
 
 @cache
 def reply_topics() -> tuple[str, ...]:
     """Prefixes of topics that are made for one reply, of all protocols."""
-    return tuple(dict.fromkeys(begin for one in protocols() for begin in one.reply_topics))
+    return tuple(dict.fromkeys(begin for each in protocols() for begin in each.reply_topics))
 
 
 @cache
@@ -93,15 +93,15 @@ class RequestLatency:
         if publish.place is None and answers and frame.latency_ns is not None:
             publish.place = self._key(publish, publish.name, broker(publish))
 
-    def _key(self, asked: Exchange, kind: str | None, server: str | None) -> RequestKey:
-        topic = asked.topic
+    def _key(self, request: Exchange, kind: str | None, server: str | None) -> RequestKey:
+        topic = request.topic
         if isinstance(topic, str):
             if topic not in self._topics:
                 topic = topic_group(topic)
                 topic = within_limit(self._topics, topic, topic)
         else:
             topic = None
-        return asked.protocol, kind, topic, server
+        return request.protocol, kind, topic, server
 
     def _response(self, frame: Frame, request: Exchange, latency_ns: int) -> None:
         """Count a response on the connection of its request; note one on another connection, see :meth:`_give_up`."""
@@ -169,7 +169,7 @@ class OpenMessages:
     """Index of the first one in the frame."""
     length: int
     """Number of messages."""
-    left: int
+    unanswered: int
 
 
 class ConfirmLatency:
@@ -195,12 +195,12 @@ class ConfirmLatency:
             self._rows[frame.protocol, refused, broker(frame)].failed += 1
         if not parts or not frame.expects_response:
             return
-        asked = self._exchanges.open.get(frame.id)
-        if asked is not None and asked.publishing is not None and (self._hops or not asked.is_copy):
-            asked.messages = self._open_publishes(parts, asked, asked.publishing.other_streams)
+        publish = self._exchanges.open.get(frame.id)
+        if publish is not None and publish.publishing is not None and (self._hops or not publish.is_copy):
+            publish.messages = self._open_publishes(parts, publish, publish.publishing.other_streams)
 
-    def _open_publishes(self, parts: Sequence[FrameMessages], asked: Exchange, other: str) -> list[OpenMessages]:
-        found: list[OpenMessages] = []
+    def _open_publishes(self, parts: Sequence[FrameMessages], publish: Exchange, other: str) -> list[OpenMessages]:
+        opened: list[OpenMessages] = []
         shares: set[int] = set()
         count = 0
         for part in parts:
@@ -211,18 +211,18 @@ class ConfirmLatency:
                 fresh = {*part.shares} - shares
                 shares |= fresh
                 length = len(fresh)
-            to = self._rows[asked.protocol, part.topic, broker(asked)]
-            found.append(OpenMessages(to, count, length, length))
+            to = self._rows[publish.protocol, part.topic, broker(publish)]
+            opened.append(OpenMessages(to, count, length, length))
             count += length
-        return found
+        return opened
 
     def confirm(self, frame: Frame, publication: Exchange, confirmation: Confirmation) -> None:
         for some in publication.messages:
             stop = min(confirmation.first + confirmation.length, some.first + some.length)
-            count = min(some.left, stop - max(confirmation.first, some.first))
+            count = min(some.unanswered, stop - max(confirmation.first, some.first))
             if count <= 0:
                 continue
-            some.left -= count
+            some.unanswered -= count
             if confirmation.outcome is None:
                 some.to.unknown += count
             elif confirmation.refusal is not None:
@@ -234,7 +234,7 @@ class ConfirmLatency:
                     some.to.whole.add(frame.time_ns - publication.time_ns + transfer_ns, count)
                     some.to.transfer_ns += transfer_ns * count
                     some.to.longest_ns = max(some.to.longest_ns, transfer_ns)
-        if not any(some.left for some in publication.messages):
+        if not any(some.unanswered for some in publication.messages):
             publication.messages = ()
         else:  # Exchanges may have closed it
             self._exchanges.open[publication.id] = publication
@@ -245,9 +245,9 @@ class ConfirmLatency:
         complete = bool(publication.messages) and reply_captured(publication)
         for some in publication.messages:
             if complete:
-                some.to.unconfirmed += some.left
+                some.to.unconfirmed += some.unanswered
             else:
-                some.to.unknown += some.left
+                some.to.unknown += some.unanswered
         publication.messages = ()
 
     def rows(self) -> Iterator[Row]:

@@ -65,12 +65,12 @@ NAMES = tuple(statistic.name for statistic in STATISTICS)
 
 def choose_statistics(names: Iterable[str] | None, *, captures: bool = False) -> list[Statistic]:
     """The statistics of these names, or all. Raises ValueError. ``captures``: also those that Spark does not have."""
-    known = {each.name: each for each in (_EVERY if captures else STATISTICS)}
-    wanted = tuple(names or known)
+    by_name = {each.name: each for each in (_EVERY if captures else STATISTICS)}
+    wanted = tuple(names or by_name)
     for name in wanted:
-        if name not in known:
-            raise ValueError(f"no statistic is called {name!r}; there is {', '.join(known)}")
-    return [each for name, each in known.items() if name in wanted]
+        if name not in by_name:
+            raise ValueError(f"no statistic is called {name!r}; there is {', '.join(by_name)}")
+    return [each for name, each in by_name.items() if name in wanted]
 
 
 FITTING = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400)
@@ -85,10 +85,10 @@ def fitting(span_ns: int) -> int:
 
 def seconds(interval: str) -> int:
     """The seconds of ``1h``, ``15m``, ``10s``, ``1d``. Raises ``ValueError``."""
-    found = re.fullmatch(r"([1-9][0-9]{0,5})([smhd])", interval, re.ASCII)
-    if found is None:
+    match = re.fullmatch(r"([1-9][0-9]{0,5})([smhd])", interval, re.ASCII)
+    if match is None:
         raise ValueError(f"{interval!r} is not an interval such as 1h, 15m or 10s")
-    return int(found[1]) * UNITS[found[2]]
+    return int(match[1]) * UNITS[match[2]]
 
 
 CONNECTION = "connection"
@@ -136,16 +136,16 @@ def counted_grid(table: pa.Table, columns: list[str], *, people: bool) -> RichTa
 
 def _cells(name: str, column: pa.ChunkedArray, *, people: bool) -> list[Any]:
     """Values as text: ``#3`` for connections, at most three decimals; for ``people`` with thousands separators."""
-    found = values(column.combine_chunks())
+    cells = values(column.combine_chunks())
     if name == CONNECTION:
-        return [None if number is None else f"#{number}" for number in found]
+        return [None if number is None else f"#{number}" for number in cells]
     if pa.types.is_timestamp(column.type):
-        return [None if time is None else time.removesuffix("Z").rstrip("0").rstrip(".") + "Z" for time in found]
+        return [None if time is None else time.removesuffix("Z").rstrip("0").rstrip(".") + "Z" for time in cells]
     if people and name.endswith(MICROSECONDS):
-        return [None if number is None else duration(number * 1e3) for number in found]
+        return [None if number is None else duration(number * 1e3) for number in cells]
     separator = "," if people else ""
     if pa.types.is_floating(column.type):
-        return [None if number is None else f"{number:{separator}.3f}".rstrip("0").rstrip(".") for number in found]
+        return [None if number is None else f"{number:{separator}.3f}".rstrip("0").rstrip(".") for number in cells]
     if pa.types.is_integer(column.type):
-        return [None if number is None else f"{number:{separator}}" for number in found]
-    return found
+        return [None if number is None else f"{number:{separator}}" for number in cells]
+    return cells

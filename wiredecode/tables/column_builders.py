@@ -70,15 +70,15 @@ class Texts:
 
     def add(self, column: Any, count: int) -> None:
         if isinstance(column, Coded):
-            known = np.array([*map(self.code, column.values), -1], np.int32)
-            self.codes.append(known[column.codes])
+            codes = np.array([*map(self.code, column.values), -1], np.int32)
+            self.codes.append(codes[column.codes])
         else:
             self.codes.append(np.full(count, self.code(column), np.int32))
 
     def add_each(self, texts: Sequence[str | None], rows: Int64s) -> None:
         """``texts[rows[i]]`` for row i."""
-        known = {text: self.code(text) for text in dict.fromkeys(texts)}
-        self.codes.append(np.fromiter(map(known.__getitem__, texts), np.int32, len(texts))[rows])
+        codes = {text: self.code(text) for text in dict.fromkeys(texts)}
+        self.codes.append(np.fromiter(map(codes.__getitem__, texts), np.int32, len(texts))[rows])
 
     def array(self, order: Order) -> pa.Array:
         codes = in_order(self.codes, order)
@@ -154,10 +154,10 @@ class ByteStrings:
     def add_lists(self, lists: Sequence[Sequence[bytes | None] | None], counts: Sequence[int]) -> None:
         """A byte string per row, or None for all rows of a frame."""
         there, present = collect_lists(lists, counts)
-        found = join_slices(present)
+        slices = join_slices(present)
         starts, stops = np.full(len(there), -1), np.full(len(there), -1)
-        starts[there], stops[there] = found.starts, found.stops
-        self.add(Slices(found.buffer, starts, stops), len(there))
+        starts[there], stops[there] = slices.starts, slices.stops
+        self.add(Slices(slices.buffer, starts, stops), len(there))
 
     def array(self, order: Order) -> pa.Array:
         views, valid = in_order(self.views, order), in_order(self.valid, order)
@@ -239,7 +239,7 @@ def join_slices(texts: Sequence[bytes | None]) -> Slices:
         stops = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)))  # type: ignore[arg-type]
         return Slices(whole, np.concatenate([[0], stops[:-1]]) if len(stops) else stops, stops)
     except TypeError:  # some are null
-        known = join_slices([text or b"" for text in texts])
+        slices = join_slices([text or b"" for text in texts])
         missing = ~not_none(texts)
-        known.starts[missing] = known.stops[missing] = -1
-        return known
+        slices.starts[missing] = slices.stops[missing] = -1
+        return slices

@@ -20,45 +20,45 @@ COUNTED = (
 BIT_OF = dict(zip(KINDS, BITS, strict=True))
 
 
-def row(connection: Connection, other: str | None = None) -> dict[str, Any]:
-    """The row of an ended connection; null without TCP analysis. ``other``: its likely protocol, if not decoded."""
+def row(connection: Connection, foreign: str | None = None) -> dict[str, Any]:
+    """The row of an ended connection; null without TCP analysis. ``foreign``: its likely protocol, if not decoded."""
     client, health = client_side(connection), connection.health
-    found: dict[str, Any] = {
+    cells: dict[str, Any] = {
         "connection": connection.id,
         "time": connection.first_ns,
         "seconds": None if health is None else (health.last_ns - connection.first_ns) / 1e9,
         "client": connection.endpoints[client],
         "server": connection.endpoints[1 - client],
-        "protocol": ", ".join(sorted(connection.protocols)) or other,
+        "protocol": ", ".join(sorted(connection.protocols)) or foreign,
         **{name: connection.identity.get(name) for name in FACTS},
         "began": began(connection),
         "handshake_ns": None if health is None else health.handshake_ns,
         "syns": None if health is None else health.syns,
     }
-    found["ended_by"], found["ended"] = ended_by(connection, client) or (None, connection.closed)
+    cells["ended_by"], cells["ended"] = ended_by(connection, client) or (None, connection.closed)
     end = None if health is None else health.end
-    found["end_time"], found["end_packet"] = (None, None) if end is None else (end.time_ns, end.packet)
-    found["idle_ns"] = None if health is None else health.longest_idle_ns
+    cells["end_time"], cells["end_packet"] = (None, None) if end is None else (end.time_ns, end.packet)
+    cells["idle_ns"] = None if health is None else health.longest_idle_ns
     if connection.hosts is not None:
-        found |= {"client_host": connection.hosts[client], "server_host": connection.hosts[1 - client]}
+        cells |= {"client_host": connection.hosts[client], "server_host": connection.hosts[1 - client]}
     if connection.outer is not None:
         ends = connection.outer.ends
-        found |= {"tunnel": connection.outer.tunnel, "outer_client": ends[client], "outer_server": ends[1 - client]}
+        cells |= {"tunnel": connection.outer.tunnel, "outer_client": ends[client], "outer_server": ends[1 - client]}
     for who, side in (("client", client), ("server", 1 - client)):
         facts = None if health is None else health.directions[side]
         columns = direction(connection.directions[side], facts)
-        found.update({f"{who}_{name}": value for name, value in columns.items()})
-    return found
+        cells.update({f"{who}_{name}": value for name, value in columns.items()})
+    return cells
 
 
 def direction(sent: Direction, health: DirectionHealth | None) -> dict[str, Any]:
     """Facts about the bytes of one side."""
-    found: dict[str, Any] = {"frames": sent.frames, "bytes": sent.captured, "missing": sent.missing}
+    counts: dict[str, Any] = {"frames": sent.frames, "bytes": sent.captured, "missing": sent.missing}
     if health is None:
-        return found
+        return counts
     rtt = health.rtt
     return {
-        **found,
+        **counts,
         "packets": health.packets,
         **{name: health.number_of(BIT_OF[name.removesuffix("s")]) for name in COUNTED},
         "zero_windows": health.zero_windows,
@@ -73,13 +73,13 @@ def direction(sent: Direction, health: DirectionHealth | None) -> dict[str, Any]
 
 
 def _record(row: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    record: dict[str, Any] = {}
     for name, value in row.items():
         if name in ("time", "end_time") and value is not None:
-            found[name], found[f"{name}_ns"] = rfc3339(value), value
+            record[name], record[f"{name}_ns"] = rfc3339(value), value
         elif value is not None:
-            found[name] = value
-    return found
+            record[name] = value
+    return record
 
 
 class ConnectionTable:
@@ -93,14 +93,14 @@ class ConnectionTable:
         """Connections beyond ``most``."""
         self.rows: list[dict[str, Any]] = []
 
-    def end(self, connection: Connection, other: str | None = None) -> None:
+    def end(self, connection: Connection, foreign: str | None = None) -> None:
         """A connection is over, and no frame will follow."""
         if self._most is not None and len(self.rows) >= self._most:
             self.not_listed += 1
             return
         if self._stable and connection.stable_id is None:  # it had no payload
             connection.stable_id = connection_id(connection.endpoints, connection.first_ns)
-        self.rows.append(row(connection, other))
+        self.rows.append(row(connection, foreign))
         if self._stable:  # packets are called by their times
             self.rows[-1]["end_packet"] = self.rows[-1]["end_time"]
 

@@ -115,13 +115,13 @@ class Builder:
         return pa.StructArray.from_arrays(whole, fields=list(kind), mask=mask)
 
     def _layer(self, field: pa.Field, records: list[Any]) -> pa.Array:
-        rest: dict[int, dict[str, Any]] = {}
+        undeclared: dict[int, dict[str, Any]] = {}
 
         def misfit(row: int, path: str, value: Any) -> None:
-            rest.setdefault(row, {})[path.removeprefix(".")] = value
+            undeclared.setdefault(row, {})[path.removeprefix(".")] = value
 
         def others() -> pa.Array:
-            return self._json([rest.get(row) for row in range(len(records))]) if rest else None
+            return self._json([undeclared.get(row) for row in range(len(records))]) if undeclared else None
 
         return self._struct(field.type, records, misfit, others)
 
@@ -158,8 +158,8 @@ class Builder:
             for row, value in enumerate(given[name]):
                 if value is not None:
                     misfit(row, f".{name}", value)
-        if others is not None and (made := others()) is not None:
-            columns[OTHER] = made
+        if others is not None and (undeclared := others()) is not None:
+            columns[OTHER] = undeclared
         return self.fill(size, kind, columns, _mask(values))
 
     def _list(self, kind: pa.ListType, values: list[Any], misfit: OnMisfit) -> pa.Array:
@@ -189,10 +189,10 @@ class Builder:
 
     def null(self, size: int, kind: pa.DataType) -> pa.Array:
         """Nulls; those of the last size are kept, as a wide structure of nulls is slow to make."""
-        known = self._nulls.get(kind)
-        if known is None or len(known) < size:
-            known = self._nulls[kind] = pa.nulls(size, kind)
-        return known if len(known) == size else known.slice(0, size)
+        nulls = self._nulls.get(kind)
+        if nulls is None or len(nulls) < size:
+            nulls = self._nulls[kind] = pa.nulls(size, kind)
+        return nulls if len(nulls) == size else nulls.slice(0, size)
 
 
 def text_array(values: list[str | None], kind: pa.DataType) -> pa.Array:

@@ -36,16 +36,16 @@ def confirms_of(
     answers: list[ConfirmRow] = []
     starts: list[int] = []
     different: list[tuple[int, Int64s]] = []
-    for place, (part, count, first) in enumerate(zip(parts, counts, firsts, strict=True)):
-        found = _answer_rows(part)
-        if len(found) > 1:
-            different.append((place, _answer_indexes(part, count, first)))
+    for index, (part, count, first) in enumerate(zip(parts, counts, firsts, strict=True)):
+        rows = _answer_rows(part)
+        if len(rows) > 1:
+            different.append((index, _answer_indexes(part, count, first)))
         starts.append(len(answers))
-        answers += found
+        answers += rows
     which = np.repeat(np.array(starts, np.int64), counts)
     ends = np.cumsum(counts)
-    for place, added in different:
-        which[ends[place] - counts[place] : ends[place]] += added
+    for index, added in different:
+        which[ends[index] - counts[index] : ends[index]] += added
     return answers, which
 
 
@@ -54,13 +54,13 @@ def _answer_rows(part: FrameMessages) -> list[ConfirmRow]:
     frame = part.frame
     if part.operation != PUBLISH:
         return [NO_CONFIRM]
-    found: list[ConfirmRow] = []
+    rows: list[ConfirmRow] = []
     for confirmation, number, at_ns in frame.answers:
         latency_ns = at_ns - frame.time_ns if at_ns >= frame.time_ns else None  # else it was refused before it was sent
-        found.append((at_ns, latency_ns, confirmation.outcome, confirmation.refusal, number))
-    if len(found) == 1 and frame.answers[0].confirmation.final is not None:
-        return found
-    return [(None, None, frame.outcome or None, None, None), *found]
+        rows.append((at_ns, latency_ns, confirmation.outcome, confirmation.refusal, number))
+    if len(rows) == 1 and frame.answers[0].confirmation.final is not None:
+        return rows
+    return [(None, None, frame.outcome or None, None, None), *rows]
 
 
 def _answer_indexes(part: FrameMessages, count: int, first: int) -> Int64s:
@@ -68,11 +68,11 @@ def _answer_indexes(part: FrameMessages, count: int, first: int) -> Int64s:
     shares = np.arange(first, first + count)
     if part.shares is not None:
         shares = np.array(part.shares, np.int64)
-    found = np.zeros(count, np.int64)
-    for place, answer in enumerate(part.frame.answers, 1):
+    indexes = np.zeros(count, np.int64)
+    for index, answer in enumerate(part.frame.answers, 1):
         low = answer.confirmation.first
-        found[(shares >= low) & (shares < low + answer.confirmation.length)] = place
-    return found
+        indexes[(shares >= low) & (shares < low + answer.confirmation.length)] = index
+    return indexes
 
 
 class HeldMessages:
@@ -209,12 +209,12 @@ class MessageTable:
 
     def _places(self, parts: list[FrameMessages], counts: list[int]) -> list[int]:
         """The index of the first message of each part in its frame."""
-        places = []
+        firsts = []
         for part, count in zip(parts, counts, strict=True):
-            place = self._numbered[1] if self._numbered[0] == part.frame.number else 0
-            places.append(place)
-            self._numbered = part.frame.number, place + count
-        return places
+            first = self._numbered[1] if self._numbered[0] == part.frame.number else 0
+            firsts.append(first)
+            self._numbered = part.frame.number, first + count
+        return firsts
 
     def batch(self) -> pa.RecordBatch:
         """The added messages, as one batch."""

@@ -85,8 +85,8 @@ class Facts:
         udp = plain & (protocol == UDP) & (available >= header + 4)
         ports = octets.u32((at + header)[udp])
         self.ports[:, rows[udp]] = ports >> 16, ports & 0xFFFF
-        found: Int64s = rows[plain & ~ONE_BY_ONE[protocol]]
-        return found
+        plain_rows: Int64s = rows[plain & ~ONE_BY_ONE[protocol]]
+        return plain_rows
 
     def addresses(self, end: int) -> pa.Array:
         """``address:port`` of the sources (0) or destinations (1), or the address alone."""
@@ -131,11 +131,11 @@ class PacketTable:
             self._network.feed(packets)
         self.totals.packets += len(packets)
         self.totals.tcp_packets = self._reader.tcp_packets
-        made = self._batch(packets, facts, reasons)
+        table = self._batch(packets, facts, reasons)
         if self._network is not None:
             for connection in self._network.pop_forgotten():
                 self._network.tunnelled.pop(connection.number, None)
-        return made
+        return table
 
     def finish(self) -> None:
         """The capture is over: count the fragments whose rest never came."""
@@ -147,14 +147,14 @@ class PacketTable:
         octets = Octets(packets.buffer)
         offset, ethertype = link.network_layer(packets, octets, self._limits.vlan_tags)
         reasons: list[str | None] = [None] * len(packets)
-        left = ~facts.tcp
+        unread = ~facts.tcp
         for version, kind in ((4, link.IPV4), (6, link.IPV6)):
-            rows = np.flatnonzero(left & (ethertype == kind))
+            rows = np.flatnonzero(unread & (ethertype == kind))
             stop = packets.start[rows] + packets.captured[rows]
             for row in facts.add_ip(octets, rows, offset[rows], stop - offset[rows], version).tolist():
                 reasons[row] = protocol_name(int(facts.protocol[row]))
-                left[row] = False
-        for row in np.flatnonzero(left).tolist():
+                unread[row] = False
+        for row in np.flatnonzero(unread).tolist():
             kind = int(ethertype[row])
             if kind in (link.IPV4, link.IPV6):
                 reasons[row] = self._look_again(packets, row, int(offset[row]), kind)
@@ -206,17 +206,17 @@ class PacketTable:
         numbers = packets.number.tolist()
         analysed = [kind_names(kinds[number]) if number in kinds else None for number in numbers]
         of_packets = [connections.get(number) for number in numbers]
-        found: dict[str, Any] = {"connection": of_packets, "tcp_analysis": analysed}
+        columns: dict[str, Any] = {"connection": of_packets, "tcp_analysis": analysed}
         tunnelled = self._network.tunnelled
         if not tunnelled:
-            return found | dict.fromkeys(TUNNEL_COLUMNS, [None] * len(packets))
+            return columns | dict.fromkeys(TUNNEL_COLUMNS, [None] * len(packets))
         outer = [
             (None, None, None)
             if number not in tunnelled
             else tunnelled[number].tunnel_columns(tunnelled[number].endpoints.index(source))
             for number, source in zip(of_packets, sources.to_pylist(), strict=True)
         ]
-        return found | dict(zip(TUNNEL_COLUMNS, map(list, zip(*outer, strict=True)), strict=True))
+        return columns | dict(zip(TUNNEL_COLUMNS, map(list, zip(*outer, strict=True)), strict=True))
 
 
 @cache

@@ -84,8 +84,8 @@ def column_meaning(level: str, name: str) -> str | None:
     """Meaning of a column at the top of a table."""
     if name.endswith(LARGE):
         return f"{name.removesuffix(LARGE)} where it is 2**63 or more"
-    if found := declared_columns().get(level, {}).get(name):
-        return found[1]
+    if declared := declared_columns().get(level, {}).get(name):
+        return declared[1]
     of_frames = {each.name: each.comment for each in COLUMNS if level == "frames" or not each.kind}
     return of_frames.get(name) or COMMON.get(name)
 
@@ -111,11 +111,11 @@ def _describe_member(field: pa.Field, path: str) -> pa.Field:
 def _declarations() -> dict[str, str]:
     """Meanings of fields by their full names."""
     layers = [layer for protocol in protocols() for layer in protocol.layers()]
-    found: dict[str, str] = {}
+    meanings: dict[str, str] = {}
     for entry in (*catalogue(layers), *generated_entries(protocols()), *amqp_entries()):
         if entry.description:
-            found.setdefault(entry.name, entry.description)
-    return found
+            meanings.setdefault(entry.name, entry.description)
+    return meanings
 
 
 # Rows.
@@ -189,20 +189,20 @@ def by_protocol(rows: pa.RecordBatch) -> Iterator[tuple[str | None, pa.RecordBat
         yield protocol, take_rows(rows if protocol is None else _narrow(rows, protocol), pc.indices_nonzero(own))
 
 
-def take_rows(rows: pa.RecordBatch, places: pa.Array) -> pa.RecordBatch:
+def take_rows(rows: pa.RecordBatch, indexes: pa.Array) -> pa.RecordBatch:
     """Some of the rows, in order; columns without values share one buffer of nulls, since many of them wait."""
-    if len(places) == len(rows):
+    if len(indexes) == len(rows):
         return rows
-    return pa.record_batch([_take(column, places) for column in rows.columns], schema=rows.schema)
+    return pa.record_batch([_take(column, indexes) for column in rows.columns], schema=rows.schema)
 
 
-def _take(array: pa.Array, places: pa.Array) -> pa.Array:
+def _take(array: pa.Array, indexes: pa.Array) -> pa.Array:
     if array.null_count == len(array):
-        return nulls(len(places), array.type)
+        return nulls(len(indexes), array.type)
     if not pa.types.is_struct(array.type):
-        return array.take(places)
-    mask = array.is_null().take(places) if array.null_count else None
-    return pa.StructArray.from_arrays([_take(part, places) for part in _parts(array)], fields=[*array.type], mask=mask)
+        return array.take(indexes)
+    mask = array.is_null().take(indexes) if array.null_count else None
+    return pa.StructArray.from_arrays([_take(part, indexes) for part in _parts(array)], fields=[*array.type], mask=mask)
 
 
 def _narrow(rows: pa.RecordBatch, protocol: str) -> pa.RecordBatch:

@@ -245,16 +245,16 @@ class LevelsReader:
         yield from _with_level(MESSAGES, collect.drain())
         yield from self._connections()
 
-    def _connection_ended(self, connection: Connection, other: str | None) -> None:
+    def _connection_ended(self, connection: Connection, foreign: str | None) -> None:
         if self._on_decoded is not None:
-            self._on_decoded(connection, other)
+            self._on_decoded(connection, foreign)
         if self._ended is None:
             return
         if self._select is None or connection in self.matched:
-            self._ended.end(connection, other)
+            self._ended.end(connection, foreign)
             self.matched.discard(connection)
             return
-        self.late[connection] = other
+        self.late[connection] = foreign
         if len(self.late) > LATE_CONNECTIONS:
             del self.late[next(iter(self.late))]
 
@@ -314,11 +314,11 @@ def where(display: Filter | None, level: str, *, blocks: bool) -> TableFilter | 
         return None
     if "frame.outcome" in display.names:
         return None  # responses are linked frame by frame
-    found = TableFilter(display, level)
-    if found.unknown and level == PACKETS:
+    row_filter = TableFilter(display, level)
+    if row_filter.unknown and level == PACKETS:
         names = ", ".join(NAMES[PACKETS])
-        raise ValueError(f"packets have no {found.unknown[0]}: at this level filters are about {names}")
-    return None if found.unknown else found
+        raise ValueError(f"packets have no {row_filter.unknown[0]}: at this level filters are about {names}")
+    return None if row_filter.unknown else row_filter
 
 
 def shows_copies(schema: pa.Schema) -> bool:

@@ -29,8 +29,8 @@ def rows(batch: pa.RecordBatch, show: Show = bytes.hex) -> list[dict[str, Any]]:
 def values(column: pa.Array, show: Show = bytes.hex) -> list[Any]:
     """The values of one column, JSON-ready for :func:`dumps`."""
     plain, fix = _plain(column.type, show)
-    found: list[Any] = (column if plain == column.type else column.cast(plain)).to_pylist()
-    return found if fix is None else [None if value is None else fix(value) for value in found]
+    plain_values: list[Any] = (column if plain == column.type else column.cast(plain)).to_pylist()
+    return plain_values if fix is None else [None if value is None else fix(value) for value in plain_values]
 
 
 def dumps(value: Any) -> bytes:
@@ -76,13 +76,13 @@ def _plain(kind: pa.DataType, show: Show) -> tuple[pa.DataType, Fix | None]:
     if pa.types.is_map(kind):
         (key, name), (item, value) = _plain(kind.key_type, show), _plain(kind.item_type, show)
         return pa.map_(key, item), lambda pairs: [
-            {"key": _apply(name, one), "value": _apply(value, other)} for one, other in pairs
+            {"key": _apply(name, key_fix), "value": _apply(value, value_fix)} for key_fix, value_fix in pairs
         ]
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         plain, fix = _plain(kind.value_type, show)
         if not pa.types.is_fixed_size_list(kind):
             kind = (pa.list_ if pa.types.is_list(kind) else pa.large_list)(kind.value_field.with_type(plain))
-        return kind, None if fix is None else lambda found: [_apply(fix, value) for value in found]
+        return kind, None if fix is None else lambda values: [_apply(fix, value) for value in values]
     return kind, None
 
 

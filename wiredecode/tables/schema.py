@@ -65,7 +65,7 @@ def protocol_schema(protocol: str, bytes_choice: str = RAW) -> pa.Schema:
 
     ``protocol`` is as in frames: it may be one that others carry. Of an unknown one it is :func:`frames_schema`.
     """
-    hosts = tuple(one for one in protocols() if protocol == one.name or protocol in layer_names(one))
+    hosts = tuple(each for each in protocols() if protocol == each.name or protocol in layer_names(each))
     return _frames(_layers(hosts or tuple(protocols()), bytes_choice == RAW))
 
 
@@ -101,7 +101,7 @@ def _frames(layers: pa.StructType) -> pa.Schema:
     )
     structures = {"layers": layers, "findings": pa.list_(finding)}
     columns = [(each.name, structures.get(each.kind), each.kind) for each in COLUMNS if each.kind]
-    return _schema("frames", [(name, known or spelled_field(name, kind, True).type) for name, known, kind in columns])
+    return _schema("frames", [(name, fixed or spelled_field(name, kind, True).type) for name, fixed, kind in columns])
 
 
 def _schema(table: str, columns: list[tuple[str, pa.DataType]]) -> pa.Schema:
@@ -129,10 +129,10 @@ def column_names(schema: pa.Schema, columns: Iterable[str]) -> list[str]:
 
 
 def _names(fields: Iterable[pa.Field], prefix: str = "") -> list[str]:
-    found: list[str] = []
+    names: list[str] = []
     for field in fields:
-        found += [prefix + field.name, *_names(members_of(field.type), f"{prefix}{field.name}.")]
-    return found
+        names += [prefix + field.name, *_names(members_of(field.type), f"{prefix}{field.name}.")]
+    return names
 
 
 def members_of(kind: pa.DataType) -> Iterable[pa.Field]:
@@ -154,14 +154,14 @@ def field_of(schema: pa.Schema, name: str) -> pa.Field:
 
 
 def _choose_fields(fields: Iterable[pa.Field], prefix: str, columns: frozenset[str]) -> list[pa.Field]:
-    found = []
+    chosen = []
     for field in fields:
         name = prefix + field.name
         if name in columns:
-            found.append(field)
+            chosen.append(field)
         elif inner := _choose_fields(members_of(field.type), f"{name}.", columns):
-            found.append(_narrow(field, inner))
-    return found
+            chosen.append(_narrow(field, inner))
+    return chosen
 
 
 def _narrow(field: pa.Field, members: list[pa.Field]) -> pa.Field:
@@ -178,10 +178,10 @@ def _narrow(field: pa.Field, members: list[pa.Field]) -> pa.Field:
 def _layers(hosts: tuple[Protocol, ...], raw: bool) -> pa.StructType:
     members: dict[str, list[pa.Field]] = {}
     for host in hosts:
-        found: dict[str, list[pa.Field]] = {}
+        by_name: dict[str, list[pa.Field]] = {}
         for layer in dict.fromkeys(host.layers()):
-            found.setdefault(layer.filter_name, []).extend(layer_fields(layer, raw))
-        merged = {name: merged_fields(fields) for name, fields in found.items()}
+            by_name.setdefault(layer.filter_name, []).extend(layer_fields(layer, raw))
+        merged = {name: merged_fields(fields) for name, fields in by_name.items()}
         types = generated_types(host)
         for path in sorted(types, key=lambda path: path.count(".")):  # what holds it first
             name, *rest = path.split(".")
@@ -261,15 +261,15 @@ def spelled_field(name: str, column: str, raw: bool) -> pa.Field:
 
 def _replace_field(fields: list[pa.Field], path: list[str], column: str, raw: bool) -> list[pa.Field]:
     """The columns with the one at ``path`` added or replaced; unchanged where what should hold it is not there."""
-    name, *rest = path
+    name, *inner = path
     at = next((index for index, field in enumerate(fields) if field.name == name), len(fields))
-    if not rest:
+    if not inner:
         item = pa.field("item", pa.struct([]))
-        found = pa.field(name, pa.list_(item)) if column == "list<struct>" else spelled_field(name, column, raw)
-        return fields[:at] + ([] if column == "-" else [found]) + fields[at + 1 :]
+        replacement = pa.field(name, pa.list_(item)) if column == "list<struct>" else spelled_field(name, column, raw)
+        return fields[:at] + ([] if column == "-" else [replacement]) + fields[at + 1 :]
     if at == len(fields):
         return fields
-    return [*fields[:at], _inside(fields[at], rest, column, raw), *fields[at + 1 :]]
+    return [*fields[:at], _inside(fields[at], inner, column, raw), *fields[at + 1 :]]
 
 
 def _inside(field: pa.Field, path: list[str], column: str, raw: bool) -> pa.Field:
@@ -285,26 +285,26 @@ def _inside(field: pa.Field, path: list[str], column: str, raw: bool) -> pa.Fiel
 
 def merged_fields(fields: Iterable[pa.Field]) -> list[pa.Field]:
     """Each name once, in the order of first mention; two of one name as :func:`merge_fields`."""
-    found: dict[str, pa.Field] = {}
+    merged: dict[str, pa.Field] = {}
     for field in fields:
-        known = found.get(field.name)
-        found[field.name] = field if known is None else merge_fields(known, field)
-    return list(found.values())
+        existing = merged.get(field.name)
+        merged[field.name] = field if existing is None else merge_fields(existing, field)
+    return list(merged.values())
 
 
-def merge_fields(one: pa.Field, two: pa.Field) -> pa.Field:
+def merge_fields(first: pa.Field, second: pa.Field) -> pa.Field:
     """A column for both: members united, list elements merged, integers widened; anything else becomes JSON text."""
-    if is_json(one) or is_json(two):
-        return json_field(one.name)
-    if pa.types.is_struct(one.type) and pa.types.is_struct(two.type):
-        return one.with_type(pa.struct(merged_fields([*one.type, *two.type])))
-    if pa.types.is_list(one.type) and pa.types.is_list(two.type):
-        return one.with_type(pa.list_(merge_fields(one.type.value_field, two.type.value_field)))
-    if one.type == two.type:
-        return two if is_enumeration(two) else one
-    if one.type in INTEGER_RANGES and two.type in INTEGER_RANGES:
-        values = (INTEGER_RANGES[one.type], INTEGER_RANGES[two.type])
+    if is_json(first) or is_json(second):
+        return json_field(first.name)
+    if pa.types.is_struct(first.type) and pa.types.is_struct(second.type):
+        return first.with_type(pa.struct(merged_fields([*first.type, *second.type])))
+    if pa.types.is_list(first.type) and pa.types.is_list(second.type):
+        return first.with_type(pa.list_(merge_fields(first.type.value_field, second.type.value_field)))
+    if first.type == second.type:
+        return second if is_enumeration(second) else first
+    if first.type in INTEGER_RANGES and second.type in INTEGER_RANGES:
+        values = (INTEGER_RANGES[first.type], INTEGER_RANGES[second.type])
         for kind, holds in INTEGER_RANGES.items():
             if all(each[0] in holds and each[-1] in holds for each in values):
-                return one.with_type(kind)
-    return json_field(one.name)
+                return first.with_type(kind)
+    return json_field(first.name)

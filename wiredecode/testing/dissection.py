@@ -48,7 +48,7 @@ def dissect(source: Iterable[PacketBatch], known: tuple[Protocol, ...] | None = 
 
 def meaning(frame: Frame, *, linked: bool = True) -> dict[str, Any]:
     """Contents of a frame, without packet numbers and times; ``linked``: with values derived from other frames."""
-    found = {
+    content = {
         "connection": frame.connection.endpoints[0],
         "side": frame.side,
         "offset": frame.offset,
@@ -60,9 +60,9 @@ def meaning(frame: Frame, *, linked: bool = True) -> dict[str, Any]:
     }
     if linked:
         findings = [finding.record() for finding in frame.findings]
-        found |= {"number": frame.number, "sender": frame.sender, "layers": frame.layers, "findings": findings}
-        found |= {"request": frame.request, "response": frame.response, "missing": frame.missing}
-    return found
+        content |= {"number": frame.number, "sender": frame.sender, "layers": frame.layers, "findings": findings}
+        content |= {"request": frame.request, "response": frame.response, "missing": frame.missing}
+    return content
 
 
 def careful_values(frame: Frame) -> dict[str, Any]:
@@ -91,15 +91,15 @@ def dissect_in_steps(path: Path, batch: int | None = None, pickled: int = 0) -> 
     """Contents of all frames of a capture, and the totals; the dissector is pickled after every ``pickled`` batches."""
     demand = Demand(style=STYLE, stable_ids=True)
     dissector = Dissector(demand)
-    found: list[tuple[Any, ...]] = []
+    identities: list[tuple[Any, ...]] = []
     options: dict[str, Any] = {} if batch is None else {"batch_packets": batch}
     try:
         for number, packets in enumerate(open_capture([path], **options), 1):
-            found += map(identity, list(dissector.feed(packets)))
+            identities += map(identity, list(dissector.feed(packets)))
             if pickled and number % pickled == 0:
                 dissector = pickle.loads(pickle.dumps(dissector))
                 dissector.resume(demand)
     except CaptureError:
         pass  # a capture that is truncated
-    found += map(identity, list(dissector.finish()))
-    return found, dissector.totals
+    identities += map(identity, list(dissector.finish()))
+    return identities, dissector.totals

@@ -105,13 +105,13 @@ class ProtocolTests:
 
     def pytest_generate_tests(self, metafunc: Any) -> None:
         """One test for each capture, dialogue and so on that a test asks for by the name of its argument."""
-        made: dict[str, Mapping[str, Any]] = {
+        by_argument: dict[str, Mapping[str, Any]] = {
             "path": {path.name: path for path in (*self.captures, *self.damaged)},
             "whole": {path.name: path for path in self.captures},
             "talk": self.talks(),
             "mutate": {mutation.__name__: mutation for mutation in MUTATIONS},
         }
-        for name, cases in made.items():
+        for name, cases in by_argument.items():
             if name in metafunc.fixturenames:
                 metafunc.parametrize(name, list(cases.values()), ids=list(cases))
 
@@ -150,10 +150,10 @@ class ProtocolTests:
     @classmethod
     def dissect(cls, source: Iterable[Any], **options: Any) -> Result:
         """Only this protocol is tried."""
-        found = dissect(source, **{"known": (cls.protocol(),), **options})
-        failures = sorted(found.totals.failures)
+        result = dissect(source, **{"known": (cls.protocol(),), **options})
+        failures = sorted(result.totals.failures)
         assert not failures
-        return found
+        return result
 
     @classmethod
     @cache
@@ -258,11 +258,11 @@ class ProtocolTests:
     @classmethod
     def check_ends(cls, most: int, most_made: int) -> None:
         """Frames cut at up to ``most`` places, those made from the declaration at ``most_made``."""
-        made = []
+        frames = []
         for number, (layer, raw) in enumerate(cls.cases()):
             step = 1 + len(raw) // (most if number < len(cls.vectors) else most_made)
-            made += [(layer, raw[:stop]) for stop in range(1 + number % step, len(raw), step)]
-        cls.agree(made)
+            frames += [(layer, raw[:stop]) for stop in range(1 + number % step, len(raw), step)]
+        cls.agree(frames)
 
     def test_readers_agree_on_damaged_frames(self, mutate: Mutation) -> None:
         self.check_damaged(mutate)
@@ -361,9 +361,9 @@ class ProtocolTests:
                 groups.setdefault(path, []).append((start, stop))
         ranges = compiler.careful(frame.layer, data, 0, len(data)).ranges
         for places in groups.values():
-            other = distinct(data, places)
-            if compiler.careful(frame.layer, other, 0, len(other)).ranges == ranges:
-                data = other
+            altered = distinct(data, places)
+            if compiler.careful(frame.layer, altered, 0, len(altered)).ranges == ranges:
+                data = altered
         return data
 
     # Captures.

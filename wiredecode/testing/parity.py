@@ -16,10 +16,10 @@ FRONT, BACK = b"\xfe\xff~", b"~\xff\xfe"
 """Bytes before and after a frame in its buffer."""
 
 
-def same(found: object, expected: object, what: str, layer: type[Layer], raw: bytes) -> None:
+def same(got: object, expected: object, aspect: str, layer: type[Layer], raw: bytes) -> None:
     """Raise ``AssertionError`` that names the reader, the layer and the bytes."""
-    difference = f"{layer.__name__}: {what}: {found!r} is not {expected!r}, of {raw.hex()}" if found != expected else ""
-    assert not difference or repr(found) == repr(expected), difference  # NaN is not equal to itself
+    difference = f"{layer.__name__}: {aspect}: {got!r} is not {expected!r}, of {raw.hex()}" if got != expected else ""
+    assert not difference or repr(got) == repr(expected), difference  # NaN is not equal to itself
 
 
 def readers_agree(
@@ -36,8 +36,8 @@ def readers_agree(
     same(decoded.values, packet.values(), "careful values", layer, raw)
     same(decoded.ranges, packet.flat_ranges(), "careful ranges", layer, raw)
     shown = layer.present(decoded.values, STYLE)
-    problem, known = decoded.problem, packet.problem
-    same(problem and problem.args, known and known.args, "the problem found", layer, raw)
+    problem, expected = decoded.problem, packet.problem
+    same(problem and problem.args, expected and expected.args, "the problem found", layer, raw)
     if problem is not None:
         _all_fail(layer, raw, ("record", "values") if steps else ("record", "values", "walk"))
         return False
@@ -88,11 +88,11 @@ def _fast_agree(
     same(head, common(head, count_bulk(layer, written, head, head=True)), "head", layer, raw)
 
 
-def _notes_agree(layer: type[Layer], written: Mapping[str, Any], found: dict[str, Any], places: Places) -> None:
+def _notes_agree(layer: type[Layer], written: Mapping[str, Any], walked: dict[str, Any], positions: Places) -> None:
     """Remove from values what a walk notes of elements, their numbers and marks, after comparing with the elements."""
-    marks, numbers = _take("marked", found), _take("numbers", found)
+    marks, numbers = _take("marked", walked), _take("numbers", walked)
     if marks is not None:
-        same(marks, _mark(layer, written, places), "marks", layer, b"")
+        same(marks, _mark(layer, written, positions), "marks", layer, b"")
     if numbers is not None:
         same(numbers, _numbers(layer, written), "numbers", layer, b"")
 
@@ -102,19 +102,19 @@ def _take(name: str, values: dict[str, Any]) -> Any:
     return next((one.pop(name) for one in (values, *inner) if name in one), None)
 
 
-def _mark(layer: type[Layer], values: Mapping[str, Any], places: Places, prefix: str = "") -> Any:
+def _mark(layer: type[Layer], values: Mapping[str, Any], positions: Places, prefix: str = "") -> Any:
     """The expected marks, from the elements: index and place of those that have the field."""
     for kind in map(plain, layer.fields_desc):
         value, path = values.get(kind.name), prefix + kind.name
         if isinstance(kind, Struct) and value is not None:
-            found = _mark(kind.layer, value, places, f"{path}.")
-            if found is not None:
-                return found
+            mark = _mark(kind.layer, value, positions, f"{path}.")
+            if mark is not None:
+                return mark
         elif isinstance(kind, Array) and isinstance(kind.element, Struct) and value is not None:
             name = kind.element.layer.marked_by
             if name:
                 marked = (index for index, each in enumerate(value) if name in each)
-                return [(index, places[f"{path}[{index}].{name}"]) for index in marked]
+                return [(index, positions[f"{path}[{index}].{name}"]) for index in marked]
     return None
 
 
@@ -140,29 +140,29 @@ def common(part: Any, whole: Any) -> Any:
     return whole
 
 
-def count_bulk(layer: type[Layer], values: Mapping[str, Any], found: Mapping[str, Any], *, head: bool = False) -> Any:
+def count_bulk(layer: type[Layer], values: Mapping[str, Any], walked: Mapping[str, Any], *, head: bool = False) -> Any:
     """Values as ``walk`` or ``head`` gives them: of bulk arrays the number of elements.
 
-    ``found``: what was given; arrays that generate code of their own may give the elements or their number.
+    ``walked``: what was given; arrays that generate code of their own may give the elements or their number.
     """
-    made = dict(values)
+    counted = dict(values)
     for kind in map(plain, layer.fields_desc):
-        value, other = values.get(kind.name), found.get(kind.name)
+        value, bulk_value = values.get(kind.name), walked.get(kind.name)
         if value is None:
             continue
-        if head and _generates(kind) and isinstance(other, int):
-            made[kind.name] = other  # the number announced, of which fewer may be there
+        if head and _generates(kind) and isinstance(bulk_value, int):
+            counted[kind.name] = bulk_value  # the number announced, of which fewer may be there
             continue
         inner = kind.element.layer if isinstance(kind, Array) and isinstance(kind.element, Struct) else None
         own = _generates(kind)
-        if isinstance(kind, Struct) and isinstance(other, dict):
-            made[kind.name] = count_bulk(kind.layer, value, other, head=head)
-        elif isinstance(kind, Array) and (kind.bulk if not own else not isinstance(other, list)):
-            made[kind.name] = len(value)
-        elif inner is not None and isinstance(other, list) and len(other) == len(value):
-            pairs = zip(value, other, strict=True)
-            made[kind.name] = [count_bulk(inner, *pair, head=head) for pair in pairs]
-    return made
+        if isinstance(kind, Struct) and isinstance(bulk_value, dict):
+            counted[kind.name] = count_bulk(kind.layer, value, bulk_value, head=head)
+        elif isinstance(kind, Array) and (kind.bulk if not own else not isinstance(bulk_value, list)):
+            counted[kind.name] = len(value)
+        elif inner is not None and isinstance(bulk_value, list) and len(bulk_value) == len(value):
+            pairs = zip(value, bulk_value, strict=True)
+            counted[kind.name] = [count_bulk(inner, *pair, head=head) for pair in pairs]
+    return counted
 
 
 def _generates(kind: Kind) -> bool:

@@ -26,7 +26,7 @@ CANNOT = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, s
 
 def build(layer: type[Layer], values: Mapping[str, Any]) -> Layer:
     """The layer with these plain values; structures inside become layers, too."""
-    made: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for kind in map(plain, layer.fields_desc):
         if kind.name not in values:
             continue
@@ -35,8 +35,8 @@ def build(layer: type[Layer], values: Mapping[str, Any]) -> Layer:
             value = None if value is None else build(kind.layer, value)
         elif value is not None and isinstance(kind, Array) and isinstance(kind.element, Struct):
             value = [build(kind.element.layer, element) for element in value]
-        made[kind.name] = value
-    return layer(**made)
+        fields[kind.name] = value
+    return layer(**fields)
 
 
 def samples(layer: type[Layer], values: Mapping[str, Values] | None = None, wanted: int = WANTED) -> list[bytes]:
@@ -45,8 +45,8 @@ def samples(layer: type[Layer], values: Mapping[str, Values] | None = None, want
     ``values`` makes those of fields that cannot be guessed: by name of the field, or of the class of its kind.
     """
     chance = random.Random(f"{layer.__name__} 1")
-    found: list[bytes] = []
-    known: set[str] = set()
+    frames: list[bytes] = []
+    seen: set[str] = set()
     attempts_without_new = 0
     for _ in range(ATTEMPTS):
         if attempts_without_new == wanted:
@@ -60,27 +60,27 @@ def samples(layer: type[Layer], values: Mapping[str, Values] | None = None, want
         if read.problem is not None or read.stop != len(raw):
             continue
         paths = set(map(general, read.flat_ranges()))
-        if not paths <= known or len(found) < wanted:
-            found.append(raw)
-            known |= paths
+        if not paths <= seen or len(frames) < wanted:
+            frames.append(raw)
+            seen |= paths
             attempts_without_new = 0
         else:
             attempts_without_new += 1
-    return found
+    return frames
 
 
 @cache
 def general(path: str) -> str:
     """The path of a field without the numbers of elements."""
-    name, *rest = path.split("[")
-    return name + "".join("[]" + part.partition("]")[2] for part in rest)
+    name, *indexes = path.split("[")
+    return name + "".join("[]" + part.partition("]")[2] for part in indexes)
 
 
 @cache
 def conditions(layer: type[Layer]) -> list[When]:
     """The conditions of the optional fields of a layer that compare integers."""
-    found = (kind.when for kind in layer.fields_desc if isinstance(kind, Optional))
-    return [when for when in found if when.fields and numbers_of(when)]
+    whens = (kind.when for kind in layer.fields_desc if isinstance(kind, Optional))
+    return [when for when in whens if when.fields and numbers_of(when)]
 
 
 @cache
@@ -103,10 +103,10 @@ class Maker:
         self.chance, self.values = chance, values
 
     def layer(self, layer: type[Layer], depth: int = 0) -> Layer:
-        made = layer.bare()
+        built = layer.bare()
         wanted = conditions(layer)
         for kind in layer.fields_desc:
-            if isinstance(kind, Optional) and not self._there(kind, made):
+            if isinstance(kind, Optional) and not self._there(kind, built):
                 continue
             if isinstance(kind, Struct) and depth > 3:
                 continue
@@ -117,26 +117,26 @@ class Maker:
             else:
                 value = self.value(inner, depth)
             if value is not None:
-                made.fields[inner.name] = value
-        self._lengths(layer, made)
-        return made
+                built.fields[inner.name] = value
+        self._lengths(layer, built)
+        return built
 
-    def _there(self, kind: Optional, made: Layer) -> bool:
+    def _there(self, kind: Optional, built: Layer) -> bool:
         """Whether to write an optional field: as its condition says, or by chance if bytes decide."""
         if not asks_for_bytes(kind.when):
-            return bool(kind.when.holds(b"", 0, 0, made))
+            return bool(kind.when.holds(b"", 0, 0, built))
         return self.chance.random() < 0.7
 
-    def _lengths(self, layer: type[Layer], made: Layer) -> None:
+    def _lengths(self, layer: type[Layer], built: Layer) -> None:
         for kind in map(plain, layer.fields_desc):
-            value = made.fields.get(kind.name)
+            value = built.fields.get(kind.name)
             if isinstance(kind, Array) and value is not None:
                 if isinstance(kind.count, str):
-                    made.fields[kind.count] = len(value)
+                    built.fields[kind.count] = len(value)
                 if kind.size:
-                    made.fields[kind.size] = len(kind.write(value, made))
+                    built.fields[kind.size] = len(kind.write(value, built))
             if isinstance(kind, Sized) and isinstance(kind.length, str):
-                made.fields[kind.length] = len(kind.write(value, made))
+                built.fields[kind.length] = len(kind.write(value, built))
 
     def value(self, kind: Kind, depth: int) -> Any:
         """A value that the kind can write; None: the kind is left to its default."""
@@ -234,8 +234,8 @@ def distinct(raw: bytes, ranges: list[tuple[int, int]]) -> bytes:
     """Integers turned by a pattern: small ones then differ in every byte, and equal ones stay equal."""
     out = bytearray(raw)
     for start, stop in ranges:
-        for place in range(start, stop):
-            out[place] ^= PATTERN[8 - (stop - place)]
+        for position in range(start, stop):
+            out[position] ^= PATTERN[8 - (stop - position)]
     return bytes(out)
 
 
@@ -268,25 +268,25 @@ def truncation(raw: bytes, chance: random.Random) -> bytes:
 def tampered_length(raw: bytes, chance: random.Random) -> bytes:
     """Two or four bytes become a length that is almost right, or far too large."""
     width: int = chance.choice([2, 4])
-    place = chance.randrange(min(4, len(raw)), max(5, len(raw) - width))
-    left = len(raw) - place - width
+    position = chance.randrange(min(4, len(raw)), max(5, len(raw) - width))
+    after = len(raw) - position - width
     far = [0, 1, 256**width - 1, 256**width // 2]
-    value: int = chance.choice([*far, max(0, left), max(0, left + 1), max(0, left - 1)])
+    value: int = chance.choice([*far, max(0, after), max(0, after + 1), max(0, after - 1)])
     if chance.random() < 0.3:
-        return raw[:place] + value.to_bytes(width, "little") + raw[place + width :]
-    return raw[:place] + value.to_bytes(width, "big") + raw[place + width :]
+        return raw[:position] + value.to_bytes(width, "little") + raw[position + width :]
+    return raw[:position] + value.to_bytes(width, "big") + raw[position + width :]
 
 
 def insertion(raw: bytes, chance: random.Random) -> bytes:
     """One to five bytes inserted between others."""
-    place = chance.randrange(min(4, len(raw)), len(raw) + 1)
-    return raw[:place] + chance.randbytes(chance.randint(1, 5)) + raw[place:]
+    position = chance.randrange(min(4, len(raw)), len(raw) + 1)
+    return raw[:position] + chance.randbytes(chance.randint(1, 5)) + raw[position:]
 
 
 def deletion(raw: bytes, chance: random.Random) -> bytes:
     """One to five bytes are missing in the middle."""
-    place = chance.randrange(len(raw))
-    return raw[:place] + raw[place + chance.randint(1, 5) :]
+    position = chance.randrange(len(raw))
+    return raw[:position] + raw[position + chance.randint(1, 5) :]
 
 
 MUTATIONS: tuple[Mutation, ...] = (bit_flips, other_bytes, truncation, tampered_length, insertion, deletion)

@@ -50,14 +50,14 @@ def craft(parts: Iterable[Part], cut: Cutting, server_port: int = 5552, handshak
             talk = talks[part.connection] = Talk(client, ("10.0.0.2", server_port))
             packets += talk.handshake() if handshake else []
         first = talk.seq[part.side]
-        packets += [talk.packet(part.side, data, first + place) for place, data in cut(part.data)]
+        packets += [talk.packet(part.side, data, first + offset) for offset, data in cut(part.data)]
         talk.seq[part.side] += len(part.data)
     return packets
 
 
 def every(size: int) -> Cutting:
     """Segments of ``size`` bytes, in order."""
-    return lambda data: [(place, data[place : place + size]) for place in range(0, len(data), size)]
+    return lambda data: [(offset, data[offset : offset + size]) for offset in range(0, len(data), size)]
 
 
 def random_cuts(seed: int, mean: int = 40) -> Cutting:
@@ -111,9 +111,9 @@ def overlap(seed: int) -> Cutting:
 
     def cut(data: bytes) -> Segments:
         sent: Segments = []
-        for place, segment in cuts(data):
-            low = max(0, place - chance.randint(0, 30))
-            sent.append((low, data[low : place + len(segment) + chance.randint(0, 30)]))
+        for offset, segment in cuts(data):
+            low = max(0, offset - chance.randint(0, 30))
+            sent.append((low, data[low : offset + len(segment) + chance.randint(0, 30)]))
         return sent
 
     return cut

@@ -40,13 +40,13 @@ def table(source: Iterable[PacketBatch], level: str, *, blocks: bool) -> tuple[p
     return pa.Table.from_batches(batches, reader.schema).combine_chunks(), reader.totals
 
 
-def difference(found: pa.Table, expected: pa.Table) -> str:
+def difference(got: pa.Table, expected: pa.Table) -> str:
     """The first column and row in which two tables differ."""
-    if len(found) != len(expected):
-        return f"{len(found)} rows, not {len(expected)}"
+    if len(got) != len(expected):
+        return f"{len(got)} rows, not {len(expected)}"
     for name in expected.column_names:
-        if not found.column(name).equals(expected.column(name)):
-            pairs = zip(found.column(name).to_pylist(), expected.column(name).to_pylist(), strict=True)
+        if not got.column(name).equals(expected.column(name)):
+            pairs = zip(got.column(name).to_pylist(), expected.column(name).to_pylist(), strict=True)
             return next(
                 f"{name} of row {row}: {one!r}, not {two!r}" for row, (one, two) in enumerate(pairs) if one != two
             )

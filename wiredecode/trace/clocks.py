@@ -46,8 +46,8 @@ class Sequences:
     def add(self, segments: Segments) -> None:
         columns = (segments.source_high, segments.source_low, segments.target_high, segments.target_low, segments.ports)
         keys = zip(*(column.tolist() for column in columns), strict=True)
-        rest = (segments.seq, segments.ack, segments.flags, segments.length, segments.time_ns)
-        rows = zip(keys, *(column.tolist() for column in rest), strict=True)
+        facts = (segments.seq, segments.ack, segments.flags, segments.length, segments.time_ns)
+        rows = zip(keys, *(column.tolist() for column in facts), strict=True)
         for key, seq, ack, flags, length, time_ns in rows:
             if flags & RST:
                 continue
@@ -60,15 +60,15 @@ class Sequences:
 
 def seen_in(file: str | Path) -> Sequences:
     """Return the first segments of a file; read errors are reported when the file is decoded."""
-    seen, reader, left = Sequences(), HeaderReader(DEFAULT_LIMITS, Counter(), Counter()), MAX_SEGMENTS
+    seen, reader, remaining = Sequences(), HeaderReader(DEFAULT_LIMITS, Counter(), Counter()), MAX_SEGMENTS
     try:
         for batch in open_capture([file]):
             if len(batch) == 0:
                 continue
             segments = reader.read(batch)
             seen.add(segments)
-            left -= len(segments)
-            if left <= 0:
+            remaining -= len(segments)
+            if remaining <= 0:
                 break
     except CaptureError:
         pass
@@ -96,22 +96,22 @@ def compare(files: Sequence[str | Path]) -> list[Offset | None]:
     if not 1 < len(files) <= MAX_FILES:
         return [first, *(Offset(str(file), 0, 0) for file in files[1:])]
     seen = [seen_in(file) for file in files]
-    found: dict[int, Offset] = {0: first}
-    while len(found) < len(files):
-        step = min(connect_files(files, seen, found), key=lambda one: one[1].error_ns, default=None)
+    offsets: dict[int, Offset] = {0: first}
+    while len(offsets) < len(files):
+        step = min(connect_files(files, seen, offsets), key=lambda step_to: step_to[1].error_ns, default=None)
         if step is None:
             break
-        found[step[0]] = step[1]
-    return [found.get(index) for index in range(len(files))]
+        offsets[step[0]] = step[1]
+    return [offsets.get(index) for index in range(len(files))]
 
 
 def connect_files(
-    files: Sequence[str | Path], seen: Sequence[Sequences], found: dict[int, Offset]
+    files: Sequence[str | Path], seen: Sequence[Sequences], offsets: dict[int, Offset]
 ) -> Iterable[tuple[int, Offset]]:
     """Files that share connections with one whose offset is known."""
     for index, file in enumerate(files):
-        for known, base in found.items():
-            if index not in found and (estimate := between(seen[known], seen[index])) is not None:
+        for number, base in offsets.items():
+            if index not in offsets and (estimate := between(seen[number], seen[index])) is not None:
                 offset, error = estimate
                 offset = 0 if abs(offset) <= error else offset
                 yield index, Offset(str(file), base.offset_ns + offset, base.error_ns + error)

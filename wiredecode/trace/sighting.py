@@ -92,7 +92,7 @@ class Sighting(InFrame):
     answers: list[Reply] = field(default_factory=list)
 
     @property
-    def place(self) -> LogPosition | None:
+    def log_position(self) -> LogPosition | None:
         return None if self.offset is None else (self.namespace, self.topic, self.partition, self.offset)
 
 
@@ -129,8 +129,8 @@ def sighting(part: FrameMessages, index: int, before: int) -> Sighting:
 def traceparent_of(headers: list[Header] | None, body: bytes | None) -> str | None:
     """The trace context of a message."""
     named = next((value for name, value in headers or () if name.lower() == "traceparent"), None)
-    if named is None and (found := TRACEPARENT.search(body or b"", 0, SEARCHED)):
-        named = found[1]
+    if named is None and (match := TRACEPARENT.search(body or b"", 0, SEARCHED)):
+        named = match[1]
     return None if named is None else named.decode("latin-1")
 
 
@@ -204,8 +204,8 @@ class Message:
 
     def may_be_in(self, namespace: str | None) -> bool:
         """Whether it may pass a cluster: clusters that share a network do not share messages."""
-        known = {each.namespace for each in self.sightings} - {None}
-        return namespace is None or not known or namespace in known
+        namespaces = {each.namespace for each in self.sightings} - {None}
+        return namespace is None or not namespaces or namespace in namespaces
 
     def add(self, sighting: Sighting, rests_on: str) -> None:
         sighting.rests_on = rests_on
@@ -217,19 +217,19 @@ def group(sightings: Iterable[Sighting]) -> list[Message]:
     messages: list[Message] = []
     bodies: dict[bytes | None, list[Message]] = {}
     for each in sightings:
-        known = bodies.setdefault(each.digest, [])
-        message, rests_on = _find_message(each, known)
+        same_bodies = bodies.setdefault(each.digest, [])
+        message, rests_on = _find_message(each, same_bodies)
         if message is None:
             message, rests_on = Message(), ""
             messages.append(message)
-            known.append(message)
+            same_bodies.append(message)
         message.add(each, rests_on)
     return messages
 
 
-def _find_message(sighting: Sighting, known: list[Message]) -> tuple[Message | None, str]:
+def _find_message(sighting: Sighting, messages: list[Message]) -> tuple[Message | None, str]:
     """Return the message of ``sighting``, among those with its body, and the evidence."""
-    for message in known:
+    for message in messages:
         if (
             sighting.copy_of is not None
             and sighting.operation != FORWARD
@@ -243,9 +243,9 @@ def _find_message(sighting: Sighting, known: list[Message]) -> tuple[Message | N
     if sighting.digest is None:
         return None, ""
     if sighting.operation == PUBLISH and sighting.offset is None:
-        refused = next((each for each in known if _was_refused(each, sighting)), None)
+        refused = next((each for each in messages if _was_refused(each, sighting)), None)
         return refused, "" if refused is None else "the same body, published again after it was refused"
-    return _same_body(sighting, known)
+    return _same_body(sighting, messages)
 
 
 def _was_refused(message: Message, sighting: Sighting) -> bool:
@@ -272,11 +272,11 @@ def _again(sighting: Sighting, first: Sighting) -> bool:
     )
 
 
-def _same_body(sighting: Sighting, known: list[Message]) -> tuple[Message | None, str]:
+def _same_body(sighting: Sighting, messages: list[Message]) -> tuple[Message | None, str]:
     """Find the first published message of the topic with the same body that was not seen here yet."""
     published = [
         each
-        for each in known
+        for each in messages
         if each.first.operation == PUBLISH and same_topic(sighting, each.first) and each.may_be_in(sighting.namespace)
     ]
     if sighting.offset is not None:
@@ -288,9 +288,9 @@ def _same_body(sighting: Sighting, known: list[Message]) -> tuple[Message | None
             for each in published
             if sighting.time_ns - each.first.time_ns <= SOON_NS
             and not any(
-                (one.connection, one.side, one.subscription)
+                (seen.connection, seen.side, seen.subscription)
                 == (sighting.connection, sighting.side, sighting.subscription)
-                for one in each.sightings
+                for seen in each.sightings
             )
         ]
         message = fresh[0] if fresh else published[-1] if published else None
@@ -312,9 +312,9 @@ def same_topic(one: Sighting, other: Sighting) -> bool:
     return a is None or b is None or a == b or fnmatchcase(a, b) or fnmatchcase(b, a)
 
 
-def drop_answers(messages: list[Message], found: Iterable[Sighting]) -> list[Message]:
+def drop_answers(messages: list[Message], wanted_sightings: Iterable[Sighting]) -> list[Message]:
     """Return the wanted messages: without answers to other messages, which are their hops."""
-    wanted = {(each.frame, each.index) for each in found}
+    wanted = {(each.frame, each.index) for each in wanted_sightings}
     several = [message for message in messages if any((each.frame, each.index) in wanted for each in message.sightings)]
-    answers = {one.frame for message in several for each in message.sightings for one in each.answers}
+    answers = {answer.frame for message in several for each in message.sightings for answer in each.answers}
     return [message for message in several if message.first.frame not in answers]

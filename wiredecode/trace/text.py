@@ -33,14 +33,14 @@ class Hop:
 
     word: str
     """``published``, ``forwarded``, ``delivered``, ``replicated``, ``stored``, or one of :data:`ANSWERS`."""
-    what: Sighting | Reply
+    event: Sighting | Reply
     since_ns: int
     """Since the hop before."""
     since_first_ns: int
 
     @property
     def connection(self) -> Connection:
-        return self.what.connection
+        return self.event.connection
 
 
 def hops(message: Message) -> list[Hop]:
@@ -53,11 +53,11 @@ def hops(message: Message) -> list[Hop]:
     for each in message.sightings:
         for answer in each.answers:
             seen.setdefault(answer.frame, (answer.word, answer))
-    found: list[Hop] = []
-    for _, (word, what) in sorted(seen.items()):
-        first, before = (found[0].what, found[-1].what) if found else (what, what)
-        found.append(Hop(word, what, what.time_ns - before.time_ns, what.time_ns - first.time_ns))
-    return found
+    hops_made: list[Hop] = []
+    for _, (word, event) in sorted(seen.items()):
+        first, before = (hops_made[0].event, hops_made[-1].event) if hops_made else (event, event)
+        hops_made.append(Hop(word, event, event.time_ns - before.time_ns, event.time_ns - first.time_ns))
+    return hops_made
 
 
 def conclusions(message: Message, way: list[Hop]) -> Iterator[str]:
@@ -70,19 +70,19 @@ def conclusions(message: Message, way: list[Hop]) -> Iterator[str]:
     for word in ANSWERS:
         first = next((hop for hop in way if hop.word == word), None)
         if first is not None and published:
-            why = f": {first.what.why}" if isinstance(first.what, Reply) and first.what.why else ""
+            why = f": {first.event.why}" if isinstance(first.event, Reply) and first.event.why else ""
             if dropped is not None and word == "confirmed":
                 why = f", but dropped: id {dropped.sequence} was already stored"
             yield f"{word} {duration(first.since_first_ns)} after it was published{why}"
-    open_request = any(hop.what.outcome in (UNANSWERED, LATE) for hop in published if isinstance(hop.what, Sighting))
+    open_request = any(hop.event.outcome in (UNANSWERED, LATE) for hop in published if isinstance(hop.event, Sighting))
     if published and (open_request or confirming) and not any(hop.word in ANSWERS for hop in way):
-        refused = isinstance(published[0].what, Sighting) and published[0].what.outcome == REFUSED
+        refused = isinstance(published[0].event, Sighting) and published[0].event.outcome == REFUSED
         silent = "neither confirmed nor refused in this capture" if confirming else "no answer to it in this capture"
         yield "refused: an answer before it covers it" if refused else silent
     for word in (REPLICATED, DELIVERED):
         several = [hop for hop in way if hop.word == word]
         if several:
-            ends = len({(hop.connection.number, hop.what.side) for hop in several})
+            ends = len({(hop.connection.number, hop.event.side) for hop in several})
             after = f", first after {duration(several[0].since_first_ns)}" if published else ""
             yield f"{word} {times(len(several))} on {counted(ends, 'connection')}{after}"
     stored = next((hop for hop in way if hop.word == STORED), None)
@@ -126,18 +126,18 @@ def hop_lines(message: Message, first_ns: int, width: int = WIDTH) -> Iterator[t
 
 
 def _hop(hop: Hop, first_ns: int, width: int) -> Iterator[str]:
-    what, margin = hop.what, " " * INDENT
-    head = f"{(what.time_ns - first_ns) / 1e9:11.6f} {hop.since_ns / 1e9:+11.6f}  "
-    facts = [f"{hop.word}: {what.type}", f"frame {what.frame}"]
-    if index := getattr(what, "index", 0):
+    event, margin = hop.event, " " * INDENT
+    head = f"{(event.time_ns - first_ns) / 1e9:11.6f} {hop.since_ns / 1e9:+11.6f}  "
+    facts = [f"{hop.word}: {event.type}", f"frame {event.frame}"]
+    if index := getattr(event, "index", 0):
         facts.append(f"message {index + 1}")
-    facts += [f"{name} {value}" for name in NUMBERS if (value := getattr(what, name, None)) is not None]
+    facts += [f"{name} {value}" for name in NUMBERS if (value := getattr(event, name, None)) is not None]
     yield from wrap_escaped(", ".join(facts), head, margin, width)
-    ends, side = hop.connection.named_endpoints, hop.what.side
+    ends, side = hop.connection.named_endpoints, hop.event.side
     who = f"{ends[side]} → {ends[1 - side]}, {short(hop.connection)}"
     yield from wrap_escaped(who, margin, margin, width)
-    if what.rests_on:
-        yield from wrap_escaped(f"matched by {what.rests_on}", margin, margin, width)
+    if event.rests_on:
+        yield from wrap_escaped(f"matched by {event.rests_on}", margin, margin, width)
 
 
 def message_lines(messages: list[Message], nth: int, first_ns: int, width: int = WIDTH) -> Iterator[str]:
@@ -176,24 +176,24 @@ def record(message: Message, nth: int, matches: int) -> dict[str, Any]:
 
 
 def _hop_record(hop: Hop) -> dict[str, Any]:
-    what, ends = hop.what, hop.connection.endpoints
+    event, ends = hop.event, hop.connection.endpoints
     return {
         "hop": hop.word,
-        "time": rfc3339(what.time_ns),
-        "time_ns": what.time_ns,
+        "time": rfc3339(event.time_ns),
+        "time_ns": event.time_ns,
         "since_previous_ns": hop.since_ns,
         "since_first_ns": hop.since_first_ns,
-        "frame": what.frame,
-        "index": getattr(what, "index", None),
-        "packets": what.packets,
+        "frame": event.frame,
+        "index": getattr(event, "index", None),
+        "packets": event.packets,
         "connection": hop.connection.number,
         "description": _safe(describe(hop.connection)),
-        "src": ends[what.side],
-        "dst": ends[1 - what.side],
-        "protocol": what.protocol,
-        "type": _safe(what.type),
-        **{name: getattr(what, name, None) for name in NUMBERS},
-        "told_by": _safe(what.rests_on) or None,
+        "src": ends[event.side],
+        "dst": ends[1 - event.side],
+        "protocol": event.protocol,
+        "type": _safe(event.type),
+        **{name: getattr(event, name, None) for name in NUMBERS},
+        "told_by": _safe(event.rests_on) or None,
     }
 
 

@@ -79,14 +79,14 @@ class Finder:
 class Collector:
     """Second pass: finds all sightings of the messages, by their bodies, positions or frames."""
 
-    def __init__(self, found: Iterable[Sighting]) -> None:
+    def __init__(self, seeds: Iterable[Sighting]) -> None:
         self.messages = Messages()
         self.sightings: list[Sighting] = []
         self.more = 0
-        self._seeds = {(each.frame, each.index) for each in found}
-        self._bodies = {each.digest for each in found if each.digest is not None}
-        self._sizes = {each.size for each in found if each.digest is not None}
-        self._places: set[LogPosition] = {each.place for each in found if each.place is not None}
+        self._seeds = {(each.frame, each.index) for each in seeds}
+        self._bodies = {each.digest for each in seeds if each.digest is not None}
+        self._sizes = {each.size for each in seeds if each.digest is not None}
+        self._log_positions: set[LogPosition] = {each.log_position for each in seeds if each.log_position is not None}
         self._by_frame: dict[int, list[Sighting]] = {}
         self._highest: dict[tuple[str | None, str], int] = {}
         """By topic and publisher: the highest number up to now."""
@@ -105,20 +105,20 @@ class Collector:
                 if len(self.sightings) >= MAX_SIGHTINGS:
                     self.more += 1
                     continue
-                found = sighting(part, index, before)
-                found.is_duplicate = highest is not None and (found.sequence or 0) <= highest
-                self.sightings.append(found)
-                self._by_frame.setdefault(found.frame, []).append(found)
+                seen = sighting(part, index, before)
+                seen.is_duplicate = highest is not None and (seen.sequence or 0) <= highest
+                self.sightings.append(seen)
+                self._by_frame.setdefault(seen.frame, []).append(seen)
 
     def _number(self, part: FrameMessages) -> int | None:
         """The highest number that a publisher with a name used before this part; None: it may use any."""
         name = part.frame.generated.get("reference")
-        known = [number for number in part.sequences or () if number is not None]
-        if name is None or not known or part.operation != PUBLISH:
+        numbers = [number for number in part.sequences or () if number is not None]
+        if name is None or not numbers or part.operation != PUBLISH:
             return None
         before = self._highest.get((part.topic, name))
         if before is not None or len(self._highest) < MAX_PUBLISHERS:
-            self._highest[part.topic, name] = max(*known, -1 if before is None else before)
+            self._highest[part.topic, name] = max(*numbers, -1 if before is None else before)
         return before
 
     def _fitting(self, part: FrameMessages, before: int) -> list[int]:
@@ -128,7 +128,7 @@ class Collector:
             index
             for index, body in enumerate(part.bodies)
             if (body and len(body) in self._sizes and digest_of(body) in self._bodies)
-            or (offsets is not None and (*log, offsets[index]) in self._places)
+            or (offsets is not None and (*log, offsets[index]) in self._log_positions)
             or (number, before + index) in self._seeds
         ]
 
@@ -149,10 +149,10 @@ class Collector:
     def _store(self, frame: Frame, who: str, log: tuple[str | None, str, int | None], last: int) -> None:
         """A consumer says that it is done with all up to an offset."""
         for each in self.sightings:
-            place = each.place
-            if place is None or place[:3] != log or place[3] > last or (who, place) in self._stored:
+            position = each.log_position
+            if position is None or position[:3] != log or position[3] > last or (who, position) in self._stored:
                 continue
-            self._stored.add((who, place))
+            self._stored.add((who, position))
             each.answers.append(Reply(*facts(frame), STORED, f"{who}: done up to offset {last}"))
 
     def _answer(self, frame: Frame, answered: list[Sighting]) -> None:

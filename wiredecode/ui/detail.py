@@ -62,21 +62,21 @@ def branches(tree: Tree, depth: int = 0, path: str = "") -> Iterator[Branch]:
 
 def name_of(text: str, depth: int, parent: bool) -> str:
     """The name of the item of a line: at the root the layer, below it a field."""
-    found = NAME.match(text)
-    if found is None or (depth == 0 and not parent):
+    match = NAME.match(text)
+    if match is None or (depth == 0 and not parent):
         return ""
     if text.startswith("["):  # an element of an array, a generated field, or a link
         inner = re.match(r"\[\d+\] ([\w.]+): ", text)
         generated = re.match(r"\[(\w+): ", text)
         return inner[1] if inner else generated[1] if generated and depth else ""
-    return found[1].rstrip(".")
+    return match[1].rstrip(".")
 
 
 def span_of(text: Text) -> Range | None:
     """The bytes that a line is about: the text in the style of ranges at its end; of several the whole."""
     ranges = [RANGE.fullmatch(text.plain, each.start, each.end) for each in text.spans if each.style == theme.RANGE]
-    found = [(int(each[1]), int(each[2])) for each in ranges if each is not None]
-    return (min(found)[0], max(end for _, end in found)) if found else None
+    ranges_of_text = [(int(each[1]), int(each[2])) for each in ranges if each is not None]
+    return (min(ranges_of_text)[0], max(end for _, end in ranges_of_text)) if ranges_of_text else None
 
 
 class TreePane(Lines):
@@ -95,8 +95,8 @@ class TreePane(Lines):
     def show(self, frame: Frame, options: TreeOptions) -> None:
         """Show another frame; the cursor stays on the field of the same name."""
         here = self.branch
-        made = frame_tree(frame, options)
-        self.every = list(branches(made)) if isinstance(made, Tree) else []
+        tree = frame_tree(frame, options)
+        self.every = list(branches(tree)) if isinstance(tree, Tree) else []
         self._lay_out(here.path if here is not None else "")
 
     def _lay_out(self, path: str) -> None:

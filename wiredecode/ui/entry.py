@@ -45,8 +45,8 @@ class Completion(Suggester):
         return completions(value)
 
     async def get_suggestion(self, value: str) -> str | None:
-        found = self.complete(value)
-        return found[0] if found and found[0] != value else None
+        completions = self.complete(value)
+        return completions[0] if completions and completions[0] != value else None
 
 
 class Entry(Input):
@@ -77,11 +77,11 @@ class Entry(Input):
         self.cursor_blink = False  # bytes that say nothing
         self.kind = FILTER
         self.history = [*settings.recent]
-        self._place = 0
+        self._index = 0
         self.completion = Completion(settings)
 
     def ask(self, kind: str, text: str = "") -> None:
-        self.kind, self._place = kind, len(self.history)
+        self.kind, self._index = kind, len(self.history)
         self.suggester = self.completion if kind == FILTER else None
         self.value = text
         self.cursor_position = len(text)
@@ -89,7 +89,7 @@ class Entry(Input):
 
     def rest(self, text: str) -> None:
         """Nothing is asked now: show a filter."""
-        self.kind, self._place, self.value, self.cursor_position = FILTER, len(self.history), text, 0
+        self.kind, self._index, self.value, self.cursor_position = FILTER, len(self.history), text, 0
 
     def remember(self, text: str) -> None:
         """A filter is used: it is the last of all, also next time."""
@@ -119,22 +119,22 @@ class Entry(Input):
 
     def complete(self) -> None:
         """Take the first name that completes the word, or the common prefix of all."""
-        found = self.completion.complete(self.value)
-        if found:
-            shared = found[0]
-            while not all(each.startswith(shared) for each in found):
+        completions = self.completion.complete(self.value)
+        if completions:
+            shared = completions[0]
+            while not all(each.startswith(shared) for each in completions):
                 shared = shared[:-1]
-            self.value = shared if len(shared) > len(self.value) else found[0]
+            self.value = shared if len(shared) > len(self.value) else completions[0]
             self.cursor_position = len(self.value)
 
     def action_leave(self) -> None:
         self.post_message(self.Left())
 
     def action_earlier(self, step: int) -> None:
-        place = self._place + step
-        if self.kind == FILTER and 0 <= place <= len(self.history):
-            self._place = place
-            self.value = self.history[place] if place < len(self.history) else ""
+        index = self._index + step
+        if self.kind == FILTER and 0 <= index <= len(self.history):
+            self._index = index
+            self.value = self.history[index] if index < len(self.history) else ""
             self.cursor_position = len(self.value)
 
 
@@ -142,13 +142,13 @@ def judge(text: str, settings: Settings) -> Entry.Judged:
     """Whether a text is a filter, or one to be saved."""
     saved = SAVED.match(text)
     begin = saved.end() if saved is not None else 0
-    typed = made = text[begin:]
+    typed = expanded = text[begin:]
     try:
-        made = settings.expand(typed)
+        expanded = settings.expand(typed)
         if typed.strip():
-            compile_filter(made)
+            compile_filter(expanded)
     except FilterError as error:
-        if made == typed:  # else places are those in the filters of the names
+        if expanded == typed:  # else places are those in the filters of the names
             return Entry.Judged(escape(error.message), begin + error.start, error.stop - error.start)
         return Entry.Judged(escape(error.message), begin, len(typed))
     except SettingsError as error:
@@ -172,8 +172,8 @@ def time_of(text: str, first_ns: int, here_ns: int | None) -> int | None:
 def wanted_bytes(text: str) -> tuple[bytes, str]:
     """The searched bytes, and their description: digits, or a text; one in quotes is never digits."""
     if HEX.fullmatch(text):
-        found = bytes.fromhex(re.sub(r"[\s:]", "", text))
-        return found, f"bytes {found.hex(' ')}"
+        wanted = bytes.fromhex(re.sub(r"[\s:]", "", text))
+        return wanted, f"bytes {wanted.hex(' ')}"
     quoted = len(text) > 2 and text[0] == text[-1] == '"'
-    found = (text[1:-1] if quoted else text).encode(errors="surrogateescape")
-    return found, f"text {escape(text)!r}"
+    wanted = (text[1:-1] if quoted else text).encode(errors="surrogateescape")
+    return wanted, f"text {escape(text)!r}"

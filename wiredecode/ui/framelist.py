@@ -58,12 +58,12 @@ class Looks:
         if columns:
             from wiredecode.filter.names import Names
 
-            known = Names()
-            found = {name: field for name in columns if (field := known.find(name)) is not None and not field.secret}
+            names = Names()
+            fields = {name: field for name in columns if (field := names.find(name)) is not None and not field.secret}
             for name in columns:
-                if name not in found:
+                if name not in fields:
                     self.problem = escape(f"no column is called {name}")
-            self._fields = found
+            self._fields = fields
         texts = [*self._rules.filters, *self._fields]
         self.select = compile_filter(" || ".join(f"({text})" for text in texts)) if texts else None
         """Fits what has another look than others; None: nothing has."""
@@ -108,15 +108,15 @@ class Painter:
             for first, last in ranges_of(wanted):
                 if wanted is not self._wanted:
                     return
-                found: dict[int, Look] = dict.fromkeys(range(first, last + 1), NOTHING)
+                looks: dict[int, Look] = dict.fromkeys(range(first, last + 1), NOTHING)
                 try:
                     for frame in self._reading.between(first, last, self._looks.select):
-                        found[frame.number] = self._looks.of(frame)
+                        looks[frame.number] = self._looks.of(frame)
                         if not self._wanted:
                             return
                 except Exception as error:
                     self._looks.problem = escape(f"colours: {type(error).__name__}: {error}")
-                self._known |= found
+                self._known |= looks
                 while len(self._known) > MAX_LOOKS:
                     self._known.popitem(last=False)
                 self._painted()
@@ -126,7 +126,7 @@ def ranges_of(numbers: Sequence[int]) -> list[tuple[int, int]]:
     """First and last of those that lie near each other."""
     if not numbers:
         return []
-    cuts = [at for at, (one, other) in enumerate(pairwise(numbers), 1) if other - one > NEAR]
+    cuts = [at for at, (number, following) in enumerate(pairwise(numbers), 1) if following - number > NEAR]
     bounds = [0, *cuts, len(numbers)]
     return [(numbers[begin], numbers[end - 1]) for begin, end in pairwise(bounds)]
 
@@ -138,7 +138,7 @@ FIELD = 20
 
 
 class Column(NamedTuple):
-    what: str
+    description: str
     width: int
     """0: all that is left."""
     text: Callable[[FrameList, Row], str]
@@ -196,17 +196,17 @@ TIMES = {"absolute": COLUMNS["clock"], "delta": COLUMNS["delta"], "epoch": COLUM
 
 def column(name: str) -> Column:
     """The column of that name, else that of a field."""
-    known = COLUMNS.get(name)
-    return known or Column("a field", FIELD, lambda frames, row: frames.value(row, name))
+    declared = COLUMNS.get(name)
+    return declared or Column("a field", FIELD, lambda frames, row: frames.value(row, name))
 
 
 def heading(names: tuple[str, ...]) -> str:
     """The line above all others."""
     cells = []
     for name in names:
-        one, head = column(name), "" if name == "arrow" else name
-        width = one.width or len(head)
-        cells.append(f"{head:>{width}}" if one.right else pad(cut_middle(head, width), width))
+        declared, head = column(name), "" if name == "arrow" else name
+        width = declared.width or len(head)
+        cells.append(f"{head:>{width}}" if declared.right else pad(cut_middle(head, width), width))
     return " " + " ".join(cells)
 
 
@@ -319,10 +319,10 @@ class FrameList(Lines):
     def go_to(self, number: int, *, near: bool = False) -> bool:
         """Put the cursor on frame ``number``; False: it is not shown."""
         at = number - 1 if self.numbers is None else bisect_left(self.numbers, number)
-        found = 0 <= at < self.count and self.number_at(at) == number
-        if found or near:
+        shown = 0 <= at < self.count and self.number_at(at) == number
+        if shown or near:
             self.move_to(at)
-        return found
+        return shown
 
     def admit(self, number: int) -> None:
         """Show frame ``number`` among those of the filter, which it does not match."""
@@ -391,7 +391,7 @@ class FrameList(Lines):
             return f"time since frame {self.zero:,}: t ends"
         if self.columns or self._time is None:
             return "time since start"
-        return self._time.what
+        return self._time.description
 
     def client(self, row: Row) -> int:
         """The side that is the client, as far as that is known."""

@@ -18,7 +18,7 @@ class Key(NamedTuple):
     action: str
     shown: str
     """As people call them."""
-    what: str
+    description: str
     brief: str = ""
     """On the line at the bottom; empty: not there."""
 
@@ -33,10 +33,10 @@ PANES: list[list[str]] = _GROUPS.pop(IN_PANES)
 KEYS = tuple(Key(group, *row) for group, rows in _GROUPS.items() for row in rows)
 
 
-def bindings(place: str | None = None) -> list[Binding]:
+def bindings(pane: str | None = None) -> list[Binding]:
     """Bindings of a pane or screen, by its name in ``keys.toml``; by default of the main screen."""
-    rows = [(key.keys, key.action, key.what) for key in KEYS] if place is None else _BINDINGS[place]
-    return [Binding(names, action, what, show=False) for names, action, what in rows]
+    rows = [(key.keys, key.action, key.description) for key in KEYS] if pane is None else _BINDINGS[pane]
+    return [Binding(names, action, description, show=False) for names, action, description in rows]
 
 
 def link(text: str, action: str) -> Text:
@@ -52,8 +52,8 @@ def bottom() -> Text:
 
 def text() -> list[tuple[str, str]]:
     """Help: heading and nothing, or keys and their actions."""
-    rows = [(IN_PANES, ""), *((shown, what) for shown, what in PANES)]
+    rows = [(IN_PANES, ""), *((shown, description) for shown, description in PANES)]
     for group in _GROUPS:
         rows.append((group, ""))
-        rows += [(key.shown, key.what) for key in KEYS if key.group == group]
+        rows += [(key.shown, key.description) for key in KEYS if key.group == group]
     return rows

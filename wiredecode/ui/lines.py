@@ -93,8 +93,8 @@ class Lines(ScrollView, can_focus=True):
                 super().refresh(Region(begin, y, end - begin, 1))
 
     def render_line(self, y: int) -> Strip:
-        found = self._drawn[y] = self._strip(y, self.rich_style)
-        return found
+        strip = self._drawn[y] = self._strip(y, self.rich_style)
+        return strip
 
     def _strip(self, y: int, plain: Style) -> Strip:
         left, top = self.scroll_offset
@@ -225,12 +225,12 @@ class TextLine(Widget):
 
     def show(self, text: Text | str) -> None:
         """Show it, if it is another one."""
-        made = Text(escape(text)) if isinstance(text, str) else text
+        shown = Text(escape(text)) if isinstance(text, str) else text
         if getattr(self.app, "ascii", False):
-            made = Text(in_ascii(made.plain), made.style, spans=made.spans)
-        made.no_wrap, made.overflow = True, "ellipsis"
-        if made != self.text or made.spans != self.text.spans:
-            self.text = made
+            shown = Text(in_ascii(shown.plain), shown.style, spans=shown.spans)
+        shown.no_wrap, shown.overflow = True, "ellipsis"
+        if shown != self.text or shown.spans != self.text.spans:
+            self.text = shown
             self.refresh()
 
     def render(self) -> Text:

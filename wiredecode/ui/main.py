@@ -69,7 +69,7 @@ class MainScreen(NavigationScreen):
         """Show the kind of input, and below a filter the recent ones."""
         kind, current = self.entry.kind, "" if self.select is None else self.select.text
         recent = self._recent = [each for each in reversed(self.entry.history) if each != current][:RECENT]
-        self.asked.show(f"{'go to' if kind == entry.NUMBER else kind:<8}")
+        self.prompt.show(f"{'go to' if kind == entry.NUMBER else kind:<8}")
         self.problem_line.display = kind == entry.FILTER and bool(recent) and self.entry.has_focus
         line = Text("recent  ")
         for at, text in enumerate(recent):
@@ -98,7 +98,7 @@ class MainScreen(NavigationScreen):
         if not event.text:
             self._show_question()
             return
-        line, at = self.problem_line, event.at + self.asked.size.width
+        line, at = self.problem_line, event.at + self.prompt.size.width
         line.display = self.entry.has_focus
         carets = " " * at + "^" * max(1, event.length)
         line.show(Text(f"{carets} {event.text}" if len(carets) < 40 else f"at {event.at + 1}: {event.text}", "red"))
@@ -154,8 +154,8 @@ class MainScreen(NavigationScreen):
         """Show the frames that match, as they are found; immediately if the filter was used before."""
         self.no_filter()
         self.select = select
-        known = self._filtered.pop(select.text, None)
-        if known is None or known.result is None:
+        earlier = self._filtered.pop(select.text, None)
+        if earlier is None or earlier.result is None:
             numbers: array[int] = array("Q")
             self.frames.show(numbers)
             outside = self.frames.outside
@@ -168,10 +168,10 @@ class MainScreen(NavigationScreen):
                         insort(numbers, number)  # at the end, but before frames that a jump led to
                 return numbers
 
-            known = self.start("filtering", work)
+            earlier = self.start("filtering", work)
         else:
-            self.frames.show(known.result)
-        self.filtering = self._filtered[select.text] = known
+            self.frames.show(earlier.result)
+        self.filtering = self._filtered[select.text] = earlier
         if len(self._filtered) > MAX_FILTERED:
             del self._filtered[next(iter(self._filtered))]
         self._show_filter()
@@ -186,16 +186,16 @@ class MainScreen(NavigationScreen):
         self._show_filter()
 
     def action_take_field(self, how: str = "") -> None:
-        made = save_actions.field_filter(self.frame, self.fields) if self.frame is not None else None
-        if made is None:
+        expression = save_actions.field_filter(self.frame, self.fields) if self.frame is not None else None
+        if expression is None:
             self.say("this line has no filter: Tab goes to the tree, to a field with a value")
             return
         if how == "not":
-            made = f"!({made})"
+            expression = f"!({expression})"
         if how == "and" and self.select is not None:
-            made = f"({self.select.text}) && {made}"
-        self.entry.remember(made)
-        self.filter_by(compile_filter(made))
+            expression = f"({self.select.text}) && {expression}"
+        self.entry.remember(expression)
+        self.filter_by(compile_filter(expression))
 
     # Screens.
 

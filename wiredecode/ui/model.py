@@ -51,7 +51,7 @@ class State:
     """A dissector that has handed out all frames up to ``frame``."""
 
     frame: int
-    place: Position
+    position: Position
     kept: bytes | Path
     """In memory, or the file."""
     size: int
@@ -66,7 +66,7 @@ class States:
         self._every = self._least
         self._since = 0.0  # the thread that reads has just begun
 
-    def offer(self, dissector: Dissector, frame: int, place: Position) -> None:
+    def offer(self, dissector: Dissector, frame: int, position: Position) -> None:
         """Keep the state of ``dissector``, if it is time."""
         began = thread_time()
         if began - self._since < self._every:
@@ -81,7 +81,7 @@ class States:
             kept = self._folder / f"state-{self._made}"
             self._made += 1
             kept.write_bytes(data)
-        self._states = [*self._states, State(frame, place, kept, len(data))]
+        self._states = [*self._states, State(frame, position, kept, len(data))]
         most = MAX_IN_MEMORY if dissector.decrypts else MAX_BYTES
         if len(self._states) > MAX_STATES or sum(state.size for state in self._states) > most:
             self._drop(self._states[::2])
@@ -91,7 +91,7 @@ class States:
 
     def drop(self, parts: int) -> None:
         """The first files are gone, and with them all that could be read on from their states."""
-        self._drop([state for state in self._states if state.place.part < parts])
+        self._drop([state for state in self._states if state.position.part < parts])
 
     def _drop(self, states: list[State]) -> None:
         self._states = [state for state in self._states if state not in states]
@@ -113,7 +113,7 @@ class States:
             with suppress(Exception):  # dropped meanwhile, or damaged: an earlier one does, or the beginning
                 if state.frame < number:
                     data = state.kept.read_bytes() if isinstance(state.kept, Path) else state.kept
-                    return pickle.loads(decompress(data)), state.place
+                    return pickle.loads(decompress(data)), state.position
         return None
 
 
@@ -137,9 +137,9 @@ class Ends:
     def __reduce__(self) -> "tuple[type[Ends], tuple[()]]":
         return Ends, ()
 
-    def over(self, connection: Connection, other: str | None) -> None:
+    def over(self, connection: Connection, foreign: str | None) -> None:
         if self._to is not None:
-            self._to(connection, other)
+            self._to(connection, foreign)
 
 
 class CaptureModel:
@@ -219,7 +219,7 @@ class CaptureModel:
                 self.first_ns = int(part.time_ns[0])
             self._store(dissector.feed(part))
             self.packets = int(part.number[-1])
-            self.states.offer(dissector, self.rows.count, self.source.place(part))
+            self.states.offer(dissector, self.rows.count, self.source.position_after(part))
             if self.source.gone > self._gone:
                 self._gone = self.source.gone
                 self.states.drop(self._gone)
@@ -271,16 +271,16 @@ class CaptureModel:
     def health(self, job: Job) -> dict[int, ConnectionHealth]:
         """The TCP analysis of all connections, by number; empty if a ring has dropped its first files."""
         network = Network(self.limits, analyse=True)
-        found: dict[int, ConnectionHealth] = {}
+        by_number: dict[int, ConnectionHealth] = {}
         if self._gone:
-            return found
+            return by_number
         stop = self._ended(job)
         with suppress(CaptureError):
             for part in self._parts(self.source.again(stop, job.progress)):
                 network.feed(part)
-                found |= _health(network)
+                by_number |= _health(network)
         network.finish()
-        return found | _health(network)
+        return by_number | _health(network)
 
     def _ended(self, job: Job) -> Stop:
         return lambda: job.stopped or self._stop.is_set()
@@ -310,16 +310,16 @@ class CaptureModel:
     def frame(self, number: int) -> Frame | None:
         """Frame ``number`` with everything that trees show; None: there is none. Takes a while: not for the screen."""
         with self._lock:
-            found = self._kept.get(number)
-            if found is None:
+            frame = self._kept.get(number)
+            if frame is None:
                 for each in self.some(number, number + AHEAD):
                     self._kept[each.number] = each
                     if len(self._kept) > KEPT_FRAMES:
                         self._kept.popitem(last=False)
-                found = self._kept.get(number)
-        if found is not None and number <= self.rows.count:
-            found.response = self.rows[number].response or None
-        return found
+                frame = self._kept.get(number)
+        if frame is not None and number <= self.rows.count:
+            frame.response = self.rows[number].response or None
+        return frame
 
     def forget(self) -> None:
         """Forget read frames: the display changes."""
@@ -339,10 +339,10 @@ class CaptureModel:
         state = self.states.before(first)
         if state is None and self._gone:
             return
-        dissector, place = (self.dissector(demand), Position()) if state is None else state
+        dissector, position = (self.dissector(demand), Position()) if state is None else state
         dissector.resume(demand)
         with suppress(CaptureError):  # a problem of run
-            for part in self._parts(self.source.after(place, self._stop.is_set)):
+            for part in self._parts(self.source.after(position, self._stop.is_set)):
                 for frame in dissector.feed(part):
                     if frame.number > last:
                         return
@@ -358,18 +358,18 @@ class CaptureModel:
     ) -> int | None:
         """The next frame after ``number`` that fits, or before it for ``step`` -1. Raises :class:`Stopped`."""
         stop = self._ended(job)
-        last, found = self.rows.count if step > 0 else number - 1, None
-        while last > 0 and found is None:
+        last, fitting = self.rows.count if step > 0 else number - 1, None
+        while last > 0 and fitting is None:
             first = number + 1 if step > 0 else self.states.edge(last) + 1
             for frame in self.between(first, last, select):
                 if stop():
                     raise Stopped
                 if test(frame):
-                    found = frame.number
+                    fitting = frame.number
                     if step > 0:
-                        return found
+                        return fitting
             last = first - 1 if step < 0 else 0
-        return found
+        return fitting
 
     def between(self, first: int, last: int, select: Filter | None) -> Iterator[Frame]:
         """Frames ``first`` to ``last``, as a filter needs them."""
@@ -378,9 +378,9 @@ class CaptureModel:
     def fitting(self, select: Filter, job: Job) -> Iterator[int]:
         """The numbers of all frames that fit, and while more comes of those to come. Raises :class:`Stopped`."""
         demand, stop = self.demand(select=select), self._ended(job)
-        dissector, place = (self.states.first() if self._gone else None) or (self.dissector(demand), Position())
+        dissector, position = (self.states.first() if self._gone else None) or (self.dissector(demand), Position())
         dissector.resume(demand)
-        batches = self.source.after(place, stop, wait=True) if self.live else self.source.again(stop, job.progress)
+        batches = self.source.after(position, stop, wait=True) if self.live else self.source.again(stop, job.progress)
         for frame in self._frames(dissector, batches, stop):
             if select.matches(frame):
                 yield frame.number
@@ -413,9 +413,9 @@ class Loader:
         while (number := self._wanted.get()) is not None:
             if not self._wanted.empty():
                 continue
-            found: Any
+            result: Any
             try:
-                found = self._reading.frame(number)
+                result = self._reading.frame(number)
             except Exception as error:
-                found = error
-            self._done(number, found)
+                result = error
+            self._done(number, result)

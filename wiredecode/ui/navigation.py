@@ -105,10 +105,10 @@ class NavigationScreen(PanesScreen):
             self.go_to(int(number))
         elif (time := time_of(text.strip(), self.model.first_ns, rows[here].time_ns if here else None)) is None:
             self.say(f"{text} is no number of a frame, nor a time as 12.5s, +0.5s, 12:30:01 or 2026-01-31T12:00:00Z")
-        elif (found := rows.find(0, 1, lambda some: some["time_ns"] >= time)) is None:
+        elif (at := rows.find(0, 1, lambda some: some["time_ns"] >= time)) is None:
             self.say("the capture ends before that time")
         else:
-            self.go_to(found)
+            self.go_to(at)
 
     def search(self, text: str, *, in_bytes: bool) -> None:
         """Search for a text in types and details, or for text or digits in the bytes of frames."""
@@ -125,10 +125,10 @@ class NavigationScreen(PanesScreen):
             otherwise = f"{word!r} is not further {'on' if step > 0 else 'up'}"
             self._next(lambda number: self.model.rows.search(number, word, step), otherwise)
         else:
-            wanted, what = wanted_bytes(word)
-            self.seek(step, lambda frame: contains(frame, wanted), None, what)
+            wanted, description = wanted_bytes(word)
+            self.seek(step, lambda frame: contains(frame, wanted), None, description)
 
-    def seek(self, step: int, test: Callable[[Frame], bool], select: Filter | None, what: str) -> None:
+    def seek(self, step: int, test: Callable[[Frame], bool], select: Filter | None, description: str) -> None:
         """Go to the next shown frame that passes ``test``, in the background; ``select``: a filter that implies it."""
         if not self.frames.count:
             self.say("no frames")
@@ -141,12 +141,12 @@ class NavigationScreen(PanesScreen):
 
             return self.model.seek(number, step, fits, select, job)
 
-        def sought(found: int | None) -> None:
-            self.say("" if found is not None else f"{what}: not further {'on' if step > 0 else 'up'}")
-            if found is not None:
-                self.go_to(found)
+        def sought(number: int | None) -> None:
+            self.say("" if number is not None else f"{description}: not further {'on' if step > 0 else 'up'}")
+            if number is not None:
+                self.go_to(number)
 
-        self.say(f"searching for {what}; Esc stops")
+        self.say(f"searching for {description}; Esc stops")
         self.start("searching", work, sought)
 
     def action_alike(self, step: int) -> None:
@@ -154,24 +154,24 @@ class NavigationScreen(PanesScreen):
         frame = self.frame
         if frame is None:
             return
-        made = save_actions.field_filter(frame, self.fields) if self.fields.has_focus else None
-        if made is None or "==" not in made:
-            made = self._stream_of(frame)
-        if made is None:
+        expression = save_actions.field_filter(frame, self.fields) if self.fields.has_focus else None
+        if expression is None or "==" not in expression:
+            expression = self._stream_of(frame)
+        if expression is None:
             self.say("it has no stream, topic or subject: Tab goes to the tree, to a field with a value")
             return
-        select = compile_filter(made)
-        self.seek(step, select.matches, select, made)
+        select = compile_filter(expression)
+        self.seek(step, select.matches, select, expression)
 
     def _stream_of(self, frame: Frame) -> str | None:
         """The filter for the stream, topic or subject of a frame."""
-        made = (
+        filters = (
             save_actions.field_filter(frame, self.fields, branch)
             for name in summary_keys(frame.protocol)
             for branch in self.fields.every
             if branch.path.rpartition(".")[2] == name
         )
-        return next((each for each in made if each is not None and each.endswith('"')), None)
+        return next((each for each in filters if each is not None and each.endswith('"')), None)
 
     def action_copy_of(self) -> None:
         """Go to the original of a copy, or to the next copy of an original."""

@@ -69,20 +69,20 @@ class Files:
             yield batch
             progress(min(capture.bytes_read / (self._total or 1), 1.0))
 
-    def place(self, batch: PacketBatch) -> Position:
+    def position_after(self, batch: PacketBatch) -> Position:
         """The place after a batch of the first pass."""
         offset = None if self._resume is None else self._resume.offset(batch, self._first.info.files[0])
         return Position(int(batch.number[-1]), offset)
 
-    def after(self, place: Position, stop: Stop, *, wait: bool = False) -> Iterator[PacketBatch]:
-        """The packets after ``place``; if its offset is known, earlier bytes are not read."""
-        if self._resume is not None and place.offset is not None:
-            yield from self._resume.after(place)
+    def after(self, position: Position, stop: Stop, *, wait: bool = False) -> Iterator[PacketBatch]:
+        """The packets after ``position``; if its offset is known, earlier bytes are not read."""
+        if self._resume is not None and position.offset is not None:
+            yield from self._resume.after(position)
             return
         for batch in self.again(stop, lambda share: None):
-            found = packets_after(batch, place.packet)
-            if len(found):
-                yield found
+            rest = packets_after(batch, position.packet)
+            if len(rest):
+                yield rest
 
     @staticmethod
     def _until(batches: Iterable[PacketBatch], stop: Stop) -> Iterator[PacketBatch]:
@@ -131,34 +131,34 @@ class Growing:
         """All packets that are there once more."""
         return self.after(Position(), stop)
 
-    def place(self, batch: PacketBatch) -> Position:
+    def position_after(self, batch: PacketBatch) -> Position:
         """The place after a batch of the first pass."""
         resume = self._resumes.get(self._part) or self._resumes.setdefault(self._part, Resume(self._parts[self._part]))
         return Position(int(batch.number[-1]), resume.offset(batch, self._info), self._part)
 
-    def after(self, place: Position, stop: Stop, *, wait: bool = False) -> Iterator[PacketBatch]:
-        """The existing packets after ``place``, and with ``wait`` those to come."""
-        for _, _, batch in self._read(place, stop, wait=wait):
+    def after(self, position: Position, stop: Stop, *, wait: bool = False) -> Iterator[PacketBatch]:
+        """The existing packets after ``position``, and with ``wait`` those to come."""
+        for _, _, batch in self._read(position, stop, wait=wait):
             yield batch
 
     def _look(self) -> None:
         with self._looking:  # several threads read: a file that both find new would be read twice
-            known = set(self._parts)
-            self._parts += [path for path in self._there() if path not in known]
+            existing = set(self._parts)
+            self._parts += [path for path in self._there() if path not in existing]
 
-    def _read(self, place: Position, stop: Stop, *, wait: bool) -> Iterator[tuple[int, FileInfo, PacketBatch]]:
-        part, packet = place.part, place.packet
+    def _read(self, position: Position, stop: Stop, *, wait: bool) -> Iterator[tuple[int, FileInfo, PacketBatch]]:
+        part, packet = position.part, position.packet
         while not stop():
             over = self._over() or not wait
             self._look()
             if part < len(self._parts):
-                offset = place.offset if part == place.part else None
-                before = place.packet if offset is not None else self._begins.setdefault(part, packet)
+                offset = position.offset if part == position.part else None
+                before = position.packet if offset is not None else self._begins.setdefault(part, packet)
                 for info, batch in self._open(part, offset, stop, wait=wait):
-                    found = packets_after(replace(batch, number=batch.number + before), place.packet)
-                    if len(found):
-                        packet = int(found.number[-1])
-                        yield part, info, found
+                    rest = packets_after(replace(batch, number=batch.number + before), position.packet)
+                    if len(rest):
+                        packet = int(rest.number[-1])
+                        yield part, info, rest
                 part += 1
             elif over:
                 return
@@ -218,15 +218,15 @@ class Resume:
             return None
         if self._described is None:
             self._described = self._read_head(batch)
-        found = self._ends(batch, -1)
-        return None if found is None or self._described != counts(info) else batch.origin + found[1]
+        ends = self._ends(batch, -1)
+        return None if ends is None or self._described != counts(info) else batch.origin + ends[1]
 
     def _read_head(self, batch: PacketBatch) -> tuple[int, ...]:
-        found = self._ends(batch, 0)
-        if found is None or batch.origin is None:
+        ends = self._ends(batch, 0)
+        if ends is None or batch.origin is None:
             return ()
         with self._path.open("rb") as file:
-            self.head = file.read(batch.origin + found[0])
+            self.head = file.read(batch.origin + ends[0])
         capture = open_capture([io.BytesIO(self.head)])
         with suppress(CaptureError):
             for _ in capture:
@@ -247,13 +247,13 @@ class Resume:
                 return begin, end
         return None
 
-    def after(self, place: Position) -> Iterator[PacketBatch]:
-        """The packets after ``place``, whose offset is known."""
-        assert place.offset is not None
-        with closing(FilePart(self._path, self.head, place.offset)) as file:
+    def after(self, position: Position) -> Iterator[PacketBatch]:
+        """The packets after ``position``, whose offset is known."""
+        assert position.offset is not None
+        with closing(FilePart(self._path, self.head, position.offset)) as file:
             try:
                 for batch in open_capture([cast(BinaryIO, file)]):
-                    yield replace(batch, number=batch.number + place.packet)
+                    yield replace(batch, number=batch.number + position.packet)
             except CaptureError as error:
                 raise CaptureError(str(self._path), error.what, None, None, error.advice) from None
 

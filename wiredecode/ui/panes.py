@@ -44,7 +44,7 @@ class PanesScreen(Screen[None]):
         self.model, self.live, self.settings = model, live, settings
         self.frames, self.fields, self.octets = FrameList(model, settings), TreePane(), BytePane()
         self.entry = Entry(settings)
-        self.header, self.heading, self.asked = map(TextLine, ("header", "heading", "asked"))
+        self.header, self.heading, self.prompt = map(TextLine, ("header", "heading", "asked"))
         self.problem_line, self.status_line = map(TextLine, ("problem", "status"))
         self.frame: Frame | None = None
         """The frame in tree and bytes."""
@@ -57,7 +57,7 @@ class PanesScreen(Screen[None]):
 
     def compose(self) -> ComposeResult:
         yield self.header
-        yield Horizontal(self.asked, self.entry, id="bar")
+        yield Horizontal(self.prompt, self.entry, id="bar")
         yield self.problem_line
         yield self.heading
         yield self.frames
@@ -161,14 +161,14 @@ class PanesScreen(Screen[None]):
             self.fields.find(event.byte)
         self.update()
 
-    def _show_loaded(self, number: int, found: Any) -> None:
+    def _show_loaded(self, number: int, loaded: Any) -> None:
         """Show a frame that was read, or why reading failed."""
         if number != self.frames.number:
             return
-        if not isinstance(found, Frame):
-            self.say(f"frame {number} cannot be shown: {found or 'it no longer exists'}")
+        if not isinstance(loaded, Frame):
+            self.say(f"frame {number} cannot be shown: {loaded or 'it no longer exists'}")
             return
-        self.frame = found
+        self.frame = loaded
         try:
             secrets = self.model.secrets
             self.octets.show(self.frame, secrets=secrets)

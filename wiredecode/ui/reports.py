@@ -60,15 +60,15 @@ def connections(model: CaptureModel, job: Job, number: int, width: int) -> list[
 def _connections(model: CaptureModel) -> list[ReportLine]:
     rows = [*model.survey.activities]
     head, *lines = table(rows)
-    made = [ReportLine(Text(head, theme.HEAD))]
+    report = [ReportLine(Text(head, theme.HEAD))]
     for row, line in zip(rows, lines, strict=True):
-        made.append(ReportLine(Text(line), _first_of(model, row.connection.number)))
-    return made if rows else [ReportLine(Text("no connections"))]
+        report.append(ReportLine(Text(line), _first_of(model, row.connection.number)))
+    return report if rows else [ReportLine(Text("no connections"))]
 
 
 def _first(model: CaptureModel, test: Test) -> tuple[int, ...]:
-    found = model.rows.find(0, 1, test)
-    return () if found is None else (found,)
+    index = model.rows.find(0, 1, test)
+    return () if index is None else (index,)
 
 
 def _first_of(model: CaptureModel, connection: int) -> tuple[int, ...]:
@@ -97,15 +97,15 @@ def findings(model: CaptureModel, job: Job, number: int, width: int) -> list[Rep
 def _problems(problems: list[Problem], heading: str, model: CaptureModel, width: int) -> list[ReportLine]:
     from wiredecode.check.text import Layout, report_lines
 
-    made = [ReportLine(Text(heading, theme.HEAD)), ReportLine(Text())]
+    lines = [ReportLine(Text(heading, theme.HEAD)), ReportLine(Text())]
     before: Problem | None = None
     title = False
     for problem, line in report_lines(problems, model.first_ns, Layout(max(width, MIN_WIDTH))):
         title = problem is not before or (title and line[:4].isspace())  # all lines of it
         style = theme.SEVERITY[problem.severity] if problem is not None and title else ""
-        made.append(ReportLine(Text(line, style), () if problem is None else tuple(problem.frames)))
+        lines.append(ReportLine(Text(line, style), () if problem is None else tuple(problem.frames)))
         before = problem
-    return made
+    return lines
 
 
 def statistics(model: CaptureModel, job: Job, number: int, width: int) -> list[ReportLine]:
@@ -128,13 +128,13 @@ def statistics(model: CaptureModel, job: Job, number: int, width: int) -> list[R
 
 
 def _tables(model: CaptureModel, counters: Counters, wanted: Sequence[Statistic]) -> list[ReportLine]:
-    made = []
+    lines = []
     for statistic in wanted:
         table = counters.table(statistic)
-        made.append(ReportLine(Text(statistic.heading, theme.HEAD)))
-        made += _table(model, statistic, table) if table.num_rows else [ReportLine(Text("none", "dim"))]
-        made.append(ReportLine(Text()))
-    return made
+        lines.append(ReportLine(Text(statistic.heading, theme.HEAD)))
+        lines += _table(model, statistic, table) if table.num_rows else [ReportLine(Text("none", "dim"))]
+        lines.append(ReportLine(Text()))
+    return lines
 
 
 def _table(model: CaptureModel, statistic: Statistic, table: pa.Table) -> Iterator[ReportLine]:
@@ -144,8 +144,8 @@ def _table(model: CaptureModel, statistic: Statistic, table: pa.Table) -> Iterat
 
     names, same = differing(statistic, table)
     rows, shown = table.to_pylist(), counted_grid(table, names, people=True)
-    for place, line in enumerate(plain(shown), -2):  # those of rows are below the heading
-        yield ReportLine(Text(line.rstrip()), _first_frame(model, rows[place]) if place >= 0 else ())
+    for index, line in enumerate(plain(shown), -2):  # those of rows are below the heading
+        yield ReportLine(Text(line.rstrip()), _first_frame(model, rows[index]) if index >= 0 else ())
     if same:
         yield ReportLine(Text(same, "dim"))
 
@@ -169,22 +169,22 @@ def timeline(model: CaptureModel, job: Job, number: int, width: int) -> list[Rep
     """Events over time, and the throughput."""
     from wiredecode.check.timeline import Timeline
 
-    made = Timeline()
-    dissector = model.dissector(model.demand(analyse=True), on_decoded=made.end)
-    for frame in model.frames(dissector, job, so_far=lambda: _events(model, made, width)):
-        made.frame(frame)
-    return _events(model, made, width) or [ReportLine(Text("nothing changed"))]
+    events = Timeline()
+    dissector = model.dissector(model.demand(analyse=True), on_decoded=events.end)
+    for frame in model.frames(dissector, job, so_far=lambda: _events(model, events, width)):
+        events.frame(frame)
+    return _events(model, events, width) or [ReportLine(Text("nothing changed"))]
 
 
-def _events(model: CaptureModel, made: Timeline, width: int) -> list[ReportLine]:
+def _events(model: CaptureModel, timeline: Timeline, width: int) -> list[ReportLine]:
     from wiredecode.check.timeline import plots
 
-    events = made.finish(model.first_ns)
-    lines = [ReportLine(Text(line, theme.VALUE)) for line in plots(made, width)]
+    events = timeline.finish(model.first_ns)
+    lines = [ReportLine(Text(line, theme.VALUE)) for line in plots(timeline, width)]
     for event in events:
         text = Text(f"{(event.time_ns - model.first_ns) / 1e9:12.3f} s  ").append(f"{event.kind:<9} ", theme.HEAD)
-        place = (event.frame,) if event.frame else _first_of(model, event.connection or 0)
-        lines.append(ReportLine(text.append(escape(event.what + (f" {event.common}" if event.common else ""))), place))
+        frames = (event.frame,) if event.frame else _first_of(model, event.connection or 0)
+        lines.append(ReportLine(text.append(escape(event.what + (f" {event.common}" if event.common else ""))), frames))
     return lines
 
 
@@ -193,13 +193,13 @@ def follow(model: CaptureModel, job: Job, number: int, width: int) -> list[Repor
     row = model.rows[number]
     seen = model.survey.activities.by_number.get(row.connection)
     ends = " ↔ ".join(seen.connection.endpoints) if seen is not None else ""
-    made = [ReportLine(Text(f"connection #{row.connection}  {row.protocol}  {ends}", theme.HEAD))]
+    lines = [ReportLine(Text(f"connection #{row.connection}  {row.protocol}  {ends}", theme.HEAD))]
     for at in _along(model, number, MAX_FOLLOWED + 1):
-        if job.stopped or len(made) > MAX_FOLLOWED:
-            made.append(ReportLine(Text(f"and more, from frame {at} on", "dim"), (at,)))
+        if job.stopped or len(lines) > MAX_FOLLOWED:
+            lines.append(ReportLine(Text(f"and more, from frame {at} on", "dim"), (at,)))
             break
-        made.append(_dialogue_line(model, at))
-    return made
+        lines.append(_dialogue_line(model, at))
+    return lines
 
 
 def diagram(model: CaptureModel, job: Job, number: int, width: int) -> list[ReportLine]:
@@ -211,7 +211,7 @@ def diagram(model: CaptureModel, job: Job, number: int, width: int) -> list[Repo
     client = next((side for side, sender in sides.items() if sender == "client"), 0)
     left, right = f"client {ends[client]}", f"server {ends[1 - client]}"
     margin = " " * 13
-    made = [
+    lines = [
         ReportLine(Text(f"{margin}{left}{right:>{room - len(left) + 2}}", theme.HEAD)),
         ReportLine(Text(f"{margin}│{' ' * room}│", "dim")),
     ]
@@ -221,10 +221,10 @@ def diagram(model: CaptureModel, job: Job, number: int, width: int) -> list[Repo
             break
         if model.rows[at].time_ns - before > PAUSE_NS:
             pause = f" {(model.rows[at].time_ns - before) / 1e9:.1f} s "
-            made.append(ReportLine(Text(f"{margin}┊{pause:^{room}}┊", "dim")))
+            lines.append(ReportLine(Text(f"{margin}┊{pause:^{room}}┊", "dim")))
         before = model.rows[at].time_ns
-        made.append(_arrow(model, model.rows[at], client, room))
-    return made
+        lines.append(_arrow(model, model.rows[at], client, room))
+    return lines
 
 
 def _arrow(model: CaptureModel, row: Row, client: int, room: int) -> ReportLine:
@@ -232,13 +232,13 @@ def _arrow(model: CaptureModel, row: Row, client: int, room: int) -> ReportLine:
     latency = f"  ({row.latency_ns / 1e6:.3f} ms)" if row.latency_ns >= 0 else ""
     label = cut(f"{row.type} {row.details}".rstrip(), room - 8 - len(latency)) + latency
     line = f" {label} "
-    rest = room - 3 - cell_len(line)
+    dashes = room - 3 - cell_len(line)
     text = Text(f"{(row.time_ns - model.first_ns) / 1e9:11.6f}  │")
     style = theme.SEVERITY.get(row.severity, "") or theme.SIDE.get(row.sender or "", "")
     if row.side == client:
-        text.append(f"──{line}{'─' * rest}▶", style)
+        text.append(f"──{line}{'─' * dashes}▶", style)
     else:
-        text.append(f"◀{'─' * rest}{line}──", style)
+        text.append(f"◀{'─' * dashes}{line}──", style)
     return ReportLine(text.append("│"), (row.number,))
 
 
@@ -247,10 +247,10 @@ def _along(model: CaptureModel, number: int, most: int) -> Iterator[int]:
     connection, at = model.rows[number].connection, number
     for _ in range(most):
         yield at
-        found = model.rows.find(at, 1, lambda rows: rows["connection"] == connection)
-        if found is None:
+        index = model.rows.find(at, 1, lambda rows: rows["connection"] == connection)
+        if index is None:
             return
-        at = found
+        at = index
 
 
 def trace(model: CaptureModel, job: Job, number: int, width: int) -> list[ReportLine]:
@@ -268,18 +268,18 @@ def trace(model: CaptureModel, job: Job, number: int, width: int) -> list[Report
     for frame in model.frames(model.dissector(demand), job):
         collector.collect()
         collector.frame(frame)
-    found = drop_answers(group(collector.sightings), finder.found)
-    made = [ReportLine(Text(f"messages of frame {number:,}: {len(found):,}", theme.HEAD))]
-    for message in found[:MAX_TRACED]:
-        made.append(ReportLine(Text()))
+    messages = drop_answers(group(collector.sightings), finder.found)
+    rows = [ReportLine(Text(f"messages of frame {number:,}: {len(messages):,}", theme.HEAD))]
+    for message in messages[:MAX_TRACED]:
+        rows.append(ReportLine(Text()))
         before: Hop | None = None
         for hop, line in text.hop_lines(message, model.first_ns, width):
             begins, before = hop is not None and hop is not before, hop
-            made.append(ReportLine(Text(line, theme.HEAD if begins else ""), () if hop is None else (hop.what.frame,)))
-    if len(found) > MAX_TRACED:
-        more = f"and {len(found) - MAX_TRACED:,} more: wiredecode trace --frame {number} --message M"
-        made += [ReportLine(Text()), ReportLine(Text(more, "dim"))]
-    return made
+            rows.append(ReportLine(Text(line, theme.HEAD if begins else ""), () if hop is None else (hop.event.frame,)))
+    if len(messages) > MAX_TRACED:
+        more = f"and {len(messages) - MAX_TRACED:,} more: wiredecode trace --frame {number} --message M"
+        rows += [ReportLine(Text()), ReportLine(Text(more, "dim"))]
+    return rows
 
 
 def _dialogue_line(model: CaptureModel, number: int) -> ReportLine:

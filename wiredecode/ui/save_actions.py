@@ -36,32 +36,32 @@ def field_filter(frame: Frame, tree: TreePane, branch: Branch | None = None) -> 
         return branch.path
     values = field.get(frame)
     same = [each for each in tree.every if each.path == branch.path]
-    place = next(at for at, each in enumerate(same) if each is branch)
+    index = next(at for at, each in enumerate(same) if each is branch)
     if not values or field.type is Type.STRUCTURE:
         return branch.path if values else None
-    value = values[min(place, len(values) - 1)]
+    value = values[min(index, len(values) - 1)]
     if value is None or isinstance(value, dict | list):
         return branch.path
     return f"{branch.path} == {literal_of(field.type, value)}"
 
 
 def copy_text(
-    what: str, frame: Frame | None, tree: TreePane, files: list[str], select: Filter | None
+    kind: str, frame: Frame | None, tree: TreePane, files: list[str], select: Filter | None
 ) -> tuple[str | None, str]:
     """The text for the clipboard, and how it is shown; or None, and why there is none."""
     text: str | None = None
-    if what == "tree" and tree.branch is not None:
+    if kind == "tree" and tree.branch is not None:
         text = tree.below(tree.branch)
-    elif what == "value" and tree.branch is not None:
+    elif kind == "value" and tree.branch is not None:
         text = tree.branch.value
-    elif what == "filter" and select is not None:
+    elif kind == "filter" and select is not None:
         text = select.text
-    elif what == "record" and frame is not None:
+    elif kind == "record" and frame is not None:
         text = dumps(frame_record(frame, "hex")).decode().rstrip("\n")
-    elif what == "command":
+    elif kind == "command":
         text = command(files, select)
     if text is None:
-        return None, "there is no filter" if what == "filter" else "nothing to copy"
+        return None, "there is no filter" if kind == "filter" else "nothing to copy"
     return text, text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}… ({len(text):,} characters)"
 
 

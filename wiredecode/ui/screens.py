@@ -26,13 +26,13 @@ class Listing(Lines):
 
     def __init__(self) -> None:
         super().__init__(id="listing")
-        self.made: Sequence[ReportLine] = ()
+        self.report: Sequence[ReportLine] = ()
 
-    def fill(self, made: Sequence[ReportLine]) -> None:
+    def fill(self, report: Sequence[ReportLine]) -> None:
         """Show these."""
-        self.made = made
-        self.widest = max((each.text.cell_len for each in made), default=0)
-        self.recount(len(made))
+        self.report = report
+        self.widest = max((each.text.cell_len for each in report), default=0)
+        self.recount(len(report))
 
     @property
     def has_scrollbar(self) -> bool:
@@ -40,7 +40,7 @@ class Listing(Lines):
         return self.widest != self.size.width
 
     def line(self, at: int) -> Text:
-        return self.made[at].text.copy()
+        return self.report[at].text.copy()
 
 
 class BackScreen(Screen[int]):
@@ -81,13 +81,13 @@ class ReportScreen(BackScreen):
     def on_mount(self) -> None:
         super().on_mount()  # before the rest, although Textual calls it again
         self.set_interval(PROGRESS_SECONDS, self.show_status)
-        if self.lines.made:
+        if self.lines.report:
             self.call_after_refresh(self._begin)
         self.show_status()
 
     def _begin(self) -> None:
         """The cursor goes to where it was, or to the first line that leads to a frame."""
-        leading = (at for at, each in enumerate(self.lines.made) if each.frames)
+        leading = (at for at, each in enumerate(self.lines.report) if each.frames)
         self.lines.move_to(self._cursor or next(leading, 0))
 
     def show_status(self, text: str = "") -> None:
@@ -97,11 +97,11 @@ class ReportScreen(BackScreen):
         if job is not None and busy:
             done = round(job.share * BAR)
             self.progress.show(f"{'█' * done}{'─' * (BAR - done)} {job.share:4.0%}")
-            text = text or ("so far" if self.lines.made else "reading")
-            if job.result is not None and job.result is not self.lines.made:
+            text = text or ("so far" if self.lines.report else "reading")
+            if job.result is not None and job.result is not self.lines.report:
                 self.lines.fill(job.result)
         at = self.lines.cursor
-        frames = self.lines.made[at].frames if at < len(self.lines.made) else ()
+        frames = self.lines.report[at].frames if at < len(self.lines.report) else ()
         leads = f"Enter: frame {frames[0]:,}  " if frames else ""
         line = Text(f" {self.heading} │ {f'{text}  ' if text else leads}")
         self.bottom.show(line.append(keys.link("Esc: back", "leave")))
@@ -125,7 +125,7 @@ class ReportScreen(BackScreen):
 
     @on(Lines.Chosen)
     def _chosen(self) -> None:
-        line = self.lines.made[self.lines.cursor]
+        line = self.lines.report[self.lines.cursor]
         if line.frames:
             self.dismiss(line.frames[0])
         else:
@@ -163,7 +163,7 @@ class ColumnsScreen(Screen[list[str]]):
         return self.chosen + [name for name in COLUMNS if name not in self.chosen]
 
     def _fill(self, name: str = "") -> None:
-        rows = [f"[{'x' if each in self.chosen else ' '}] {each:<32} {column(each).what}" for each in self.names]
+        rows = [f"[{'x' if each in self.chosen else ' '}] {each:<32} {column(each).description}" for each in self.names]
         self.lines.fill([ReportLine(Text(escape(row))) for row in rows])
         if name:
             self.lines.move_to(self.names.index(name))
@@ -194,6 +194,6 @@ class HelpScreen(BackScreen):
 
     def on_mount(self) -> None:
         super().on_mount()
-        rows = [Text(f"  {shown:<14} {what}") if what else Text(shown, theme.HEAD) for shown, what in keys.text()]
+        rows = [Text(f"  {shown:<14} {action}") if action else Text(shown, theme.HEAD) for shown, action in keys.text()]
         self.lines.fill([ReportLine(row) for row in rows])
         self.bottom.show(Text(" Help │ ").append(keys.link("Esc: back", "leave")))

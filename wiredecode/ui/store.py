@@ -151,9 +151,9 @@ class RowStore:
         low, high = (start, by_kind or self.count) if step > 0 else (by_kind or 0, start - 1)
         while low < high:
             begin, end = (low, min(low + SEARCHED_ROWS, high)) if step > 0 else (max(low, high - SEARCHED_ROWS), high)
-            found = self._with_text(begin, end, wanted.encode())
-            if found:
-                return found[0 if step > 0 else -1]
+            frames = self._with_text(begin, end, wanted.encode())
+            if frames:
+                return frames[0 if step > 0 else -1]
             low, high = (end, high) if step > 0 else (low, begin)
         return by_kind
 

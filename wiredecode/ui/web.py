@@ -60,8 +60,8 @@ class TokenServer(Server):
 
 def serve(listen: str, words: Sequence[str], say: Callable[[str], None]) -> None:
     """Show what a command shows in browsers until Ctrl-C. Raises ValueError and OSError for an address."""
-    found = urlsplit(f"//{listen}")
-    family, kind, _, _, address = socket.getaddrinfo(found.hostname, found.port or 0, type=socket.SOCK_STREAM)[0]
+    url = urlsplit(f"//{listen}")
+    family, kind, _, _, address = socket.getaddrinfo(url.hostname, url.port or 0, type=socket.SOCK_STREAM)[0]
     with socket.socket(family, kind) as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)

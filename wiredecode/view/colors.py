@@ -22,9 +22,9 @@ class ColorRules:
             style, _, text = rule.partition(":")
             try:
                 Style.parse(style.strip())
-                made = settings.expand(text.strip())
-                self._rules.append((style.strip(), compile_filter(made)))
-                self.filters.append(made)
+                expanded = settings.expand(text.strip())
+                self._rules.append((style.strip(), compile_filter(expanded)))
+                self.filters.append(expanded)
             except (FilterError, SettingsError, StyleSyntaxError) as error:
                 self.problem = escape(f"the colour rule {name}: {error}")
 

@@ -138,9 +138,9 @@ class Dialogue:
         """One message: a line that says what it is, below it what is in it."""
         when = self._options.times.column(frame.time_ns, frame.connection.capture_ns)
         margin = " " * (len(when) + INDENT + (NARROW if answers is not None else 0))
-        other = f"{frame.protocol} " if frame.protocol not in ("", self._protocol) else ""
+        protocol = f"{frame.protocol} " if frame.protocol not in ("", self._protocol) else ""
         arrow = "→" if frame.side == self._left else "←"
-        head = self._paint(f"{arrow} {other}{frame.shown_type}", frame.side)
+        head = self._paint(f"{arrow} {protocol}{frame.shown_type}", frame.side)
         number = paint(f"  frame {frame.number}", "dim", color=self._color)
         self._output.text(f"{when}{margin[len(when) :]}{head}{number}{self._remark(frame, answers)}\n")
         inner = margin + " " * INDENT

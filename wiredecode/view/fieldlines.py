@@ -62,15 +62,15 @@ class FieldLines:
     def __init__(
         self, names: Sequence[str], form: Form, *, show: Callable[[bytes], str], secrets: bool = False
     ) -> None:
-        known = Names(secrets=secrets)
+        known_names = Names(secrets=secrets)
         self.form, self._names, self._show = form, names, show
         self._columns = self._made_columns()
-        self._fields = [None if name.lower() in self._columns else known.find(name) for name in names]
+        self._fields = [None if name.lower() in self._columns else known_names.find(name) for name in names]
         for name, field in zip(names, self._fields, strict=True):
             if field is None and name.lower() not in self._columns:
-                raise UnknownField(f"-e: no field is called {name!r}{known.near(name, self._columns)}")
+                raise UnknownField(f"-e: no field is called {name!r}{known_names.near(name, self._columns)}")
         fields = [field for field in self._fields if field is not None]
-        self.style: Style | None = known.records.style if any(field.complete for field in fields) else None
+        self.style: Style | None = known_names.records.style if any(field.complete for field in fields) else None
         """Style in which frames have to be dissected."""
         self.needs_responses = any(field.level is Level.LINKED for field in fields)
         self.needs_analysis = any(is_analysis(field.name) for field in fields)
@@ -101,7 +101,7 @@ class FieldLines:
 
     def line(self, frame: Frame) -> str:
         """The line of a frame, with its newline."""
-        form, found = self.form, []
+        form, texts_shown = self.form, []
         for name, field in zip(self._names, self._fields, strict=True):
             if field is None:
                 texts = [escape(self._columns[name.lower()](frame))]
@@ -110,8 +110,8 @@ class FieldLines:
             if form.occurrence != "a":
                 texts = texts[:1] if form.occurrence == "f" else texts[-1:]
             text = form.aggregator.join(texts)
-            found.append(in_quotes(text, form.quote) if texts else "")
-        return f"{form.separator.join(found)}\n"
+            texts_shown.append(in_quotes(text, form.quote) if texts else "")
+        return f"{form.separator.join(texts_shown)}\n"
 
     def _text(self, value: Any, field: Field) -> str:
         if value is None:

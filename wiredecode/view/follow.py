@@ -33,9 +33,9 @@ class Survey:
         if self._display is not None and number not in self._fitting and self._display.matches(frame):
             self._fitting.add(number)
 
-    def end(self, connection: Connection, other: str | None) -> None:
+    def end(self, connection: Connection, foreign: str | None) -> None:
         """A connection is over."""
-        self.activities.of(connection).other = other
+        self.activities.of(connection).foreign = foreign
 
     def fits(self, activity: Activity) -> bool:
         """Whether the display filter chooses the connection."""
@@ -55,7 +55,7 @@ def table(rows: Iterable[Activity], width: int | None = None) -> list[str]:
     for row in rows:
         ends, client = row.connection.named_endpoints, row.client_side
         seconds = "-" if row.began_ns is None else f"{(row.ended_ns - row.began_ns) / 1e9:.3f}"
-        protocol = ", ".join(row.protocols) or (f"({row.other or 'unknown'})" if row.captured else "-")
+        protocol = ", ".join(row.protocols) or (f"({row.foreign or 'unknown'})" if row.captured else "-")
         way = f"{ends[client]} → {ends[1 - client]}"
         ends = escape(end_text(row.connection, client)), escape(names(row.connection))
         counts = f"#{row.connection.number}", f"{sum(row.frames):,}", f"{row.captured:,}"

@@ -76,18 +76,18 @@ def _cell(data: bytes, at: int, hidden: list[Range]) -> tuple[str, str]:
 
 def leaves(layer: Layer) -> list[Range]:
     """The byte ranges of all fields that hold no other fields, in order."""
-    found: list[Range] = []
+    ranges: list[Range] = []
     for name, value in layer.fields.items():
         inner = value if isinstance(value, list) else [value]
         if any(isinstance(element, Layer) for element in inner):
             start, first = layer.ranges.get(name, (0, 0))[0], inner[0].start
             if start < first and name in layer.ranges:  # the count of an array
-                found.append((start, first))
+                ranges.append((start, first))
             for element in inner:
-                found += leaves(element)
+                ranges += leaves(element)
         elif name in layer.ranges and layer.ranges[name][0] < layer.ranges[name][1]:
-            found.append(layer.ranges[name])
-    return found
+            ranges.append(layer.ranges[name])
+    return ranges
 
 
 def hidden_ranges(frame: Frame, layer: Layer | None) -> list[Range]:
@@ -95,7 +95,7 @@ def hidden_ranges(frame: Frame, layer: Layer | None) -> list[Range]:
     size = len(frame.data)
     if layer is None:
         return [(0, size)]
-    inner = [each for one, stop in inner_layers(frame) for each in secrets(one, stop)]
+    inner = [each for layer_inside, stop in inner_layers(frame) for each in secrets(layer_inside, stop)]
     return [*secrets(layer, size), *inner]
 
 
@@ -105,11 +105,11 @@ def secrets(layer: Layer, stop: int) -> list[Range]:
     Those of secret values, and unreadable bytes, for they may be anything; but of a truncated field only if
     it holds a secret, or one comes after or before it, since its length may be wrong.
     """
-    found = list(layer.secret_ranges())
+    ranges = list(layer.secret_ranges())
     reached = layer.stop if layer.problem is None else layer.problem.start
     if reached < stop and _may_follow(layer):
-        found.append((reached, stop))
-    return found
+        ranges.append((reached, stop))
+    return ranges
 
 
 def _may_follow(layer: Layer) -> bool:

@@ -36,8 +36,8 @@ def frame_line(frame: Frame) -> str:
 
 def frame_fields(frame: Frame) -> dict[str, Any]:
     """The layers of the frame's record, with bytes as bytes."""
-    found: dict[str, Any] = _show_bytes(frame.layers or {}, bytes)
-    return found
+    fields: dict[str, Any] = _show_bytes(frame.layers or {}, bytes)
+    return fields
 
 
 def frame_record(frame: Frame, form: str, *, ranges: bool = False) -> dict[str, Any]:

@@ -25,7 +25,7 @@ LINE_BREAKS = {"\n": "&#10;", "\r": "&#13;", "\t": "&#9;"}
 
 def attribute(value: object) -> str:
     """An attribute with its quotes, for any text."""
-    text = NOT_XML.sub(lambda found: f"\\x{ord(found[0]):02x}", str(value))
+    text = NOT_XML.sub(lambda match: f"\\x{ord(match[0]):02x}", str(value))
     return quoteattr(text, LINE_BREAKS)
 
 

@@ -144,25 +144,25 @@ class ScreenLines:
             if pairs and pairs[0][0] in OUTCOMES and pairs[0][1].startswith('"') and worst_of(frame) == "note":
                 needed = cell_len(_text(pairs[:1], OUTCOME_WIDTH))
                 remarks = "" if room - cell_len(remarks) < needed <= room else remarks  # words say more than "refused"
-        left, first = room - cell_len(remarks), self._first(frame, pairs)
+        free, first = room - cell_len(remarks), self._first(frame, pairs)
         needed = min(cell_len(_text(pairs[:first], VALUE_WIDTHS[0])) + 3, whole)
-        if latency and (left >= ROOMY or needed + len(latency) <= left):
-            left -= len(latency)
+        if latency and (free >= ROOMY or needed + len(latency) <= free):
+            free -= len(latency)
         else:
             latency = ""
-        return (fit(pairs, first, left) + latency).lstrip(), remarks
+        return (fit(pairs, first, free) + latency).lstrip(), remarks
 
     def _pairs(self, frame: Frame) -> list[Pair]:
         """The key facts: those that distinguish messages, then others, then those of the frame around it."""
         own, carrier = self._lines.pairs(frame)
-        order = {name: place for place, name in enumerate(summary_keys(frame.protocol))}
+        order = {name: rank for rank, name in enumerate(summary_keys(frame.protocol))}
         own.sort(key=lambda pair: order.get(pair[0], len(order)))
         return own + carrier
 
     def _first(self, frame: Frame, pairs: list[Pair]) -> int:
         """Number of the pairs that distinguish messages."""
         names = summary_keys(frame.protocol)
-        return next((place for place, (name, _) in enumerate(pairs) if name not in names), len(pairs))
+        return next((index for index, (name, _) in enumerate(pairs) if name not in names), len(pairs))
 
 
 def fit(pairs: list[Pair], first: int, width: int) -> str:

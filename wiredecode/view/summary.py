@@ -72,11 +72,11 @@ class SummaryLines:
 
     def pairs(self, frame: Frame) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
         """Key facts as names and values: of the message, and of the message that carries it."""
-        found = [[*facts_of(frame.layer).pairs(frame.values)] if frame.layer is not None else []]
+        by_layer = [[*facts_of(frame.layer).pairs(frame.values)] if frame.layer is not None else []]
         carried = ((facts_of(inner.layer), inner) for inner in frame.inner)
-        found += [[*facts.pairs(facts.values_of(inner, frame))] for facts, inner in carried if facts]
-        carrier = found.pop(0) if len(found) > 1 else []
-        return [*chain.from_iterable(found), *generated_values(frame.generated)], carrier
+        by_layer += [[*facts.pairs(facts.values_of(inner, frame))] for facts, inner in carried if facts]
+        carrier = by_layer.pop(0) if len(by_layer) > 1 else []
+        return [*chain.from_iterable(by_layer), *generated_values(frame.generated)], carrier
 
     def _direction(self, frame: Frame) -> str:
         """Connection and addresses: the same for all frames of a direction."""
@@ -94,8 +94,8 @@ class SummaryLines:
         return text
 
     def _remarks(self, frame: Frame) -> str:
-        found = remarks(frame, MAX_FINDINGS)
-        text = "".join([paint(f"  {note}", theme.SEVERITY[severity], color=self.color) for severity, note in found])
+        notes = remarks(frame, MAX_FINDINGS)
+        text = "".join([paint(f"  {note}", theme.SEVERITY[severity], color=self.color) for severity, note in notes])
         more = len(frame.findings) - MAX_FINDINGS
         return f"{text}  [{more} more]" if more > 0 else text
 
@@ -112,16 +112,16 @@ def remark(finding: Finding) -> str:
 
 def remarks(frame: Frame, most: int | None = None) -> list[tuple[str, str]]:
     """Severity and text of the problems of a frame: its status, and its first findings."""
-    found = [(each.severity, f"[{each.severity}: {remark(each)}]") for each in frame.findings[:most]]
+    notes = [(each.severity, f"[{each.severity}: {remark(each)}]") for each in frame.findings[:most]]
     if frame.status != OK and frame.type:
-        found.insert(0, (STATUS_SEVERITY[frame.status], f"[{status_text(frame)}]"))
-    return found
+        notes.insert(0, (STATUS_SEVERITY[frame.status], f"[{status_text(frame)}]"))
+    return notes
 
 
 def worst_of(frame: Frame) -> str:
     """The worst severity of a frame's status and findings, or ""."""
-    found = {finding.severity for finding in frame.findings} | {STATUS_SEVERITY.get(frame.status)}
-    return next((severity for severity in theme.SEVERITY if severity in found), "")
+    severities = {finding.severity for finding in frame.findings} | {STATUS_SEVERITY.get(frame.status)}
+    return next((severity for severity in theme.SEVERITY if severity in severities), "")
 
 
 def status_text(frame: Frame) -> str:
@@ -189,8 +189,8 @@ def _renderer(kind: Kind) -> Callable[[Any], str]:
     if isinstance(kind, Array):
         return _count
     if isinstance(kind, Number) and kind.names:
-        known = {value: fact(name) for value, name in kind.names.items()}
-        return lambda value: known.get(value) or str(value)
+        rendered = {value: fact(name) for value, name in kind.names.items()}
+        return lambda value: rendered.get(value) or str(value)
     if isinstance(kind, Number) and type(kind).readable is Number.readable:
         return str
     if isinstance(kind, Number):  # times, truth values, flags

@@ -56,14 +56,14 @@ def shown_text(totals: Totals, shown: int, *, whole: bool, chosen: str) -> str:
     """Text of the frames (or packets) shown, and the total if all was read (``whole``). ``chosen``: the reason."""
     packets = totals.tcp_packets and not totals.connections
     noun, total = ("packet", totals.packets) if packets else ("frame", sum(totals.frames.values()))
-    what = chosen or "are in the time asked for"
+    reason = chosen or "are in the time asked for"
     if not whole:
         return counted(shown, noun)
     if shown == total and not chosen:
         return ""
     if not shown:
-        return f"no {noun}: none of {total:,} {what.replace('match', 'matches').replace('are', 'is')}"
-    return f"{shown:,} of {counted(total, noun)} {what}"
+        return f"no {noun}: none of {total:,} {reason.replace('match', 'matches').replace('are', 'is')}"
+    return f"{shown:,} of {counted(total, noun)} {reason}"
 
 
 def filter_hints(totals: Totals, display: Filter) -> list[str]:
@@ -111,7 +111,7 @@ def _payload(totals: Totals, verbose: bool) -> str:
         (totals.late, "late"),
         (totals.ignored, "out of stream"),
     )
-    return text + "".join(f" + {size:,} {what}" for size, what in parts if size or verbose)
+    return text + "".join(f" + {size:,} {label}" for size, label in parts if size or verbose)
 
 
 def _frames(totals: Totals, width: int) -> list[tuple[str, str]]:

@@ -144,13 +144,13 @@ class Fields:
         self.options = options
 
     def add(self, branch: Tree, layer: Layer, record: dict[str, Any]) -> None:
-        known = set()
+        names = set()
         carried: tuple[bytes, int] | None = None
         for declared in layer.fields_desc:
             kind, name = plain(declared), declared.name
             if name not in record or (name not in layer.fields and name not in layer.defaults):
                 continue
-            known |= {name, getattr(kind, "code_name", None)}
+            names |= {name, getattr(kind, "code_name", None)}
             if name not in layer.fields:
                 default = self._leaf(kind, layer.defaults[name], record[name], None)
                 branch.add(default.append("  [default]", theme.GENERATED))
@@ -168,7 +168,7 @@ class Fields:
             if isinstance(kind, Binary) and isinstance(value, bytes) and span is not None:
                 shown = record.get(name)  # without credentials
                 carried = shown.raw if isinstance(shown, Raw) else value, span[1] - len(value)
-        self.extras(branch, {key: value for key, value in record.items() if key not in known}, carried)
+        self.extras(branch, {key: value for key, value in record.items() if key not in names}, carried)
 
     def _add_decoded(self, branch: Tree, name: str, value: Any, span: Range | None = None) -> None:
         """Contents of a bytes field, which have no ranges."""

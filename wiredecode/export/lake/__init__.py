@@ -22,11 +22,11 @@ def kind_of(out: str) -> str | None:
 
 def open_lake(out: str) -> Lake:
     """The place that an output names. Raises LakeError, and ImportError where its library is not installed."""
-    kind, _, place = out.partition(":")
+    kind, _, location = out.partition(":")
     if kind == DELTA:
         from wiredecode.export.lake.delta import DeltaLake
 
-        return DeltaLake(place)
+        return DeltaLake(location)
     from wiredecode.export.lake.iceberg import IcebergLake
 
-    return IcebergLake(place)
+    return IcebergLake(location)

@@ -50,9 +50,9 @@ class DeltaLake(Lake):
         import pyarrow.fs as pafs
 
         with one_line_errors(self.uri):
-            place = location_of(self.uri)
-            found = place.system.get_file_info(pafs.FileSelector(place.path, allow_not_found=True))
-            return sorted(each.base_name for each in found if self._is_table(each.base_name))
+            location = location_of(self.uri)
+            infos = location.system.get_file_info(pafs.FileSelector(location.path, allow_not_found=True))
+            return sorted(each.base_name for each in infos if self._is_table(each.base_name))
 
     def _is_table(self, name: str) -> bool:
         from deltalake import DeltaTable
@@ -108,16 +108,16 @@ class DeltaLake(Lake):
         now = int(time.time() * 1000)
         with one_line_errors(name, CommitFailedError):
             table = self._table(name)
-            known = _find_known(table, run)
+            earlier = _find_known(table, run)
             if run.stream is not None:
                 run.check_step(table.transaction_version(_stream(run)))
-            replaced = run.replaces(known, overwrite=overwrite)
+            replaced = run.replaces(earlier, overwrite=overwrite)
             actions: list[Any] = [self._add_action(file, now) for file in files]
             if replaced:
                 there = table.get_add_actions(flatten=True)
                 rows = pa.table(there).select(["path", "size_bytes"]).to_pylist()
                 partitioned = DAY in table.schema().to_arrow().names
-                old = files_of({row["path"]: row for row in rows}, known, replaced)
+                old = files_of({row["path"]: row for row in rows}, earlier, replaced)
                 for path, size in ((row["path"], row["size_bytes"]) for row in old):
                     day = {DAY: path.partition("/")[0].partition("=")[2]} if partitioned else {}
                     actions.append(RemoveAction(path, True, now, size, day))
@@ -131,17 +131,17 @@ class DeltaLake(Lake):
         from deltalake.transaction import AddAction
 
         days = {DAY: file.day} if file.day is not None else {}
-        place = location_of(f"{self.uri}/{file.table}/{file.path}")
-        with place.system.open_input_file(place.path) as opened:
+        location = location_of(f"{self.uri}/{file.table}/{file.path}")
+        with location.system.open_input_file(location.path) as opened:
             stats = statistics(pq.read_metadata(opened))
         return AddAction(file.path, file.size, days, now, True, json.dumps(stats))
 
 
 def _lacks(there: Iterable[pa.Field], wanted: Iterable[pa.Field]) -> bool:
     """Whether a column is missing, or a member of one, also inside arrays."""
-    known = {field.name: field.type for field in there}
+    types = {field.name: field.type for field in there}
     return any(
-        field.name not in known or _lacks(members_of(known[field.name]), members_of(field.type)) for field in wanted
+        field.name not in types or _lacks(members_of(types[field.name]), members_of(field.type)) for field in wanted
     )
 
 
@@ -174,7 +174,7 @@ def _to_remember(run: TableRun, files: int) -> list[Any]:
     sizes = {"captures": len(run.tokens), "files": files, "columns": run.chosen_columns}
     return [
         *(Transaction(f"{PREFIX}:capture:{token}", run.id) for token in sorted(run.tokens)),
-        *(Transaction(f"{PREFIX}:{what}:{run.id}", size) for what, size in sizes.items()),
+        *(Transaction(f"{PREFIX}:{fact}:{run.id}", size) for fact, size in sizes.items()),
     ]
 
 
@@ -193,14 +193,14 @@ def statistics(metadata: Any) -> dict[str, Any]:
             name = column.path_in_schema
             if "." in name:
                 continue
-            found = column.statistics if column.is_stats_set else None
-            if found is None or not found.has_null_count or (not found.has_min_max and found.num_values):
+            stats = column.statistics if column.is_stats_set else None
+            if stats is None or not stats.has_null_count or (not stats.has_min_max and stats.num_values):
                 unknown.add(name)
                 continue
-            nulls[name] += found.null_count
-            if found.has_min_max:
-                least[name] = min(least.get(name, found.min), found.min)
-                greatest[name] = max(greatest.get(name, found.max), found.max)
+            nulls[name] += stats.null_count
+            if stats.has_min_max:
+                least[name] = min(least.get(name, stats.min), stats.min)
+                greatest[name] = max(greatest.get(name, stats.max), stats.max)
     bounded = [name for name in least if name not in unknown and _has_bound(least[name], greatest[name])]
     return {
         "numRecords": metadata.num_rows,

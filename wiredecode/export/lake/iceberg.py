@@ -64,7 +64,7 @@ class IcebergLake(Lake):
         with one_line_errors(self.namespace):
             if not self.catalog.namespace_exists(self.namespace):
                 return []
-            return sorted(found[-1] for found in self.catalog.list_tables(self.namespace))
+            return sorted(name[-1] for name in self.catalog.list_tables(self.namespace))
 
     def _table(self, name: str) -> Any:
         return self.catalog.load_table((*self.namespace.split("."), name))
@@ -104,11 +104,11 @@ class IcebergLake(Lake):
 
     def _base(self) -> str | None:
         """The folder of the namespace; None: the catalog alone knows."""
-        found: str | None = self.catalog.load_namespace_properties(self.namespace).get("location")
+        folder: str | None = self.catalog.load_namespace_properties(self.namespace).get("location")
         warehouse = self.catalog.properties.get("warehouse")
-        if found is None and warehouse is not None and "/" in warehouse:
-            found = f"{warehouse.rstrip('/')}/{self.namespace}"
-        return found and found.rstrip("/")
+        if folder is None and warehouse is not None and "/" in warehouse:
+            folder = f"{warehouse.rstrip('/')}/{self.namespace}"
+        return folder and folder.rstrip("/")
 
     def task_store(self) -> TaskStore:
         with one_line_errors(self.namespace):
@@ -116,8 +116,8 @@ class IcebergLake(Lake):
             base = self._base()
             if base is None:
                 raise LakeError(f"the catalog has no location for tables: give namespace {self.namespace} a location")
-            known = {name: self._table(name).location().rstrip("/") for name in self.tables()}
-        return TaskStore(base, known, BELOW, None)
+            folders = {name: self._table(name).location().rstrip("/") for name in self.tables()}
+        return TaskStore(base, folders, BELOW, None)
 
     def create(self, name: str, path: str) -> BinaryIO:
         with one_line_errors(name):
@@ -137,18 +137,18 @@ class IcebergLake(Lake):
 
         with one_line_errors(name, CommitFailedException):
             table = self._table(name)
-            known = _find_known(table, run)
+            earlier = _find_known(table, run)
             if run.stream is not None:
                 last = table.properties.get(_stream(run))
                 run.check_step(None if last is None else int(last))
-            replaced = run.replaces(known, overwrite=overwrite)
+            replaced = run.replaces(earlier, overwrite=overwrite)
             # Its own retries would add the files without looking again whether they are there.
             metadata = table.metadata
             table.metadata = metadata.model_copy(update={"properties": {**metadata.properties, RETRIES: "0"}})
             old: list[Any] = []
             if replaced:
                 tasks = table.scan().plan_files()
-                old = files_of({task.file.file_path: task.file for task in tasks}, known, replaced)
+                old = files_of({task.file.file_path: task.file for task in tasks}, earlier, replaced)
             properties = {PREFIX + ".run": run.name}
             with table.transaction() as transaction:
                 if old:
@@ -181,11 +181,11 @@ def _property(run: int) -> str:
 
 
 def _find_known(table: Any, run: TableRun) -> dict[int, KnownRun]:
-    found, tokens = {}, run.tokens
+    runs, tokens = {}, run.tokens
     for name, value in table.properties.items():
         if name.startswith(_property(0)[:-1]):
             counts, *theirs = value.split(" ")
             files, _, columns = counts.partition(":")
             if shared := tokens.intersection(theirs):
-                found[int(name.rpartition(".")[2])] = KnownRun(len(theirs), int(files), len(shared), int(columns or 0))
-    return found
+                runs[int(name.rpartition(".")[2])] = KnownRun(len(theirs), int(files), len(shared), int(columns or 0))
+    return runs

@@ -94,14 +94,14 @@ class TableRun:
         if self.stream is not None and last is not None and last >= self.stream[1]:
             raise AlreadyThere
 
-    def replaces(self, known: Mapping[int, KnownRun], *, overwrite: bool) -> list[int]:
-        """The runs whose rows this one replaces; ``known``: those of a table that share captures.
+    def replaces(self, earlier: Mapping[int, KnownRun], *, overwrite: bool) -> list[int]:
+        """The runs whose rows this one replaces; ``earlier``: those of a table that share captures.
 
         Raises :class:`AlreadyThere` if the table has all captures, unless ``overwrite``; :class:`LakeError` if it has
         them with other columns, or some together with others: connections continue across files, so their rows cannot
         be separated.
         """
-        there = [each for each in known.values() if each.shared == len(self.tokens)]
+        there = [each for each in earlier.values() if each.shared == len(self.tokens)]
         if there and not overwrite:
             if any(each.columns not in (0, self.chosen_columns) for each in there):
                 raise LakeError(
@@ -109,13 +109,13 @@ class TableRun:
                     "--overwrite writes them again, with these"
                 )
             raise AlreadyThere
-        for each in known.values():
+        for each in earlier.values():
             if each.shared < each.captures:
                 raise LakeError(
                     f"{each.shared} of the captures are in the table already, together with "
                     f"{each.captures - each.shared} others; export all of them together, or only those that are new"
                 )
-        return sorted(known)
+        return sorted(earlier)
 
 
 def run_name(number: int) -> str:
@@ -134,7 +134,7 @@ def contents(files: Iterable[str]) -> list[tuple[str, int, str]]:
         return name, size, digest
 
     with ThreadPoolExecutor(max_workers=THREADS) as pool:
-        return [found for found in pool.map(read, files) if found is not None]
+        return [each for each in pool.map(read, files) if each is not None]
 
 
 def run_of(files: Iterable[tuple[str, int, str]], selection: str, columns: Iterable[str] | None = None) -> TableRun:
@@ -157,15 +157,15 @@ def selection(level: str, display: str | None = None, **others: object) -> str:
 
 def content(name: str) -> tuple[str, int]:
     """Digest and size of a file: of all its bytes, or of :data:`SAMPLES` from it. Raises OSError, CaptureError."""
-    made = blake2b(digest_size=DIGEST_BYTES)
+    digest = blake2b(digest_size=DIGEST_BYTES)
     with open_file(name) as file:
         size = file.seek(0, os.SEEK_END)
         for low, high in _sample_ranges(size):
             file.seek(low)
             while low < high and (piece := file.read(min(high - low, PIECE))):
-                made.update(piece)
+                digest.update(piece)
                 low += len(piece)
-    return f"{made.hexdigest()}-{size}", size
+    return f"{digest.hexdigest()}-{size}", size
 
 
 def _sample_ranges(size: int) -> list[tuple[int, int]]:

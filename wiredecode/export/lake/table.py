@@ -68,7 +68,7 @@ class TaskStore(Store):
 
     base: str
     """URI of the folder of tables that are not there yet."""
-    known: Mapping[str, str]
+    folders: Mapping[str, str]
     """Tables that exist, by name."""
     below: str
     """Where in a table the files are."""
@@ -84,11 +84,11 @@ class TaskStore(Store):
         return create_file(self._path(name, path))
 
     def remove(self, name: str, path: str) -> None:
-        place = location_of(self._path(name, path))
-        place.system.delete_file(place.path)
+        location = location_of(self._path(name, path))
+        location.system.delete_file(location.path)
 
     def _path(self, name: str, path: str) -> str:
-        return f"{self.known.get(name) or f'{self.base}/{name}'}{self.below}/{path}"
+        return f"{self.folders.get(name) or f'{self.base}/{name}'}{self.below}/{path}"
 
 
 class Lake(Store):
@@ -160,26 +160,26 @@ def one_line_errors(what: str, *conflicts: type[BaseException]) -> Iterator[None
         raise LakeError(f"{what}: {escape(lines[0])}") from error
 
 
-def files_of(paths: Mapping[str, Any], known: Mapping[int, KnownRun], replaced: Sequence[int]) -> list[Any]:
+def files_of(paths: Mapping[str, Any], earlier: Mapping[int, KnownRun], replaced: Sequence[int]) -> list[Any]:
     """Contents for the paths of the files that runs have written, which are named after them."""
-    found = []
+    files = []
     for run in replaced:
         some = [item for path, item in paths.items() if path.rpartition("/")[2].startswith(f"{run_name(run)}-")]
-        if len(some) != known[run].files:
+        if len(some) != earlier[run].files:
             raise LakeError(
                 "some of the captures are in the table already, whose files have been rewritten since (compacted), so "
                 "their rows cannot be distinguished; delete them there, or export only captures that are new"
             )
-        found += some
-    return found
+        files += some
+    return files
 
 
 def create_file(uri: str) -> BinaryIO:
     """A new file of a table, local or not."""
-    place = location_of(uri)
-    if isinstance(place.system, pafs.LocalFileSystem):
-        place.system.create_dir(place.path.rpartition("/")[0], recursive=True)
-    return cast(BinaryIO, place.system.open_output_stream(place.path))
+    location = location_of(uri)
+    if isinstance(location.system, pafs.LocalFileSystem):
+        location.system.create_dir(location.path.rpartition("/")[0], recursive=True)
+    return cast(BinaryIO, location.system.open_output_stream(location.path))
 
 
 TABLES = "captures"
@@ -208,15 +208,15 @@ class TableFiles:
     _paths: dict[str, str] = field(default_factory=dict)
     """The file that is being written, by folder."""
 
-    def begin(self, place: str, number: int) -> BinaryIO:
+    def begin(self, folder: str, number: int) -> BinaryIO:
         name = f"{self.run.name}-{self._writer}-{len(self.begun)}.parquet"
-        path = self._paths[place] = f"{place}/{name}" if place else name
+        path = self._paths[folder] = f"{folder}/{name}" if folder else name
         self.begun.append(path)
         return self.store.create(self.table, path)
 
-    def end(self, place: str, stream: BinaryIO, rows: int) -> None:
-        day = place.partition("=")[2] if place and self.store.day is not None else None
-        self.complete.append(Written(self.table, self._paths.pop(place), rows, stream.tell(), day))
+    def end(self, folder: str, stream: BinaryIO, rows: int) -> None:
+        day = folder.partition("=")[2] if folder and self.store.day is not None else None
+        self.complete.append(Written(self.table, self._paths.pop(folder), rows, stream.tell(), day))
 
     def remove(self) -> None:
         """Remove what was written."""
@@ -277,10 +277,10 @@ class LakeWriter:
 
     def take(self) -> list[Written]:
         """The complete files: the caller commits or removes them."""
-        found = [file for files in self._files.values() for file in files.complete]
+        complete = [file for files in self._files.values() for file in files.complete]
         self._writers.clear()
         self._files.clear()
-        return found
+        return complete
 
     def discard(self) -> None:
         """Remove what was written and not taken."""
@@ -305,20 +305,20 @@ def commit(
     Files that do not become part of a table are removed.
     """
     names = sorted({file.table for file in files})
-    left = {name: [file for file in files if file.table == name] for name in names}
+    uncommitted = {name: [file for file in files if file.table == name] for name in names}
     try:
         if run.captures:
             others = (name for name in lake.tables() if name == level or name.startswith(f"{level}_"))
             for name in others:  # they have rows of the captures, which are replaced by none
-                if name not in left and lake.find_known(name, run):
+                if name not in uncommitted and lake.find_known(name, run):
                     lake.commit(name, run, [], overwrite=True)
         for name in names:
-            if lake.commit(name, run, left[name], overwrite=overwrite):
-                del left[name]
+            if lake.commit(name, run, uncommitted[name], overwrite=overwrite):
+                del uncommitted[name]
         if run.captures:
             _commit_captures(lake, level, run, selection, overwrite=overwrite)
     finally:
-        for some in left.values():
+        for some in uncommitted.values():
             remove(lake, some)
     return names
 

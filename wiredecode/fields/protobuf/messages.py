@@ -130,7 +130,7 @@ def has_tag(em: Emitter, tag: bytes) -> str:
 class Message(TaggedLayer):
     """Base of all messages."""
 
-    __slots__ = ("members", "places", "shape")
+    __slots__ = ("indexes", "members", "shape")
     by_number: ClassVar[dict[int, Any]] = {}
 
     def __init_subclass__(cls, **kw: Any) -> None:
@@ -145,7 +145,7 @@ class Message(TaggedLayer):
 
     def begin(self) -> None:
         self.shape: list[Occurrence] = []
-        self.places: dict[str, int] = {}
+        self.indexes: dict[str, int] = {}
         """Index of each single field in the shape."""
         self.members = 0
         super().begin()
@@ -154,8 +154,8 @@ class Message(TaggedLayer):
 
     def values(self, *, defaults: bool = True) -> dict[str, Any]:
         """The defaults of absent fields with the others; none where the message is truncated, since they may follow."""
-        found = super().values(defaults=defaults)
-        return found | ({**self.defaults, **found} if defaults and self.problem is None else {})
+        present = super().values(defaults=defaults)
+        return present | ({**self.defaults, **present} if defaults and self.problem is None else {})
 
     @classmethod
     def present(cls, values: Mapping[str, Any], style: Style) -> dict[str, Any]:
@@ -166,7 +166,7 @@ class Message(TaggedLayer):
     # Reading.
 
     def read_tagged(self, data: bytes, position: int, end: int) -> int:
-        self.shape, self.places, self.members = [], {}, 0
+        self.shape, self.indexes, self.members = [], {}, 0
         try:
             while position < end:
                 position = self._occurrence(data, position, end)
@@ -191,8 +191,8 @@ class Message(TaggedLayer):
             self.ranges[name] = (self.ranges.get(name, (start, 0))[0], stop)
             return stop
         if name in self.fields:
-            self._unknown(data, *self.ranges[name], self.places[name])  # the last occurrence counts
-        self.places[name] = len(self.shape)
+            self._unknown(data, *self.ranges[name], self.indexes[name])  # the last occurrence counts
+        self.indexes[name] = len(self.shape)
         if isinstance(kind, Scalar):
             raw, stop = read_varint(name, data, position, end)
             self.shape.append(Occurrence(name, 0, position - start, stop - position, raw))
@@ -244,10 +244,10 @@ class Message(TaggedLayer):
         if isinstance(value, Message):
             self.members += 1 + value.members
 
-    def _unknown(self, data: bytes, start: int, end: int, place: int) -> int:
+    def _unknown(self, data: bytes, start: int, end: int, index: int) -> int:
         unknown = UnknownField.within(data, start, end)
         kept = self.fields.setdefault("unknown_fields", [])
-        self.shape[place : place + 1] = [Occurrence("unknown_fields", len(kept), 0, 0)]
+        self.shape[index : index + 1] = [Occurrence("unknown_fields", len(kept), 0, 0)]
         kept.append(unknown)
         first, last = self.ranges.get("unknown_fields", (start, unknown.stop))
         self.ranges["unknown_fields"] = (min(first, start), max(last, unknown.stop))
@@ -271,10 +271,10 @@ class Message(TaggedLayer):
         for name, kind in kinds.items():
             value = self.fields.get(name)
             values = value if isinstance(kind, Array) and value is not None else [value]
-            rest = [value for value in values[built.get(name, 0) :] if value is not None]
+            unbuilt = [value for value in values[built.get(name, 0) :] if value is not None]
             if isinstance(kind, Repeated) and kind.packed:
-                rest = [rest] if rest else []
-            out += [self._build(kind, item if isinstance(item, list) else [item], None) for item in rest]
+                unbuilt = [unbuilt] if unbuilt else []
+            out += [self._build(kind, item if isinstance(item, list) else [item], None) for item in unbuilt]
         return b"".join(out)
 
     def _build(self, kind: Any, values: list[Any], written: Occurrence | None) -> bytes:
