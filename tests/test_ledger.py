@@ -36,7 +36,7 @@ def frame(
     connection: Talk = OWN,
 ) -> Any:
     values = {"time_ns": time_ns, "length": length, "request": request, "expects_response": asks, "side": 0}
-    values |= {"is_partial": False, "findings": (), "confirmations": (), "answers": (), "generated": {}}
+    values |= {"is_partial": False, "refusal": None, "confirmations": (), "answers": (), "generated": {}}
     return SimpleNamespace(id=number, number=number, response=None, outcome=None, connection=connection, **values)
 
 
@@ -189,9 +189,9 @@ def test_a_request_is_late_if_the_capture_continues_for_long() -> None:
 
 
 def test_a_response_sets_the_outcome() -> None:
-    for findings, outcome in (((), "ok"), ([SimpleNamespace(group="response", message="no")], "refused")):
+    for refusal, outcome in ((None, "ok"), ("no", "refused")):
         waits, request, response = Ledger(), frame(1, asks=True), frame(2, request=1)
-        response.findings = findings
+        response.refusal = refusal
         waits.add(request)
         waits.add(response)
         assert request.outcome == outcome

@@ -10,9 +10,9 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from wiredecode.frames.frame import ALL, LATE, REFUSED, UNANSWERED, Answer, Confirmation, Frame
+from wiredecode.frames.frame import ALL, LATE, UNANSWERED, Answer, Confirmation, Frame
 from wiredecode.net.types import Connection
-from wiredecode.protocols.shared.pairing import outcome_of, refusal_of, reply_captured
+from wiredecode.protocols.shared.pairing import outcome_of, reply_captured
 
 WAIT_FRAMES = 1000
 """An answer is in time after at most this many frames of the request's connection ..."""
@@ -282,5 +282,4 @@ def confirmations(frame: Frame, waiting: Container[int]) -> Iterator[Confirmatio
         if each.request in waiting:
             yield each
     if not frame.confirmations and frame.request is not None and frame.request in waiting:
-        outcome = outcome_of(frame)
-        yield Confirmation(frame.request, 0, ALL, refusal_of(frame) if outcome == REFUSED else None, outcome)
+        yield Confirmation(frame.request, 0, ALL, frame.refusal, outcome_of(frame))

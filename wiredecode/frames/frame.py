@@ -79,6 +79,10 @@ ANSWERED, REFUSED, UNANSWERED, LATE, NOT_ASKED = OUTCOMES = ("ok", "refused", "u
 """Late: no response while the request was held back; a later one names it in ``request``."""
 
 
+REFUSAL = "response"
+"""Group of the findings that a response refuses its request."""
+
+
 @dataclass(slots=True, frozen=True)
 class Finding:
     """An observation about a frame."""
@@ -302,6 +306,17 @@ class Frame:
             *self.findings,
             Finding(severity, group, code, without_secrets(message, redact), field, where),
         ]
+
+    def refuse(
+        self, message: str, field: str | None = None, code: str = "refused", severity: Severity = "note"
+    ) -> None:
+        """Add the finding that this response refuses its request."""
+        self.find(severity, REFUSAL, code, message, field)
+
+    @property
+    def refusal(self) -> str | None:
+        """Why it refuses its request; None: it does not."""
+        return next((finding.message for finding in self.findings if finding.group == REFUSAL), None)
 
     def generate(self, name: str, value: Any) -> None:
         """Add a generated field."""

@@ -21,7 +21,7 @@ from wiredecode.check.codes import offers
 from wiredecode.check.exchanges import Exchange
 from wiredecode.check.gauges import Gauges
 from wiredecode.extras import version_number
-from wiredecode.frames.frame import REFUSED, UNDECODED, Confirmation, Frame
+from wiredecode.frames.frame import UNDECODED, Confirmation, Frame
 from wiredecode.frames.identity import broker, client_side, ended_by
 from wiredecode.frames.message import DELIVER, PUBLISH, Messages
 from wiredecode.metrics.readers import Reader
@@ -30,7 +30,6 @@ from wiredecode.net.distribution import TimeHistogram
 from wiredecode.net.health import RETRANSMISSION
 from wiredecode.net.types import Connection
 from wiredecode.protocols.shared.gauges import CREDIT, LAG
-from wiredecode.protocols.shared.pairing import outcome_of, refusal_of
 from wiredecode.protocols.shared.problems import Problem
 from wiredecode.stats.latency import ConfirmLatency, PublishOutcomes, RequestLatency, RequestOutcomes
 
@@ -145,8 +144,8 @@ class Instruments:
             if (name := MESSAGES.get(part.operation)) is not None:
                 labels = self._series.labels(name, protocol, part.topic, part.operation, broker(frame))
                 self._counts[name][labels] += part.count
-        if frame.findings and frame.request is not None and outcome_of(frame) == REFUSED:
-            self._count(REFUSALS, 1, frame.protocol, server=broker(frame), more=(ERROR, refusal_of(frame)))
+        if frame.request is not None and frame.refusal is not None:
+            self._count(REFUSALS, 1, frame.protocol, server=broker(frame), more=(ERROR, frame.refusal))
         for kind, of, value, _ in self._gauges.read(frame):
             if (name := LEVELS.get(kind)) is not None:
                 labels = self._series.labels(name, frame.protocol, more=("wiredecode.consumer", of))

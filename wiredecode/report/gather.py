@@ -226,7 +226,7 @@ class Gathering:
             self.latency.add(frame.time_ns, bucket_of(frame.latency_ns))
             if command is not None:
                 command.latency.add(max(frame.latency_ns, 0))
-        if command is not None and (frame.outcome == REFUSED or any(f.group == "response" for f in frame.findings)):
+        if command is not None and (frame.outcome == REFUSED or frame.refusal is not None):
             command.refused += 1
 
     def _show(self, frame: Frame, reading: Measurement) -> None:

@@ -6,7 +6,7 @@ from wiredecode.check.gauges import Gauges
 from wiredecode.frames.escape import counted
 from wiredecode.frames.frame import ANSWERED, REFUSED, Frame
 from wiredecode.frames.message import PUBLISH, FrameMessages, Messages
-from wiredecode.protocols.shared.pairing import outcome_of, refusal_of
+from wiredecode.protocols.shared.pairing import outcome_of
 from wiredecode.trace.sighting import STORED, Criteria, LogPosition, Reply, Sighting, digest_of, facts, sighting
 
 MAX_FOUND = 1000
@@ -166,7 +166,7 @@ class Collector:
             plain = reply or each.operation != PUBLISH or not outcome_of(frame)
             word, text, refusal = WORDS[None if plain else ANSWERED], why, ""
             if each.outcome == REFUSED:
-                word, refusal = WORDS[REFUSED], refusal_of(frame)
+                word, refusal = WORDS[REFUSED], frame.refusal or REFUSED
                 text = f"{why}: {refusal}"
             each.answers.append(Reply(*facts(frame), word, text, sequence, refusal))
 

@@ -302,7 +302,7 @@ def _failure(frame: Frame, secrets: bool) -> dict[str, Any]:
 
 
 def _refuse(frame: Frame, code: str) -> None:
-    frame.find("note", "response", "refused", f"the command was refused: {printable(code)}", "error_code")
+    frame.refuse(f"the command was refused: {printable(code)}", "error_code")
 
 
 def _control(frame: Frame, secrets: bool) -> dict[str, Any]:

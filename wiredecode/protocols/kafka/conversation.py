@@ -176,9 +176,7 @@ class KafkaConversation(Conversation):
     def _report_errors(self, frame: Frame) -> None:
         """The outcome of a request, by the error codes of its response."""
         if errors := [*errors_in(frame.values)]:
-            frame.find(
-                "note", "response", "refused", refusal_text(errors), "error" if "error" in frame.values else None
-            )
+            frame.refuse(refusal_text(errors), "error" if "error" in frame.values else None)
 
 
 def refusal_text(errors: Iterable[int]) -> str:

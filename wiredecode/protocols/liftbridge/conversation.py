@@ -136,15 +136,15 @@ def check_contents(message_type: int, reading: CarriedLayer) -> None:
     frame, fields = reading.frame, reading.fields
     if message_type == names.ACK and "ack_error" in fields and reading.number("ack_error"):
         name = names.ACK_ERRORS.get(reading.number("ack_error"), "an unknown error")
-        frame.find("note", "response", "refused", f"the message was refused: {name}", f"{NAME}.ack_error")
+        frame.refuse(f"the message was refused: {name}", f"{NAME}.ack_error")
     elif message_type == names.RAFT_JOIN_RESPONSE and fields.get("error"):
         message = f"the server may not join: {printable(fields['error'])}"
-        frame.find("note", "response", "refused", message, f"{NAME}.error")
+        frame.refuse(message, f"{NAME}.error")
     elif message_type == names.PROPAGATED_RESPONSE and "error" in fields:
         number = number_in(fields["error"], "code")
         code = names.GRPC_CODES.get(number, number)
         message = f"the operation was refused: {code}: {printable(fields['error'].get('msg', ''))}"
-        frame.find("note", "response", "refused", message, f"{NAME}.error")
+        frame.refuse(message, f"{NAME}.error")
     elif message_type == names.PROPAGATED_REQUEST and reading.problem is None:
         op = reading.number("op")
         if f"{names.OPS.get(op, '').lower()}_op" not in fields:
@@ -349,7 +349,7 @@ def _raft_stream(
                 link(frame, rpc)
             if reading.fields.get("error"):
                 message = f"the RPC failed: {printable(reading.fields['error'])}"
-                frame.find("note", "response", "refused", message, f"{raft.NAME}.error", None)
+                frame.refuse(message, f"{raft.NAME}.error")
 
 
 def _type_of(piece: RpcPiece) -> str:

@@ -334,7 +334,7 @@ class NatsConversation(Conversation):
         harmless = text.lower().startswith(names.HARMLESS_ERRORS)
         severity = "warning" if harmless else "error"
         closing = "" if harmless else "; the connection is closed"
-        frame.find(severity, "response", "server-error", f"the server says: {printable(text)}{closing}", "error")
+        frame.refuse(f"the server says: {printable(text)}{closing}", "error", "server-error", severity)
 
     # Subscriptions.
 
@@ -438,10 +438,10 @@ class NatsConversation(Conversation):
         values = frame.values
         status = values.get("status", 0)
         if status == names.NO_RESPONDERS and "description" not in values:
-            frame.find("note", "response", "no-responders", "503: the subject has no subscribers", "status")
+            frame.refuse("503: the subject has no subscribers", "status", "no-responders")
         elif status >= names.FIRST_ERROR:
             text = f"status {status} {printable(values.get('description', ''))}".rstrip()
-            frame.find("note", "response", "status", text, "status")
+            frame.refuse(text, "status", "status")
         if "header_block" in values:
             message = "the header block has another form than NATS/1.0 and lines of name: value"
             frame.find("warning", "malformed", "header-block", message, "header_block")

@@ -101,7 +101,7 @@ def read_answer(frame: Frame, subject: str, data: bytes) -> tuple[str, int] | No
             if not api:
                 frame.generate(STREAM, printable(str(stream or "")))
             text = printable(str(error.get("description") or "no description"))
-            frame.find("note", "response", "jetstream", f"{text} ({error.get('code')}, err_code {number})", "data")
+            frame.refuse(f"{text} ({error.get('code')}, err_code {number})", "data", "jetstream")
         return None
     if not isinstance(stream, str) or not isinstance(sequence, int):
         return None

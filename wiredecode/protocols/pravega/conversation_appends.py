@@ -10,7 +10,7 @@ from wiredecode.protocols.pravega.conversation_pairing import DialectReader, Seg
 from wiredecode.protocols.pravega.layers import HEADER
 from wiredecode.protocols.pravega.layers_kinds import NO_VALUE, escape_surrogates
 from wiredecode.protocols.pravega.messages import Events, SegmentEvents, SegmentReader, SegmentReaders, Single, walk
-from wiredecode.protocols.shared.pairing import MAX_OUTSTANDING, Newest, refusal_of
+from wiredecode.protocols.shared.pairing import MAX_OUTSTANDING, Newest
 from wiredecode.protocols.shared.publications import confirm_all
 
 MAX_WRITERS = 4096
@@ -281,9 +281,9 @@ class Appends(DialectReader):
             writer.pending.extend(each for each in pending if each < number)
             after = [self.outstanding.pop(("append", request.writer, each)) for each in pending if each > number]
             refused += [each for each in after if each is not None]
-            confirmation = Confirmation(frame.id, 0, ALL, refusal_of(frame), REFUSED)
+            confirmation = Confirmation(frame.id, 0, ALL, frame.refusal, REFUSED)
             writer.sealed = Answer(confirmation, frame.id, frame.time_ns)
-        confirm_all(frame, refused, refusal_of(frame))
+        confirm_all(frame, refused, frame.refusal)
 
     def _report_segment_piece(self, frame: Frame, reader: SegmentReader, piece: SegmentEvents) -> None:
         self.report_events(frame, reader, piece)

@@ -64,12 +64,12 @@ class Shipped(Appends):
         self.link(frame, self.outstanding.pop(reply_key(frame, name, self._request(frame, name))))
         field, message = REFUSED_IF_ZERO.get(name, ("", ""))
         if frame.values.get(field) == 0:
-            frame.find("note", "response", "refused", message, field)
+            frame.refuse(message, field)
 
     def _refuse(self, frame: Frame, name: str) -> None:
         """A reply that refuses a request."""
         values = frame.values
-        frame.find("note", "response", "refused", refusal(name, values))
+        frame.refuse(refusal(name, values))
         writer = values.get("writer_id")
         if writer is not None and "event_number" in values:
             self._resolve_writer(frame)

@@ -196,7 +196,7 @@ class RabbitMQConversation(Conversation):
         code = values.get("response_code", names.OK)
         if code not in (names.OK, names.SASL_CHALLENGE):
             message = f"the request was refused: {names.outcome(code)}"
-            frame.find("note", "response", "refused", message, "response_code")
+            frame.refuse(message, "response_code")
         correlation = values.get("correlation_id")
         if correlation is None:
             return None
@@ -286,7 +286,7 @@ class RabbitMQConversation(Conversation):
         if by_code:
             count = sum(map(len, by_code.values()))
             message = f"{count} messages were not published: {', '.join(sorted(map(names.outcome, by_code)))}"
-            frame.find("warning", "response", "publish-error", message, "errors")
+            frame.refuse(message, "errors", "publish-error", "warning")
 
     def _subscribe(self, frame: Frame) -> None:
         self._add_request(frame)

@@ -151,14 +151,10 @@ class Losses:
 
 
 def outcome_of(response: Frame) -> str:
-    """Refused if a response has a finding of that group, else answered; "" for a partial one, which may refuse."""
-    if response.findings and any(finding.group == "response" for finding in response.findings):
+    """Whether a response refuses its request or answers it; "" for a partial one, which may refuse."""
+    if response.refusal is not None:
         return REFUSED
     return "" if response.is_partial else ANSWERED
-
-
-def refusal_of(response: Frame) -> str:
-    return next((finding.message for finding in response.findings if finding.group == "response"), REFUSED)
 
 
 def link(frame: Frame, request: Request) -> None:

@@ -147,7 +147,7 @@ class TankConversation(Conversation):
         if result:
             table = names.CREATE_RESULTS if frame.code == names.CREATE_TOPIC else names.RELOAD_RESULTS
             message = f"the request was refused: {table.get(result, result)}"
-            frame.find("note", "response", "refused", message, "result")
+            frame.refuse(message, "result")
 
     # Produce.
 
@@ -202,7 +202,7 @@ class TankConversation(Conversation):
         if refused:
             reasons = sorted({outcome(each["result"], each.get("endpoint"), names.PRODUCE_RESULTS) for each in refused})
             message = f"{len(refused)} of {len(results)} results: {', '.join(reasons[:MAX_NAMED])}"
-            frame.find("warning", "response", "not-stored", message, "results")
+            frame.refuse(message, "results", "not-stored", "warning")
             if request is not None and request.topics is not None and len(groups) == len(results):
                 confirm_partitions(frame, request.topics, groups, results)
 
@@ -285,7 +285,7 @@ class TankConversation(Conversation):
         if faults:
             shown = [f"{text} ({count})" if count > 1 else text for text, count in sorted(faults.items())]
             severity = "note" if all(text.startswith("another node") for text in faults) else "warning"
-            frame.find(severity, "response", "not-read", ", ".join(shown[:MAX_NAMED]), "topics")
+            frame.refuse(", ".join(shown[:MAX_NAMED]), "topics", "not-read", severity)
 
     def _read_chunks(self, frame: Frame, record: Any, requested: Requested) -> None:
         """Number the messages of the chunks; report truncated ones."""
@@ -336,7 +336,7 @@ class TankConversation(Conversation):
         request = self._answer(frame)
         values = frame.values
         if values.get("partition_count") == 0:
-            frame.find("note", "response", "unknown-topic", "the topic is unknown", "topic")
+            frame.refuse("the topic is unknown", "topic", "unknown-topic")
         records = values.get("partitions") or []
         if len(records) > values.get("partition_count", 0):
             message = f"{len(records)} records for {values['partition_count']} partitions"
