@@ -74,7 +74,9 @@ class Checker:
         yield self._publishes
 
     def look(self, batch: PacketBatch) -> None:
-        """The next packets, before their frames."""
+        """The next packets, before their frames; the first one is the origin of times in texts."""
+        if len(batch) and not self.report.first_ns:
+            self.report.first_ns = int(batch.time_ns[0])
         self._call(self._clock.look, batch)
 
     def end(self, connection: Connection, other: str | None = None) -> None:

@@ -111,7 +111,6 @@ def watch(
                 checker.look(batch)
                 if not len(batch):
                     continue
-                checker.report.first_ns = checker.report.first_ns or int(batch.time_ns[0])
                 for frame in dissector.feed(batch):
                     checker.frame(frame)
             for frame in dissector.finish():

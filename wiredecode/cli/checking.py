@@ -39,21 +39,16 @@ def feed_checker(
     session: Session, checker: Checker, also: Callable[[PacketBatch], None] | None = None
 ) -> Iterator[Frame]:
     """Pass frames to the checker, then yield them. ``also``: gets every batch of packets before its frames."""
-    report = checker.report
 
     def look(batch: PacketBatch) -> None:
         checker.look(batch)
+        checker.report.span = session.span_ns()
         if also is not None:
             also(batch)
 
-    try:
-        for frame in session.all_frames(look):
-            if not report.first_ns:
-                report.first_ns, report.span = session.first_ns, session.span_ns()
-            checker.frame(frame)
-            yield frame
-    finally:
-        report.first_ns, report.span = session.first_ns, session.span_ns()
+    for frame in session.all_frames(look):
+        checker.frame(frame)
+        yield frame
 
 
 MAX_BYTES = 16 * 1024 * 1024

@@ -12,6 +12,7 @@ from typer import Option
 from wiredecode.cli import interrupt, options
 from wiredecode.cli.interrupt import INTERRUPTED
 from wiredecode.cli.output import Output, complain, reason_of, say, text_bytes
+from wiredecode.export.atomic import STANDARD_OUTPUT
 from wiredecode.export.target import ExportError
 from wiredecode.frames.escape import escape
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from wiredecode.cli.session import Session
     from wiredecode.export.job import Export, ExportJob
     from wiredecode.filter import Filter
-STANDARD_OUTPUT = "-"
 UNREADABLE = 2
 """Exit code."""
 

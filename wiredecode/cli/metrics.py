@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -111,6 +110,7 @@ def _of_files(
     from wiredecode.cli.checking import feed_checker
     from wiredecode.cli.session import Session
     from wiredecode.dissect.dissector import ANALYSED
+    from wiredecode.export.atomic import open_output
     from wiredecode.metrics.readers import Steps
     from wiredecode.stats.tables import seconds
 
@@ -139,18 +139,9 @@ def _of_files(
 
     code = session.work(work)
     if session.totals.packets:
-        _write(settings.output, steps.text())
+        with open_output(settings.output) as stream:
+            stream.write(steps.text())
     return code
-
-
-def _write(name: str, text: bytes) -> None:
-    from wiredecode.export.atomic import NewFile
-
-    if name == "-":
-        sys.stdout.write(text.decode())
-        return
-    with NewFile(Path(name)) as stream:
-        stream.write(text)
 
 
 def _live(

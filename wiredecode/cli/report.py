@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -60,7 +59,7 @@ def _run(settings: ReportOptions, source: list[str | BinaryIO]) -> int:
     from wiredecode.cli.checking import feed_checker
     from wiredecode.cli.session import Selection, Session
     from wiredecode.dissect.dissector import ANALYSED
-    from wiredecode.export.atomic import NewFile
+    from wiredecode.export.atomic import open_output
     from wiredecode.extras import version_number
     from wiredecode.report.gather import Gathering, most_interesting
     from wiredecode.report.page import Source, page
@@ -90,7 +89,7 @@ def _run(settings: ReportOptions, source: list[str | BinaryIO]) -> int:
     number = most_interesting(gathering) if number is None else number
     sequence = None if number is None else _sequence(settings, source, number, gathering)
     text = page(gathering, Source(settings.files, settings.title, totals, version_number()), number, sequence)
-    with nullcontext(sys.stdout.buffer) if str(settings.out) == "-" else NewFile(settings.out) as file:
+    with open_output(settings.out) as file:
         file.write(text.encode("utf-8", "backslashreplace"))
     return code
 

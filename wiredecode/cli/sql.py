@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
-from contextlib import nullcontext
 from functools import cache, partial
 from itertools import chain, islice
 from pathlib import Path
@@ -12,10 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import Argument, Option
 
+from wiredecode.capture.source import STANDARD_INPUT
 from wiredecode.cli import options
 from wiredecode.cli.output import Output, ReadingBar, complain, say, text_bytes, wants_color
 from wiredecode.export import target
-from wiredecode.export.atomic import NewFile
+from wiredecode.export.atomic import STANDARD_OUTPUT, open_output
 from wiredecode.frames.escape import escape
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from wiredecode.export.writers import Settings
     from wiredecode.filter import Filter
     from wiredecode.tables.reader import TableReader
-STANDARD_INPUT = STANDARD_OUTPUT = "-"
 MAX_ROWS = 1_000
 """Most rows of a table on a terminal."""
 
@@ -171,7 +170,7 @@ def _write(
     from wiredecode.export.writers import WRITERS
 
     standard = text_bytes() if form.is_text else sys.stdout.buffer
-    with nullcontext(standard) if out == STANDARD_OUTPUT else NewFile(Path(out)) as raw:
+    with open_output(out, standard) as raw:
         packed = target.compressing(raw, form) if form.is_text else raw
         writer = WRITERS[form.name](packed, schema, settings)
         for batch in batches:

@@ -8,13 +8,15 @@ import os
 import secrets
 import shutil
 import signal
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import BinaryIO
 
 NAME_BYTES = 200
 """Bytes of the target's name in the name of its part: file systems allow 255."""
+STANDARD_OUTPUT = "-"
 STREAMS = {"stdout": 1, "stderr": 2}
 INTERRUPTS = {
     number for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGALRM") if (number := getattr(signal, name, None)) is not None
@@ -123,6 +125,13 @@ class NewFile:
             self._part.unlink(missing_ok=True)
             _parts.discard(self._part)
             self._part = None
+
+
+def open_output(name: str | Path, standard: BinaryIO | None = None) -> AbstractContextManager[BinaryIO]:
+    """A new file, or for ``-`` standard output: ``standard``, if its bytes are made otherwise."""
+    if str(name) == STANDARD_OUTPUT:
+        return nullcontext(standard or sys.stdout.buffer)
+    return NewFile(Path(name))
 
 
 class NewFolder:

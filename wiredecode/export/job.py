@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, TypeVar
 
 from wiredecode.capture import open_capture
 from wiredecode.capture.remote import NewObject, is_local
+from wiredecode.capture.source import STANDARD_INPUT
 from wiredecode.dissect.dissector import find_answers
 from wiredecode.export import target
-from wiredecode.export.atomic import NewFile, NewFolder
+from wiredecode.export.atomic import STANDARD_OUTPUT, NewFile, NewFolder
 from wiredecode.export.lake import kind_of
 from wiredecode.export.target import ExportError
 from wiredecode.frames.escape import counted, escape
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from wiredecode.tables.reader import TableReader
     from wiredecode.tls.keylog import KeyLog
 
-STANDARD_INPUT = STANDARD_OUTPUT = "-"
 RECORDS = ("ndjson", "json")
 """Formats in which frames are the records that ``pcap --json`` writes."""
 Made = TypeVar("Made")

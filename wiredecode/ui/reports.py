@@ -83,7 +83,6 @@ def findings(model: CaptureModel, job: Job, number: int, width: int) -> list[Rep
 
     checker = Checker()
     dissector = model.dissector(model.demand(copies=False, analyse=True), on_end=checker.end)
-    checker.report.first_ns = model.first_ns
 
     def so_far() -> list[ReportLine]:
         return _problems(sorted(checker.report.problems.values(), key=order), "so far:", model, width)
