@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from wiredecode.frames.frame import PARTIAL, UNDECODED, Finding, Frame, failure
-from wiredecode.frames.framing import Unreadable
+from wiredecode.frames.splitter import Unreadable
 from wiredecode.net.types import Chunk, Direction, Gap
 
 if TYPE_CHECKING:
     from wiredecode.frames.block import Bulk, BulkSplit
-    from wiredecode.frames.framing import Split, Splitter
+    from wiredecode.frames.splitter import Split, Splitter
 
 COLUMNS = ("ends", "packet", "time_ns", "ready", "ready_ns")
 

@@ -12,16 +12,16 @@ import numpy as np
 
 from wiredecode.arrays import Int64s
 from wiredecode.capture.batch import PacketBatch
-from wiredecode.net.analyser import Analyser, Copies
 from wiredecode.net.buckets import Bucket
 from wiredecode.net.connection_state import AckHold, ConnectionState, Owner, Segment
-from wiredecode.net.connections import Connections, FlowPacket
+from wiredecode.net.flows import Analyser, Connections, FlowPacket
 from wiredecode.net.headers import HeaderReader, outer_of
 from wiredecode.net.hosts import Hosts
 from wiredecode.net.limits import CLOSED_CHECK_PACKETS, DEFAULT_LIMITS, SILENT_NS, TOTAL_CHECK_PACKETS, Limits
 from wiredecode.net.logical_time import Clock, logical_time
 from wiredecode.net.reassembly import Reassembler
 from wiredecode.net.reorder import Origin, ending
+from wiredecode.net.segment_copies import Copies
 from wiredecode.net.segments import ACK, FIN, MASK, RST, SYN, Segments
 from wiredecode.net.types import Connection, Event
 

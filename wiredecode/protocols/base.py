@@ -14,11 +14,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
 
 from wiredecode.frames.frame import Frame
-from wiredecode.frames.framing import Found as Found
-from wiredecode.frames.framing import LengthPrefix as LengthPrefix
-from wiredecode.frames.framing import Number as Number
-from wiredecode.frames.framing import Split as Split
-from wiredecode.frames.framing import Splitter as Splitter
+from wiredecode.frames.splitter import Found as Found
+from wiredecode.frames.splitter import LengthPrefix as LengthPrefix
+from wiredecode.frames.splitter import Number as Number
+from wiredecode.frames.splitter import Split as Split
+from wiredecode.frames.splitter import Splitter as Splitter
 from wiredecode.protocols.shared.data import data_of
 
 if TYPE_CHECKING:

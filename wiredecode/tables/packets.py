@@ -13,7 +13,7 @@ from wiredecode.capture.batch import PacketBatch
 from wiredecode.frames.columns import TUNNEL_COLUMNS
 from wiredecode.frames.totals import Totals
 from wiredecode.net import link
-from wiredecode.net.connections import endpoint
+from wiredecode.net.flows import endpoint
 from wiredecode.net.headers import HeaderReader
 from wiredecode.net.health import KINDS
 from wiredecode.net.ip import TCP, IpReader, Packet

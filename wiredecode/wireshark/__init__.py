@@ -15,7 +15,7 @@ from pathlib import Path
 
 from wiredecode.fields import credentials
 from wiredecode.fields.lua import Code, Script, Writer, fields_of, lua_literal, lua_string
-from wiredecode.frames.framing import LengthPrefix, Number
+from wiredecode.frames.splitter import LengthPrefix, Number
 from wiredecode.protocols.base import Protocol
 from wiredecode.protocols.registry import carried_by, protocols
 from wiredecode.protocols.shared.proxy import ProxyV1, ProxyV2

@@ -6,7 +6,7 @@ from operator import attrgetter
 
 from wiredecode.fields import Truncated, compiler
 from wiredecode.fields.numbers import varint
-from wiredecode.frames.framing import BAD, EMPTY, GOOD, SHORT, SURE, WEAK, Chain, Evidence
+from wiredecode.frames.splitter import BAD, EMPTY, GOOD, SHORT, SURE, WEAK, Chain, Evidence
 from wiredecode.protocols.cursus import evidence_body as bodies
 from wiredecode.protocols.cursus import names
 from wiredecode.protocols.cursus.layers import Envelope

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from wiredecode.fields.layer import Layer
-from wiredecode.frames.framing import BAD, EMPTY, GOOD, SHORT, SURE, WEAK, LengthPrefix, Number
+from wiredecode.frames.splitter import BAD, EMPTY, GOOD, SHORT, SURE, WEAK, LengthPrefix, Number
 from wiredecode.protocols.base import Found, Generated, Rejected, Start, Undecided, Verdict, generated_of
 from wiredecode.protocols.cursus import NAME, PORTS, names, names_texts
 from wiredecode.protocols.cursus.conversation import CursusConversation

@@ -8,8 +8,8 @@ from itertools import islice
 
 from wiredecode.fields.layer import Style
 from wiredecode.frames.frame import NOT_ASKED, OK, Frame
-from wiredecode.frames.framing import GOOD
 from wiredecode.frames.message import Messages
+from wiredecode.frames.splitter import GOOD
 from wiredecode.protocols.base import Conversation, Start
 from wiredecode.protocols.kafka import NAME, names
 from wiredecode.protocols.kafka.conversation_values import (

@@ -3,7 +3,7 @@
 import struct
 
 from wiredecode.fields import compiler
-from wiredecode.frames.framing import BAD, GOOD, SHORT, SURE, WEAK, Chain, Evidence
+from wiredecode.frames.splitter import BAD, GOOD, SHORT, SURE, WEAK, Chain, Evidence
 from wiredecode.protocols.kafka.layers import layer_of
 from wiredecode.protocols.kafka.layers_table import REQUESTS
 

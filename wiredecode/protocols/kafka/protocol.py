@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from wiredecode.fields.layer import Layer
-from wiredecode.frames.framing import BAD, GOOD, LengthPrefix, Number
+from wiredecode.frames.splitter import BAD, GOOD, LengthPrefix, Number
 from wiredecode.protocols.base import Found, Generated, Protocol, Rejected, Start, Undecided, Verdict, generated_of
 from wiredecode.protocols.kafka import NAME, PORTS, names
 from wiredecode.protocols.kafka.conversation import KafkaConversation

@@ -4,7 +4,7 @@ import re
 from typing import ClassVar, NamedTuple
 
 from wiredecode.fields.textfields import MAX_DIGITS
-from wiredecode.frames.framing import BAD, GOOD, SHORT
+from wiredecode.frames.splitter import BAD, GOOD, SHORT
 from wiredecode.protocols.base import Found, Split
 from wiredecode.protocols.nats import NAME, transport
 from wiredecode.protocols.nats import transport_websocket as websocket

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from wiredecode.fields.jsonfields import parse
 from wiredecode.fields.layer import Layer
-from wiredecode.frames.framing import BAD, SHORT
+from wiredecode.frames.splitter import BAD, SHORT
 from wiredecode.protocols.base import Found, Generated, Rejected, Split, Start, Undecided, Verdict, generated_of
 from wiredecode.protocols.nats import NAME, PORTS, evidence, transport
 from wiredecode.protocols.nats import transport_s2 as s2

@@ -10,7 +10,7 @@ import numpy as np
 from wiredecode.fields.layer import Layer
 from wiredecode.frames.frame import MALFORMED, UNDECODED, Frame
 from wiredecode.frames.framer import Framer
-from wiredecode.frames.framing import BAD
+from wiredecode.frames.splitter import BAD
 from wiredecode.net.types import Chunk, Direction
 from wiredecode.protocols.base import Protocol
 from wiredecode.protocols.nats import evidence, transport

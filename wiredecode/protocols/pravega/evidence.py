@@ -9,7 +9,7 @@ from functools import cache, lru_cache
 from typing import Any
 
 from wiredecode.fields import Boolean, compiler, plain
-from wiredecode.frames.framing import BAD, GOOD, SHORT, SURE, WEAK, Evidence
+from wiredecode.frames.splitter import BAD, GOOD, SHORT, SURE, WEAK, Evidence
 from wiredecode.protocols.pravega import layers
 from wiredecode.protocols.pravega.layers import HEADER, WireMessage
 from wiredecode.protocols.pravega.layers_kinds import JavaText

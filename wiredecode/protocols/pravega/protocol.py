@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from wiredecode.fields.layer import Layer
-from wiredecode.frames.framing import BAD, EMPTY, GOOD, SHORT, SURE, Chain, Evidence, LengthPrefix, Number
+from wiredecode.frames.splitter import BAD, EMPTY, GOOD, SHORT, SURE, Chain, Evidence, LengthPrefix, Number
 from wiredecode.protocols.base import Found, Rejected, Start, Undecided, Verdict, generated_of
 from wiredecode.protocols.pravega import NAME, PORTS, evidence, names
 from wiredecode.protocols.pravega.conversation import PravegaConversation

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from wiredecode.fields import compiler
 from wiredecode.fields.layer import Layer
-from wiredecode.frames.framing import BAD, GOOD, SHORT, SURE, Chain, Evidence, LengthPrefix, Number
+from wiredecode.frames.splitter import BAD, GOOD, SHORT, SURE, Chain, Evidence, LengthPrefix, Number
 from wiredecode.protocols.rabbitmq_stream.layers import LAYERS, PartitionsResponse, RouteResponse, Unknown
 from wiredecode.protocols.rabbitmq_stream.layers_chunk import CHUNK_MAGIC, Chunk
 from wiredecode.protocols.rabbitmq_stream.names import CLIENT_KEYS, COMMANDS, RESPONSE_BIT, SERVER_KEYS

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from wiredecode.fields.layer import Layer
-from wiredecode.frames.framing import BAD, GOOD, SHORT, SURE
+from wiredecode.frames.splitter import BAD, GOOD, SHORT, SURE
 from wiredecode.protocols.base import Found, Rejected, Start, Undecided, Verdict, generated_of
 from wiredecode.protocols.rabbitmq_stream import NAME, PORTS, evidence
 from wiredecode.protocols.rabbitmq_stream.conversation import RabbitMQConversation

@@ -6,7 +6,7 @@ from typing import Any
 
 from wiredecode.fields import compiler
 from wiredecode.fields.layer import Layer
-from wiredecode.frames.framing import BAD, GOOD, SHORT, WEAK, Chain, Evidence
+from wiredecode.frames.splitter import BAD, GOOD, SHORT, WEAK, Chain, Evidence
 from wiredecode.protocols.tank import names
 from wiredecode.protocols.tank.layers import HEADER, REQUESTS, RESPONSES, ProduceResponse
 from wiredecode.protocols.tank.layers_bundle import chunk_lengths, message_count

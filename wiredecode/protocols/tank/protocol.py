@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 
 from wiredecode.fields.layer import Layer
-from wiredecode.frames.framing import BAD, GOOD, SHORT, LengthPrefix, Number
+from wiredecode.frames.splitter import BAD, GOOD, SHORT, LengthPrefix, Number
 from wiredecode.protocols.base import Found, Rejected, Split, Start, Undecided, Verdict, generated_of
 from wiredecode.protocols.shared.proxy import LAYERS as PROXY_LAYERS
 from wiredecode.protocols.shared.proxy import BehindProxy

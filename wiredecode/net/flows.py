@@ -2,18 +2,19 @@
 
 import socket
 from collections import Counter, OrderedDict
+from itertools import repeat
 from math import inf
 from typing import NamedTuple
 
-from wiredecode.net.analyser import Analyser
-from wiredecode.net.analysis import ConnectionAnalysis
+from wiredecode.arrays import Bools
+from wiredecode.net.analysis import ConnectionAnalysis, SegmentHeader, options
 from wiredecode.net.connection_state import BOTH, ConnectionState, Owner
 from wiredecode.net.health import ConnectionHealth
 from wiredecode.net.limits import SILENT_NS, Limits
 from wiredecode.net.logical_time import Clock, logical_time, packet_of
 from wiredecode.net.reassembly import Reassembler, ReassemblyContext
 from wiredecode.net.reorder import Origin, ending
-from wiredecode.net.segments import ACK, IPV6_FLOW, FlowKey, advance, distance, reverse
+from wiredecode.net.segments import ACK, IPV6_FLOW, SYN, FlowKey, Segments, advance, distance, reverse
 from wiredecode.net.types import Connection, Event
 
 
@@ -41,6 +42,55 @@ class FlowPacket(NamedTuple):
     number: int
     time_ns: int
     """Of the fragments of a datagram: number and time of the one that completed it."""
+
+
+NEEDED = ("number", "time_ns", "seq", "ack", "flags", "length", "window", "header")
+"""Columns of `Segments`."""
+
+
+class Analyser:
+    """Analyses the connections of a capture: each gets a `ConnectionHealth`, which grows packet by packet.
+
+    ``track``: note the connections of packets.
+    """
+
+    def __init__(self, *, track: bool = False) -> None:
+        self.ended: list[ConnectionAnalysis] = []
+        """Of connections of which nothing more comes after the next `analyse`; then `finish` completes them."""
+        self.kinds: dict[int, int] = {}
+        """Packet number to kinds, of the packets since `begin` that are of any."""
+        self.connections: dict[int, int] | None = {} if track else None
+        """Packet number to number of its connection, of those packets; None: not wanted."""
+
+    def begin(self) -> None:
+        """The next packets come."""
+        self.kinds = {}
+        if self.connections is not None:
+            self.connections = {}
+
+    def analyse(self, segments: Segments, owners: list[Owner], copies: Bools | None = None) -> None:
+        """Analyse the next segments, in packet order. ``owners``: connection and side; ``copies``: to be ignored."""
+        buffer, columns = segments.buffer, (getattr(segments, name).tolist() for name in NEEDED)
+        again = repeat(False, len(owners)) if copies is None else copies.tolist()
+        for (state, side), copied, *row, header in zip(owners, again, *columns, strict=True):
+            analysis, flags = state.analysis, row[4]
+            assert analysis is not None
+            if self.connections is not None:
+                self.connections[row[0]] = analysis.number
+            if copied:
+                continue
+            offered = options(buffer[header : header + 60]) if flags & SYN and header >= 0 else ()
+            if analysis.sides[1 - side].repeated and flags & ACK and header >= 0:
+                analysis.acknowledges(side, row[1], row[3], buffer[header : header + 60])
+            kinds = analysis.analyse(side, SegmentHeader(*row, *offered))
+            if kinds:
+                self.kinds[row[0]] = kinds
+
+    def finish(self) -> None:
+        """Complete the connections that are over."""
+        for analysis in self.ended:
+            analysis.finish()
+        self.ended.clear()
 
 
 class Connections:

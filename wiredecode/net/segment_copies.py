@@ -1,65 +1,13 @@
-"""TCP analysis of a capture: which connection each segment belongs to, and the analysis of each connection."""
+"""Finds segments that a capture holds twice, as from two interfaces."""
 
 from collections import deque
-from itertools import repeat
 from typing import Any
 
 import numpy as np
 
 from wiredecode.arrays import Bools, UInt64s
 from wiredecode.capture.batch import PacketBatch
-from wiredecode.net.analysis import ConnectionAnalysis, SegmentHeader, options
-from wiredecode.net.connection_state import Owner
-from wiredecode.net.segments import ACK, SYN, Segments
-
-NEEDED = ("number", "time_ns", "seq", "ack", "flags", "length", "window", "header")
-"""Columns of `Segments`."""
-
-
-class Analyser:
-    """Analyses the connections of a capture: each gets a `ConnectionHealth`, which grows packet by packet.
-
-    ``track``: note the connections of packets.
-    """
-
-    def __init__(self, *, track: bool = False) -> None:
-        self.ended: list[ConnectionAnalysis] = []
-        """Of connections of which nothing more comes after the next `analyse`; then `finish` completes them."""
-        self.kinds: dict[int, int] = {}
-        """Packet number to kinds, of the packets since `begin` that are of any."""
-        self.connections: dict[int, int] | None = {} if track else None
-        """Packet number to number of its connection, of those packets; None: not wanted."""
-
-    def begin(self) -> None:
-        """The next packets come."""
-        self.kinds = {}
-        if self.connections is not None:
-            self.connections = {}
-
-    def analyse(self, segments: Segments, owners: list[Owner], copies: Bools | None = None) -> None:
-        """Analyse the next segments, in packet order. ``owners``: connection and side; ``copies``: to be ignored."""
-        buffer, columns = segments.buffer, (getattr(segments, name).tolist() for name in NEEDED)
-        again = repeat(False, len(owners)) if copies is None else copies.tolist()
-        for (state, side), copied, *row, header in zip(owners, again, *columns, strict=True):
-            analysis, flags = state.analysis, row[4]
-            assert analysis is not None
-            if self.connections is not None:
-                self.connections[row[0]] = analysis.number
-            if copied:
-                continue
-            offered = options(buffer[header : header + 60]) if flags & SYN and header >= 0 else ()
-            if analysis.sides[1 - side].repeated and flags & ACK and header >= 0:
-                analysis.acknowledges(side, row[1], row[3], buffer[header : header + 60])
-            kinds = analysis.analyse(side, SegmentHeader(*row, *offered))
-            if kinds:
-                self.kinds[row[0]] = kinds
-
-    def finish(self) -> None:
-        """Complete the connections that are over."""
-        for analysis in self.ended:
-            analysis.finish()
-        self.ended.clear()
-
+from wiredecode.net.segments import Segments
 
 COPY_NS = 20_000_000
 """A copy comes within this time after its packet."""
