@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copyreg
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from enum import Enum
@@ -31,6 +31,15 @@ class Style:
 
     show: Callable[[bytes], str] = bytes.hex
     secrets: bool = False
+
+
+Facts = int | tuple[str, ...]
+"""Fields that a line shows: their names, or how many of the first after the header."""
+
+
+def fact_names(facts: Facts, fields: Sequence[Kind]) -> tuple[str, ...]:
+    """The names of the fields that a line shows."""
+    return tuple(kind.name for kind in fields[:facts]) if isinstance(facts, int) else facts
 
 
 class Added(Enum):
@@ -136,6 +145,14 @@ class Layer(Packet):
         cls.has_bulk = any(map(holds_bulk, cls.by_name.values()))
         group_bits(cls.in_order)
         cls.fills = fills_of(cls.in_order)
+
+    @classmethod
+    def declare(
+        cls, name: str, *fields: Kind, doc: str | None = None, module: str | None = None, **members: Any
+    ) -> type[Self]:
+        """Declare a layer by a call, as a ``class`` statement would; ``members``: attributes such as :attr:`facts`."""
+        members |= {"fields_desc": [*fields], "__doc__": doc} | ({} if module is None else {"__module__": module})
+        return type(name, (cls,), members)
 
     @classmethod
     def minimum(cls) -> int:

@@ -72,8 +72,7 @@ def length() -> Kind:
 
 def frame(name: str, doc: str, *fields: Kind, **members: Any) -> type[CursusFrame]:
     """The layer of a kind of body."""
-    members |= {"fields_desc": [length(), *fields], "__doc__": doc}
-    return type(name, (CursusFrame,), members)
+    return CursusFrame.declare(name, length(), *fields, doc=doc, **members)
 
 
 class Body(Layer):
@@ -85,9 +84,14 @@ class Body(Layer):
 @cache
 def body_of(layer: type[Layer], filter_name: str, /) -> type[Body]:
     """A layer without the length in front."""
-    members = {"fields_desc": layer.fields_desc[1:], "filter_name": filter_name, "facts": layer.facts}
-    members |= {"__doc__": layer.__doc__, "remade": (body_of, (layer, filter_name))}
-    return type(f"{layer.__name__}Body", (Body,), members)
+    return Body.declare(
+        f"{layer.__name__}Body",
+        *layer.fields_desc[1:],
+        doc=layer.__doc__,
+        filter_name=filter_name,
+        facts=layer.facts,
+        remade=(body_of, (layer, filter_name)),
+    )
 
 
 # Text commands of the client.

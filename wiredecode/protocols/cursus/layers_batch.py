@@ -102,12 +102,12 @@ def message_fields(dialect: str, guarded: bool) -> list[Any]:
 def batch_layer(dialect: str, guarded: bool, /) -> type[CursusFrame]:
     """The layer of a dialect; ``guarded`` hides payloads that hold a token, and is slower."""
     suffix = dialect.capitalize() + ("Guarded" if guarded else "")
-    members = {"__module__": __name__, "fields_desc": message_fields(dialect, guarded)}
-    members["__doc__"] = f"A message, {LABELS[dialect]}."
-    element = type(f"BatchMessage{suffix}", (Layer,), members)
+    doc, members = f"A message, {LABELS[dialect]}.", {}
     if guarded:
         plain = batch_layer(dialect, False).fields_desc[-1].element.layer
-        element.minimum = classmethod(lambda cls: plain.minimum())  # type: ignore[attr-defined]
+        members["minimum"] = classmethod(lambda cls: plain.minimum())
+    fields = message_fields(dialect, guarded)
+    element = Layer.declare(f"BatchMessage{suffix}", *fields, doc=doc, module=__name__, **members)
     return frame(
         f"Batch{suffix}",
         f"Messages of one topic and partition, {LABELS[dialect]}.",

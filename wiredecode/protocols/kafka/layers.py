@@ -58,13 +58,14 @@ def structure(name: str, layout: Layout, hides: bool) -> type[Layer]:
     """A structure inside a message; ``hides``: its ``value`` may be a secret."""
     flexible, parts = layout
     naming = next((part[0] for part in parts if part[0] in names.NAMING), "")
-    return made(name.title().replace("_", ""), flexible, [field(part, flexible, hides, naming) for part in parts], {})
+    return declare(name.title().replace("_", ""), flexible, [field(part, flexible, hides, naming) for part in parts])
 
 
-def made(name: str, flexible: bool, kinds: list[fields.Kind], more: dict[str, Any]) -> type[Layer]:
-    """A layer, which has tagged fields if it is flexible."""
-    tags = [UnknownTags()] if flexible else []
-    return type(name, (TaggedFields if flexible else Layer,), {"fields_desc": [*kinds, *tags], **more})
+def declare(name: str, flexible: bool, kinds: list[fields.Kind], **members: Any) -> type[Layer]:
+    """Declare a layer, which has tagged fields if it is flexible."""
+    if flexible:
+        return TaggedFields.declare(name, *kinds, UnknownTags(), **members)
+    return Layer.declare(name, *kinds, **members)
 
 
 def field(part: Part, flexible: bool, hides: bool, naming: str = "") -> fields.Kind:
@@ -156,13 +157,15 @@ def make(name: str, layout: tuple[Header, Layout], version: int) -> type[Layer]:
     header, (flexible, parts) = layout
     kinds: list[Any] = [*begin(name, header), *(field(part, flexible, name in names.HIDDEN_VALUES) for part in parts)]
     existing = {"topics_named", *(kind.name for kind in kinds)}
-    members = {
-        "filter_name": NAME,
-        "facts": tuple(each for each in names.FACTS if each in existing)[:6],
-        "remade": (layer_of, (name, version)),
-        "__doc__": f"{name}, version {version} and those of equal layout.",
-    }
-    return made(f"{name}V{version}", flexible, kinds, members)
+    return declare(
+        f"{name}V{version}",
+        flexible,
+        kinds,
+        doc=f"{name}, version {version} and those of equal layout.",
+        filter_name=NAME,
+        facts=tuple(each for each in names.FACTS if each in existing)[:6],
+        remade=(layer_of, (name, version)),
+    )
 
 
 def layer_of(name: str, version: int) -> type[Layer]:
@@ -185,8 +188,7 @@ def versions(name: str) -> Versions:
 def opaque(name: str, doc: str, *kinds: fields.Kind) -> type[Layer]:
     """A layer of this module, the last field of which is all that cannot be read."""
     facts = [kind.name for kind in kinds if kind.name in ("api_key", "api_version")] or [kinds[-2].name]
-    members = {"filter_name": NAME, "facts": tuple(facts), "__module__": __name__, "__doc__": doc}
-    return made(name, False, [*kinds], members)
+    return Layer.declare(name, *kinds, doc=doc, module=__name__, filter_name=NAME, facts=tuple(facts))
 
 
 UnknownRequest = opaque(

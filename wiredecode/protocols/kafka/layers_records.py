@@ -88,7 +88,7 @@ class Batch(Layer):
     ]
 
 
-Front: type[Layer] = type("Front", (Layer,), {"fields_desc": Batch.fields_desc[:-2]})
+Front = Layer.declare("Front", *Batch.fields_desc[:-2])
 """The fields of a batch before its records."""
 FRONT_BYTES = Front.minimum()
 

@@ -58,8 +58,8 @@ def envelope(message_type: int, *facts: str, **members: Any) -> type[Envelope]:
     """The layer of an envelope with a protobuf message; lines show all fields, or ``facts``."""
     name = names.MESSAGE_TYPES[message_type]
     fields = fields_of(name)
-    members |= {"fields_desc": message(*header(message_type), *fields), "__doc__": DECLARED[name][0] or None}
-    return type(name, (Envelope,), {**members, "facts": facts or tuple(kind.name for kind in fields)})
+    facts, kinds = facts or tuple(kind.name for kind in fields), message(*header(message_type), *fields)
+    return Envelope.declare(name, *kinds, doc=DECLARED[name][0] or None, facts=facts, **members)
 
 
 class Unknown(Envelope):

@@ -55,8 +55,8 @@ def kind_of(optional: str, repeated: str, kind: str, name: str, number: str, doc
 @cache
 def layer_of(name: str) -> type[pb.Message]:
     """The layer of a message that is not the payload of an envelope."""
-    members = {"fields_desc": pb.message(*fields_of(name)), "filter_name": FILTER_NAMES.get(name, "")}
-    return type(name, (pb.Message,), {**members, "__doc__": DECLARED[name][0] or None, "remade": (layer_of, (name,))})
+    fields, doc, filter_name = pb.message(*fields_of(name)), DECLARED[name][0] or None, FILTER_NAMES.get(name, "")
+    return pb.Message.declare(name, *fields, doc=doc, filter_name=filter_name, remade=(layer_of, (name,)))
 
 
 RaftLog, MetadataSnapshot = layer_of("RaftLog"), layer_of("MetadataSnapshot")

@@ -175,19 +175,14 @@ class RpcResponse(messagepack.MapLayer):
 def request(rpc_type: int, *kinds: Keyed, facts: tuple[str, ...] = (), doc: str | None = None) -> type[Rpc]:
     """The layer of a request; lines show ``facts``."""
     front = UInt8("rpc_type", "what it is", names=names.RPC_TYPES, default=rpc_type)
-    members = {
-        "fields_desc": messagepack.map_fields(front, *header(), *kinds),
-        "facts": facts or Rpc.facts,
-        "__doc__": doc,
-    }
-    return type(names.RPC_TYPES.get(rpc_type, "UnknownRpc"), (Rpc,), members)
+    name, fields = names.RPC_TYPES.get(rpc_type, "UnknownRpc"), messagepack.map_fields(front, *header(), *kinds)
+    return Rpc.declare(name, *fields, doc=doc, facts=facts or Rpc.facts)
 
 
 def response(name: str, *kinds: Keyed, facts: tuple[str, ...] = ()) -> type[RpcResponse]:
     """The layer of a response; lines show its error and ``facts``."""
     error = messagepack.ErrorText("error", "why the RPC failed; empty: it did not")
-    members = {"fields_desc": messagepack.map_fields(error, *header(), *kinds), "facts": ("error", *facts)}
-    return type(name, (RpcResponse,), members)
+    return RpcResponse.declare(name, *messagepack.map_fields(error, *header(), *kinds), facts=("error", *facts))
 
 
 AppendEntries = request(

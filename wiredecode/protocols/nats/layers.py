@@ -254,8 +254,7 @@ def operation(
     if not sized:
         kinds.append(LineEnd())
     facts = facts or tuple(kind.name for kind in kinds if kind.name in FACTS)
-    members = {"__doc__": f"``{line}``{more}", "fields_desc": kinds, "facts": facts, "blanks": blanks}
-    return type(name, (Operation,), members)
+    return Operation.declare(name, *kinds, doc=f"``{line}``{more}", facts=facts, blanks=blanks)
 
 
 # Client operations.

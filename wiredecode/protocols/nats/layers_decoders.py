@@ -186,8 +186,7 @@ def secret_layer(layer: type[Layer]) -> type[Layer]:
             kind = copy.copy(kind)
             kind.secret = True
         kinds.append(kind)
-    members = {"fields_desc": kinds, "__doc__": layer.__doc__, "remade": (secret_layer, (layer,))}
-    return type(f"Secret{layer.__name__}", (layer,), members)
+    return layer.declare(f"Secret{layer.__name__}", *kinds, doc=layer.__doc__, remade=(secret_layer, (layer,)))
 
 
 @cache

@@ -9,7 +9,8 @@ are in ``layers_older``. Every message begins::
 """
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from functools import partial
 from typing import Any, ClassVar
 
 from wiredecode.fields import (
@@ -30,7 +31,7 @@ from wiredecode.fields import (
     Uuid,
     When,
 )
-from wiredecode.fields.layer import Added, Layer
+from wiredecode.fields.layer import Added, Facts, Layer, fact_names
 from wiredecode.protocols.pravega import NAME
 from wiredecode.protocols.pravega.layers_kinds import NO_VALUE, JavaText, Meaning, RequestId
 from wiredecode.protocols.pravega.names import AUTH_ERRORS, ERRORS, SCALE_TYPES, TYPES, UPDATE_TYPES
@@ -74,15 +75,6 @@ def header(code: int, names: Mapping[int, str] = TYPES) -> list[Any]:
     ]
 
 
-Facts = int | tuple[str, ...]
-"""Fields that a line shows: their names, or how many of the first."""
-
-
-def fact_names(facts: Facts, fields: Sequence[Kind]) -> tuple[str, ...]:
-    """The names of the fields that a line shows."""
-    return tuple(kind.name for kind in fields[:facts]) if isinstance(facts, int) else facts
-
-
 def bare(
     code: int,
     *fields: Kind,
@@ -93,12 +85,8 @@ def bare(
     **members: Any,
 ) -> type[WireMessage]:
     """A message without request id."""
-    members |= {
-        "fields_desc": [*header(code, names), *fields],
-        "facts": fact_names(facts, fields),
-        "type_name": names[code],
-    }
-    return type(names[code] + suffix, (WireMessage,), {**members, "__doc__": doc})
+    members |= {"facts": fact_names(facts, fields), "type_name": names[code]}
+    return WireMessage.declare(names[code] + suffix, *header(code, names), *fields, doc=doc, **members)
 
 
 def message(code: int, *fields: Kind, facts: Facts = 1, **members: Any) -> type[WireMessage]:
@@ -106,8 +94,7 @@ def message(code: int, *fields: Kind, facts: Facts = 1, **members: Any) -> type[
     return bare(code, request_id(), *fields, facts=fact_names(facts, fields), **members)
 
 
-def structure(name: str, *fields: Kind) -> type[Layer]:
-    return type(name, (Layer,), {"fields_desc": [*fields], "__module__": __name__})
+structure = partial(Layer.declare, module=__name__)
 
 
 # Fields of many messages.

@@ -13,14 +13,13 @@ from functools import cache
 from typing import Any
 
 from wiredecode.fields import Boolean, Flags, Int32, Int64, Kind, Optional, Rest, Timestamp, UInt8, UInt32, Uuid, When
+from wiredecode.fields.layer import Facts, fact_names
 from wiredecode.protocols.pravega.layers import (
     AppendSetup,
-    Facts,
     WireMessage,
     bare,
     blob,
     event_number,
-    fact_names,
     header,
     message,
     offset,
@@ -183,11 +182,11 @@ SOUND: dict[str, Callable[[Mapping[str, Any]], bool]] = {
 def make(dialect: str, code: int) -> type[WireMessage]:
     names = PROPOSALS[dialect]
     facts, fields = messages()[names[code]]
-    attributes: dict[str, Any] = {"fields_desc": [*header(code, names), *fields], "facts": fact_names(facts, fields)}
-    attributes |= {"type_name": names[code], "__module__": __name__, "remade": (layer_of, (dialect, code))}
-    if names[code] in SOUND:
-        attributes["sound"] = staticmethod(SOUND[names[code]])
-    return type(f"Proposed{names[code]}", (WireMessage,), attributes)
+    name = names[code]
+    members: dict[str, Any] = {"type_name": name, "facts": fact_names(facts, fields)}
+    members |= {"sound": staticmethod(SOUND[name])} if name in SOUND else {}
+    remade = layer_of, (dialect, code)
+    return WireMessage.declare(f"Proposed{name}", *header(code, names), *fields, remade=remade, **members)
 
 
 @cache

@@ -9,6 +9,7 @@ the wire: see docs/protocols/rabbitmq_stream.md. All integers are big-endian. Ev
 """
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from wiredecode.fields import (
@@ -29,7 +30,7 @@ from wiredecode.fields import (
     UInt64,
     When,
 )
-from wiredecode.fields.layer import Added, Layer
+from wiredecode.fields.layer import Added, Layer, fact_names
 from wiredecode.protocols.rabbitmq_stream.layers_chunk import Chunk, entry_fields, number_offsets
 from wiredecode.protocols.rabbitmq_stream.layers_sub_batches import message
 from wiredecode.protocols.rabbitmq_stream.names import CORRELATED, KEYS, OFFSET_TYPES, RESPONSE_BIT, RESPONSE_CODES
@@ -61,24 +62,22 @@ def command(
 
     Lines show the first ``facts`` of the fields. A ``bare`` command has neither correlation id nor code in front.
     """
-    shown = tuple(kind.name for kind in fields[:facts])
+    shown = fact_names(facts, fields)
     front = header(key, version)
     if key & ~RESPONSE_BIT in CORRELATED and not bare:
         front.append(correlation())
     if key & RESPONSE_BIT and not bare:
         front.append(code())
         shown = ("response_code", *shown)
-    members = {"fields_desc": [*front, *fields], "facts": shown, "__doc__": doc, "remade": (layer_of, (key, version))}
-    return type(KEYS[key] + ("V2" if version == 2 else ""), (Command,), members)
+    name, remade = KEYS[key] + ("V2" if version == 2 else ""), (layer_of, (key, version))
+    return Command.declare(name, *front, *fields, doc=doc, facts=shown, remade=remade)
 
 
 def layer_of(key: int, version: int) -> type[Layer]:
     return LAYERS[key, version]
 
 
-def structure(name: str, *fields: Kind, **members: Any) -> type[Layer]:
-    """The layer of the elements of an array."""
-    return type(name, (Layer,), {"fields_desc": [*fields], "__module__": __name__, **members})
+structure = partial(Layer.declare, module=__name__)
 
 
 def correlation() -> Kind:

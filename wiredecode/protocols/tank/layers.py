@@ -8,11 +8,12 @@ integers are little-endian. Every message, in both directions::
 A request differs from a response only in the side that sends it.
 """
 
+from functools import partial
 from typing import Any
 
 from wiredecode.fields import Array, Boolean, Flags, Kind, LengthOf, Number, Optional, Rest, Text, UInt8, Varint32, When
 from wiredecode.fields.emitter import Emitter
-from wiredecode.fields.layer import Added, Layer
+from wiredecode.fields.layer import Added, Facts, Layer, fact_names
 from wiredecode.fields.sized import OPAQUE
 from wiredecode.protocols.tank import names
 from wiredecode.protocols.tank.layers_bundle import Chunks, produced_bundle
@@ -43,17 +44,12 @@ def frame(message_id: int, *fields: Kind) -> list[Any]:
     ]
 
 
-Facts = int | tuple[str, ...]
-"""Fields that a line shows: their names, or how many of the first after the header."""
-
-
 def message(
     message_id: int, *fields: Kind, facts: Facts = 0, answer: bool = False, doc: str | None = None
 ) -> type[TankFrame]:
     """A message of the client, or the broker's ``answer`` to it."""
-    shown = tuple(kind.name for kind in fields[:facts]) if isinstance(facts, int) else facts
     name = names.MESSAGES[message_id] + ("Response" if answer else "")
-    return type(name, (TankFrame,), {"fields_desc": frame(message_id, *fields), "facts": shown, "__doc__": doc})
+    return TankFrame.declare(name, *frame(message_id, *fields), doc=doc, facts=fact_names(facts, fields))
 
 
 def correlated_message(message_id: int, *fields: Kind, facts: Facts = 1, **more: Any) -> type[TankFrame]:
@@ -61,8 +57,7 @@ def correlated_message(message_id: int, *fields: Kind, facts: Facts = 1, **more:
     return message(message_id, request_id(), *fields, facts=facts, **more)
 
 
-def structure(name: str, *fields: Kind) -> type[Layer]:
-    return type(name, (Layer,), {"fields_desc": [*fields], "__module__": __name__})
+structure = partial(Layer.declare, module=__name__)
 
 
 def request_id() -> Kind:
