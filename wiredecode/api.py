@@ -91,7 +91,7 @@ def read(
 
         compile_filter(filter, secrets=show_secrets, utc=utc)
     return Dissection(
-        paths=[each for path in several for each in _found(path)],
+        paths=[each for path in several for each in _files_of(path)],
         level=level,
         columns=None if columns is None else list(columns),
         filter=filter,
@@ -107,7 +107,7 @@ def read(
     )
 
 
-def _found(path: Path_) -> list[str | BinaryIO]:
+def _files_of(path: Path_) -> list[str | BinaryIO]:
     """The file, or those that a pattern matches."""
     if not isinstance(path, str | os.PathLike):
         return [path]

@@ -23,7 +23,7 @@ from wiredecode.capture.listing import Listed
 from wiredecode.export.lake.run import selection
 from wiredecode.spark.accounts import Accounts
 from wiredecode.spark.decode import Decoded, TableDemand, decode
-from wiredecode.spark.files import Found, Problem, find, settled_files
+from wiredecode.spark.files import Inputs, Problem, find, settled_files
 from wiredecode.spark.folder import Occupied, lock_folder
 from wiredecode.spark.increments import (
     LOG,
@@ -200,7 +200,7 @@ def test_killed_between_log_and_cleanup_does_not_repeat_the_step(
     book.write(LOG, asdict(log))
     book.write(NEXT, asdict(step))
     monkeypatch.setattr(Increment, "_do", None)
-    assert increment.run(Mock(), Found(), finish=False) is None
+    assert increment.run(Mock(), Inputs(), finish=False) is None
     assert book.read(NEXT) is None
     assert increment.log() == log
 
@@ -250,7 +250,7 @@ def test_a_file_is_complete_if_a_newer_one_exists_or_writes_stopped(tmp_path: Pa
 
     assert names(60.5) == ["2.pcap", "1.pcap"]
     assert names(59.5) == ["2.pcap", "1.pcap", "0.pcap", "broken"]
-    assert settled_files(Found(), 1.0, 0.0) == Found()
+    assert settled_files(Inputs(), 1.0, 0.0) == Inputs()
 
 
 @pytest.mark.slow
@@ -287,7 +287,7 @@ def test_a_stream_repeats_increments_until_it_is_interrupted(
         verbosity=SimpleNamespace(quiet=False),
     )
     with pytest.raises(KeyboardInterrupt):
-        spark_job.SparkRun(options, keys_only(), Found()).follow(spark)
+        spark_job.SparkRun(options, keys_only(), Inputs()).follow(spark)
     result = capfd.readouterr().err
     assert result.count("broken.pcap") == 1, "a problem is reported once"
     assert result.count("packets to delta:") == 3

@@ -131,7 +131,7 @@ def written(place: Path, demand: TableDemand, rows: Iterable[pa.RecordBatch]) ->
     """Reports of a task's files, written in row groups of 16 rows."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lake_table, "Settings", lambda **how: Settings(row_group=16, order=how["order"]))
-        sink = replace(Folder(str(place)).sink(demand.levels), places=TaskStore(str(place), {}, "", None))
+        sink = replace(Folder(str(place)).sink(demand.levels), task_store=TaskStore(str(place), {}, "", None))
         return pa.Table.from_batches(sink((demand.level, part) for part in rows)).to_pylist()
 
 

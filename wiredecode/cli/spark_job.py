@@ -29,7 +29,7 @@ from wiredecode.frames.record import totals_record
 from wiredecode.spark import session
 from wiredecode.spark.accounts import Accounts
 from wiredecode.spark.decode import TableDemand
-from wiredecode.spark.files import Found, Problem, find, settled_files
+from wiredecode.spark.files import Inputs, Problem, find, settled_files
 from wiredecode.spark.folder import Folder, Occupied, lock_folder
 from wiredecode.spark.increments import Increment, ProcessedFiles
 from wiredecode.spark.lake import LakeRun
@@ -139,24 +139,24 @@ def log_of(options: SparkOptions) -> Iterator[IO[bytes] | None]:
 class SparkRun:
     """One run, and its output."""
 
-    def __init__(self, options: SparkOptions, demand: TableDemand, found: Found) -> None:
-        self.options, self.demand, self.found = options, demand, found
+    def __init__(self, options: SparkOptions, demand: TableDemand, inputs: Inputs) -> None:
+        self.options, self.demand, self.inputs = options, demand, inputs
         self.states = options.stream or options.increment
         self.folder: Folder | None = None
         self.written = False
 
     def check(self) -> None:
         """Check inputs, output and states before Spark starts. Raises ValueError, Occupied, Stopped, AlreadyThere."""
-        options, found = self.options, self.found
+        options, inputs = self.options, self.inputs
         check_size(options.split_bytes or 0)
-        problems = [problem.text for problem in found.problems]
+        problems = [problem.text for problem in inputs.problems]
         if problems and self.demand.fail_fast:
             raise Stopped(problems[0])
         if self.states is not None:
             self.increment(self.states).log()
             open_lake(options.out)
-        if not found.files and options.stream is None and not options.finish:
-            if not found.changed and not problems:
+        if not inputs.files and options.stream is None and not options.finish:
+            if not inputs.changed and not problems:
                 problems = [f"{', '.join(options.inputs)}: the folder holds no file with the name of a capture"]
             for text in problems:
                 complain(escape(text))
@@ -172,7 +172,7 @@ class SparkRun:
         is_lake = kind_of(options.out) is not None
         with nullcontext() if is_lake else lock_folder(options.out), self.progress(spark) as metrics:
             if self.states is not None:
-                accounts = self.increment(self.states, metrics).run(spark, self.found, finish=options.finish)
+                accounts = self.increment(self.states, metrics).run(spark, self.inputs, finish=options.finish)
                 if accounts is None:
                     raise AlreadyThere("has all of these files")
             elif is_lake:
@@ -201,7 +201,7 @@ class SparkRun:
     @cached_property
     def tables(self) -> LakeRun:
         """The run's part of tables of Iceberg or Delta. Raises AlreadyThere, LakeError."""
-        options, demand, files = self.options, self.demand, contents(self.found.changed)
+        options, demand, files = self.options, self.demand, contents(self.inputs.changed)
 
         def run(level: str) -> TableRun:
             return run_of(files, self.describe_selection(level), demand.columns if level in demand.levels else None)
@@ -218,10 +218,10 @@ class SparkRun:
         reported: set[Problem] = set()
         while True:
             begun = time.monotonic()
-            found = settled_files(find(options.inputs, options.source, heads), settle, time.time())
-            earlier, reported = reported, set(found.problems)
-            found.problems = [each for each in found.problems if each not in earlier]
-            accounts = increment.run(spark, found)
+            inputs = settled_files(find(options.inputs, options.source, heads), settle, time.time())
+            earlier, reported = reported, set(inputs.problems)
+            inputs.problems = [each for each in inputs.problems if each not in earlier]
+            accounts = increment.run(spark, inputs)
             for _, _, problem in () if accounts is None else accounts.problems:
                 complain(escape(problem))
             if accounts is not None and accounts.totals.packets and not options.verbosity.quiet:
@@ -247,7 +247,7 @@ class SparkRun:
         return {name: getattr(self.options, name) for name in ("partitions", "split_bytes")}
 
     def plan(self, spark: SparkSession) -> Plan:
-        return make_plan(spark, self.found, self.demand, **self.how)
+        return make_plan(spark, self.inputs, self.demand, **self.how)
 
     @contextmanager
     def progress(self, spark: SparkSession) -> Iterator[Metrics]:

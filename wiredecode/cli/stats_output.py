@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from wiredecode.stats.tables import Statistic
 
-    Found = Sequence[tuple[Statistic, pa.Table]]
+    Answers = Sequence[tuple[Statistic, pa.Table]]
 
 TABLES = ("frames", "latency", "confirms", "throughput", "findings", "connections", "deliveries", "consumers")
 MAX_ROWS = 40
@@ -57,7 +57,7 @@ def parse_tables(form: StatsOptions) -> tuple[list[Statistic], int | None]:
     return statistics, None if form.interval == "auto" else seconds(form.interval)
 
 
-def show(answers: Found, form: StatsOptions) -> None:
+def show(answers: Answers, form: StatsOptions) -> None:
     """Write tables to standard output: for people, as one JSON object, or the first one as CSV."""
     if form.csv:
         _write_csv(answers[0][1], guard_formulas=form.csv_formulas == "guard")
@@ -76,7 +76,7 @@ def _write_csv(table: pa.Table, *, guard_formulas: bool) -> None:
     writer.close()
 
 
-def _write_json(answers: Found) -> None:
+def _write_json(answers: Answers) -> None:
     from wiredecode.tables.rows import dumps, rows
 
     tables = {each.name: [row for batch in table.to_batches() for row in rows(batch)] for each, table in answers}
@@ -85,7 +85,7 @@ def _write_json(answers: Found) -> None:
     output.flush()
 
 
-def _show_tables(answers: Found, *, color: bool) -> None:
+def _show_tables(answers: Answers, *, color: bool) -> None:
     """Titles and grids; fewer columns where not all fit, and on a terminal fewer rows."""
     from rich.text import Text
 

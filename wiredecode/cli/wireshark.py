@@ -17,7 +17,7 @@ from wiredecode.cli.output import Output, complain, say
 
 if TYPE_CHECKING:
     from wiredecode.capture.live.interfaces import Device
-    from wiredecode.wireshark import Places
+    from wiredecode.wireshark import Folders
 
 
 def wireshark(
@@ -46,20 +46,20 @@ def wireshark(
         out.text(script(version_number()))
         out.flush()
     else:
-        return _change(_places(plugins, extcap), script(version_number()) if install else None)
+        return _change(_folders(plugins, extcap), script(version_number()) if install else None)
     return 0
 
 
-def _places(plugins: Path | None, extcap: Path | None) -> Places:
-    from wiredecode.wireshark import Places, places
+def _folders(plugins: Path | None, extcap: Path | None) -> Folders:
+    from wiredecode.wireshark import Folders, usual_folders
 
     if plugins is not None:
-        return Places(plugins, extcap)
-    usual = places()
-    return Places(usual.plugins, extcap or usual.extcap)
+        return Folders(plugins, extcap)
+    usual = usual_folders()
+    return Folders(usual.plugins, extcap or usual.extcap)
 
 
-def _change(where: Places, text: str | None) -> int:
+def _change(where: Folders, text: str | None) -> int:
     """Install the dissector, or without ``text`` remove it; return the exit code."""
     from wiredecode.wireshark import Foreign, install, uninstall
 

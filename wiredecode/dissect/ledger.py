@@ -100,7 +100,7 @@ class Ledger:
         known_outcomes: Mapping[int, KnownOutcome] | None = None,
         late: dict[int, KnownOutcome] | None = None,
     ) -> None:
-        self._most_ns, self._known, self._late_outcomes = most_ns, known_outcomes, late
+        self._most_ns, self._known_outcomes, self._late_outcomes = most_ns, known_outcomes, late
         self._longest = most_ns + STEP_NS
         self.seen = self.size = 0
         """Number of frames until now, and their bytes."""
@@ -221,7 +221,7 @@ class Ledger:
     def finish(self, last_ns: int) -> None:
         """End of the frames at ``last_ns``: open requests are unanswered if the other side was captured completely."""
         for request in self._released:
-            counts = self._known is None and not request.is_past and not request.is_copy
+            counts = self._known_outcomes is None and not request.is_past and not request.is_copy
             self.missed += counts and last_ns - request.time_ns <= self._most_ns
         for request in self._held:
             in_time = last_ns - request.time_ns <= self._most_ns
@@ -249,8 +249,8 @@ class Ledger:
         if request.answers:
             frame.answers = tuple(request.answers)
         if waits(frame):
-            if self._known is not None:
-                result = self._known.get(request.id) or KnownOutcome(None, None, tuple(frame.answers))
+            if self._known_outcomes is not None:
+                result = self._known_outcomes.get(request.id) or KnownOutcome(None, None, tuple(frame.answers))
                 frame.response, frame.outcome, frame.answers = result
             elif outcome is not None and frame.connection.stable_id is None:  # on a cluster another task may know it
                 frame.outcome = outcome

@@ -116,10 +116,10 @@ def remove_truncated(layer: type[Layer], values: dict[str, Any], ranges: dict[st
     """
     stop = min(len(data.rstrip(b" \t\r\n")), max((end for _, end in ranges.values()), default=0))
     for path in [path for path, (_, end) in ranges.items() if end >= stop]:
-        places = [name or int(index) for name, index in STEP.findall(path)]
-        if may_continue(layer, places):
+        steps = [name or int(index) for name, index in STEP.findall(path)]
+        if may_continue(layer, steps):
             del ranges[path]
-            _remove(values, places)
+            _remove(values, steps)
 
 
 def remove_truncated_fields(layer: Layer, data: bytes, values: Mapping[str, Any]) -> None:
@@ -133,10 +133,10 @@ def remove_truncated_fields(layer: Layer, data: bytes, values: Mapping[str, Any]
     layer.ranges = {name: span for name, span in layer.ranges.items() if name in layer.fields}
 
 
-def may_continue(layer: type[Layer], places: list[str | int]) -> bool:
+def may_continue(layer: type[Layer], steps: list[str | int]) -> bool:
     """Whether the value at a path may be longer than its captured part."""
     kind: Kind | None = None
-    for step in places:
+    for step in steps:
         if isinstance(step, int):
             kind = kind.element if isinstance(kind, Array) else None
         else:
@@ -148,9 +148,9 @@ def may_continue(layer: type[Layer], places: list[str | int]) -> bool:
     return not (isinstance(kind, Struct | Array) or kind is None or kind.delimited or kind.fixed)
 
 
-def _remove(values: Any, places: list[str | int]) -> None:
+def _remove(values: Any, steps: list[str | int]) -> None:
     """Remove the value at a path, and from a list all elements from there on."""
-    for step in places[:-1]:
+    for step in steps[:-1]:
         values = getattr(values, "fields", values)  # of a structure that was dissected
         if isinstance(step, int):
             if not (isinstance(values, list) and step < len(values)):
@@ -158,7 +158,7 @@ def _remove(values: Any, places: list[str | int]) -> None:
         elif not (isinstance(values, Mapping) and step in values):
             return
         values = values[step]
-    values, last = getattr(values, "fields", values), places[-1]
+    values, last = getattr(values, "fields", values), steps[-1]
     if isinstance(last, str) and isinstance(values, dict):
         values.pop(last, None)
     elif isinstance(last, int) and isinstance(values, list):

@@ -34,7 +34,7 @@ class Filter:
         self.needs_records = any(test.complete for test in atoms)
         self.needs_responses = Level.LINKED in self.levels
         self._whole = decide(expression, max(self.levels, default=Level.CONSTANT))
-        self._known: dict[int, bool | None] = {}
+        self._decided: dict[int, bool | None] = {}
         self._connection = decide(expression, Level.CONNECTION)
         self._arrival = decide(expression, Level.ARRIVAL)
         self._before_record = decide(expression, Level.HEADER if self.needs_records else Level.RECORD)
@@ -54,17 +54,17 @@ class Filter:
         if decide is None or isinstance(decide, bool):
             return decide
         key = frame.connection.number << 1 | frame.side
-        if key in self._known:
-            return self._known[key]
-        if len(self._known) >= MAX_CONNECTIONS:
-            self._known.clear()
-        answer = self._known[key] = decide(frame)
+        if key in self._decided:
+            return self._decided[key]
+        if len(self._decided) >= MAX_CONNECTIONS:
+            self._decided.clear()
+        answer = self._decided[key] = decide(frame)
         return answer
 
     def excludes(self, connection: Connection) -> bool:
         """Whether no frame of a connection can match; known when both of its sides have been asked about."""
         key = connection.number << 1
-        return self._known.get(key) is False and self._known.get(key | 1) is False
+        return self._decided.get(key) is False and self._decided.get(key | 1) is False
 
     def arrival(self, frame: Frame) -> bool | None:
         """Decide about a frame that was numbered, but not decoded."""

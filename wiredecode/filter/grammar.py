@@ -123,7 +123,7 @@ class Builder(Transformer_NonRecursive[Token, Node]):
         self.depth: dict[int, tuple[Node, int]] = {}
         """Depth of the nodes made until now; the node is kept so that its id is not used again."""
 
-    def made(self, node: Node, *inside: Any) -> Node:
+    def checked_depth(self, node: Node, *inside: Any) -> Node:
         """The node; it must not nest too deeply."""
         depth = 1 + max((self.depth[id(each)][1] for each in inside if id(each) in self.depth), default=0)
         if depth > MAX_NESTING:
@@ -137,14 +137,14 @@ class Builder(Transformer_NonRecursive[Token, Node]):
     def _logic(self, operator: str, *parts: Any) -> Node:
         if len(parts) == 1:
             return parts[0]  # type: ignore[no-any-return]
-        return self.made(Logic(parts[0].start, parts[-1].stop, operator, parts), *parts)
+        return self.checked_depth(Logic(parts[0].start, parts[-1].stop, operator, parts), *parts)
 
     disjunction = partialmethod(_logic, "or")
     exclusion = partialmethod(_logic, "xor")
     conjunction = partialmethod(_logic, "and")
 
     def negation(self, sign: Token, part: Any) -> Node:
-        return self.made(Not(_start(sign), part.stop, part), part)
+        return self.checked_depth(Not(_start(sign), part.stop, part), part)
 
     def comparison(self, operator: Token) -> str:
         return OPERATORS[operator.type]
@@ -152,7 +152,7 @@ class Builder(Transformer_NonRecursive[Token, Node]):
     def compared(self, quantifier: Token | None, left: Any, operator: str, right: Any) -> Node:
         start = left.start if quantifier is None else _start(quantifier)
         node = Relation(start, right.stop, operator, left, right, quantifier and str(quantifier))
-        return self.made(node, left, right)
+        return self.checked_depth(node, left, right)
 
     def member(self, *ends: Any) -> tuple[Node, Node]:
         return ends[0], ends[-1]
@@ -162,24 +162,24 @@ class Builder(Transformer_NonRecursive[Token, Node]):
         node = Membership(
             start, members[-1][1].stop, left, members, quantifier and str(quantifier), negated is not None
         )
-        return self.made(node, left, *(each for pair in members for each in pair))
+        return self.checked_depth(node, left, *(each for pair in members for each in pair))
 
     def bits(self, left: Any, right: Any) -> Node:
         return self.arithmetic(left, "&", right)
 
     def arithmetic(self, left: Any, operator: str, right: Any) -> Node:
-        return self.made(Arithmetic(left.start, right.stop, str(operator), left, right), left, right)
+        return self.checked_depth(Arithmetic(left.start, right.stop, str(operator), left, right), left, right)
 
     def negative(self, sign: Token, value: Any) -> Node:
         if isinstance(value, Literal) and not value.quoted:
             return Literal(_start(sign), value.stop, f"-{value.text.removeprefix('-')}", False)
-        return self.made(Arithmetic(_start(sign), value.stop, "-", _literal(sign, "0"), value), value)
+        return self.checked_depth(Arithmetic(_start(sign), value.stop, "-", _literal(sign, "0"), value), value)
 
     def positive(self, sign: Token, value: Any) -> Any:
         return value
 
     def slice(self, of: Any, *ranges: Any) -> Node:
-        return self.made(Slice(of.start, of.stop, of, ranges), of)
+        return self.checked_depth(Slice(of.start, of.stop, of, ranges), of)
 
     def at(self, index: str) -> tuple[int, int | None]:
         return _index(index), 1
@@ -205,7 +205,7 @@ class Builder(Transformer_NonRecursive[Token, Node]):
 
     def call(self, name: Token, *arguments: Any) -> Node:
         stop = arguments[-1].stop if arguments else name.end_pos or 0
-        return self.made(Call(_start(name), stop, str(name), arguments), *arguments)
+        return self.checked_depth(Call(_start(name), stop, str(name), arguments), *arguments)
 
     def word(self, token: Token) -> Node:
         return Word(_start(token), token.end_pos or 0, str(token))
@@ -220,7 +220,7 @@ class Builder(Transformer_NonRecursive[Token, Node]):
         return _literal(token, str(token[2:-1]), quoted=True)
 
     def group(self, node: Any) -> Node:
-        return self.made(node, node)
+        return self.checked_depth(node, node)
 
 
 def _start(token: Token) -> int:

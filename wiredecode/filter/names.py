@@ -71,7 +71,7 @@ def frame_fields() -> dict[str, Field]:
         type_ = Type.STRUCTURE if each.type == "protocol" and each.name != "frame" else type_of(each.type)
         comparable = each.column is not None and each.comparable and single is not None
         words = WORDS.get(each.name)
-        level = Level[each.known.upper()]
+        level = Level[each.level.upper()]
         by_name[each.name] = Field(each.name, type_, level, get, words=words, comparable=comparable)
     severity = by_name["finding.severity"]
     by_name[severity.name] = replace(

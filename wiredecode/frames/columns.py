@@ -31,7 +31,7 @@ class FrameName:
     type: str
     """As the types of declared fields are spelled."""
     meaning: str
-    known: str
+    level: str
     """Since when: a level of filters."""
     column: FrameColumn | None = None
     attribute: str = ""
@@ -49,7 +49,7 @@ def _names() -> Iterator[FrameName]:
         if name == "tcp.analysis.flags":
             for kind in KINDS:
                 meaning = f"a packet of the frame is of the kind {kind.replace('_', ' ')}"
-                yield FrameName(f"tcp.analysis.{kind}", fields["type"], meaning, fields["known"])
+                yield FrameName(f"tcp.analysis.{kind}", fields["type"], meaning, fields["level"])
 
 
 NAMES = tuple(_names())

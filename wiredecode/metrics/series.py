@@ -51,8 +51,8 @@ class Series:
     def __init__(self, most: int, rules: Sequence[Rule] = ()) -> None:
         self.most = most
         self._topic, self._rules = topic_label(rules), rules
-        self._known: set[tuple[str, Labels]] = set()
-        self._made: dict[tuple[Any, ...], Labels] = {}
+        self._label_sets: set[tuple[str, Labels]] = set()
+        self._cached: dict[tuple[Any, ...], Labels] = {}
         """The newest label sets by arguments: frames ask for the same ones again and again."""
         self._names: dict[str, str] = {}
         self.refused = 0
@@ -62,7 +62,7 @@ class Series:
         """Use a name in place of an address, from now on."""
         if len(self._names) < self.most:
             self._names[address] = name
-            self._made.clear()
+            self._cached.clear()
 
     def labels(
         self,
@@ -75,7 +75,7 @@ class Series:
     ) -> Labels:
         """The label set of a metric; ``server``: ``address:port``; ``more``: another attribute."""
         wanted = metric, system, topic, operation, server, more
-        if (existing := self._made.get(wanted)) is not None:
+        if (existing := self._cached.get(wanted)) is not None:
             return existing
         if topic is not None and not self._rules and (group := topic_group(topic)) != topic:
             return self.labels(metric, system, group, operation, server, more)  # inboxes differ all the time
@@ -89,14 +89,14 @@ class Series:
             **dict([more] if more else ()),
         }
         labels: Labels = tuple((name, valid(value)) for name, value in values.items() if value is not None)
-        if (metric, labels) not in self._known:
-            if len(self._known) >= self.most:
+        if (metric, labels) not in self._label_sets:
+            if len(self._label_sets) >= self.most:
                 self.refused += 1
                 return tuple(
                     (name, value if name == SYSTEM else OTHER) for name, value in labels if name != "server.port"
                 )
-            self._known.add((metric, labels))
-        if len(self._made) >= MAX_MADE:
-            self._made.clear()
-        self._made[wanted] = labels
+            self._label_sets.add((metric, labels))
+        if len(self._cached) >= MAX_MADE:
+            self._cached.clear()
+        self._cached[wanted] = labels
         return labels

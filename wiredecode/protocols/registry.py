@@ -60,12 +60,12 @@ def _load_entry_points(group: str, convert: Callable[[Any], T]) -> list[T]:
             loaded.append(convert(entry.load()()))
         except Exception as error:
             package = entry.dist.name if entry.dist else entry.value
-            reason = f"{type(error).__name__}: {error}{_place(error, entry.module.partition('.')[0])}"
+            reason = f"{type(error).__name__}: {error}{_where_raised(error, entry.module.partition('.')[0])}"
             raise Unusable(f"the protocol {entry.name} of the package {package} does not load: {reason}") from error
     return loaded
 
 
-def _place(error: Exception, package: str) -> str:
+def _where_raised(error: Exception, package: str) -> str:
     """File and line of a package in the traceback of an error."""
     lines = traceback.extract_tb(error.__traceback__)
     own = [line for line in lines if package in (*Path(line.filename).parts[:-1], Path(line.filename).stem)]

@@ -26,7 +26,7 @@ class Problem:
 
 
 @dataclass
-class Found:
+class Inputs:
     """Result of :func:`find`. ``files`` are in order of source, time and name, for any order in which they were given.
 
     ``sizes``: bytes of each file, by name. Captures without packets are neither a file nor a problem.
@@ -39,7 +39,7 @@ class Found:
     """Time of the last change of every file that was found, in seconds since the epoch."""
 
 
-def find(paths: Sequence[str], sources: str = NONE, heads: MutableMapping[Listed, int] | None = None) -> Found:
+def find(paths: Sequence[str], sources: str = NONE, heads: MutableMapping[Listed, int] | None = None) -> Inputs:
     """The captures of files, folders and globs, each with the time of its first packet.
 
     paths: local, or URIs of file, and of schemes of fsspec: s3 (s3a), gs, abfs, hdfs ... Of a folder all captures in
@@ -59,12 +59,12 @@ def find(paths: Sequence[str], sources: str = NONE, heads: MutableMapping[Listed
     """
     source_of = source_rule(sources)
     heads = {} if heads is None else heads
-    found, listed = Found(), dict[str, Listed]()
+    inputs, listed = Inputs(), dict[str, Listed]()
     for path in paths:
         try:
             listed.update((each.name, each) for each in listing(path))
         except CaptureError as error:
-            found.problems.append(Problem(source_of(error.path), error.path, str(error)))
+            inputs.problems.append(Problem(source_of(error.path), error.path, str(error)))
     if sources == FOLDER:
         _check_folders(listed)
     for gone in heads.keys() - set(listed.values()):
@@ -73,31 +73,32 @@ def find(paths: Sequence[str], sources: str = NONE, heads: MutableMapping[Listed
         unread = {name: pool.submit(first_ns, name) for name, each in listed.items() if each not in heads}
         for name, each in listed.items():
             source = source_of(name)
-            found.changed[name] = each.changed
+            inputs.changed[name] = each.changed
             try:
                 time_ns = unread[name].result() if name in unread else heads[each]
             except CaptureError as error:
-                found.problems.append(Problem(source, name, str(error)))
+                inputs.problems.append(Problem(source, name, str(error)))
                 continue
             if time_ns is not None:
-                found.files.append(File(name, source, time_ns))
+                inputs.files.append(File(name, source, time_ns))
                 heads[each] = time_ns
-                found.sizes[name] = each.size
-    found.files.sort(key=lambda file: (file.source, file.first_ns, file.name))
-    found.problems.sort(key=lambda problem: problem.file)
-    return found
+                inputs.sizes[name] = each.size
+    inputs.files.sort(key=lambda file: (file.source, file.first_ns, file.name))
+    inputs.problems.sort(key=lambda problem: problem.file)
+    return inputs
 
 
-def settled_files(found: Found, seconds: float, now: float) -> Found:
+def settled_files(inputs: Inputs, seconds: float, now: float) -> Inputs:
     """Files that no program writes to at ``now``: unchanged for seconds, or followed by a later file of the source."""
     latest: dict[str, int] = {}
-    for file in found.files:
+    for file in inputs.files:
         latest[file.source] = max(file.first_ns, latest.get(file.source, file.first_ns))
+    changed = inputs.changed
     files = [
-        file for file in found.files if file.first_ns < latest[file.source] or now - found.changed[file.name] >= seconds
+        file for file in inputs.files if file.first_ns < latest[file.source] or now - changed[file.name] >= seconds
     ]
-    problems = [each for each in found.problems if now - found.changed.get(each.file, 0.0) >= seconds]
-    return replace(found, files=files, problems=problems)
+    problems = [each for each in inputs.problems if now - changed.get(each.file, 0.0) >= seconds]
+    return replace(inputs, files=files, problems=problems)
 
 
 def source_rule(sources: str) -> Callable[[str], str]:

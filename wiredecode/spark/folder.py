@@ -121,7 +121,7 @@ class Folder:
         return sorted(each.base_name for each in self.list(folder))
 
     def list(self, folder: str = "", *, recursive: bool = False) -> list[Any]:
-        """Arrow's infos of the files in it, or in a folder below; ``path_of`` differs from the names here."""
+        """Arrow's infos of the files in it, or in a folder below; ``path`` differs from the names here."""
         if self._kind(folder) is pafs.FileType.File:
             raise Occupied(f"{self.path_of(folder)} is a file; the tables go into a folder")
         with store_errors():
@@ -227,13 +227,13 @@ class Folder:
             return
         at = len(self._at(name))
         files = [each.path[at:] for each in self.list(name, recursive=True) if each.is_file]
-        for folder in {path_of.rpartition("/")[0] for path_of in files}:  # HDFS does not make it
+        for folder in {path.rpartition("/")[0] for path in files}:  # HDFS does not make it
             self.make(f"{to}{folder}")
-        for path_of in files:  # stores of objects have no folders
+        for path in files:  # stores of objects have no folders
             with store_errors():
-                self._system.move(self._at(name) + path_of, self._at(to) + path_of)
-            if self._kind(f"{to}{path_of}") is pafs.FileType.NotFound:  # WebHDFS refuses without an error
-                raise OSError(f"{self.path_of(name)}{path_of} cannot be renamed to {self.path_of(to)}{path_of}")
+                self._system.move(self._at(name) + path, self._at(to) + path)
+            if self._kind(f"{to}{path}") is pafs.FileType.NotFound:  # WebHDFS refuses without an error
+                raise OSError(f"{self.path_of(name)}{path} cannot be renamed to {self.path_of(to)}{path}")
 
     def _write(self, name: str, text: str) -> None:
         """Write a text; it is there whole or not at all."""

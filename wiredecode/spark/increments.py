@@ -34,7 +34,7 @@ from wiredecode.frames.totals import Totals
 from wiredecode.spark import pipeline
 from wiredecode.spark.accounts import Accounts
 from wiredecode.spark.decode import BucketReader, Decoded, TableDemand
-from wiredecode.spark.files import Found, find
+from wiredecode.spark.files import Inputs, find
 from wiredecode.spark.folder import lock_folder
 from wiredecode.spark.lake import LakeRun
 from wiredecode.spark.parcels import packets, report_text
@@ -256,12 +256,12 @@ def merge_steps(steps: list[Step], there: Container[str]) -> Step:
 # The next step.
 
 
-def next_step(log: Log, found: Found, *, finish: bool) -> tuple[Step | None, list[str]]:
+def next_step(log: Log, inputs: Inputs, *, finish: bool) -> tuple[Step | None, list[str]]:
     """Return the next step, and reports on files that come too late."""
-    fresh = new_files(log, found)
+    fresh = new_files(log, inputs)
     reports = []
     stays = {name: _before(log, file.source, file.first_ns, name) for name, file in fresh.items()}
-    there = {file.name for file in found.files}
+    there = {file.name for file in inputs.files}
     for name in sorted(stays, key=stays.__getitem__):
         if why := _refusal_reason(log, stays[name], there):
             text = f"{name}: begins before what was read already, {why}; it is left out"
@@ -276,13 +276,13 @@ def next_step(log: Log, found: Found, *, finish: bool) -> tuple[Step | None, lis
     return None, reports
 
 
-def new_files(log: Log, found: Found) -> dict[str, StepFile]:
+def new_files(log: Log, inputs: Inputs) -> dict[str, StepFile]:
     """The files whose content no step has. Those of a known name, size and first packet are not read."""
     processed = {name: file for step in log.steps for name, file in step.files.items()}
     digests = {file.digest for file in processed.values()}
     fresh: dict[str, StepFile] = {}
-    for file in found.files:
-        size = found.sizes[file.name]
+    for file in inputs.files:
+        size = inputs.sizes[file.name]
         have = processed.get(file.name)
         if have is not None and (have.first_ns, have.size) == (file.first_ns, size):
             continue
@@ -372,10 +372,10 @@ class Increment:
     how: Mapping[str, Any] = field(default_factory=dict)
     metrics: Metrics | None = None
 
-    def run(self, spark: SparkSession, found: Found, *, finish: bool = False) -> Accounts | None:
+    def run(self, spark: SparkSession, inputs: Inputs, *, finish: bool = False) -> Accounts | None:
         """Do the next step; None: nothing to do. Raises ``ValueError`` if the states are of another run."""
-        reports = [report_text(each.source, problem=each.text, file=each.file) for each in found.problems]
-        there = {file.name for file in found.files}
+        reports = [report_text(each.source, problem=each.text, file=each.file) for each in inputs.problems]
+        there = {file.name for file in inputs.files}
         done = False
         with lock_folder(self.book.uri):
             log = self.log()
@@ -386,7 +386,7 @@ class Increment:
             elif pending is not None or self.book.read(LOG) is None:
                 self.book.keep(log)  # the log has that step: only the end of `keep` was missed
             while True:
-                step, late = next_step(log, found, finish=finish)
+                step, late = next_step(log, inputs, finish=finish)
                 if step is None:
                     break
                 self.book.write(NEXT, asdict(step))

@@ -89,7 +89,7 @@ class PacketParcels:
         self._clock = Clock(int(limits.gap_seconds * 1e9))
         self._headers = HeaderReader(limits, self.totals.not_decoded, self.totals.limits)
         self._vlan_tags = limits.vlan_tags
-        self._place = file.place
+        self._next_row = file.place
         self._waiting: dict[int, list[pa.RecordBatch]] = {}
         self._sizes: Counter[int] = Counter()
 
@@ -123,7 +123,7 @@ class PacketParcels:
     def _gather(self, batch: PacketBatch) -> Iterator[pa.RecordBatch]:
         """Add the packets of a batch to the parcels of their buckets; yield those that are full."""
         rows, buckets, clock = self._deal(batch)
-        place, self._place = self._place, self._place + len(batch)
+        place, self._next_row = self._next_row, self._next_row + len(batch)
         if not len(rows):
             return
         columns = {
@@ -194,8 +194,8 @@ def slice_buffer(buffer: bytes, start: Int64s, length: Int64s, rows: Int64s) -> 
         edges = np.stack([start, stop], axis=1).astype(np.int32).ravel()  # a piece, the bytes up to the next one, ...
         every = pa.Array.from_buffers(pa.binary(), len(edges) - 1, [None, pa.py_buffer(edges), pa.py_buffer(buffer)])
         return every.take(pa.array(rows * 2))
-    places = zip(start[rows].tolist(), stop[rows].tolist(), strict=True)
-    return pa.array([buffer[first:last] for first, last in places], pa.binary())
+    spans = zip(start[rows].tolist(), stop[rows].tolist(), strict=True)
+    return pa.array([buffer[first:last] for first, last in spans], pa.binary())
 
 
 # Reports to the driver.

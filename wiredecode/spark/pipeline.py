@@ -23,7 +23,7 @@ import pyarrow as pa
 from wiredecode.capture import CaptureError, PacketBatch
 from wiredecode.spark import session, splits
 from wiredecode.spark.decode import BucketDecoder, BucketReader, Decoded, TableDemand, decode, decode_bucket
-from wiredecode.spark.files import Found, Problem, find
+from wiredecode.spark.files import Inputs, Problem, find
 from wiredecode.spark.parcels import ORDER, PARCELS, PacketParcels, pack_totals, report, report_text, unpack_totals
 from wiredecode.tables import bound_memory
 from wiredecode.tables.reader import PACKETS as PACKET_LEVEL
@@ -99,22 +99,22 @@ class Plan:
 
 def make_plan(
     spark: SparkSession,
-    found: Found,
+    inputs: Inputs,
     demand: TableDemand,
     partitions: int | None = None,
     buckets: int | None = None,
     split_bytes: int | None = None,
 ) -> Plan:
-    """Return the plan of a run over the files in ``found``; other arguments as for :func:`pipeline.rows`."""
-    if demand.fail_fast and found.problems:
-        raise Stopped(found.problems[0].text)
+    """Return the plan of a run over the files in ``inputs``; other arguments as for :func:`pipeline.rows`."""
+    if demand.fail_fast and inputs.problems:
+        raise Stopped(inputs.problems[0].text)
     size_of_part = splits.SPLIT_BYTES if split_bytes is None else split_bytes
-    parts = [Part(problem, 0) for problem in found.problems]
+    parts = [Part(problem, 0) for problem in inputs.problems]
     sizes: Counter[str] = Counter()
-    for file in found.files:
-        size = found.sizes[file.name] * (PACKED if file.name.endswith(PACKED_NAMES) else 1)
+    for file in inputs.files:
+        size = inputs.sizes[file.name] * (PACKED if file.name.endswith(PACKED_NAMES) else 1)
         sizes[file.source] += size
-        cut = splits.splits(file, found.sizes[file.name], size_of_part)
+        cut = splits.splits(file, inputs.sizes[file.name], size_of_part)
         parts += [Part(split, size // len(cut)) for split in cut]
     demand, partitions = size_run(demand, sizes, spark.sparkContext.defaultParallelism, partitions, buckets)
     return Plan(parts, demand, partitions)

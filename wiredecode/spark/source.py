@@ -176,17 +176,17 @@ class CaptureReader(DataSourceReader):
         wanted = self.wanted
         if not wanted.paths:
             raise ValueError("nothing to read: load() needs a path")
-        found = find(wanted.paths, wanted.source)
-        for problem in found.problems:
-            if wanted.demand.fail_fast or not found.files:
+        inputs = find(wanted.paths, wanted.source)
+        for problem in inputs.problems:
+            if wanted.demand.fail_fast or not inputs.files:
                 raise Unreadable(problem.text)
             LOGGER.warning("%s", problem.text)
-        files = found.files
+        files = inputs.files
         if wanted.demand.level == PACKETS:
-            sizes = found.sizes
+            sizes = inputs.sizes
             parts = [part for file in files for part in splits(file, sizes[file.name], wanted.split_bytes)]
             return [InputPartition(part) for part in parts]
-        return [InputPartition(each) for each in self._bucket_partitions(files, found.sizes)]
+        return [InputPartition(each) for each in self._bucket_partitions(files, inputs.sizes)]
 
     def _bucket_partitions(self, files: Iterable[File], sizes: Mapping[str, int]) -> Iterator[BucketPartition]:
         for source, group in groupby(files, lambda file: file.source):

@@ -176,10 +176,10 @@ def _places(out: str) -> dict[str, list[str]]:
     return {name: [folder.path_of(name)] for name in names_there if name in TABLES}
 
 
-def _table(spark: SparkSession, places: Iterable[str]) -> DataFrame:
+def _table(spark: SparkSession, files: Iterable[str]) -> DataFrame:
     from pyspark.sql.types import StringType, StructField, StructType
 
-    paths = [literal(_spark_path(path)) for path in places]
+    paths = [literal(_spark_path(path)) for path in files]
     schema = spark.read.option("mergeSchema", "true").parquet(*paths).schema  # each protocol has its own columns
     fields = [StructField(each.name, StringType()) if each.name in TEXTS else each for each in schema]
     return spark.read.schema(StructType(fields)).parquet(*paths)

@@ -64,8 +64,8 @@ class FolderWriter(LakeWriter):
             yield self.level, rows
             return
         yield from ((FRAMES, part) for _, part in by_protocol(rows))
-        if len(found := findings(rows)):
-            yield FINDINGS, found
+        if len(problems_found := findings(rows)):
+            yield FINDINGS, problems_found
 
     def schema(self, rows: pa.RecordBatch) -> pa.Schema:
         """Empty: files have their own schemas."""
@@ -80,13 +80,13 @@ class FolderWriter(LakeWriter):
 class TaskSink:
     """Writes decoded rows to files of tables, and returns rows of :data:`FILES`; ``runs``: by level."""
 
-    places: TaskStore
+    task_store: TaskStore
     runs: Mapping[str, TableRun]
     writer: type[LakeWriter] = LakeWriter
     schema: pa.Schema = FILES
 
     def __call__(self, items: Iterator[Decoded]) -> Iterator[pa.RecordBatch]:
-        store = replace(self.places, schemas={})
+        store = replace(self.task_store, schemas={})
         writers = {level: self.writer(store, level, run) for level, run in self.runs.items()}
         beside: list[PartitionWriter] = []
         for writer in writers.values():

@@ -148,17 +148,17 @@ class FindingCounter:
     """Findings by connection, direction and kind."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[int, str, str, str, str, str], list[Any]] = {}
+        self._counts: dict[tuple[int, str, str, str, str, str], list[Any]] = {}
 
     def frame(self, frame: Frame) -> None:
         for finding in frame.findings:
             ends = frame.connection.id, frame.source, frame.destination
             key = (*ends, finding.severity, finding.group, finding.code)
-            counted = self._found.setdefault(key, [0, frame.time_ns, finding.message])
+            counted = self._counts.setdefault(key, [0, frame.time_ns, finding.message])
             counted[:] = counted[0] + 1, min(counted[1], frame.time_ns), min(counted[2], finding.message)
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
-        for key, (count, first_ns, message) in self._found.items():
+        for key, (count, first_ns, message) in self._counts.items():
             yield *key, count, to_datetime(first_ns), message
 
 
@@ -167,19 +167,19 @@ class ConsumerCounter:
 
     def __init__(self) -> None:
         self._gauges = Gauges()
-        self._found: dict[tuple[str, str, str], list[int]] = {}
+        self._ranges: dict[tuple[str, str, str], list[int]] = {}
 
     def frame(self, frame: Frame) -> None:
         for kind, of, value, _ in self._gauges.read(frame):
-            range_of = self._found.get((frame.protocol, kind, of))
+            range_of = self._ranges.get((frame.protocol, kind, of))
             if range_of is None:
-                if len(self._found) < MAX_CONSUMERS:
-                    self._found[frame.protocol, kind, of] = [1, value, value, value]
+                if len(self._ranges) < MAX_CONSUMERS:
+                    self._ranges[frame.protocol, kind, of] = [1, value, value, value]
                 continue
             range_of[:] = range_of[0] + 1, min(range_of[1], value), max(range_of[2], value), value
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
-        return ((*key, *values) for key, values in self._found.items())
+        return ((*key, *values) for key, values in self._ranges.items())
 
 
 class Deliveries:

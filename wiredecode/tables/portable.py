@@ -210,12 +210,12 @@ def _narrow(rows: pa.RecordBatch, protocol: str) -> pa.RecordBatch:
     if LAYERS not in names:
         return rows
     layers, kept = rows.column(LAYERS), _members(protocol)
-    places = [index for index, member in enumerate(layers.type) if member.name in kept]
-    if not places or len(places) == layers.type.num_fields:
+    kept_indexes = [index for index, member in enumerate(layers.type) if member.name in kept]
+    if not kept_indexes or len(kept_indexes) == layers.type.num_fields:
         return rows
-    fields = [layers.type.field(index) for index in places]
+    fields = [layers.type.field(index) for index in kept_indexes]
     mask = layers.is_null() if layers.null_count else None
-    narrow = pa.StructArray.from_arrays([layers.field(index) for index in places], fields=fields, mask=mask)
+    narrow = pa.StructArray.from_arrays([layers.field(index) for index in kept_indexes], fields=fields, mask=mask)
     at = names.index(LAYERS)
     return rows.set_column(at, rows.schema.field(at).with_type(narrow.type), narrow)
 

@@ -360,8 +360,8 @@ class ProtocolTests:
             if path.rpartition(".")[2].removesuffix("[]") not in self.steady:
                 groups.setdefault(path, []).append((start, stop))
         ranges = compiler.careful(frame.layer, data, 0, len(data)).ranges
-        for places in groups.values():
-            altered = distinct(data, places)
+        for ranges_of_group in groups.values():
+            altered = distinct(data, ranges_of_group)
             if compiler.careful(frame.layer, altered, 0, len(altered)).ranges == ranges:
                 data = altered
         return data

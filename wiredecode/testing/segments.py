@@ -65,10 +65,10 @@ def random_cuts(seed: int, mean: int = 40) -> Cutting:
     chance = random.Random(seed)
 
     def cut(data: bytes) -> Segments:
-        places = [0]
-        while places[-1] < len(data):
-            places.append(min(len(data), places[-1] + chance.randint(1, 2 * mean)))
-        return [(a, data[a:b]) for a, b in pairwise(places)]
+        cuts_at = [0]
+        while cuts_at[-1] < len(data):
+            cuts_at.append(min(len(data), cuts_at[-1] + chance.randint(1, 2 * mean)))
+        return [(a, data[a:b]) for a, b in pairwise(cuts_at)]
 
     return cut
 

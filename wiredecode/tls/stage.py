@@ -130,7 +130,7 @@ class Decryption:
 
     def __init__(self, keys: KeyLog) -> None:
         self.keys = keys
-        self._known: dict[Connection, TlsConnection | Undecided | None] = {}
+        self._states: dict[Connection, TlsConnection | Undecided | None] = {}
         self._records: list[Record] = []
         self._guesses = MAX_GUESSES_IN_ALL
 
@@ -138,7 +138,7 @@ class Decryption:
         """Events as reassembly hands them on, and as dissection takes them."""
         out: list[Event] = []
         by_connection: dict[Connection, list[Event]] = {}
-        states = self._known
+        states = self._states
         for event in events:
             connection = event.direction.connection
             if connection not in states:
@@ -163,11 +163,11 @@ class Decryption:
     def forget(self, connection: Connection) -> list[Event]:
         """Forget a connection; return its held events, as no more come."""
         out: list[Event] = []
-        state = self._known.get(connection)
+        state = self._states.get(connection)
         if isinstance(state, Undecided) and state.held:
             state.over = True
             self._decide(connection, state, [], out)
-        state = self._known.pop(connection, None)
+        state = self._states.pop(connection, None)
         for half in state.halves if isinstance(state, TlsConnection) else ():
             half.drop(half.available() + half.waiting())
         return out
@@ -194,7 +194,7 @@ class Decryption:
         out += events
         _pass(state, events)
         if all(state.ends):
-            self._known[connection] = None
+            self._states[connection] = None
 
     def _look_inside(self, connection: Connection, state: Undecided, events: list[Event], out: list[Event]) -> None:
         """The handshake was not captured: try the sessions whose secrets are known."""
@@ -209,13 +209,13 @@ class Decryption:
             if session is not None:
                 first, second = (Half(each, 0) for each in connection.directions)
                 client = record.side if session.from_client else 1 - record.side
-                tls = self._known[connection] = TlsConnection(self.keys, client, session.random, (first, second))
+                tls = self._states[connection] = TlsConnection(self.keys, client, session.random, (first, second))
                 tls.resume(record.side, session, record.ready)
                 self._feed(connection, tls, events, out)
                 return
         packet = record.ready if isinstance(record, Found) else record or 0
         out += known_at(events, packet)
-        self._known[connection] = None
+        self._states[connection] = None
 
     def _begin(
         self,
@@ -234,10 +234,10 @@ class Decryption:
             return
         if keys is None and (state.ends[1 - side] or answer[:2] not in ANSWERS):
             out += events  # an upgrade: the protocol that was spoken before knows what to do
-            self._known[connection] = None
+            self._states[connection] = None
             return
         first, second = (Half(each, state.ends[each.side], only_read=keys is None) for each in connection.directions)
-        tls = self._known[connection] = TlsConnection(keys, side, random, (first, second))
+        tls = self._states[connection] = TlsConnection(keys, side, random, (first, second))
         self._feed(connection, tls, events, out)
 
     def _feed(self, connection: Connection, tls: TlsConnection, events: list[Event], out: list[Event]) -> None:
@@ -248,7 +248,7 @@ class Decryption:
             out += events
             tls.pump([])
             if all(half.dead for half in tls.halves):
-                self._known[connection] = None
+                self._states[connection] = None
         else:
             tls.pump(out)
             for event in events:

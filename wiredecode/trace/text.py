@@ -102,8 +102,8 @@ def title(message: Message, *, topic: bool = True) -> str:
     """``c43_basic-stream, sequence 1, offset 0, 40 bytes: c43_basic:m:0:xxx``; or without its topic."""
     first = message.first
     parts = [first.topic or "(topic not known)"] if topic else []
-    places = {"partition": first.partition, "sequence": first.sequence, "offset": message.offset}
-    parts += [f"{name} {value}" for name, value in places.items() if value is not None]
+    numbers = {"partition": first.partition, "sequence": first.sequence, "offset": message.offset}
+    parts += [f"{name} {value}" for name, value in numbers.items() if value is not None]
     if first.key:
         parts.append(f"key {shorten(_text(first.key), BODY)}")
     parts.append("body not captured" if first.size is None else f"{first.size:,} bytes")

@@ -173,7 +173,7 @@ class BytePane(Lines):
         self.widest, self.byte = CELL + 3 * ROW + 2 + ROW, 0
         self.recount(-(-len(self._dump.data) // ROW), 0)
 
-    def place(self) -> str:
+    def position_text(self) -> str:
         """The byte under the cursor, and the packet that carries it."""
         if self._frame is None:
             return ""

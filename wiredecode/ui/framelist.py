@@ -84,17 +84,17 @@ class Painter:
 
     def __init__(self, model: CaptureModel, looks: Looks, painted: Callable[[], object]) -> None:
         self._reading, self._looks, self._painted = model, looks, painted
-        self._known: OrderedDict[int, Look] = OrderedDict()
+        self._kept: OrderedDict[int, Look] = OrderedDict()
         self._wanted: tuple[int, ...] = ()
         self._turn = Lock()
 
     def look(self, number: int) -> Look | None:
         """The look of a frame; None: not known yet."""
-        return self._known.get(number)
+        return self._kept.get(number)
 
     def want(self, numbers: Sequence[int]) -> None:
         """Ask for the looks of frames in view."""
-        missing = tuple(number for number in numbers if number not in self._known)
+        missing = tuple(number for number in numbers if number not in self._kept)
         if missing != self._wanted:
             self._wanted = missing
             Job("looks", lambda job: self._paint(missing), lambda job: None)
@@ -116,9 +116,9 @@ class Painter:
                             return
                 except Exception as error:
                     self._looks.problem = escape(f"colours: {type(error).__name__}: {error}")
-                self._known |= looks
-                while len(self._known) > MAX_LOOKS:
-                    self._known.popitem(last=False)
+                self._kept |= looks
+                while len(self._kept) > MAX_LOOKS:
+                    self._kept.popitem(last=False)
                 self._painted()
 
 

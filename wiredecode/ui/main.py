@@ -227,7 +227,7 @@ class MainScreen(NavigationScreen):
         def done(job: Job) -> None:
             if keep and job.result is not None and not job.stopped:
                 self.reports[kind] = job.result
-            self.call_later(screen.made, job)
+            self.call_later(screen.finished, job)
 
         screen.job = Job(title.lower(), lambda job: make(self.model, job, number, width), done)
         self._jobs.append(screen.job)

@@ -124,7 +124,7 @@ class PanesScreen(Screen[None]):
         """The line below: last event, byte under the cursor, progress of reading and of jobs."""
         model, parts = self.model, [self.message] if self.message else []
         if self.octets.has_focus and self.octets.count:
-            parts.append(self.octets.place())
+            parts.append(self.octets.position_text())
         if self.live is not None:
             parts.append(self.live.text())
         elif not model.finished:

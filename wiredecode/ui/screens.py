@@ -106,7 +106,7 @@ class ReportScreen(BackScreen):
         line = Text(f" {self.heading} │ {f'{text}  ' if text else leads}")
         self.bottom.show(line.append(keys.link("Esc: back", "leave")))
 
-    def made(self, job: Job) -> None:
+    def finished(self, job: Job) -> None:
         """The lines are ready, or could not be made; the user may have left."""
         if self not in self.app.screen_stack:
             return

@@ -137,9 +137,9 @@ class RowStore:
         low, high = (start, self.count) if step > 0 else (0, start - 1)
         while low < high:
             begin, end = (low, min(low + PAGE, high)) if step > 0 else (max(low, high - PAGE), high)
-            places = np.flatnonzero(test(self._rows[begin:end]))
-            if len(places):
-                return begin + int(places[0 if step > 0 else -1]) + 1
+            rows_there = np.flatnonzero(test(self._rows[begin:end]))
+            if len(rows_there):
+                return begin + int(rows_there[0 if step > 0 else -1]) + 1
             low, high = (end, high) if step > 0 else (low, begin)
         return None
 
@@ -163,5 +163,5 @@ class RowStore:
         data = os.pread(self._texts.fileno(), ends[-1] - ends[0], ends[0]).lower()
         if wanted not in data:
             return []
-        places = enumerate(pairwise(each - ends[0] for each in ends), begin + 1)
-        return [number for number, (first, last) in places if data.find(wanted, first, last) >= 0]
+        rows_there = enumerate(pairwise(each - ends[0] for each in ends), begin + 1)
+        return [number for number, (first, last) in rows_there if data.find(wanted, first, last) >= 0]

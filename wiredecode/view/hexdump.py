@@ -50,10 +50,10 @@ class Dump:
         text = Text(no_wrap=True, overflow="crop").append(f"{margin}{begin:06x} ", "dim")
         letters = Text("  " + "   " * max(0, begin + ROW - stop))
         for turn, run in groupby(range(begin, min(begin + ROW, stop)), self._turn):
-            places = list(run)
-            cells = [_cell(self.data, at, self.hidden) for at in places]
+            offsets = list(run)
+            cells = [_cell(self.data, at, self.hidden) for at in offsets]
             style = FIELD_STYLES[turn[0] % len(FIELD_STYLES)] if self.layer is not None else ""
-            text.append(self._bar(places[0]))
+            text.append(self._bar(offsets[0]))
             text.append(" ".join(number for number, _ in cells), style)
             letters.append("".join(letter for _, letter in cells), style)
         return text.append(letters)

@@ -125,7 +125,7 @@ def _frames(totals: Totals, width: int) -> list[tuple[str, str]]:
         rows.append(("frames", f"{whole.total():,} {protocol or 'of unknown protocol'}{_statuses(whole)}"))
         digits = len(f"{whole.total():,}")
         ordered = sorted(types.items(), key=lambda item: -item[1].total())
-        cells = [f"{found.total():>{digits},} {kind or 'undecoded'}{_statuses(found)}" for kind, found in ordered]
+        cells = [f"{tally.total():>{digits},} {kind or 'undecoded'}{_statuses(tally)}" for kind, tally in ordered]
         rows += [("", line) for line in _columns(cells, width - LABEL)]
     return rows or [("frames", "none")]
 
@@ -136,7 +136,7 @@ def _protocols(totals: Totals) -> str:
     for (protocol, _, status), number in totals.frames.items():
         kinds[protocol][status] += number
     ordered = sorted(kinds.items(), key=lambda item: -item[1].total())
-    texts = (f"{found.total():,} {name or 'of unknown protocol'}{_statuses(found)}" for name, found in ordered)
+    texts = (f"{tally.total():,} {name or 'of unknown protocol'}{_statuses(tally)}" for name, tally in ordered)
     return _list(texts) or "none"
 
 

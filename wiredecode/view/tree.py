@@ -34,7 +34,7 @@ def frame_tree(frame: Frame, options: TreeOptions = DEFAULT, style: str = "") ->
     title = _title(frame, options.times.label(frame.time_ns, frame.connection.capture_ns))
     title.stylize(style)
     tree = Tree(title, guide_style="dim")
-    tree.add(_place(frame))
+    tree.add(_position(frame))
     layer = frame.layer(frame.data) if frame.layer is not None else None
     if layer is not None:
         branch = tree.add(Text(f"{layer.filter_name} {frame.type or type(layer).__name__}", theme.HEAD))
@@ -81,7 +81,7 @@ def _title(frame: Frame, when: str) -> Text:
     return text
 
 
-def _place(frame: Frame) -> Text:
+def _position(frame: Frame) -> Text:
     """Where the frame lies: packets, connection, stream offset."""
     numbers = ", ".join(map(str, frame.packets[: theme.SHOWN_ELEMENTS]))
     more = f" and {len(frame.packets) - theme.SHOWN_ELEMENTS} more" if len(frame.packets) > theme.SHOWN_ELEMENTS else ""

@@ -104,22 +104,22 @@ class Foreign(Exception):
 
 
 @dataclass(frozen=True)
-class Places:
+class Folders:
     """The folders; ``extcap`` is None where Wireshark has none that belongs to the user."""
 
     plugins: Path
     extcap: Path | None
 
 
-def places() -> Places:
+def usual_folders() -> Folders:
     """The personal folders: from tshark or Wireshark, else the usual ones (Linux and macOS)."""
     output = folders()
     local = Path.home() / ".local" / "lib" / "wireshark"
     plugins = output.get("Personal Lua Plugins") or output.get("Personal Plugins")
     extcap = output.get("Personal Extcap path")
     if output:
-        return Places(Path(plugins) if plugins else local / "plugins", Path(extcap) if extcap else None)
-    return Places(local / "plugins", local / "extcap")
+        return Folders(Path(plugins) if plugins else local / "plugins", Path(extcap) if extcap else None)
+    return Folders(local / "plugins", local / "extcap")
 
 
 def folders() -> dict[str, str]:
@@ -137,7 +137,7 @@ def folders() -> dict[str, str]:
     return {name.strip(): value.strip() for name, value in pairs if value.strip()}
 
 
-def install(where: Places, script: str) -> list[Path]:
+def install(where: Folders, script: str) -> list[Path]:
     """Write the files; return them. Raises OSError, and :class:`Foreign` before anything is written."""
     files = [(where.plugins / DISSECTOR, script, 0o644)]
     if where.extcap is not None:
@@ -154,7 +154,7 @@ def install(where: Places, script: str) -> list[Path]:
     return [path for path, _, _ in files]
 
 
-def uninstall(where: Places) -> list[Path]:
+def uninstall(where: Folders) -> list[Path]:
     """Remove the files that are there; return them."""
     files = [where.plugins / DISSECTOR, *([] if where.extcap is None else [where.extcap / EXTCAP])]
     there = [path for path in files if path.exists()]

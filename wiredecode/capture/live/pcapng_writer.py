@@ -98,7 +98,7 @@ def block_sizes(batch: PacketBatch) -> Int64s:
 def _packets(batch: PacketBatch, comments: Mapping[int, str]) -> memoryview:
     """Enhanced packet blocks: everything but the packets themselves and their comments by column."""
     size = block_sizes(batch)
-    options = {place: _option(_COMMENT, text) + _option(0) for place, text in comments.items()}
+    options = {row: _option(_COMMENT, text) + _option(0) for row, text in comments.items()}
     if options:
         size[list(options)] += [len(option) for option in options.values()]
     at = np.cumsum(size) - size
@@ -117,9 +117,9 @@ def _packets(batch: PacketBatch, comments: Mapping[int, str]) -> memoryview:
         words[word + offset] = column
     words[word + size // 4 - 1] = size
     out, source = words.view(np.uint8).data, memoryview(batch.buffer)
-    places = (at + _DATA_AT).tolist()
-    for place, start, count in zip(places, batch.start.tolist(), batch.captured.tolist(), strict=True):
-        out[place : place + count] = source[start : start + count]
+    targets = (at + _DATA_AT).tolist()
+    for target, start, count in zip(targets, batch.start.tolist(), batch.captured.tolist(), strict=True):
+        out[target : target + count] = source[start : start + count]
     ends = (at + size - _LAST_BYTES).tolist()
     for index, option in options.items():
         out[ends[index] - len(option) : ends[index]] = option

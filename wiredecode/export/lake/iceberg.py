@@ -125,12 +125,12 @@ class IcebergLake(Lake):
 
     def _output(self, name: str, path: str) -> Any:
         table = self._table(name)
-        return table.io.new_output(_place(table, path))
+        return table.io.new_output(_stored_path(table, path))
 
     def remove(self, name: str, path: str) -> None:
         with one_line_errors(name):
             table = self._table(name)
-            table.io.delete(_place(table, path))
+            table.io.delete(_stored_path(table, path))
 
     def add(self, name: str, run: TableRun, files: Sequence[Written], *, overwrite: bool) -> None:
         from pyiceberg.exceptions import CommitFailedException
@@ -164,11 +164,11 @@ class IcebergLake(Lake):
                     properties_set = {_stream(run): str(run.stream[1])}
                 transaction.set_properties(properties_set)
                 if files:
-                    places = [_place(table, file.path) for file in files]
-                    transaction.add_files(places, snapshot_properties=properties, check_duplicate_files=False)
+                    paths = [_stored_path(table, file.path) for file in files]
+                    transaction.add_files(paths, snapshot_properties=properties, check_duplicate_files=False)
 
 
-def _place(table: Any, path: str) -> str:
+def _stored_path(table: Any, path: str) -> str:
     return f"{table.location().rstrip('/')}{BELOW}/{path}"
 
 

@@ -152,10 +152,10 @@ def operations(source: Source) -> tuple[Int64s, UInt8s, Int64s, Int64s]:
     Their starts, and the end of the last one; their kinds; their parts, and the number of the text before
     their size: if that is the same, so are subject and sid.
     """
-    found = lines(source)
-    chosen = chain(found)
+    split_lines = lines(source)
+    chosen = chain(split_lines)
     count, buffer = len(chosen), source.buffer
-    starts, ends, stops, digits = (column[chosen] for column in found)
+    starts, ends, stops, digits = (column[chosen] for column in split_lines)
     bounds = np.concatenate(([0], stops)).astype(np.int64)
     texts = [buffer[a:b] for a, b in zip(starts.tolist(), digits.tolist(), strict=True)]
     numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}

@@ -63,7 +63,7 @@ class Codes:
         self._package, self._prefix = package, prefix
 
     @cached_property
-    def _known(self) -> dict[str, Code]:
+    def _by_name(self) -> dict[str, Code]:
         import tomllib  # few commands show texts
 
         tables = tomllib.loads((files(self._package) / "problems.toml").read_text("utf-8"))
@@ -74,10 +74,10 @@ class Codes:
         return codes
 
     def __getitem__(self, name: str) -> Code:
-        return self._known[name]
+        return self._by_name[name]
 
     def __iter__(self) -> Iterator[Code]:
-        return iter(self._known.values())
+        return iter(self._by_name.values())
 
 
 @cache
