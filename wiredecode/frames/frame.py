@@ -166,8 +166,9 @@ class Inner(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Frame:
-    """One protocol message of one direction of one connection."""
+    """One protocol message of one direction of one connection. Each part of the path sets attributes of its own."""
 
+    # Of the framer, which cuts the stream into frames.
     connection: Connection
     """The TCP connection that carried it."""
     side: int
@@ -196,14 +197,18 @@ class Frame:
     """``ok``, ``partial`` (bytes are missing), ``malformed`` or ``undecoded`` (bytes of no frame)."""
     is_partial: bool = False
     """Whether bytes are missing: not captured, or never sent because the connection ended inside."""
-    findings: Sequence[Finding] = ()
-    """Findings about it."""
     packet_bounds: tuple[Sequence[int], Sequence[int]] = ((), ())
     """Stream offsets at which packets after the first begin, and the numbers of all; see :attr:`pieces`."""
+
+    # Of the dissector, which puts the frames of all connections in order.
     number: int = 0
     """1, 2, 3 ... in capture order."""
     inner_index: int = 0
     """From 1 on: index among the frames inside another one (``Conversation.inner_frames``)."""
+
+    # Of the conversation, which decodes it and links responses with requests; it can also change the status.
+    findings: Sequence[Finding] = ()
+    """Findings about it."""
     protocol: str = ""
     """Filter name of its protocol."""
     dialect: str | None = None
@@ -214,20 +219,6 @@ class Frame:
     """Name of its message type."""
     code: int | None = None
     """Number of that type on the wire."""
-    request: int | None = None
-    """On responses: id of the request."""
-    response: int | None = None
-    """On requests: id of the response; of a publish with several messages the response to the last one."""
-    latency_ns: int | None = None
-    """On responses: time since the request."""
-    confirmations: Sequence[Confirmation] = ()
-    """On confirms of single messages: their outcomes. ``request`` is then the oldest of the publishes."""
-    answers: Sequence[Answer] = ()
-    """On publishes: responses that arrived while the frame was held back."""
-    expects_response: bool = False
-    """Whether it asks for a response."""
-    outcome: str | None = None
-    """On requests: one of :data:`OUTCOMES`; None: unknown, or no request."""
     layer: builtins.type[Layer] | None = None
     """Its outermost layer, which declares its fields."""
     values: Mapping[str, Any] = NOTHING
@@ -238,6 +229,22 @@ class Frame:
     """Layers inside this one, outermost first."""
     layers: dict[str, Any] | None = None
     """The record of ``layer`` and ``inner`` by filter name, if records were asked for; ``generated`` included."""
+    expects_response: bool = False
+    """Whether it asks for a response."""
+    request: int | None = None
+    """On responses: id of the request."""
+    latency_ns: int | None = None
+    """On responses: time since the request."""
+    confirmations: Sequence[Confirmation] = ()
+    """On confirms of single messages: their outcomes. ``request`` is then the oldest of the publishes."""
+
+    # Of the ledger, which holds requests until they have their response.
+    response: int | None = None
+    """On requests: id of the response; of a publish with several messages the response to the last one."""
+    answers: Sequence[Answer] = ()
+    """On publishes: responses that arrived while the frame was held back."""
+    outcome: str | None = None
+    """On requests: one of :data:`OUTCOMES`; None: unknown, or no request."""
 
     @property
     def shown_type(self) -> str:
