@@ -253,6 +253,8 @@ class Publishes(Rule):
         end = None if health is None else health.end
         if health is not None and any(side.long_outages() for side in health.directions):
             problem.likely = "the path was interrupted: see tcp.no-ack"
+        elif health is not None and health.directions[first.side].was_closed(places[-1].time_ns, health.last_ns):
+            problem.likely = "the client did not read its socket: see tcp.zero-window"
         elif end is not None and end.side == first.side:
             problem.likely = "the client ended the connection without waiting for confirms"
         elif end is not None and connection.identity.get("closed_by") != "client":

@@ -275,10 +275,27 @@ class OtherProtocols(Rule):
             return
         elif frame.type == "ServerHello":
             known.is_answered = True
+            self._answered(known.hello, frame)
         elif frame.type == "Alert":
             self._handshakes.pop(number, None)  # it says why
         elif frame.side == known.hello.side and frame.offset == known.end + CHANGE_CIPHER_SPEC:
             known.no_certificate_ns = frame.time_ns if frame.length == NO_CERTIFICATE else None
+
+    def _answered(self, hello: FrameRef, answer: Frame) -> None:
+        """A server that took the ClientHello and answered late: no packet was sent again, and the path is fast."""
+        late_ns, health = answer.time_ns - hello.time_ns, answer.connection.health
+        if health is None or late_ns < max(PATIENCE_NS, 2 * (health.handshake_ns or 0)) or answer.missing:
+            return
+        if any(hello.time_ns <= time_ns <= answer.time_ns for each in health.directions for time_ns in each.repeated_ns):
+            return
+        how = {"frame": hello, "until_ns": answer.time_ns, "severity": "note"}
+        problem = self.report.add(CODES["server.stalled"], "", (answer.source, "TLS"), **how)
+        problem.weight = max(problem.weight, late_ns)
+        if problem.count > 1 or late_ns >= 2 * PATIENCE_NS:
+            problem.severity = problem.code.severity
+        problem.what = f"{answer.source} answered {counted(problem.count, 'TLS handshake')} late, "
+        problem.what += f"after {problem.weight / 1e9:.3f} s"
+        problem.likely = "its CPU is overloaded, or it waits for something first: a name, a certificate's revocation"
 
     def ended(self, connection: Connection) -> None:
         """A client that ends the connection in place of the handshake does not accept what the server sent."""

@@ -38,6 +38,8 @@ from wiredecode.protocols.shared.problems import (
 
 MIN_REPEATED, MIN_SHARE = 3, 0.01
 """At least this many retransmissions, and this share of the packets, are a warning."""
+MIN_LOST, LOSSY = 10, 0.03
+"""Other retransmissions, and their share of the packets, that show that a path is lossy and not cut."""
 LONG_CLOSED_NS, OFTEN_CLOSED_NS = 500_000_000, 2_000_000_000
 """Closed times of a window, one or all, that are a warning: reading a backlog closes it for moments."""
 TOGETHER_NS = 1_000_000_000
@@ -48,6 +50,8 @@ a server that refuses what its clients send ends them sooner."""
 WAITED_NS = 1_000_000_000
 """A client that closes a connection without data later than that waited for the server's first bytes. TCP repeats a SYN
 after that time (RFC 6298)."""
+MIN_LEFT, TENTHS = 20, 10
+"""Connections that a client opened in half of the tenths of a capture, at least, and left open without use."""
 OPTIONS = 12
 """Bytes that TCP timestamps take of a segment's largest payload."""
 
@@ -127,6 +131,7 @@ class Health(Rule):
         for hosts, silences in self._silences.items():
             if (problem := self.report.problems.get((CODES["tcp.no-ack"].code, hosts))) is not None:
                 self._explain_outages(problem, silences, [each for each in ended if hosts_of(each) == hosts])
+        self._never_closed(ended)
         down: list[Problem] = []
         for (name, endpoint), problem in self.report.problems.items():
             if name not in (CODES["tcp.refused"].code, CODES["tcp.no-answer"].code) or problem.first_ns is None:
@@ -179,6 +184,24 @@ class Health(Rule):
                 problem.severity, problem.likely = "note", "the server was starting"
             elif problem.count <= FEW_REFUSED and problem.severity == "error":
                 problem.severity = "warning"
+
+    def _never_closed(self, known: Iterable[Connection]) -> None:
+        """Clients that open connections all the time, use each for a moment, and leave them open."""
+        of: dict[tuple[str, str], list[Connection]] = {}
+        for each in known:
+            if each.initiator is not None and (name := each.identity.get("name")):
+                of.setdefault((each.endpoints[each.initiator].rpartition(":")[0], name), []).append(each)
+        part_ns = (self.report.last_ns - self.report.first_ns) // TENTHS
+        for (_, name), begun in of.items():
+            last_ns = max(each.first_ns for each in begun)
+            used = [each for each in begun if each.health and each.health.payload_ns - each.first_ns >= part_ns]
+            left = [each for each in begun if _is_left(each, last_ns, part_ns)]
+            parts = {(each.first_ns - self.report.first_ns) // max(part_ns, 1) for each in left}
+            if len(left) < MIN_LEFT or len(parts) < TENTHS // 2 or part_ns < MIN_LIVED_NS or len(used) > len(left) // 2:
+                continue
+            what = f"{name} opened connections one after another, and left {len(left):,} of {len(begun):,} open"
+            for each in left:
+                self.report.add(CODES["tcp.never-closed"], what, name, frame=begin_of(each))
 
     def _closed_idle(self, endpoint: str, known: Iterable[tuple[Connection, int | None]]) -> None:
         """The server, or a proxy, ended several connections after the same time without data."""
@@ -357,6 +380,9 @@ class Health(Rule):
         """Why one host does not acknowledge, by all connections (``others``) of both hosts."""
         longest = max((each.outage for each in silences), key=lambda each: each.until_ns - each.since_ns)
         served = [each for each in others if _is_served(each, longest.since_ns, longest.until_ns)]
+        sides = [side for each in others if each.health is not None for side in each.health.directions]
+        repeated = sum(_repeated(side) - sum(each.times for each in side.long_outages()) for side in sides)
+        idle_ns = min(each.outage.since_ns - each.outage.heard_ns for each in silences)
         begun = [each.connection.first_ns for each in silences if each.connection.initiator is not None]
         full = all(each.full for each in silences)
         inside = any(each.outage.overlaps(begin_ns, begin_ns) for each in silences for begin_ns in begun)
@@ -366,20 +392,25 @@ class Health(Rule):
         elif served:
             problem.what += ", while its host answers other connections"
             likely = ["a firewall or NAT drops the packets of this port or connection"]
-            busy = all(each.outage.since_ns - each.outage.heard_ns < WAITED_NS for each in silences)
             if full:  # NAT forgets idle connections, and a firewall would drop all to the port
-                place = 0 if busy and _servers(each.connection for each in silences) <= _servers(served) else 1
+                place = 0 if idle_ns < WAITED_NS and _servers(each.connection for each in silences) <= _servers(served) else 1
                 likely.insert(place, "segments of full size are lost (MTU)")
             problem.likely = ", or ".join(likely)
             problem.detail(f"both hosts exchanged packets on {counted(len(served), 'other connection')} meanwhile")
+        elif repeated >= LOSSY * sum(side.packets for side in sides) and repeated >= MIN_LOST:
+            problem.what += f": the path loses packets, {repeated:,} others were sent again"
+            problem.likely = "a link on the path is overloaded or faulty, or its bandwidth is limited"
         else:
             problem.what += ": path or host down"
+            if idle_ns >= 2 * WAITED_NS:
+                problem.what += f", after {idle_ns / 1e9:.1f} s without packets"
+                problem.likely = "a firewall or NAT forgot the idle connection, or the path or host went down meanwhile"
             times = [[each.outage for each in silences if each.of_client is side] for side in (True, False)]
             if any(one.overlaps(each.since_ns, each.until_ns) for one in times[0] for each in times[1]):
                 problem.likely = "the path between both hosts was cut: neither heard the other"
 
     def _loss(self, connection: Connection, side: int, direction: DirectionHealth, resent: int) -> None:
-        repeated = direction.timeouts + direction.number_of(FAST_RETRANSMISSION) - len(direction.needless) - resent
+        repeated = _repeated(direction) - resent
         if repeated <= 0 or not direction.repeated_ns[0]:  # of handshakes, other problems say more
             return
         acks = connection.directions[1 - side].captured > 0  # without them, needless retransmissions are not known
@@ -400,15 +431,16 @@ class Health(Rule):
             problem.what = f"{endpoint} sent {problem.count:,} of {self._packets[endpoint]:,} packets again"
 
     def _window(self, connection: Connection, side: int, direction: DirectionHealth) -> None:
-        if not direction.zero_windows:
-            return
         longest = max((end - begin for begin, end in direction.zero_intervals), default=0)
-        long = longest >= LONG_CLOSED_NS or direction.zero_window_ns >= OFTEN_CLOSED_NS
+        often = direction.zero_windows and direction.zero_window_ns >= OFTEN_CLOSED_NS
+        if not (direction.zero_windows or longest >= LONG_CLOSED_NS):
+            return  # it was small for moments
+        long = longest >= LONG_CLOSED_NS or often
         begin = direction.zero_intervals[0][0] if direction.zero_intervals else connection.first_ns
         name = short(connection)
         who = f"the {'client' if side == client_side(connection) else 'server'} of {name}"
         what = f"{who} closed its window for {direction.zero_window_ns / 1e9:.3f} s"
-        key, severity, closed = (connection.number, side), None if long else "note", direction.zero_windows
+        key, severity, closed = (connection.number, side), None if long else "note", direction.zero_windows or 1
         at, until_ns = Place(connection, begin), max((end for _, end in direction.zero_intervals), default=begin)
         problem = self.report.add(
             *(CODES["tcp.zero-window"], what, key), frame=at, until_ns=until_ns, count=closed, severity=severity
@@ -418,6 +450,19 @@ class Health(Rule):
 
 def _servers(connections: Iterable[Connection]) -> set[str]:
     return {each.endpoints[1 - client_side(each)] for each in connections}
+
+
+def _repeated(direction: DirectionHealth) -> int:
+    """Retransmissions that were needed, as far as known."""
+    return direction.timeouts + direction.number_of(FAST_RETRANSMISSION) - len(direction.needless)
+
+
+def _is_left(connection: Connection, last_ns: int, used_ns: int) -> bool:
+    """Whether it was open at that time, and used for no longer than ``used_ns`` before."""
+    health = connection.health
+    if health is None or (health.end is not None and health.end.time_ns < last_ns):
+        return False
+    return min(health.payload_ns, last_ns) - connection.first_ns < used_ns
 
 
 def _is_served(connection: Connection, since_ns: int, until_ns: int) -> bool:

@@ -117,9 +117,15 @@ class Trends(Rule):
         problem = self.report.about(CODES["request.slower"], what, key, places, until_ns=max(arrived))
         problem.alike, problem.weight = server, int(worst)
         problem.detail(f"{kind}: {how}")
-        health = places[0].connection.health
-        rtt = None if health is None else health.directions[places[0].side].rtt
-        if rtt is not None and rtt.count and rtt.percentile(500) < SLOW_NS // TIMES:
+        at = places[0]
+        rtt = None if at.connection.health is None else at.connection.health.directions[at.side].rtt
+        if rtt is None or not rtt.count:
+            return
+        if rtt.percentile(900) > max(SLOW_NS, worst * 3 // 4):  # hosts delay ACKs by 0.2 s at most
+            problem.alike = f"the path of {at.connection.endpoints[at.side].rpartition(':')[0]}"
+            problem.what = f"the path to {server} became slow: its host acknowledged after {worst / 1e6:.0f} ms"
+            problem.likely = "a full queue or a longer way of packets between both hosts; the server is not slower"
+        elif rtt.percentile(500) < SLOW_NS // TIMES:
             problem.detail(f"the path is fast: packets were acknowledged within {rtt.percentile(500) / 1e6:.3f} ms")
 
 

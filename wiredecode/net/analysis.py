@@ -100,6 +100,8 @@ def after(one: int, other: int) -> bool:
     return distance(other, one) > 0
 
 
+SMALL = 256
+"""A sender may wait for a larger window than this many bytes (RFC 9293 section 3.8.6.2.1): it is as good as closed."""
 UNACKED_SEGMENTS = 4096
 """Segments remembered per direction to measure round trips."""
 
@@ -234,6 +236,9 @@ class ConnectionAnalysis:
             elif not copied and not kinds & (KEEP_ALIVE | ZERO_WINDOW_PROBE):
                 forward.unacked.append((end, now))
                 health.move(now, backward.health)
+                if backward.zero_since is not None and backward.window > 0:  # it does not wait for more
+                    backward.health.closed_window(backward.zero_since, now)
+                    backward.zero_since = None
         if segment.flags & ACK:
             sent = None
             if backward.next is None and forward.ack is not None and after(segment.ack, forward.ack):
@@ -244,10 +249,11 @@ class ConnectionAnalysis:
                 backward.health.rtt.add(max(now - sent, 0))
             if self._syn_ns is not None and self.health.handshake_ns is None and not segment.flags & SYN:
                 self.health.handshake_ns = now - self._syn_ns
-        if kinds & ZERO_WINDOW:
-            if forward.zero_since is None:
-                forward.zero_since = now
-                health.zero_windows += 1
+        if kinds & ZERO_WINDOW and (forward.window or forward.zero_since is None):
+            health.zero_windows += 1
+        least = 1 if forward.scale is None else SMALL
+        if not segment.flags & CONTROL and segment.window << (forward.scale or 0) < least:
+            forward.zero_since = forward.zero_since or now
         elif forward.zero_since is not None and segment.window:
             health.closed_window(forward.zero_since, now)
             forward.zero_since = None

@@ -85,8 +85,8 @@ class Pulls(Rule):
     """Pulls without an answer: their consumer is gone."""
 
     types = frozenset({"PUB", "HPUB", "MSG", "HMSG"})
-    _open: Newest[str, Pull] = field(default_factory=lambda: Newest(MAX_IDS))
-    """By reply subject."""
+    _open: Newest[str, list[Pull]] = field(default_factory=lambda: Newest(MAX_IDS))
+    """By reply subject, which many share: the newest since the last answer to it."""
     _answered: Newest[str, int] = field(default_factory=lambda: Newest(MAX_KNOWN))
     """Time of the last answer, by consumer."""
 
@@ -103,12 +103,15 @@ class Pulls(Rule):
                 until_ns = frame.time_ns + int(expires_ns) + LATE_NS
             except (LookupError, TypeError, ValueError):
                 return
-            self._open.put(reply, Pull(asked_for(subject), ref_of(frame), until_ns))
+            pulls = self._open.get_or_make(reply, list)
+            pulls.append(Pull(asked_for(subject), ref_of(frame), until_ns))
+            del pulls[:-MAX_EVIDENCE]
 
     def _answer(self, frame: Frame) -> None:
         """The server sent a message of a consumer, or a status to who pulls."""
         values = frame.values
-        pull, why = self._open.pop(values.get("subject", ""), None), printable(values.get("description", ""))
+        pulls, why = self._open.pop(values.get("subject", ""), None), printable(values.get("description", ""))
+        pull = pulls[0] if pulls else None
         if pull is not None and why.startswith("Exceeded"):
             what = f"{short(pull.place.connection)} pulls from {pull.of} in vain: {why}"
             self.report.add(CODES["pull-refused"], what, what, frame=pull.place, until_ns=frame.time_ns).alike = why
@@ -118,7 +121,7 @@ class Pulls(Rule):
 
     def finish(self) -> None:
         left: dict[str, list[Pull]] = {}
-        for pull in self._open.values():
+        for pull in (each for pulls in self._open.values() for each in pulls):
             connection = pull.place.connection
             end_ns = min(self.report.last_ns, connection.health.last_ns if connection.health else self.report.last_ns)
             waits = pull.place.time_ns > (self._answered.get(pull.of) or 0)
