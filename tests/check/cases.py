@@ -177,6 +177,7 @@ NEAR: Mapping[str, Case] = {
     "tcp.overlap-differs": partial(crafted.sent_again, b""),
     "tcp.nothing-said": partial(syn, answered=True),  # and not closed
     "tcp.no-handshake": "stories/advertised-refused.pcap",
+    "tcp.never-closed": "kafka/small.pcap",  # 57 connections, and most were used or closed
     "tcp.idle-closed": "cursus/stream-timeout.pcap",  # the server had never answered
     "server.stalled": "stories/healthy-tail.pcap",
     "server.ended": "nats/17-tls.pcap",  # clients that turn to TLS, and end

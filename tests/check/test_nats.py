@@ -65,7 +65,7 @@ def test_silent_too_large_and_too_slow_clients_are_named(limits: list[Problem]) 
 def test_a_slow_consumer_that_was_not_cut_off_is_a_warning(limits: list[Problem]) -> None:
     (slow,) = [problem for problem in limits if problem.name == "nats.slow-consumer"]
     assert slow.severity == "warning"
-    assert any(detail.startswith("before, its window was closed for 1.5") for detail in slow.details)
+    assert any(detail.startswith("before, its window was closed for 1.7") for detail in slow.details)
 
 
 def test_unanswered_requests_are_reported_by_subject(limits: list[Problem]) -> None:

@@ -271,6 +271,31 @@ TABLE = (
         *("server.stalled", ("stalled for 1.531 s", "delivered late", "paused, stopped or blocked")),
     ),
     Outage("nats_lame_duck.pcap", "nats.lame-duck", ("n1 announced that it shuts down",)),
+    Outage(
+        "rabbit_slow_path.pcap",  # 300 ms of round trip from the middle on
+        *("request.slower", ("the path to 10.77.0.1:5552 became slow", "after 303 ms", "the server is not slower")),
+    ),
+    Outage(
+        "rabbit_idle_forgotten.pcap",
+        *("tcp.no-ack", ("path or host down, after 3.5 s without packets", "a firewall or NAT forgot the idle")),
+        ("publish.unconfirmed",),
+    ),
+    Outage(
+        "rabbit_policed.pcap",  # to 4 kB/s: what exceeds that is dropped
+        *("tcp.no-ack", ("the path loses packets", "its bandwidth is limited")),
+        ("publish.unconfirmed",),
+    ),
+    Outage(
+        "rabbit_confirms_not_read.pcap",  # 17 bytes of its window are left
+        *("publish.unconfirmed", ("1,593 of 2,920 messages that bulk-loader", "did not read its socket")),
+        ("tcp.zero-window",),
+    ),
+    Outage("kafka_tls_slow.pcap", "server.stalled", ("answered 2 TLS handshakes late, after 2.500 s",)),
+    Outage("kafka_leaked.pcap", "tcp.never-closed", ("report-job opened", "left 32 of 64 open")),
+    Outage(
+        "nats_consumer_deleted_by_another.pcap",  # its pulls share a reply subject
+        *("nats.consumer-gone", ("ledger (#1) pulls from DPAY, consumer worker2", "cleanup (#3) deleted DPAY")),
+    ),
     Outage("kafka_pod_lost.pcap", "kafka.no-member", ("ledger (#2) ended without leaving group gsw4, which has no",)),
     Outage(
         "kafka_brokers_stopped.pcap",  # and answer when the capture is nearly over

@@ -101,28 +101,6 @@ ASK = bytes(layers.GetStreamSegmentInfo(request_id=99, segment_name=SEGMENT, del
 DATA = event(b"0123456789")
 
 
-def test_a_read_that_waits_at_the_tail_is_not_slow() -> None:
-    waits = said((1.0, 0, ASK), (1.1, 1, grown(40)), (2.0, 0, read(40, 9)), (32.0, 1, got(40, DATA, 9, at_tail=1)))
-    assert worse(waits) == []
-
-
-def test_a_read_is_slow_when_its_data_was_there() -> None:
-    slow = said((1.0, 0, ASK), (1.1, 1, grown(58)), (2.0, 0, read(40, 9)), (5.0, 1, got(40, DATA, 9, at_tail=1)))
-    (problem,) = [each for each in slow if each.severity == "warning"]
-    assert (problem.name, problem.what) == (
-        "pravega.slow-read",
-        f"1 read of {SEGMENT} took up to 3.000 s with data there",
-    )
-
-
-def test_a_read_at_the_tail_is_slow_from_when_data_came() -> None:
-    late = said((1.0, 0, read(40, 9)), (10.0, 0, ASK), (10.1, 1, grown(58)), (12.1, 1, got(40, DATA, 9, at_tail=1)))
-    (problem,) = [each for each in late if each.severity == "warning"]
-    assert problem.weight == 2_000_000_000
-    at_once = said((1.0, 0, read(40, 9)), (10.0, 0, ASK), (10.1, 1, grown(58)), (10.2, 1, got(40, DATA, 9, at_tail=1)))
-    assert worse(at_once) == []
-
-
 # Transactions.
 
 

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -286,9 +286,10 @@ class OtherProtocols(Rule):
         late_ns, health = answer.time_ns - hello.time_ns, answer.connection.health
         if health is None or late_ns < max(PATIENCE_NS, 2 * (health.handshake_ns or 0)) or answer.missing:
             return
-        if any(hello.time_ns <= time_ns <= answer.time_ns for each in health.directions for time_ns in each.repeated_ns):
+        resent = (time_ns for each in health.directions for time_ns in each.repeated_ns)
+        if any(hello.time_ns <= time_ns <= answer.time_ns for time_ns in resent):
             return
-        how = {"frame": hello, "until_ns": answer.time_ns, "severity": "note"}
+        how: dict[str, Any] = {"frame": hello, "until_ns": answer.time_ns, "severity": "note"}
         problem = self.report.add(CODES["server.stalled"], "", (answer.source, "TLS"), **how)
         problem.weight = max(problem.weight, late_ns)
         if problem.count > 1 or late_ns >= 2 * PATIENCE_NS:

@@ -29,6 +29,8 @@ HICCUP_NS = 1_500_000_000
 """A single shorter wait is a note if the server continued to serve others: its replicas or leaders moved."""
 MIN_PROMPT = 10
 """A server that sent this often on a connection, per time that it let the client wait, usually answers."""
+MIN_RESENT, LOSSY = 3, 0.03
+"""Segments that a client sent again, and their share: what it asked may have been lost."""
 MAX_HELD, MAX_LOOKED = 64, 256
 """Messages that are remembered, and frames after the silence in which they are looked for."""
 MAX_KNOWN = 65_536
@@ -384,13 +386,23 @@ def _is_known(silence: Silence) -> bool:
     """Whether the server could send, as the client's window was open, and no uncaptured bytes of it show then."""
     connection, since_ns, until_ns = silence.connection, silence.since_ns, silence.until_ns
     client, health, edge = client_side(connection), connection.health, (until_ns - since_ns) // EDGE
-    if health is not None and health.directions[client].was_closed(since_ns, until_ns):
+    asks = None if health is None else health.directions[client]
+    if asks is not None and asks.was_closed(since_ns, until_ns):
+        return False
+    if health is not None and _may_be_lost(health.directions[client], health.directions[1 - client], silence):
         return False
     if health is not None and was_still(health.directions[1 - client].still, since_ns + edge, until_ns - edge):
         return True
     answers = connection.directions[1 - client]
     truncated = answers.lossy and not answers.losses  # what follows may not be decoded
     return not truncated and not answers.lost_between(since_ns, until_ns, problems.LAST)
+
+
+def _may_be_lost(asks: DirectionHealth, answers: DirectionHealth, silence: Silence) -> bool:
+    """Whether a lossy path explains that nothing was answered; a window that is closed is tried again and again."""
+    begin_ns, end_ns = asks.repeated_ns
+    lossy = asks.losses >= max(MIN_RESENT, LOSSY * asks.packets) and not answers.zero_intervals
+    return lossy and begin_ns < silence.until_ns and end_ns > silence.since_ns
 
 
 def answers_of(connection: Connection) -> DirectionHealth | None:

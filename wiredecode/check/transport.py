@@ -7,11 +7,10 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from wiredecode.check.codes import CODES, checks_of
-from wiredecode.check.stalls import ANNOUNCED
+from wiredecode.check.stalls import ANNOUNCED, LOSSY
 from wiredecode.frames.escape import counted
 from wiredecode.frames.identity import client_side, short
 from wiredecode.net.health import (
-    FAST_RETRANSMISSION,
     MIN_OUTAGE_NS,
     RETRANSMISSION,
     ConnectionHealth,
@@ -38,8 +37,8 @@ from wiredecode.protocols.shared.problems import (
 
 MIN_REPEATED, MIN_SHARE = 3, 0.01
 """At least this many retransmissions, and this share of the packets, are a warning."""
-MIN_LOST, LOSSY = 10, 0.03
-"""Other retransmissions, and their share of the packets, that show that a path is lossy and not cut."""
+MIN_LOST = 10
+"""Other retransmissions, at least, that show that a path is lossy and not cut."""
 LONG_CLOSED_NS, OFTEN_CLOSED_NS = 500_000_000, 2_000_000_000
 """Closed times of a window, one or all, that are a warning: reading a backlog closes it for moments."""
 TOGETHER_NS = 1_000_000_000
@@ -381,7 +380,7 @@ class Health(Rule):
         longest = max((each.outage for each in silences), key=lambda each: each.until_ns - each.since_ns)
         served = [each for each in others if _is_served(each, longest.since_ns, longest.until_ns)]
         sides = [side for each in others if each.health is not None for side in each.health.directions]
-        repeated = sum(_repeated(side) - sum(each.times for each in side.long_outages()) for side in sides)
+        repeated = sum(side.losses - sum(each.times for each in side.long_outages()) for side in sides)
         idle_ns = min(each.outage.since_ns - each.outage.heard_ns for each in silences)
         begun = [each.connection.first_ns for each in silences if each.connection.initiator is not None]
         full = all(each.full for each in silences)
@@ -393,8 +392,8 @@ class Health(Rule):
             problem.what += ", while its host answers other connections"
             likely = ["a firewall or NAT drops the packets of this port or connection"]
             if full:  # NAT forgets idle connections, and a firewall would drop all to the port
-                place = 0 if idle_ns < WAITED_NS and _servers(each.connection for each in silences) <= _servers(served) else 1
-                likely.insert(place, "segments of full size are lost (MTU)")
+                busy = idle_ns < WAITED_NS and _servers(each.connection for each in silences) <= _servers(served)
+                likely.insert(0 if busy else 1, "segments of full size are lost (MTU)")
             problem.likely = ", or ".join(likely)
             problem.detail(f"both hosts exchanged packets on {counted(len(served), 'other connection')} meanwhile")
         elif repeated >= LOSSY * sum(side.packets for side in sides) and repeated >= MIN_LOST:
@@ -402,7 +401,7 @@ class Health(Rule):
             problem.likely = "a link on the path is overloaded or faulty, or its bandwidth is limited"
         else:
             problem.what += ": path or host down"
-            if idle_ns >= 2 * WAITED_NS:
+            if idle_ns >= 2 * WAITED_NS and len({each.connection.number for each in silences}) == 1:
                 problem.what += f", after {idle_ns / 1e9:.1f} s without packets"
                 problem.likely = "a firewall or NAT forgot the idle connection, or the path or host went down meanwhile"
             times = [[each.outage for each in silences if each.of_client is side] for side in (True, False)]
@@ -410,7 +409,7 @@ class Health(Rule):
                 problem.likely = "the path between both hosts was cut: neither heard the other"
 
     def _loss(self, connection: Connection, side: int, direction: DirectionHealth, resent: int) -> None:
-        repeated = _repeated(direction) - resent
+        repeated = direction.losses - resent
         if repeated <= 0 or not direction.repeated_ns[0]:  # of handshakes, other problems say more
             return
         acks = connection.directions[1 - side].captured > 0  # without them, needless retransmissions are not known
@@ -450,11 +449,6 @@ class Health(Rule):
 
 def _servers(connections: Iterable[Connection]) -> set[str]:
     return {each.endpoints[1 - client_side(each)] for each in connections}
-
-
-def _repeated(direction: DirectionHealth) -> int:
-    """Retransmissions that were needed, as far as known."""
-    return direction.timeouts + direction.number_of(FAST_RETRANSMISSION) - len(direction.needless)
 
 
 def _is_left(connection: Connection, last_ns: int, used_ns: int) -> bool:

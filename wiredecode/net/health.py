@@ -207,6 +207,11 @@ class DirectionHealth:
         repeated = counts.get(RETRANSMISSION, 0)
         return repeated - counts.get(FAST_RETRANSMISSION, 0) - counts.get(SPURIOUS_RETRANSMISSION, 0)
 
+    @property
+    def losses(self) -> int:
+        """Retransmissions that were needed, as far as known."""
+        return self.timeouts + self.number_of(FAST_RETRANSMISSION) - len(self.needless)
+
 
 @dataclass(slots=True, eq=False)
 class ConnectionHealth:

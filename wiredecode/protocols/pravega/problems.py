@@ -71,9 +71,6 @@ class Readers(Gauge):
 
 SUCCESSORS_NS = 2_000_000_000
 """A writer whose segment was sealed continues with another one within this time."""
-MAX_READS = 1000
-"""Reads of one segment that wait at the same time; more are not judged."""
-SLOW_NS = 1_000_000_000
 TRANSACTION = "#transaction."
 """In names of segments, between the segment that it is merged into and the id."""
 LEASE_NS = 30_000_000_000
@@ -157,88 +154,6 @@ class Sealed(Rule):
 
 
 @dataclass(slots=True)
-class Read:
-    """A read that waits."""
-
-    place: FrameRef
-    offset: int
-    there_ns: int | None = None
-    """Since when there is data at its offset; None: it waits at the tail, as far as is known."""
-
-
-@dataclass(slots=True)
-class Segment:
-    """Length of a segment, and the readers that wait for more."""
-
-    end: int = -1
-    reads: Newest[int, Read] = field(default_factory=lambda: Newest(MAX_READS))
-
-    def grew(self, end: object, time_ns: int) -> None:
-        if not isinstance(end, int) or end <= self.end:
-            return
-        self.end = end
-        for read in self.reads.values():
-            if read.there_ns is None and end > read.offset:
-                read.there_ns = time_ns
-
-
-@dataclass(eq=False)
-class Reads(Rule):
-    """Reads that were slow although their data was there, not those that wait at the tail of a segment."""
-
-    types = frozenset({"ReadSegment", "SegmentRead", "DataAppended", "StreamSegmentInfo"})
-    _segments: Newest[str, Segment] = field(default_factory=Newest)
-    _tail: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Of segments: how many reads waited at the tail, and the longest time."""
-
-    def frame(self, frame: Frame) -> None:
-        values = frame.values
-        if frame.type == "DataAppended":
-            self._grew(frame.generated.get("segment"), values.get("current_segment_write_offset"), frame.time_ns)
-        elif frame.type == "StreamSegmentInfo":
-            self._grew(values.get("segment_name"), values.get("write_offset"), frame.time_ns)
-        elif isinstance(name := values.get("segment"), str) and isinstance(offset := values.get("offset"), int):
-            segment = self._segments.get_or_make(name, Segment)
-            if frame.type == "ReadSegment":
-                there = frame.time_ns if segment.end > offset else None
-                segment.reads.put(frame.id, Read(ref_of(frame), offset, there))
-            else:
-                self._answered(frame, name, segment, offset)
-
-    def _grew(self, name: object, end: object, time_ns: int) -> None:
-        if isinstance(name, str):
-            self._segments.get_or_make(name, Segment).grew(end, time_ns)
-
-    def _answered(self, frame: Frame, name: str, segment: Segment, offset: int) -> None:
-        values, data = frame.values, frame.values.get("data")
-        read = segment.reads.pop(frame.request, None) if frame.request is not None else None
-        if read is not None:
-            since = read.there_ns
-            if since is None and not values.get("at_tail") and not values.get("end_of_segment"):
-                since = read.place.time_ns  # there was more than it brings
-            if since is not None and frame.time_ns - since >= SLOW_NS:
-                self._slow(name, read, frame.time_ns - since)
-            elif since is None:
-                count, longest = self._tail.get(name, (0, 0))
-                self._tail[name] = count + 1, max(longest, frame.time_ns - read.place.time_ns)
-        if isinstance(data, bytes | memoryview):
-            segment.grew(offset + len(data), frame.time_ns)
-
-    def _slow(self, name: str, read: Read, took: int) -> None:
-        problem = self.report.add(CODES["slow-read"], "", name, frame=read.place)
-        problem.weight = max(problem.weight, took)
-        worst = f"{problem.weight / 1e9:.3f} s"
-        problem.what = f"{counted(problem.count, 'read')} of {printable(name)} took up to {worst} with data there"
-
-    def finish(self) -> None:
-        for name in self._segments:
-            problem = self.report.problems.get((CODES["slow-read"].code, name))
-            if problem is not None and name in self._tail:
-                count, longest = self._tail[name]
-                problem.detail(f"{count:,} others waited at the tail for data, up to {longest / 1e9:.3f} s: no delay")
-
-
-@dataclass(slots=True)
 class Transaction:
     """A transaction as its segments show it."""
 
@@ -318,7 +233,7 @@ CHECKS = Checks(
     changes=dict.fromkeys(DONE, segment_done),
     gauges=(Readers,),
     codes=CODES,
-    rules=(Refusals, Sealed, Transactions, Reads),
+    rules=(Refusals, Sealed, Transactions),
     waits=frozenset({"ReadSegment"}),
     publishes=dict.fromkeys(APPENDS, Publishing(("segment",), "event_count")),
     covered=frozenset({"refused"}),
