@@ -144,7 +144,7 @@ class Publishes(Rule):
             refused.confirmed = True
         if self.report.made and waiting.stream.partition("[")[0] in self.report.made and self._settles(frame, waiting):
             return
-        if waiting.is_held(frame):
+        if confirmation.outcome is None or waiting.is_held(frame):
             return
         key = frame.source, waiting.stream
         confirmed = self._confirmed.get(key)
