@@ -187,7 +187,7 @@ def test_a_large_segment_that_never_arrives_makes_the_mtu_suspect() -> None:
     ("name", "why"),
     [
         ("network-cut.pcap", "its host did not acknowledge what was sent to it either: see tcp.no-ack"),
-        ("broker-stopped.pcap", "its host acknowledged meanwhile: the process, or a proxy there, was stopped or busy, not the network"),
+        ("broker-stopped.pcap", "its host acknowledged meanwhile: its process or a proxy was stopped or busy"),
     ],
 )
 def test_a_stopped_broker_and_a_cut_network_are_distinguished(name: str, why: str) -> None:

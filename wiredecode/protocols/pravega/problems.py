@@ -148,8 +148,9 @@ class Sealed(Rule):
 
     def finish(self) -> None:
         for (_, stream), place in self._sealed.items():
-            health = place.connection.health
-            left = health is not None and health.end is not None and health.end.side != place.side
+            end = place.connection.health.end if place.connection.health is not None else None
+            long = place.time_ns - place.connection.first_ns >= SUCCESSORS_NS
+            left = long and end is not None and end.side != place.side  # the writer gave up
             if left or self.report.last_ns - place.time_ns >= SUCCESSORS_NS:
                 what = f"{short(place.connection)} cannot write to {stream}: it is sealed, and no other segment follows"
                 self.report.add(CODES["stream-sealed"], what, stream, frame=place)
