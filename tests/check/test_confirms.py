@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.check.support import CAPTURES, check, named
+from tests.net import craft
 from wiredecode import read
 from wiredecode.capture import open_capture
+from wiredecode.protocols.kafka.layers import layer_of
+from wiredecode.testing import build
 
 CONFIRMS = {
     "tank/tank_04_produce_batches.pcap": ("ProduceResponse", "foo"),
@@ -30,3 +33,16 @@ def test_a_late_confirm_is_reported_with_its_frames_and_stream(name: str) -> Non
     (problem,) = named(check(batches), "publish.slow-confirm")
     assert problem.severity == "warning" and stream in problem.what
     assert any(f"until frame {confirm.number}" in line for line in problem.details)
+
+
+def test_an_answer_of_which_a_part_was_not_captured_confirms_nothing_late() -> None:
+    asked = {"topic": "orders", "partition_data": [{"index": 3, "batches": b""}]}
+    told = {"topic": "orders", "partition_responses": [{"index": 3, "error": 0, "base_offset": 0x0102030405060708}]}
+    produce = {"api_version": 8, "acks": 1, "client_id": "app-1", "topic_data": [asked]}
+    answer = bytes(build(layer_of("ProduceResponse", 8), {"responses": [told]}))
+    made = craft.Talk(server=("10.0.0.2", 9092))
+    packets: list[bytes | tuple[float, bytes]] = [*made.handshake()]
+    packets += [(0.1, part) for part in made.send(0, bytes(build(layer_of("ProduceRequest", 8), produce)))]
+    packets += [(2.6, part) for part in made.send(1, answer)]
+    whole, truncated = (check(craft.batches(packets, snaplen=size)) for size in (None, 54 + len(answer) - 30))
+    assert [named(problems, "publish.slow-confirm") != [] for problems in (whole, truncated)] == [True, False]

@@ -272,6 +272,12 @@ TABLE = (
     ),
     Outage("nats_lame_duck.pcap", "nats.lame-duck", ("n1 announced that it shuts down",)),
     Outage(
+        "kafka_mtu_busy.pcap",  # a segment of the consumer's connection was sent again, too
+        *("tcp.no-ack", ("for 13.252 s, while its host answers other", "segments of full size are lost (MTU), or")),
+        ("capture.loss",),
+    ),
+    Outage("pravega_sealed_gave_up.pcap", "pravega.stream-sealed", ("cannot write to lab/tosell: it is sealed",)),
+    Outage(
         "rabbit_slow_path.pcap",  # 300 ms of round trip from the middle on
         *("request.slower", ("the path to 10.77.0.1:5552 became slow", "after 303 ms", "the server is not slower")),
     ),

@@ -387,7 +387,7 @@ def stopped_or_cut(connection: Connection, side: int, since_ns: int, until_ns: i
     if any(each.times > 1 and each.overlaps(since_ns, until_ns) for each in other.outages):
         return "its host did not acknowledge what was sent to it either: see tcp.no-ack"
     if here.heard(since_ns + ALIVE_NS, until_ns - ALIVE_NS):
-        return "its host acknowledged meanwhile: its process or a proxy was stopped or busy"
+        return "its host acknowledged meanwhile: its process or a proxy was stopped or busy, not the network"
     return ""
 
 
