@@ -90,7 +90,7 @@ def is_too_far(passed: WaitingConnection, request: OpenRequest) -> bool:
 class Ledger:
     """Takes all frames in order; :attr:`waiting` is the number of the last ones to hold back.
 
-    ``most_ns``: how long requests wait. ``known``: outcomes from the first pass of two. ``late``: collects, in the
+    ``most_ns``: how long requests wait. ``known_outcomes``: those of the first pass of two. ``late``: collects, in the
     first pass, the outcomes of requests that cannot be held back until their response.
     """
 

@@ -85,14 +85,14 @@ def filter_name(name: str) -> str:
     return name if first == "frame" else RECORD_NAMES.get(name, name)
 
 
-def column_name(name: str, known: Container[str]) -> str:
-    """The column of a table or record that has ``known`` ones, for its own name or that of a filter."""
-    if name in known:
+def column_name(name: str, columns: Container[str]) -> str:
+    """The column of a table or record that has these ``columns``, for its own name or that of a filter."""
+    if name in columns:
         return name
     alias = {"latency": "latency_ns", **{filtered: column for column, filtered in RECORD_NAMES.items()}}.get(name, name)
-    if name == "frame.number" and "packet" in known:
+    if name == "frame.number" and "packet" in columns:
         alias = "packet"
-    return alias if alias in known else f"layers.{name}" if f"layers.{name}" in known else name
+    return alias if alias in columns else f"layers.{name}" if f"layers.{name}" in columns else name
 
 
 class UnknownColumn(ValueError):
