@@ -52,8 +52,8 @@ def checked(source: Iterable[PacketBatch]) -> Checker:
 
 def seconds_in(problem: Problem, before: str) -> float:
     """The seconds in a problem's text after the words ``before``."""
-    found = re.search(rf"{before} ([0-9.]+) s", problem.what)
-    assert found is not None, problem.what
+    found = re.search(rf"{before} ([0-9.]+) s", problem.title)
+    assert found is not None, problem.title
     return float(found[1])
 
 

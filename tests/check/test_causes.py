@@ -60,7 +60,7 @@ def test_ten_equal_refusals_are_one_with_a_list() -> None:
     parts = [problem(RABBITMQ["not-started"], number, number, number, "Access refused") for number in range(1, 11)]
     other = problem(RABBITMQ["not-started"], 11, 3, 3, "Stream does not exist")
     joined, alone = group_by_cause([*parts, other])
-    assert joined.what == "10 publishers, consumers or requests were refused: Access refused"
+    assert joined.title == "10 publishers, consumers or requests were refused: Access refused"
     assert (joined.count, len(joined.members), joined.details[-1]) == (10, 10, "and 3 more")
     assert (joined.first_ns, joined.last_ns) == (SECOND, 10 * SECOND)
     assert alone is other

@@ -31,7 +31,7 @@ def test_a_late_confirm_is_reported_with_its_frames_and_stream(name: str) -> Non
         batch.time_ns[max(confirm.packets[0] - first, 0) :] += LATE_NS
         first += len(batch)
     (problem,) = named(check(batches), "publish.slow-confirm")
-    assert problem.severity == "warning" and stream in problem.what
+    assert problem.severity == "warning" and stream in problem.title
     assert any(f"until frame {confirm.number}" in line for line in problem.details)
 
 

@@ -50,8 +50,8 @@ def test_messages_without_confirm_are_counted() -> None:
     found = problems([(CLIENT, THREE), (SERVER, confirm(1))])
     (problem,) = [each for each in found if each.severity == "error"]
     assert (problem.name, problem.count) == ("publish.unconfirmed", 2)
-    assert "2 of 3 messages" in problem.what
-    assert "orders" in problem.what
+    assert "2 of 3 messages" in problem.title
+    assert "orders" in problem.title
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_errors_of_nats_servers_are_reported_by_text() -> None:
         made += talk.send(side, said)
     (problem,) = check(craft.batches(made))
     assert (problem.severity, problem.name) == ("error", "nats.limit")
-    assert problem.what == "the server says to billing (#1): Maximum Connections Exceeded"
+    assert problem.title == "the server says to billing (#1): Maximum Connections Exceeded"
     assert problem.connections == {1: "10.0.0.1:40000 → 10.0.0.2:4222, billing, user app, go"}
 
 
@@ -159,7 +159,7 @@ def test_another_port_of_the_same_host_was_not_captured() -> None:
 def test_an_advertised_address_without_connection_is_reported() -> None:
     (problem,) = [each for each in visit("10.0.0.9", 5999) if each.severity == "error"]
     assert problem.name == "rabbitmq_stream.advertised-host"
-    assert "10.0.0.9:5999; no connection to it follows" in problem.what
+    assert "10.0.0.9:5999; no connection to it follows" in problem.title
 
 
 @pytest.mark.parametrize("answered", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\x15\x03\x03\0\x02\x02\x28", None])
@@ -167,7 +167,7 @@ def test_an_advertised_address_with_another_service_is_reported(answered: bytes 
     talk = craft.Talk(client=("10.0.0.1", 40001), server=("10.0.0.9", 5552))
     answer = answered or bytes(layers.LAYERS[0x8011, 1](correlation_id=1, response_code=1))
     made = [*talk.handshake(), *talk.send(CLIENT, bytes(HANDSHAKE[0][1])), *talk.send(SERVER, answer)]
-    found = {each.name: each.what for each in visit("10.0.0.9", 5552, *made, *talk.close())}
+    found = {each.name: each.title for each in visit("10.0.0.9", 5552, *made, *talk.close())}
     if answered is None:
         assert not {"rabbitmq_stream.advertised-host", "protocol.mismatch"} & set(found)
     else:
@@ -216,7 +216,7 @@ def test_a_rule_that_fails_is_a_problem_and_the_others_go_on(monkeypatch: pytest
     monkeypatch.setattr(Admission, "ended", fail)
     found = check(open_capture([str(CAPTURES / "rabbitmq-stream" / "c43_puberr.pcap")]))  # not what is remembered
     (failed,) = [problem for problem in found if problem.name == "check.internal"]
-    assert (failed.severity, failed.what) == ("error", "the rule Admission failed: KeyError: 'brokers'")
+    assert (failed.severity, failed.title) == ("error", "the rule Admission failed: KeyError: 'brokers'")
     assert failed.frames[0] == 2  # the first response
     assert failed.connections
     assert failed.details[0].startswith("test_crafted.py, line ")
@@ -241,4 +241,4 @@ def test_a_codec_that_is_not_installed_is_no_fault_of_the_traffic(
     found = check(open_capture([str(CAPTURES / capture)]))
     (problem,) = [each for each in found if each.severity != "note"]
     assert (problem.code.code, problem.name.partition(".")[2]) == ("frame.codec-missing", "codec-missing")
-    assert "pip install '.[snappy]' in a clone" in problem.what
+    assert "pip install '.[snappy]' in a clone" in problem.title

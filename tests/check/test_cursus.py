@@ -39,7 +39,7 @@ STALE = "ERROR: GEN_MISMATCH current=2 requested=1 group=g member=m-1234"
 def test_a_member_that_goes_on_with_an_old_generation(times: tuple[float, ...], severity: str) -> None:
     (problem,) = named(said(*JOINED, *beats(*times, reply=STALE)), "cursus.stale-generation")
     assert (problem.severity, problem.count) == (severity, len(times))
-    assert problem.what == "m-1234 of group g works with generation 1, the group is at 2"
+    assert problem.title == "m-1234 of group g works with generation 1, the group is at 2"
 
 
 def test_a_member_that_joins_again_is_none() -> None:
@@ -88,7 +88,7 @@ def test_another_broker_that_leads_is_a_remark_until_it_goes_on() -> None:
         )
         for count in (1, 3)
     )
-    assert once[0].what == "connection #1 asked the wrong broker: NOT_LEADER, it is 10.0.0.9:9000"
+    assert once[0].title == "connection #1 asked the wrong broker: NOT_LEADER, it is 10.0.0.9:9000"
     assert (once[0].severity, often[0].severity) == ("note", "warning")
 
 
@@ -109,7 +109,7 @@ def test_a_reply_that_was_cut_after_its_length_is_no_keep_alive() -> None:
 def test_a_broker_that_closes_without_an_answer() -> None:
     """A broker with gzip takes plain commands for damage."""
     (problem,) = named(check(EDGES / "cursus-closed-unanswered.pcap"), "request.unanswered")
-    assert problem.what == "127.0.0.1:9000 closed 2 connections and did not answer CREATE, METADATA"
+    assert problem.title == "127.0.0.1:9000 closed 2 connections and did not answer CREATE, METADATA"
     assert problem.severity == "error"
 
 

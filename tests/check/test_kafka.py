@@ -20,7 +20,7 @@ def told(name: str) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for problem in group_by_cause(check(KAFKA / f"{name}.pcap.gz")):
         if problem.severity != "note":
-            found.setdefault(problem.name, []).append(problem.what)
+            found.setdefault(problem.name, []).append(problem.title)
     return found
 
 
@@ -79,10 +79,10 @@ def test_a_stopped_broker_moves_leaders_and_the_coordinator() -> None:
     assert found["server.ended"][0].startswith("127.0.0.1:9092 ended all its 3 connections")
     all_found = check(KAFKA / "failover.pcap.gz")
     (moved,) = named(all_found, "kafka.coordinator-moved")
-    assert (moved.severity, moved.what) == ("note", "127.0.0.1:9092 no longer coordinates billing-1 (#14)")
+    assert (moved.severity, moved.title) == ("note", "127.0.0.1:9092 no longer coordinates billing-1 (#14)")
     passing = named(all_found, "kafka.not-leader")
     assert {problem.severity for problem in passing} == {"note"}  # clients found the new leaders immediately
-    assert all(problem.what.startswith("127.0.0.1:9092 does not lead ") for problem in passing)
+    assert all(problem.title.startswith("127.0.0.1:9092 does not lead ") for problem in passing)
 
 
 def test_a_refusal_that_clients_may_overcome_is_a_note_until_it_lasts() -> None:

@@ -31,7 +31,7 @@ def events() -> dict[str, float]:
 
 def test_a_server_that_was_stopped_went_silent_then(story: list[Problem], events: dict[str, float]) -> None:
     (silent,) = named(story, "liftbridge.server-silent")
-    assert silent.what.startswith("lb-b sent nothing")
+    assert silent.title.startswith("lb-b sent nothing")
     stops = [events["SIGSTOP b short stall of a follower"], events["SIGSTOP b long stall: leaves the ISR"]]
     for stop, lasted, detail in zip(stops, (1.2, 7.0), silent.details, strict=True):
         begin, end = map(float, re.findall(r"([0-9.]+) s", detail))
@@ -46,7 +46,7 @@ def test_requests_that_come_out_late_after_a_gap_do_not_make_a_server_silent() -
 
 
 def test_servers_that_ended_are_not_silent(story: list[Problem]) -> None:
-    assert not [problem for problem in named(story, "liftbridge.server-silent") if "lb-b" not in problem.what]
+    assert not [problem for problem in named(story, "liftbridge.server-silent") if "lb-b" not in problem.title]
 
 
 def test_publishes_that_waited_for_a_stopped_replica_have_late_acks(story: list[Problem]) -> None:
@@ -57,15 +57,15 @@ def test_publishes_that_waited_for_a_stopped_replica_have_late_acks(story: list[
         for each in truth
         if "error" not in each and each.get("stream") == "quorum-stream" and each.get("acked_ns")
     ]
-    (late,) = [each for each in named(story, "publish.slow-confirm") if "quorum-stream" in each.what]
-    assert f"of {len(took)} messages" in late.what
+    (late,) = [each for each in named(story, "publish.slow-confirm") if "quorum-stream" in each.title]
+    assert f"of {len(took)} messages" in late.title
     assert late.count == sum(seconds > 0.2 for seconds in took)
     worst = seconds_in(late, "worst")
     assert worst == pytest.approx(max(took), abs=0.05)
 
 
 def test_replicas_lag_as_long_as_they_were_stopped(story: list[Problem]) -> None:
-    lags = {problem.what.split()[0]: problem.weight / 1e9 for problem in named(story, "liftbridge.replica-lag")}
+    lags = {problem.title.split()[0]: problem.weight / 1e9 for problem in named(story, "liftbridge.replica-lag")}
     assert lags["lb-b"] == pytest.approx(7.0, abs=0.3)
 
 
@@ -79,7 +79,7 @@ def test_new_leaders_of_metadata_and_partitions_are_named(story: list[Problem]) 
 
 def test_a_refused_operation_names_stream_and_replica(story: list[Problem]) -> None:
     (refused,) = named(story, "liftbridge.refused")
-    assert refused.what.startswith("REPORT_LEADER __cursors[1], leader lb-c, replica lb-b: ")
+    assert refused.title.startswith("REPORT_LEADER __cursors[1], leader lb-c, replica lb-b: ")
 
 
 def test_requests_of_servers_without_responder_are_remarks(story: list[Problem]) -> None:

@@ -31,9 +31,9 @@ def watched(path: Path) -> tuple[list[tuple[str, str]], set[str]]:
             checker.report.first_ns = frame.time_ns
         checker.frame(frame)
         now = max(now, frame.time_ns)
-        told += [(event.what, event.problem.name) for event in watch.look(now)]
-    told += [(event.what, event.problem.name) for event in watch.look(now + 2 * OVER_NS)]
-    told += [(event.what, event.problem.name) for event in watch.finish()]
+        told += [(event.change, event.problem.name) for event in watch.look(now)]
+    told += [(event.change, event.problem.name) for event in watch.look(now + 2 * OVER_NS)]
+    told += [(event.change, event.problem.name) for event in watch.finish()]
     return told, {each.name for each in watch.problems}
 
 
@@ -74,7 +74,7 @@ def test_asking_again_and_again_changes_no_verdict() -> None:
                 checker.frame(frame)
                 if often and number % 257 == 0:
                     checker.so_far()
-            found.add(tuple((each.name, each.what, each.count, each.first_ns) for each in checker.finish()))
+            found.add(tuple((each.name, each.title, each.count, each.first_ns) for each in checker.finish()))
         assert len(found) == 1, path
 
 

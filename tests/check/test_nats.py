@@ -46,7 +46,7 @@ def talk(*said: tuple[float, int, bytes]) -> list[Problem]:
 def test_every_error_of_a_client_is_reported_with_its_name(
     limits: list[Problem], told: dict[str, dict[str, list[str]]]
 ) -> None:
-    text = "\n".join([problem.what for problem in limits] + [str(problem.connections) for problem in limits])
+    text = "\n".join([problem.title for problem in limits] + [str(problem.connections) for problem in limits])
     for client, account in told.items():
         for error in account["errors"]:
             assert client in text or "maximum connections" in error, client
@@ -55,11 +55,11 @@ def test_every_error_of_a_client_is_reported_with_its_name(
 
 
 def test_silent_too_large_and_too_slow_clients_are_named(limits: list[Problem]) -> None:
-    whats = {problem.name: problem.what for problem in limits}
+    whats = {problem.name: problem.title for problem in limits}
     assert whats["nats.stale"].startswith("stuck (#9) did not answer 2 PINGs")
     assert whats["nats.max-payload"].startswith("big-sender (#3) published to orders.big: a payload of 9000 bytes")
     assert whats["nats.slow-consumer"].startswith("report (#12) is a slow consumer on subscription 21 orders.eu")
-    assert not any("lazy" in problem.what for problem in limits)  # it missed a PING, and answered the next
+    assert not any("lazy" in problem.title for problem in limits)  # it missed a PING, and answered the next
 
 
 def test_a_slow_consumer_that_was_not_cut_off_is_a_warning(limits: list[Problem]) -> None:
@@ -69,7 +69,7 @@ def test_a_slow_consumer_that_was_not_cut_off_is_a_warning(limits: list[Problem]
 
 
 def test_unanswered_requests_are_reported_by_subject(limits: list[Problem]) -> None:
-    found = {problem.what: problem for problem in limits if problem.name == "nats.no-responders"}
+    found = {problem.title: problem for problem in limits if problem.name == "nats.no-responders"}
     gone, maybe = (found[f"no client and no stream takes requests to svc.{name}"] for name in ("gone", "maybe"))
     assert (gone.severity, gone.count) == ("warning", 3)
     assert (maybe.severity, maybe.count) == ("note", 1)
@@ -96,7 +96,7 @@ def test_pings_of_the_server(pings: tuple[float, ...], answered: float | None, s
 def test_a_ping_that_the_server_does_not_answer() -> None:
     found = talk((1.0, CLIENT, b"PING\r\n"), (4.0, CLIENT, b"PUB orders 2\r\nhi\r\n"))
     (problem,) = [each for each in found if each.severity == "warning"]
-    assert (problem.name, problem.what) == (
+    assert (problem.name, problem.title) == (
         "nats.missed-ping",
         "the server of billing (#1) did not answer a PING for 3.000 s",
     )
@@ -144,7 +144,7 @@ def test_a_service_that_answers_no_more_is_named_with_its_requests() -> None:
     silent = spoken(*asked(6), *replies(0, 1))["nats.service-silent"]
     assert (silent.severity, silent.count) == ("error", 4)
     assert re.fullmatch(
-        r"billing \(#1\) has answered no request since 0.[23]\d\d s: 4 were delivered to it", silent.what
+        r"billing \(#1\) has answered no request since 0.[23]\d\d s: 4 were delivered to it", silent.title
     )
     assert silent.details[-1] == "4 of 6 requests to price.get got no answer"
 
@@ -152,7 +152,7 @@ def test_a_service_that_answers_no_more_is_named_with_its_requests() -> None:
 def test_a_service_that_still_answers_others_is_not_silent() -> None:
     found = spoken(*asked(6), *replies(0, 1, 5))
     assert "nats.service-silent" not in found
-    assert found["nats.unanswered"].what == "3 of 6 requests to price.get got no answer"
+    assert found["nats.unanswered"].title == "3 of 6 requests to price.get got no answer"
     assert found["nats.unanswered"].severity == "warning"
 
 
@@ -213,7 +213,7 @@ def consumer(acks: int, most: int = 4, deliveries: int = 6, newest: int = 169090
 def test_a_consumer_that_stopped_acknowledging_at_its_limit_is_stuck() -> None:
     stuck = consumer(acks=2)["nats.consumer-stuck"]
     assert (stuck.severity, stuck.count) == ("error", 4)
-    assert stuck.what == "billing (#1) stopped acknowledging ORD, consumer work: 16,909,054 messages wait"
+    assert stuck.title == "billing (#1) stopped acknowledging ORD, consumer work: 16,909,054 messages wait"
     assert stuck.details[-1] == "unacknowledged: 4 messages, as many as max_ack_pending allows (4)"
 
 
@@ -235,7 +235,7 @@ def test_a_purge_is_reported_if_messages_waited(left: int, lost: bool) -> None:
     found = spoken((0.1, SERVER, first), acked(1, 0.2), (1.0, CLIENT, purge))
     assert ("nats.purged" in found) is lost
     if lost:
-        assert found["nats.purged"].what == "billing (#1) purged stream ORD: 5 messages waited for ORD, consumer work"
+        assert found["nats.purged"].title == "billing (#1) purged stream ORD: 5 messages waited for ORD, consumer work"
 
 
 @pytest.mark.parametrize("near", [{"acks": 3}, {"acks": 2, "most": 5}, {"acks": 2, "newest": 6}])
@@ -246,7 +246,7 @@ def test_a_consumer_below_its_limit_or_with_nothing_to_come_is_not_stuck(near: d
 def test_a_server_in_lame_duck_mode_explains_the_ends_that_follow() -> None:
     leaves = b'INFO {"server_id":"A","server_name":"n1","version":"2.9.10","ldm":true}\r\n'
     duck = spoken((0.5, SERVER, leaves))["nats.lame-duck"]
-    assert (duck.what, duck.severity) == ("n1 announced that it shuts down", "note")  # its clients left in order
+    assert (duck.title, duck.severity) == ("n1 announced that it shuts down", "note")  # its clients left in order
     assert "tcp.reset" in duck.code.explains
 
 

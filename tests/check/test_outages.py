@@ -319,7 +319,7 @@ def problems(name: str) -> list[Problem]:
 @pytest.mark.parametrize("outage", TABLE, ids=lambda outage: outage.capture)
 def test_the_first_problem_names_the_cause(outage: Outage) -> None:
     first, *others = problems(outage.capture)
-    text = "\n".join((first.what, *first.details, first.likely))
+    text = "\n".join((first.title, *first.details, first.likely))
     assert first.name == outage.code
     assert [part for part in outage.says if part not in text] == []
     assert tuple(worse(others)) == outage.others
@@ -394,7 +394,7 @@ def test_a_server_that_is_back_is_a_warning() -> None:
 def test_a_cut_path_is_no_fault_of_a_process() -> None:
     for name in ("o_heal.pcap", "o_cut.pcap"):
         first, *_ = problems(name)
-        texts = [text for each in (first, *first.effects) for text in (each.what, *each.details)]
+        texts = [text for each in (first, *first.effects) for text in (each.title, *each.details)]
         assert not [text for text in texts if "not the network" in text or "broker 10.77.0.1:5552 was silent" in text]
 
 
@@ -406,7 +406,7 @@ def test_a_server_that_never_answers_again_comes_before_what_it_did_not_confirm(
         said.append((CLIENT, layers.Publish(publisher_id=7, messages=[message])))
     first, second = [each for each in crafted.rabbitmq(said) if each.severity == "error"]
     assert (first.name, first.to_end, second.name) == ("server.stalled", True, "publish.unconfirmed")
-    assert first.what.startswith("10.0.0.2:5552 sent nothing for the last 5.0")
+    assert first.title.startswith("10.0.0.2:5552 sent nothing for the last 5.0")
     assert "until the end of the capture" in when(first, 0)
 
 
@@ -428,7 +428,7 @@ def test_one_publish_that_waits_long_while_nothing_else_comes_is_a_stall(seconds
 
 
 def test_http_and_tls_at_the_wrong_port_are_named() -> None:
-    assert "HTTP" in problems("o_wrongport.pcap")[1].what
+    assert "HTTP" in problems("o_wrongport.pcap")[1].title
     tls, plain = problems("o_tls.pcap")
     assert plain.likely == "the client speaks RabbitMQ Stream without TLS to a port for TLS"
     assert {each.name for each in (*tls.effects, *plain.effects)} >= {"tls.alert", "rabbitmq_stream.not-a-frame"}

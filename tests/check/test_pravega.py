@@ -24,8 +24,8 @@ def test_refusals_are_reported_by_kind() -> None:
     problems = check(CAPTURES / "pravega" / "errors.pcap")
     assert sorted(worse(problems)) == ["pravega.authentication"] * 2 + ["pravega.wrong-host"]
     (wrong,) = named(problems, "pravega.wrong-host")
-    assert wrong.what == "err/wronghost/0.#epoch.0 is not on 127.0.0.1:12345"
-    refused = [each.what for each in named(problems, "pravega.refused") if each.severity == "note"]
+    assert wrong.title == "err/wronghost/0.#epoch.0 is not on 127.0.0.1:12345"
+    refused = [each.title for each in named(problems, "pravega.refused") if each.severity == "note"]
     assert "the request was refused: SegmentIsSealed: scope/stream/0.#epoch.0" in refused
 
 
@@ -36,7 +36,7 @@ def test_appends_after_a_seal_wait_for_nothing_even_if_their_writer_was_set_up_b
 def test_a_reader_before_the_truncation_point_gets_the_first_offset() -> None:
     (problem,) = named(check(CAPTURES / "pravega" / "read_cuts.pcap"), "pravega.segment-truncated")
     assert problem.severity == "note"
-    assert "at offset 0, which begins at 15" in problem.what
+    assert "at offset 0, which begins at 15" in problem.title
 
 
 def truncated(request_id: int) -> bytes:
@@ -129,7 +129,7 @@ def transaction(*after: tuple[float, int, bytes]) -> list[Problem]:
 def test_a_transaction_that_is_never_ended() -> None:
     (problem,) = [each for each in transaction() if each.severity == "warning"]
     assert problem.name == "pravega.transaction-open"
-    assert problem.what.startswith("1 events of transaction 0102030405060708090a0b0c0d0e0f10 of scope/stream")
+    assert problem.title.startswith("1 events of transaction 0102030405060708090a0b0c0d0e0f10 of scope/stream")
 
 
 def test_a_transaction_that_is_merged_or_aborted() -> None:
@@ -141,7 +141,7 @@ def test_a_transaction_that_is_merged_or_aborted() -> None:
     found = transaction((2.0, 0, bytes(delete)), (2.1, 1, bytes(deleted)))
     assert worse(found) == []
     (aborted,) = named(found, "pravega.transaction-aborted")
-    assert aborted.what == "1 transaction of scope/stream with 1 events ended in an abort"
+    assert aborted.title == "1 transaction of scope/stream with 1 events ended in an abort"
 
 
 def test_a_conditional_append_that_came_too_late_is_a_remark() -> None:
@@ -153,11 +153,11 @@ def test_a_conditional_append_that_came_too_late_is_a_remark() -> None:
     found = said(*setup, (1.0, 0, bytes(asked)), (1.1, 1, refused))
     assert worse(found) == []
     (problem,) = named(found, "pravega.refused")
-    assert problem.what == "the request was refused: ConditionalCheckFailed"
+    assert problem.title == "the request was refused: ConditionalCheckFailed"
 
 
 def test_a_sealed_segment_has_another_likely_cause_than_a_missing_one() -> None:
-    found = {each.what: each.likely for each in named(check(CAPTURES / "pravega" / "errors.pcap"), "pravega.refused")}
+    found = {each.title: each.likely for each in named(check(CAPTURES / "pravega" / "errors.pcap"), "pravega.refused")}
     sealed, missing = (next(what for what in found if name in what) for name in ("SegmentIsSealed", "NoSuchSegment"))
     assert (found[sealed], found[missing]) == (
         "the stream was scaled or sealed: clients continue with the segment's successors",

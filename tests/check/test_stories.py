@@ -54,7 +54,7 @@ def test_every_captured_publish_without_ack_is_reported() -> None:
     found = problems["publish.unconfirmed"]
     assert {(each["stream"], each["partition"]) for each in failed} == {("orders-stream", 1)}
     assert found.count == len(failed) == 6
-    assert "orders-stream (subject orders.1)" in found.what
+    assert "orders-stream (subject orders.1)" in found.title
 
 
 @pytest.mark.slow
@@ -83,19 +83,19 @@ def test_time_without_credit_is_that_of_the_records(run: Run) -> None:
                 starved, waits = starved + row["time_ns"] - empty_ns, waits + 1
             credit += row["layers"]["rabbitmq_stream"]["credit"]
     (problem,) = [each for each in check(STORIES / "credit-starvation.pcap") if each.severity == "warning"]
-    assert f"out of credit for {starved / 1e9:.3f} s" in problem.what
+    assert f"out of credit for {starved / 1e9:.3f} s" in problem.title
     assert problem.count == waits
     assert 0.06 * (waits - 1) < starved / 1e9 < 0.07 * waits  # it spends 60 ms on each chunk, but not on the first
 
 
 def test_only_the_starved_consumer_is_reported() -> None:
-    told = [problem.what for problem in check(STORIES / "credit-starvation.pcap")]
+    told = [problem.title for problem in check(STORIES / "credit-starvation.pcap")]
     assert not any("billing" in what for what in told)
 
 
 def test_slow_silent_and_forbidden_clients_are_named() -> None:
     truth = json.loads((STORIES / "slow-consumer.truth.json").read_bytes())["server_log"]
-    problems = {problem.name: problem.what for problem in check(STORIES / "slow-consumer.pcap")}
+    problems = {problem.name: problem.title for problem in check(STORIES / "slow-consumer.pcap")}
     assert "client report-export: Slow Consumer" in truth[0]
     assert problems["nats.slow-consumer"].startswith("report-export (#1)")
     assert "client sleepy-client: Stale" in truth[2]
@@ -122,7 +122,7 @@ def test_unconfirmed_publishes_of_a_killed_broker() -> None:
     says = said["client_says"]
     (problem,) = found["publish.unconfirmed"]
     assert problem.count == says["published"] - says["confirmed"] == 40
-    assert f"40 of {says['published']} messages" in problem.what
+    assert f"40 of {says['published']} messages" in problem.title
     assert found["tcp.refused"][0].count == 3
 
 
@@ -142,7 +142,7 @@ def test_confirms_of_a_paused_broker_are_as_late_as_it_was_paused() -> None:
 def test_the_consumer_that_stopped_and_the_one_that_went_on() -> None:
     says, found = truth("consumer-stopped")["client_says"], told("consumer-stopped.pcap")
     (problem,) = found.pop("rabbitmq_stream.consumer-stopped")
-    assert "report-export" in problem.what
+    assert "report-export" in problem.title
     assert f"3 chunks reached it; offset {says['report-export']['messages']} is next" in problem.details
     assert f"other consumers are at offset {says['published']}" in problem.details
     assert found == {}
@@ -151,7 +151,7 @@ def test_the_consumer_that_stopped_and_the_one_that_went_on() -> None:
 def test_a_consumer_that_falls_behind_by_what_it_needs_more_than_it_has() -> None:
     found = told("consumer-lags.pcap")
     (problem,) = found.pop("rabbitmq_stream.consumer-lag")
-    behind, within = map(float, re.findall(r"([0-9.]+) s", problem.what))
+    behind, within = map(float, re.findall(r"([0-9.]+) s", problem.title))
     assert 1 - 0.06 / 0.2 - 0.1 < behind / within < 1 - 0.06 / 0.2 + 0.1  # 200 ms for what comes every 60 ms
     assert set(found) == {"rabbitmq_stream.credit-starvation"}
 
@@ -160,18 +160,18 @@ def test_refused_messages_equal_those_reported_to_the_client() -> None:
     errors = truth("stream-deleted")["client_says"]["errors"]
     found = told("stream-deleted.pcap").pop("publish.refused")
     assert sum(problem.count for problem in found) == len(errors) == 11
-    assert ["to orders" in problem.what for problem in found] == [True, False]
-    assert all("Publisher does not exist" in problem.what for problem in found)
+    assert ["to orders" in problem.title for problem in found] == [True, False]
+    assert all("Publisher does not exist" in problem.title for problem in found)
 
 
 def test_silence_guest_login_and_another_protocol_are_named() -> None:
     (silent,) = told("heartbeat-missed.pcap")["rabbitmq_stream.heartbeat"]
     ended, _ = truth("heartbeat-missed")["client_says"]["ended"]
-    assert f"silent for {ended:.1f} s, with a heartbeat of 2 s" in silent.what
+    assert f"silent for {ended:.1f} s, with a heartbeat of 2 s" in silent.title
     assert truth("guest-not-local")["client_says"]["code_of_SaslAuthenticateResponse"] == 11
     assert set(told("guest-not-local.pcap")) == {"rabbitmq_stream.guest-not-local"}
     (other,) = told("amqp-at-stream-port.pcap")["protocol.mismatch"]
-    assert "127.0.0.1 speaks AMQP to 127.0.0.1:5572, the RabbitMQ Stream port" in other.what
+    assert "127.0.0.1 speaks AMQP to 127.0.0.1:5572, the RabbitMQ Stream port" in other.title
 
 
 def test_a_large_segment_that_never_arrives_makes_the_mtu_suspect() -> None:
@@ -205,8 +205,8 @@ def test_a_credit_of_one_over_a_long_way() -> None:
 
 def test_a_deleted_stream_names_the_deleter_and_the_affected_clients() -> None:
     (problem,) = told("stream-deleted-in-use.pcap.gz")["rabbitmq_stream.stream-deleted"]
-    assert "cleanup-job (#5) deleted stream a-del" in problem.what
-    assert problem.what.endswith("orders-publisher (#3), billing (#4)")
+    assert "cleanup-job (#5) deleted stream a-del" in problem.title
+    assert problem.title.endswith("orders-publisher (#3), billing (#4)")
     assert problem.details[1:] == ["orders-publisher (#6) asked for it at 2.737 s, in vain"]
 
 
@@ -224,7 +224,7 @@ def test_a_broker_that_went_down_and_was_asked_again() -> None:
 
 def test_a_refused_publish_is_reported_by_one_code() -> None:
     problems = check(STORIES / "publishes-refused.pcap")
-    assert [problem.name for problem in problems if "decode_failed" in problem.what] == ["publish.refused"]
+    assert [problem.name for problem in problems if "decode_failed" in problem.title] == ["publish.refused"]
 
 
 def test_credit_that_is_given_before_chunks_are_read() -> None:
@@ -234,7 +234,7 @@ def test_credit_that_is_given_before_chunks_are_read() -> None:
 def test_a_request_without_answer_waits_until_the_last_packet_of_the_capture() -> None:
     """The packets after it belong to connections that end before the last frame."""
     (problem,) = named(check(CAPTURES / "rabbitmq-stream" / "d_drop1pct.pcap"), "request.unanswered")
-    assert problem.what == "Open of rabbitmq_stream was not answered, but not all that came back was captured"
+    assert problem.title == "Open of rabbitmq_stream was not answered, but not all that came back was captured"
 
 
 def test_a_stream_that_a_client_deleted_is_not_unavailable_where_the_capture_begins_late() -> None:

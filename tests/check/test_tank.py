@@ -34,14 +34,14 @@ def said(*turns: bytes) -> list[Problem]:
 def test_a_redirect_is_a_remark_until_it_goes_on() -> None:
     redirect = produced(1, b"\xfc" + ENDPOINT)
     (once,) = named(said(REQUEST, redirect), "tank.redirect")
-    assert (once.severity, once.what) == ("note", "orders/3: another node leads: 10.0.0.9:11012")
+    assert (once.severity, once.title) == ("note", "orders/3: another node leads: 10.0.0.9:11012")
     (often,) = named(said(*(REQUEST, redirect) * 3), "tank.redirect")
     assert (often.severity, often.count) == ("warning", 3)
 
 
 def test_a_partition_without_leader() -> None:
     found = said(REQUEST, produced(1, b"\xfd"))
-    assert [problem.what for problem in named(found, "tank.no-leader")] == ["orders/3 has no leader"]
+    assert [problem.title for problem in named(found, "tank.no-leader")] == ["orders/3 has no leader"]
 
 
 def test_stored_messages_raise_nothing() -> None:
@@ -57,7 +57,7 @@ def test_messages_between_the_requested_and_the_first_one(wanted: int, base: int
     found = said(consume({0: wanted}), consumed([sized(plain(message(), message()))], base=base))
     assert worse(found) == expected
     if expected:
-        assert found[0].what == "3 messages of foo/0 are missing: 258 was asked for, 261 came"
+        assert found[0].title == "3 messages of foo/0 are missing: 258 was asked for, 261 came"
 
 
 def test_a_boundary_check_names_the_available_messages() -> None:
@@ -65,9 +65,9 @@ def test_a_boundary_check_names_the_available_messages() -> None:
     head = struct.pack("<I", 1) + b"\1" + str8(b"foo") + b"\1" + entry
     found = said(consume({0: 0x0F0F}), framed(2, struct.pack("<I", len(head)) + head))
     (problem,) = named(found, "tank.boundary")
-    assert problem.what == "connection #1 asked for message 3,855 of foo/0: the broker has 257 to 513"
+    assert problem.title == "connection #1 asked for message 3,855 of foo/0: the broker has 257 to 513"
 
 
 def test_messages_not_stored_name_topic_and_partition() -> None:
     found = named(check(CAPTURES / "tank" / "tank_07_produce_multi_errors.pcap"), "tank.not-stored")
-    assert "messages for foo/7: unknown partition" in {problem.what for problem in found}
+    assert "messages for foo/7: unknown partition" in {problem.title for problem in found}

@@ -68,7 +68,7 @@ def test_a_stopped_server_is_named_though_half_of_it_was_not_captured(
     sides: tuple[int, ...], snaplen: int | None
 ) -> None:
     (problem,) = named(conversation(publishes(PAUSE), sides, snaplen), "server.stalled")
-    assert problem.what.startswith("10.0.0.2:5552 stalled for 3.00")
+    assert problem.title.startswith("10.0.0.2:5552 stalled for 3.00")
     assert problem.severity == "warning"
 
 
@@ -105,7 +105,7 @@ def test_a_publish_waits_as_long_as_those_before_it() -> None:
 )
 def test_answers_that_become_slow(waits: dict[int, float], words: str | None) -> None:
     found = named(conversation(publishes(waits)), "request.slower")
-    assert [words in problem.what for problem in found if words] == ([True] if words else [])
+    assert [words in problem.title for problem in found if words] == ([True] if words else [])
     assert bool(found) == bool(words)
 
 
@@ -143,7 +143,7 @@ def lags(behind: Iterable[int]) -> list[Problem]:
 
 def test_a_group_that_is_further_behind_at_each_commit() -> None:
     (problem,) = named(lags((10, 150, 300, 450)), "consumer.too-slow")
-    assert problem.what == "orders[3], group billing is too slow: it lagged by 10 messages, then 450"
+    assert problem.title == "orders[3], group billing is too slow: it lagged by 10 messages, then 450"
     assert problem.severity == "warning"
 
 
@@ -173,7 +173,7 @@ def test_a_consumer_that_is_killed_and_comes_back(lives: int, pause: float, good
         packets += [(at + 0.1, part) for side, layer in said for part in made.send(side, bytes(layer))]
         packets += [(at + 2.0, part) for part in made.close()]
     found = named(check(craft.batches(packets)), "rabbitmq_stream.consumer-crash-loop")
-    assert [problem.what for problem in found] == (
+    assert [problem.title for problem in found] == (
         ["10.0.0.1 ended 4 times without Close while it consumed orders, and began again"]
         if (lives, pause, goodbye) == (4, 1.0, False)
         else []

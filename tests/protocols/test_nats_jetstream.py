@@ -54,7 +54,7 @@ def test_keys_and_objects_are_named() -> None:
 
 def test_check_counts_what_a_full_stream_refused() -> None:
     (refused,) = named(check(REAL), "publish.refused")
-    assert refused.what == f"3 of 12 messages that truth (#1) published to ord.eu: {FULL}"
+    assert refused.title == f"3 of 12 messages that truth (#1) published to ord.eu: {FULL}"
     assert "publish.unconfirmed" not in {problem.name for problem in check(REAL)}
 
 

@@ -20,7 +20,7 @@ from wiredecode.net.distribution import MAX_VALUES
 from wiredecode.net.types import Connection
 from wiredecode.protocols.registry import requests_of
 from wiredecode.protocols.shared.codes import SEVERITIES
-from wiredecode.protocols.shared.problems import Place, Problem, Report, Rule
+from wiredecode.protocols.shared.problems import Moment, Problem, Report, Rule
 
 __all__ = ["SEVERITIES", "Checker", "Problem"]
 
@@ -79,11 +79,11 @@ class Checker:
             self.report.first_ns = int(batch.time_ns[0])
         self._call(self._clock.look, batch)
 
-    def end(self, connection: Connection, other: str | None = None) -> None:
-        """A connection is over; its frames may still come. ``other``: its likely protocol, if it is not decoded."""
-        if other is not None:
-            self._others.other(connection, other)
-        self._ended.append((connection, other))
+    def end(self, connection: Connection, foreign: str | None = None) -> None:
+        """A connection is over; its frames may still come. ``foreign``: its likely protocol, if it is not decoded."""
+        if foreign is not None:
+            self._others.at_foreign(connection, foreign)
+        self._ended.append((connection, foreign))
 
     def frame(self, frame: Frame) -> None:
         """The next frame."""
@@ -131,9 +131,9 @@ class Checker:
         """All problems as if the capture ended here; more may follow. It takes some ten milliseconds."""
         return deepcopy(self).finish()
 
-    def _end(self, connection: Connection, other: str | None) -> None:
+    def _end(self, connection: Connection, foreign: str | None) -> None:
         self.report.learn(connection)
-        self.coverage.end(connection, other)
+        self.coverage.end(connection, foreign)
         if len(self._over) < MAX_OVER:
             self._over.append(connection)
         for rule in self._rules():
@@ -156,8 +156,7 @@ class Checker:
         while last is not None and last.tb_next is not None:
             last = last.tb_next
         where = f"{Path(last.tb_frame.f_code.co_filename).name}, line {last.tb_lineno}" if last is not None else ""
-        what = f"the rule {rule} failed: {type(error).__name__}: {error}"
-        at = (
-            subject if isinstance(subject, Frame) else Place(subject if isinstance(subject, Connection) else None, None)
-        )
-        self.report.add(CODES["check.internal"], what, (rule, type(error).__name__, where), frame=at).detail(where)
+        title = f"the rule {rule} failed: {type(error).__name__}: {error}"
+        connection = subject if isinstance(subject, Connection) else None
+        at = subject if isinstance(subject, Frame) else Moment(connection, None)
+        self.report.add(CODES["check.internal"], title, (rule, type(error).__name__, where), frame=at).detail(where)

@@ -12,30 +12,30 @@ BEFORE_NS = 2_000_000_000
 
 def group_by_cause(problems: Iterable[Problem]) -> list[Problem]:
     """The problems without those that another one explains: the worst first, then causes before effects."""
-    left = sorted(join_alike(problems), key=lambda each: (each.code.rank, each.first_ns or 0))
-    for first in [each for each in left if each.code.explains and each.severity != "note"]:
-        if first not in left:
+    unexplained = sorted(join_alike(problems), key=lambda each: (each.code.rank, each.first_ns or 0))
+    for first in [each for each in unexplained if each.code.explains and each.severity != "note"]:
+        if first not in unexplained:
             continue
-        causes = [each for each in left if each.code is first.code and each.severity != "note"]
-        for effect in [*left]:
-            found = [each for each in causes if each in left and explains(each, effect, causes)]
-            if not found:
+        causes = [each for each in unexplained if each.code is first.code and each.severity != "note"]
+        for effect in [*unexplained]:
+            explaining = [each for each in causes if each in unexplained and explains(each, effect, causes)]
+            if not explaining:
                 continue
-            cause = min(found, key=lambda each: abs((effect.first_ns or 0) - (each.first_ns or 0)))
-            left.remove(effect)
+            cause = min(explaining, key=lambda each: abs((effect.first_ns or 0) - (each.first_ns or 0)))
+            unexplained.remove(effect)
             cause.effects += [effect, *effect.effects]
             effect.effects = []
             cause.severity = min(cause.severity, effect.severity, key=SEVERITIES.index)
-    left = join_alike(left, late=True)
-    for cause in left:
+    unexplained = join_alike(unexplained, late=True)
+    for cause in unexplained:
         before = () if cause.severity == cause.code.severity == "note" else cause.code.before
-        later = [each for each in left if each.name in before and concerns(cause, each, [cause])]
+        later = [each for each in unexplained if each.name in before and concerns(cause, each, [cause])]
         cause.severity = min([cause.severity, *(each.severity for each in later)], key=SEVERITIES.index)
         again = [each for each in cause.effects if each.code is cause.code]  # a server that stalls again and again
         if again:
             cause.first_ns, cause.last_ns = span([cause, *again])
             cause.count += sum(each.count for each in again)
-    return sorted(left, key=order)
+    return sorted(unexplained, key=order)
 
 
 def order(problem: Problem) -> tuple[int, int, bool, int, int]:
@@ -101,31 +101,31 @@ def join(parts: list[Problem]) -> Problem:
         "total": sum(each.count for each in parts),
         "servers": ", ".join(servers[:MAX_EVIDENCE]),
     }
-    what = first.code.several.format(count=len(parts), **said)
-    made = Problem(first.code, first.severity, first.name, what, alike=first.alike, likely=first.likely, parts=parts)
-    made.is_over = all(each.is_over for each in parts)
+    title = first.code.several.format(count=len(parts), **said)
+    joined = Problem(first.code, first.severity, first.name, title, alike=first.alike, likely=first.likely, parts=parts)
+    joined.is_over = all(each.is_over for each in parts)
     for each in parts:
-        made.detail(each.what)
-        made.count += each.count
-        made.weight = max(made.weight, each.weight)
-        made.members |= each.members
-        made.servers |= each.servers
-        made.paths |= each.paths
-        made.users |= each.users
-        made.to_end |= each.to_end
-        made.effects += each.effects
-        for numbers, more in ((made.frames, each.frames), (made.packets, each.packets)):
+        joined.detail(each.title)
+        joined.count += each.count
+        joined.weight = max(joined.weight, each.weight)
+        joined.members |= each.members
+        joined.servers |= each.servers
+        joined.paths |= each.paths
+        joined.users |= each.users
+        joined.to_end |= each.to_end
+        joined.effects += each.effects
+        for numbers, more in ((joined.frames, each.frames), (joined.packets, each.packets)):
             numbers += [number for number in more if number not in numbers][: MAX_EVIDENCE - len(numbers)]
         for number, text in each.connections.items():
-            if len(made.connections) < MAX_EVIDENCE:
-                made.connections[number] = text
+            if len(joined.connections) < MAX_EVIDENCE:
+                joined.connections[number] = text
     if len(parts) > MAX_EVIDENCE:
-        made.details[-1] = f"and {counted(len(parts) - MAX_EVIDENCE + 1, 'more', '')}"
+        joined.details[-1] = f"and {counted(len(parts) - MAX_EVIDENCE + 1, 'more', '')}"
     for text in first.details:
         if all(text in each.details for each in parts):
-            made.detail(text)
-    made.first_ns, made.last_ns = span(parts)
-    return made
+            joined.detail(text)
+    joined.first_ns, joined.last_ns = span(parts)
+    return joined
 
 
 def span(parts: Iterable[Problem]) -> tuple[int | None, int | None]:

@@ -29,15 +29,15 @@ def code_of(code: str, group: str) -> Code:
 @cache
 def checks_of(name: str) -> Checks | None:
     """The checks of a protocol, which is imported for that, or of one that another carries."""
-    found = protocol_named(name)
-    return None if found is None else found.checks()
+    protocol = protocol_named(name)
+    return None if protocol is None else protocol.checks()
 
 
 def offers() -> Iterator[tuple[str, Checks]]:
     """Return the checks of every protocol, by name; those that another one carries too."""
     for protocol in protocols():
         offered = {protocol.name: protocol.checks()}
-        offered |= {one.name: one.checks() for one in carried_by(protocol.name)}
+        offered |= {carried.name: carried.checks() for carried in carried_by(protocol.name)}
         yield from ((name, checks) for name, checks in offered.items() if checks is not None)
 
 

@@ -32,11 +32,11 @@ class Exchange:
     is_judged = is_heard = False
     """Whether a missing answer is a problem, and whether one came, on any connection."""
     stream = ""
-    count = left = 0
+    count = pending = 0
     """Messages that were published, as ``check`` counts them, and those without a result yet."""
     is_confirmed = False
     """Whether another connection confirms it: when its publisher heard of that is not known."""
-    place: RequestKey | None = None
+    latency_key: RequestKey | None = None
     """Key of its latency, once it is answered."""
     elsewhere: Sequence[tuple[RequestKey, int]] = ()
     """Latency of answers on other connections."""
@@ -105,14 +105,14 @@ class Exchanges:
         return self.open.get(request) or self._over.get(request) or self._over_before.get(request)
 
     def _answer(self, frame: Frame, request: int) -> None:
-        asked = self.of(request)
+        request_open = self.of(request)
         over: Sequence[Exchange] = ()
         confirmed: Sequence[tuple[Exchange, Confirmation]] = ()
-        if frame.confirmations or (asked is not None and asked.publishing is not None):
+        if frame.confirmations or (request_open is not None and request_open.publishing is not None):
             confirmed = [(self.open[each.request], each) for each in confirmations(frame, self.open)]
             over = [each for each, confirmation in confirmed if confirmation.final is not None]
-        elif asked is not None:
-            over = (asked,)
+        elif request_open is not None:
+            over = (request_open,)
         for each in over:
             if each.connection is frame.connection and frame.latency_ns is not None:
                 self.open.pop(each.id, None)

@@ -32,7 +32,7 @@ BEGAN, ENDED = "began", "ended"
 class Event(NamedTuple):
     """A problem that began or ended."""
 
-    what: str
+    change: str
     problem: Problem
 
 

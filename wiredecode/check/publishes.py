@@ -55,7 +55,7 @@ class Confirmed:
     def add(self, frame: Frame, waiting: Exchange, messages: int) -> None:
         latency_ns = frame.time_ns - waiting.time_ns
         self.times.add(latency_ns, messages)
-        if waiting.left:
+        if waiting.pending:
             return
         self.slow += latency_ns >= REMARKABLE_NS
         if len(self.worst) == MAX_WORST and latency_ns <= self.worst[0].latency_ns:
@@ -70,7 +70,7 @@ class Confirmed:
 class Refused:
     """Messages of one connection to one stream that were refused for one reason."""
 
-    place: FrameRef
+    ref: FrameRef
     why: str
     """The reason of the first one."""
     is_usual: bool
@@ -106,41 +106,41 @@ class Publishes(Rule):
         """A frame that publishes."""
         if frame.is_partial and not frame.missing and frame.connection.closed and frame.sender == "client":
             self._incomplete(frame)
-        asked = self._exchanges.open.get(frame.id)
-        if not frame.expects_response or frame.is_copy or asked is None or (how := asked.publishing) is None:
+        publish = self._exchanges.open.get(frame.id)
+        if not frame.expects_response or frame.is_copy or publish is None or (how := publish.publishing) is None:
             return
-        stream = next((str(found) for name in how.stream if (found := _value(frame, name))), "")
+        stream = next((str(value) for name in how.stream if (value := _value(frame, name))), "")
         if how.part and (part := _value(frame, how.part)):
             stream = f"{stream} ({how.part} {part})"
         name, unasked = how.unasked
         if (how.other_streams and stream.startswith(how.other_streams)) or (name and _value(frame, name) == unasked):
             return
         counted = _value(frame, how.messages) if how.messages else 1
-        asked.count = (counted if isinstance(counted, int) else len(counted or ())) or 1
-        asked.stream = printable(stream)
-        asked.left = asked.count if frame.response is None else 0  # else it was refused before it was sent
+        publish.count = (counted if isinstance(counted, int) else len(counted or ())) or 1
+        publish.stream = printable(stream)
+        publish.pending = publish.count if frame.response is None else 0  # else it was refused before it was sent
         key = frame.connection.number, stream
-        self._published.put(key, self._published.get(key, 0) + asked.count)
+        self._published.put(key, self._published.get(key, 0) + publish.count)
 
     def _confirm(self, frame: Frame, waiting: Exchange, confirmation: Confirmation) -> None:
-        if not waiting.left:
+        if not waiting.pending:
             return
         if frame.connection is not waiting.connection:
             waiting.is_confirmed = True  # somebody answered, but it is not known when the publisher heard of it
             return
-        count = waiting.left if confirmation.final is not None else min(confirmation.length, waiting.left)
-        waiting.left -= count
+        count = waiting.pending if confirmation.final is not None else min(confirmation.length, waiting.pending)
+        waiting.pending -= count
         how = waiting.publishing
         assert how is not None
         if how.confirmed_by and how.confirmed_by not in frame.generated:
             return
-        place = waiting.connection.number, waiting.stream
+        stream_key = waiting.connection.number, waiting.stream
         if confirmation.refusal is not None:
             if how.refusals:
                 self.refused_by = frame.id
-                self._refuse(self._refused.get_or_make(place, dict), waiting, how, confirmation.refusal, count)
+                self._refuse(self._refused.get_or_make(stream_key, dict), waiting, how, confirmation.refusal, count)
             return
-        for refused in self._refused.get(place, {}).values():
+        for refused in self._refused.get(stream_key, {}).values():
             refused.confirmed = True
         if self.report.made and waiting.stream.partition("[")[0] in self.report.made and self._settles(frame, waiting):
             return
@@ -163,45 +163,45 @@ class Publishes(Rule):
         return begin_ns <= first_ns
 
     @staticmethod
-    def _refuse(known: dict[str, Refused], waiting: Exchange, how: Publishing, why: str, count: int) -> None:
+    def _refuse(by_reason: dict[str, Refused], waiting: Exchange, how: Publishing, why: str, count: int) -> None:
         reason = NUMBER.sub("", why)  # the same with other numbers: "wrong last sequence: 17"
-        refused = known.get(reason)
+        refused = by_reason.get(reason)
         if refused is None:
-            if len(known) >= MAX_REASONS:
+            if len(by_reason) >= MAX_REASONS:
                 return
             compared = how.compared is not None and waiting.stream.startswith(how.compared)
-            refused = known[reason] = Refused(waiting.ref, why, compared and any(each in why for each in COMPARED))
+            refused = by_reason[reason] = Refused(waiting.ref, why, compared and any(each in why for each in COMPARED))
         refused.messages += count
         refused.confirmed, refused.last_ns = False, waiting.time_ns
         if len(refused.frames) < MAX_EVIDENCE:
             refused.frames.append(waiting.ref)
 
     def finish(self) -> None:
-        for place, reasons in self._refused.items():
+        for stream_key, reasons in self._refused.items():
             for refused in reasons.values():
-                self._report_refused(place, refused)
+                self._report_refused(stream_key, refused)
         for (broker, stream), confirmed in self._confirmed.items():
             if confirmed.worst and confirmed.times.largest >= REMARKABLE_NS:
                 self._report_slow(broker, stream, confirmed)
-        left: dict[tuple[int, str], list[Exchange]] = {}
+        unanswered: dict[tuple[int, str], list[Exchange]] = {}
         for sent in self._exchanges.open.values():
-            if not sent.left or sent.is_confirmed or sent.type in (checks_of(sent.protocol) or NO_CHECKS).answered:
+            if not sent.pending or sent.is_confirmed or sent.type in (checks_of(sent.protocol) or NO_CHECKS).answered:
                 continue
-            known = self._confirmed.get((sent.connection.endpoints[1 - sent.side], sent.stream))  # others waited
-            patience_ns = max(PATIENCE_NS, 0 if known is None else known.times.largest)
+            usual = self._confirmed.get((sent.connection.endpoints[1 - sent.side], sent.stream))  # others waited
+            patience_ns = max(PATIENCE_NS, 0 if usual is None else usual.times.largest)
             over = sent.connection.closed is not None or self.report.last_ns - sent.time_ns >= patience_ns
             if over and self.report.answer_captured(sent):
-                left.setdefault((sent.connection.number, sent.stream), []).append(sent)
-        for key, publishes in left.items():
+                unanswered.setdefault((sent.connection.number, sent.stream), []).append(sent)
+        for key, publishes in unanswered.items():
             self._report_unconfirmed(key, publishes)
 
-    def _report_refused(self, place: tuple[int, str], refused: Refused) -> None:
-        why, who, stream = refused.why, short(refused.place.connection), place[1]
-        of, to = self._published.get(place, refused.messages), f" to {stream}" if stream else ""
-        what = f"{refused.messages:,} of {of:,} messages that {who} published{to}: {why}"
+    def _report_refused(self, stream_key: tuple[int, str], refused: Refused) -> None:
+        why, who, stream = refused.why, short(refused.ref.connection), stream_key[1]
+        of, to = self._published.get(stream_key, refused.messages), f" to {stream}" if stream else ""
+        title = f"{refused.messages:,} of {of:,} messages that {who} published{to}: {why}"
         severity = "note" if refused.is_usual else "warning" if refused.confirmed else None
         how: Any = {"until_ns": refused.last_ns, "count": refused.messages, "severity": severity}
-        problem = self.report.add(CODES["publish.refused"], what, (place, why), frame=refused.place, **how)
+        problem = self.report.add(CODES["publish.refused"], title, (stream_key, why), frame=refused.ref, **how)
         problem.weight, problem.alike = refused.messages, why
         problem.likely = problem.code.cause_of(why)
         self.report.cite(problem, *refused.frames)
@@ -213,8 +213,8 @@ class Publishes(Rule):
         if end is not None and end.side != frame.side:
             who, key = f"{frame.destination} ended the connection of {short(connection)}", frame.destination
             likely = "the request is larger than the server allows, or the server was stopped"
-        what = f"{who} inside a {frame.type}: {sent:,} bytes of it were sent"
-        problem = self.report.add(CODES["publish.incomplete"], what, key, frame=frame)
+        title = f"{who} inside a {frame.type}: {sent:,} bytes of it were sent"
+        problem = self.report.add(CODES["publish.incomplete"], title, key, frame=frame)
         problem.likely = likely
         for finding in frame.findings:
             problem.detail(finding.message)
@@ -229,11 +229,11 @@ class Publishes(Rule):
         moved = any(each.name in ANNOUNCED for each in self.report.problems.values())
         late = late and not (moved and times.largest < MANY_SLOW_NS)
         most = f"p99 {p99 / 1e9:.3f} s, worst {slowest.latency_ns / 1e9:.3f} s of {times.count:,} messages"
-        what = f"{broker} confirmed publishes to {stream or 'it'} late: {most}"
+        title = f"{broker} confirmed publishes to {stream or 'it'} late: {most}"
         for each in worst:
             code, until_ns = CODES["publish.slow-confirm"], each.published.time_ns + each.latency_ns
             how: Any = {"until_ns": until_ns, "severity": None if late else "note"}
-            problem = self.report.add(code, what, (broker, stream), frame=each.published, **how)
+            problem = self.report.add(code, title, (broker, stream), frame=each.published, **how)
             problem.count, problem.weight = confirmed.slow, slowest.latency_ns
             problem.alike = broker
         if slowest.transfer_ns:
@@ -243,12 +243,12 @@ class Publishes(Rule):
         problem.detail(f"slowest: frame {slowest.published.number}{transfer}, {until}")
 
     def _report_unconfirmed(self, key: tuple[int, str], publishes: list[Exchange]) -> None:
-        first, left = publishes[0], sum(each.left for each in publishes)
+        first, unanswered = publishes[0], sum(each.pending for each in publishes)
         connection, stream = first.connection, first.stream
-        of, to = self._published.get(key, left), f" to {stream}" if stream else ""
-        what = f"{left:,} of {of:,} messages that {short(connection)} published{to} have no answer"
+        of, to = self._published.get(key, unanswered), f" to {stream}" if stream else ""
+        title = f"{unanswered:,} of {of:,} messages that {short(connection)} published{to} have no answer"
         places = [each.ref for each in publishes]
-        problem = self.report.about(CODES["publish.unconfirmed"], what, key, places, count=left)
+        problem = self.report.about(CODES["publish.unconfirmed"], title, key, places, count=unanswered)
         health = connection.health
         end = None if health is None else health.end
         if health is not None and any(side.long_outages() for side in health.directions):

@@ -23,7 +23,7 @@ from wiredecode.net.types import Connection, Direction
 from wiredecode.protocols.reading import values_of
 from wiredecode.protocols.registry import protocol_entries, requests_of, title
 from wiredecode.protocols.shared.pairing import Newest
-from wiredecode.protocols.shared.problems import FrameRef, Place, Rule, begin_of, ref_of, whole
+from wiredecode.protocols.shared.problems import FrameRef, Moment, Rule, begin_of, ref_of, whole
 
 PATIENCE_NS = 1_000_000_000
 """A request is unanswered if this much of the capture, or the end of its connection, follows."""
@@ -72,16 +72,16 @@ class Requests(Rule):
             if closed:
                 self._closed(request, severity or "error")
                 continue
-            what = f"{kind} of {request.protocol} was not answered"
+            title = f"{kind} of {request.protocol} was not answered"
             if since_ns <= answers.unlinked_ns or not self.report.all_captured(connection, 1 - request.side):
-                severity, what = "note", f"{what}, but not all that came back was captured"
+                severity, title = "note", f"{title}, but not all that came back was captured"
             elif requests.lossy:
-                severity, what = "note", f"{what}, but not all that was sent before it was captured"
+                severity, title = "note", f"{title}, but not all that was sent before it was captured"
             elif gave_up:
-                what = f"{what} before the client closed the connection"
+                title = f"{title} before the client closed the connection"
             key, until_ns = (request.protocol, kind, severity), last if end is None else end.time_ns
             problem = self.report.add(
-                CODES["request.unanswered"], what, key, frame=request.ref, severity=severity, until_ns=until_ns
+                CODES["request.unanswered"], title, key, frame=request.ref, severity=severity, until_ns=until_ns
             )
             if problem.count <= MAX_DETAILED:
                 problem.detail(f"{short(connection)} waited from {self.report.seconds(since_ns)} on")
@@ -94,7 +94,7 @@ class Requests(Rule):
         kinds[request.type or ""] = None
         problem = self.report.add(CODES["request.unanswered"], "", key, frame=request.ref, severity=severity)
         closed = counted(len(problem.members), "connection")
-        problem.what = f"{server} closed {closed} and did not answer {', '.join(kinds)}"
+        problem.title = f"{server} closed {closed} and did not answer {', '.join(kinds)}"
         problem.likely = "the server does not accept the requests (TLS, compression, version, size), or was stopped"
 
 
@@ -141,8 +141,8 @@ class Findings(Rule):
         if late and not missing:
             self.report.add(CODES["capture.late-start"], "connections began before the capture", frame=frame)
         elif missing or (frame.missing and finding.code in GAP_CODES):
-            what = "frames are not whole: bytes of theirs were not captured"
-            self.report.add(CODES["capture.loss"], what, frame=frame)
+            title = "frames are not whole: bytes of theirs were not captured"
+            self.report.add(CODES["capture.loss"], title, frame=frame)
         else:
             code = CODES["frame.malformed" if finding.code in GAP_CODES else "frame.other"]
             name = f"{frame.protocol}.{finding.code}"
@@ -169,7 +169,7 @@ class Jump(NamedTuple):
 
     packet: int
     time_ns: int
-    what: str
+    text: str
 
 
 @dataclass(eq=False)
@@ -187,27 +187,27 @@ class ClockRule(Rule):
         before, times = self._before, batch.time_ns
         last = times[0] if before is None else before.time_ns[-1]
         gaps = np.diff(times, prepend=last)
-        for place in np.flatnonzero((gaps <= -BACK_NS) | (gaps >= AHEAD_NS)).tolist()[:MAX_STEPS]:
-            earlier = batch.part(max(place - AROUND, 0), place) if place else before
+        for index in np.flatnonzero((gaps <= -BACK_NS) | (gaps >= AHEAD_NS)).tolist()[:MAX_STEPS]:
+            earlier = batch.part(max(index - AROUND, 0), index) if index else before
             if earlier is not None and len(self._jumps) < MAX_STEPS:
-                self._judge(earlier, batch.part(place, place + AROUND), int(gaps[place]))
+                self._judge(earlier, batch.part(index, index + AROUND), int(gaps[index]))
         self._before = batch.part(max(len(batch) - AROUND, 0), len(batch))
 
     def _judge(self, earlier: PacketBatch, later: PacketBatch, gap_ns: int) -> None:
-        what = ""
+        text = ""
         if gap_ns < 0:
             if (later.time_ns[:STAYS] < earlier.time_ns[-1]).all():
-                what = f"the time goes back by {-gap_ns / 1e9:.3f} s"
+                text = f"the time goes back by {-gap_ns / 1e9:.3f} s"
         else:
             counted_ns = senders_time(earlier, later)
             if counted_ns is not None and counted_ns * 2 < gap_ns:
-                what = f"the time leaps ahead by {gap_ns / 1e9:.3f} s, which no sender's TCP timestamps show"
-        if what:
-            self._jumps.append(Jump(int(later.number[0]), int(later.time_ns[0]), what))
+                text = f"the time leaps ahead by {gap_ns / 1e9:.3f} s, which no sender's TCP timestamps show"
+        if text:
+            self._jumps.append(Jump(int(later.number[0]), int(later.time_ns[0]), text))
 
     def finish(self) -> None:
-        for step in self._jumps:
-            self.report.add(CODES["capture.clock"], step.what, step.what, frame=Place(None, step.time_ns, step.packet))
+        for packet, time_ns, text in self._jumps:
+            self.report.add(CODES["capture.clock"], text, text, frame=Moment(None, time_ns, packet))
 
 
 def senders_time(earlier: PacketBatch, later: PacketBatch) -> int | None:
@@ -259,7 +259,7 @@ class OtherProtocols(Rule):
     """Receives the first frames of connections, and the likely protocols of other connections."""
 
     _ports: dict[int, str] = field(
-        default_factory=lambda: {port: one.name for one in reversed(protocol_entries()) for port in one.ports}
+        default_factory=lambda: {port: entry.name for entry in reversed(protocol_entries()) for port in entry.ports}
     )
     _protocols: dict[str, str] = field(default_factory=dict)
     _others: list[tuple[Connection, str]] = field(default_factory=list)
@@ -268,18 +268,18 @@ class OtherProtocols(Rule):
 
     def record(self, frame: Frame) -> None:
         """The next record of TLS."""
-        number, known = frame.connection.number, self._handshakes.get(frame.connection.number)
+        number, handshake = frame.connection.number, self._handshakes.get(frame.connection.number)
         if frame.type == "ClientHello":
             self._handshakes.put(number, Handshake(ref_of(frame), frame.offset + frame.length))
-        elif known is None:
+        elif handshake is None:
             return
         elif frame.type == "ServerHello":
-            known.is_answered = True
-            self._answered(known.hello, frame)
+            handshake.is_answered = True
+            self._answered(handshake.hello, frame)
         elif frame.type == "Alert":
             self._handshakes.pop(number, None)  # it says why
-        elif frame.side == known.hello.side and frame.offset == known.end + CHANGE_CIPHER_SPEC:
-            known.no_certificate_ns = frame.time_ns if frame.length == NO_CERTIFICATE else None
+        elif frame.side == handshake.hello.side and frame.offset == handshake.end + CHANGE_CIPHER_SPEC:
+            handshake.no_certificate_ns = frame.time_ns if frame.length == NO_CERTIFICATE else None
 
     def _answered(self, hello: FrameRef, answer: Frame) -> None:
         """A server that took the ClientHello and answered late: no packet was sent again, and the path is fast."""
@@ -294,27 +294,27 @@ class OtherProtocols(Rule):
         problem.weight = max(problem.weight, late_ns)
         if problem.count > 1 or late_ns >= 2 * PATIENCE_NS:
             problem.severity = problem.code.severity
-        problem.what = f"{answer.source} answered {counted(problem.count, 'TLS handshake')} late, "
-        problem.what += f"after {problem.weight / 1e9:.3f} s"
+        problem.title = f"{answer.source} answered {counted(problem.count, 'TLS handshake')} late, "
+        problem.title += f"after {problem.weight / 1e9:.3f} s"
         problem.likely = "its CPU is overloaded, or it waits for something first: a name, a certificate's revocation"
 
     def ended(self, connection: Connection) -> None:
         """A client that ends the connection in place of the handshake does not accept what the server sent."""
-        known = self._handshakes.pop(connection.number, None)
+        handshake = self._handshakes.pop(connection.number, None)
         end = connection.health.end if connection.health is not None else None
-        if known is None or not known.is_answered or end is None or not whole(connection):
+        if handshake is None or not handshake.is_answered or end is None or not whole(connection):
             return
-        hello, without_ns = known.hello, known.no_certificate_ns
+        hello, without_ns = handshake.hello, handshake.no_certificate_ns
         server = connection.endpoints[1 - hello.side]
         if end.side != hello.side and without_ns is not None and end.time_ns - without_ns <= PATIENCE_NS:
             problem = self.report.add(CODES["frame.tls"], "", (server, end.side), frame=hello, name="tls.not-finished")
-            problem.what = f"{server} ended {counted(problem.count, 'TLS handshake')} of clients without a certificate"
+            problem.title = f"{server} ended {counted(problem.count, 'TLS handshake')} of clients without a certificate"
             problem.likely = "the server requires certificates of clients (mutual TLS), and the clients are given none"
-        more = connection.directions[hello.side].captured - known.end  # an alert, or nothing before it ends
+        more = connection.directions[hello.side].captured - handshake.end  # an alert, or nothing before it ends
         if (more or end.side == hello.side) and more < MIN_FINISHED:
             problem = self.report.add(CODES["frame.tls"], "", server, frame=hello, name="tls.not-finished")
             times = counted(problem.count, "TLS handshake")
-            problem.what = f"clients ended {times} with {server} after they got its certificate"
+            problem.title = f"clients ended {times} with {server} after they got its certificate"
             problem.likely = "they do not accept the certificate: it expired, has another name, or an unknown authority"
 
     def frame(self, frame: Frame) -> None:
@@ -335,9 +335,9 @@ class OtherProtocols(Rule):
         if name != UNKNOWN and not frame.connection.directions[frame.side].lossy:
             spoken = title(frame.protocol) or frame.protocol
             by_client = frame.side == client_side(frame.connection)
-            what = f"{frame.source} speaks {name}, the other side {spoken}"
+            text = f"{frame.source} speaks {name}, the other side {spoken}"
             likely = _likely(name if by_client else spoken, spoken if by_client else name)
-            self._add(what, (name, frame.source), likely, f"{frame.source} began with {beginning!r}", frame)
+            self._add(text, (name, frame.source), likely, f"{frame.source} began with {beginning!r}", frame)
 
     def _http(self, frame: Frame) -> None:
         """A request of HTTP to a server that spoke first: this is no upgrade to WebSocket."""
@@ -345,7 +345,7 @@ class OtherProtocols(Rule):
         began = f"it began with {frame.data[:LONGEST_BEGINNING]!r}, after the server's {spoken}"
         self._at_port("HTTP", frame.source, frame.destination, spoken, began, frame)
 
-    def other(self, connection: Connection, name: str) -> None:
+    def at_foreign(self, connection: Connection, name: str) -> None:
         """A connection that is not decoded is over; ``name`` is what its first bytes look like."""
         if connection.initiator is not None and name != UNKNOWN and len(self._others) < MAX_SERVERS:
             self._others.append((connection, name))
@@ -367,13 +367,13 @@ class OtherProtocols(Rule):
             spoken = title(spoken) or spoken
             self._at_port(name, connection.endpoints[client], server, spoken, silent, begin_of(connection))
 
-    def _at_port(self, name: str, client: str, server: str, spoken: str, detail: str, at: Frame | Place) -> None:
+    def _at_port(self, name: str, client: str, server: str, spoken: str, detail: str, at: Frame | Moment) -> None:
         """A client that speaks another protocol than its server's port is for."""
-        what = f"{client.rpartition(':')[0]} speaks {name} to {server}, the {spoken} port"
-        self._add(what, (name, server), _likely(name, f"plain {spoken}" if name == "TLS" else spoken), detail, at)
+        title = f"{client.rpartition(':')[0]} speaks {name} to {server}, the {spoken} port"
+        self._add(title, (name, server), _likely(name, f"plain {spoken}" if name == "TLS" else spoken), detail, at)
 
-    def _add(self, what: str, key: tuple[str, str], likely: str, detail: str, at: Frame | Place) -> None:
-        problem = self.report.add(CODES["protocol.mismatch"], what, key, frame=at)
+    def _add(self, title: str, key: tuple[str, str], likely: str, detail: str, at: Frame | Moment) -> None:
+        problem = self.report.add(CODES["protocol.mismatch"], title, key, frame=at)
         problem.likely = likely
         problem.detail(detail)
 
@@ -403,5 +403,5 @@ class ClearText(Rule):
         if frame.status != OK:
             return
         if layer.carries_secrets(values_of(frame)):
-            what = f"{frame.type} of {frame.protocol} carries secrets that anybody on the way can read"
-            self.report.add(CODES["security.clear-text"], what, (frame.protocol, frame.type), frame=frame)
+            title = f"{frame.type} of {frame.protocol} carries secrets that anybody on the way can read"
+            self.report.add(CODES["security.clear-text"], title, (frame.protocol, frame.type), frame=frame)

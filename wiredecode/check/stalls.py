@@ -131,18 +131,18 @@ class Silences:
 
     def frame(self, frame: Frame) -> Silence | None:
         """The next frame."""
-        sender, known = frame.sender, self._of.get(frame.connection.number)
-        if known is None:
+        sender, state = frame.sender, self._of.get(frame.connection.number)
+        if state is None:
             if sender is None or max(len(self._of), len(self.servers)) >= MAX_KNOWN:
                 return None
             name = frame.destination if sender == "client" else frame.source
-            server, one = self.servers.setdefault(name, Server()), frame.connection
-            self._first_ns = self._first_ns or one.first_ns
-            begun_ns = self._first_ns if one.initiator is None else 0  # it served before the capture
+            server, connection = self.servers.setdefault(name, Server()), frame.connection
+            self._first_ns = self._first_ns or connection.first_ns
+            begun_ns = self._first_ns if connection.initiator is None else 0  # it served before the capture
             server.heard_ns = max(server.heard_ns, begun_ns)
-            known = server, server.connections.setdefault(one.number, Waiting(one, begun_ns))
-            self._of[frame.connection.number] = known
-        server, waiting = known
+            state = server, server.connections.setdefault(connection.number, Waiting(connection, begun_ns))
+            self._of[frame.connection.number] = state
+        server, waiting = state
         waiting.consumes = waiting.consumes or frame.type in consuming(frame.protocol)
         if sender == "server":
             return self._spoke(server, waiting, frame)
@@ -156,10 +156,10 @@ class Silences:
 
     def forget(self, connection: Connection) -> Iterator[Silence]:
         """A connection is over; what still waits there is kept. Return what only TCP shows."""
-        known = self._of.get(connection.number)
-        if known is None:
+        state = self._of.get(connection.number)
+        if state is None:
             return
-        server, waiting = known
+        server, waiting = state
         if (answers := answers_of(connection)) is not None:
             server.over.append((connection, answers))
             yield from () if waiting.consumes else silences_by_tcp(connection, answers)
@@ -187,7 +187,7 @@ class Silences:
             server.held.setdefault(key, (frame.time_ns, frame.number))
 
     def _spoke(self, server: Server, waiting: Waiting, frame: Frame) -> Silence | None:
-        now, found = frame.time_ns, None
+        now, silence = frame.time_ns, None
         if not waiting.heard_ns and (checks := checks_of(frame.protocol)) is not None:
             server.alone |= checks.alone(frame)
         if server.held:
@@ -195,10 +195,10 @@ class Silences:
                 server.late, server.silent_ns, server.looked = server.held, (server.heard_ns, now), 0
             server.held = {}
         if server.late:
-            found = self._find_delivery(server, frame)
+            silence = self._find_delivery(server, frame)
         long = now - waiting.since_ns >= (MIN_NS if waiting.heard_ns else MIN_END_NS)
-        if found is None and waiting.count and long and not any(each.code == "hole" for each in frame.findings):
-            found = Silence(
+        if silence is None and waiting.count and long and not any(each.code == "hole" for each in frame.findings):
+            silence = Silence(
                 *(frame.source, waiting.since_ns, now, waiting.connection, waiting.count, waiting.published),
                 *(False, frame.number, waiting.frames, bool(waiting.heard_ns)),
             )
@@ -206,7 +206,7 @@ class Silences:
         if now < server.heard_ns and len(server.behind) < MAX_LOOKED:  # a gap held it back
             server.behind.append(now)
         waiting.heard_ns, server.heard_ns = now, max(server.heard_ns, now)
-        return found
+        return silence
 
     def _find_delivery(self, server: Server, frame: Frame) -> Silence | None:
         """Whether the server passes on what it was sent while it was silent."""
@@ -220,8 +220,8 @@ class Silences:
             return None
         since_ns, until_ns = server.silent_ns
         numbers = [number for _, number in late.values()][: problems.MAX_EVIDENCE]
-        place = frame.source, since_ns, until_ns, frame.connection, server.waited, 0
-        return Silence(*place, True, frame.number, numbers)
+        common = frame.source, since_ns, until_ns, frame.connection, server.waited, 0
+        return Silence(*common, True, frame.number, numbers)
 
 
 @dataclass(slots=True)
@@ -244,15 +244,15 @@ class Stall:
         it did not where it was asked, and sent nothing in the first half."""
         edge, own = (self.until_ns - self.since_ns) // EDGE, {each.connection.number for each in self.silences}
         begin_ns, half_ns, end_ns = self.since_ns + edge, (self.since_ns + self.until_ns) // 2, self.until_ns - edge
-        for other, answers in others:
-            last_ns, moved_ns = other.health.last_ns if other.health else 0, answers.moved_ns
-            if other.number in own or other.first_ns > begin_ns or last_ns < end_ns:
+        for connection, answers in others:
+            last_ns, moved_ns = connection.health.last_ns if connection.health else 0, answers.moved_ns
+            if connection.number in own or connection.first_ns > begin_ns or last_ns < end_ns:
                 continue
-            asked = [each for each in answers.still if each.peer_moves and each.since_ns <= begin_ns]
+            waits = [each for each in answers.still if each.peer_moves and each.since_ns <= begin_ns]
             alive = moved_ns > begin_ns and not was_still(answers.still, begin_ns, end_ns)
-            alive = alive and not any(half_ns <= each.until_ns for each in asked)
+            alive = alive and not any(half_ns <= each.until_ns for each in waits)
             alive = alive or (self.to_end and begin_ns < moved_ns <= self.until_ns)
-            (self.alive if alive else self.silent).add(other.number)
+            (self.alive if alive else self.silent).add(connection.number)
 
 
 @dataclass(eq=False)
@@ -287,8 +287,8 @@ class Stalls(problems.Rule):
             self._add(silence)
 
     def finish(self) -> None:
-        for server, known in self._silences.servers.items():
-            for each in known.connections.values():
+        for server, state in self._silences.servers.items():
+            for each in state.connections.values():
                 self._unfinished(server, each)
         for server, stalls in self._stalls.items():
             for stall in stalls:
@@ -339,11 +339,11 @@ class Stalls(problems.Rule):
             did = f"accepted {counted(number, 'connection')} and answered nothing there for {length}"
         else:
             did = f"sent nothing for the last {length}" if stall.to_end else f"stalled for {length}"
-        what, at = f"{server} {did}: {waited}", problems.Place(None, stall.since_ns)
+        title, at = f"{server} {did}: {waited}", problems.Moment(None, stall.since_ns)
         short = stall.alive and stall.until_ns - stall.since_ns < HICCUP_NS and len(self._stalls[server]) == 1
         severity = "error" if stall.to_end else "note" if short else None
         key = server, stall.since_ns
-        problem = self.report.add(CODES["server.stalled"], what, key, frame=at, severity=severity)
+        problem = self.report.add(CODES["server.stalled"], title, key, frame=at, severity=severity)
         problem.to_end = stall.to_end and stall.until_ns >= self.report.last_ns
         problem.last_ns, problem.weight = stall.until_ns, stall.until_ns - stall.since_ns
         if stall.silent and not stall.alive:
@@ -369,8 +369,8 @@ class Stalls(problems.Rule):
 
     def _beats_missing(self, server: str, stall: Stall) -> bool:
         """Whether the server sent no heartbeats either, which flow control does not hold back."""
-        found = self.report.problems.get(("rabbitmq_stream.heartbeat", server))
-        return found is not None and (found.first_ns or 0) < stall.until_ns and (found.last_ns or 0) > stall.since_ns
+        beats = self.report.problems.get(("rabbitmq_stream.heartbeat", server))
+        return beats is not None and (beats.first_ns or 0) < stall.until_ns and (beats.last_ns or 0) > stall.since_ns
 
     @staticmethod
     def _likely(stall: Stall, checks: problems.Checks | None, *, whole: bool) -> str:

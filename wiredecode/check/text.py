@@ -55,7 +55,7 @@ def report_lines(
 
 def _problem(problem: Problem, first_ns: int, layout: Layout) -> Iterator[str]:
     head = f"{problem.severity}[{problem.name}]"
-    first, *others = wrap_escaped(f"{head}  {problem.what}", "", "    ", layout.width, MAX_WORDS)
+    first, *others = wrap_escaped(f"{head}  {problem.title}", "", "    ", layout.width, MAX_WORDS)
     if layout.color:
         first = f"\x1b[{COLORS[problem.severity]}m{head}\x1b[0m\x1b[1m{first[len(head) :]}\x1b[0m"
         others = [f"\x1b[1m{line}\x1b[0m" for line in others]
@@ -84,13 +84,13 @@ def effects(problem: Problem) -> list[str]:
     by_name: dict[str, list[Problem]] = {}
     for effect in problem.effects:
         by_name.setdefault(effect.name, []).append(effect)
-    found = [
-        f"{name} ({times(sum(each.count for each in some))}): {max(some, key=lambda each: each.weight).what}"
+    lines = [
+        f"{name} ({times(sum(each.count for each in some))}): {max(some, key=lambda each: each.weight).title}"
         for name, some in by_name.items()
     ]
-    if len(found) > MAX_EVIDENCE:
-        found[MAX_EVIDENCE - 1 :] = [f"and {counted(len(found) - MAX_EVIDENCE + 1, 'more', '')}"]
-    return found
+    if len(lines) > MAX_EVIDENCE:
+        lines[MAX_EVIDENCE - 1 :] = [f"and {counted(len(lines) - MAX_EVIDENCE + 1, 'more', '')}"]
+    return lines
 
 
 def when(problem: Problem, first_ns: int, layout: Layout | None = None) -> str:
@@ -138,7 +138,7 @@ def record(problem: Problem, files: Sequence[str] = ("FILE",)) -> dict[str, Any]
         "code": problem.name,
         "page": problem.code.code,
         "title": problem.code.title,
-        "message": problem.what,
+        "message": problem.title,
         "details": problem.details,
         "count": problem.count,
         "first_time": None if problem.first_ns is None else rfc3339(problem.first_ns),

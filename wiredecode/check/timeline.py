@@ -53,7 +53,7 @@ class Event:
 
     time_ns: int
     kind: str
-    what: str
+    text: str
     """Not escaped."""
     common: str = ""
     """Events of one kind with the same text here may be combined."""
@@ -85,15 +85,15 @@ class Timeline:
         """The next frame."""
         time_ns = frame.time_ns
         if self.last_ns and time_ns - self.last_ns >= MIN_SILENCE_NS:
-            what = f"no frame for {(time_ns - self.last_ns) / 1e9:.3f} s"
-            self._add(Event(self.last_ns, SILENCE, what, frame=frame.number, until_ns=time_ns))
+            text = f"no frame for {(time_ns - self.last_ns) / 1e9:.3f} s"
+            self._add(Event(self.last_ns, SILENCE, text, frame=frame.number, until_ns=time_ns))
         self.last_ns = max(self.last_ns, time_ns)
         self.bins.add(time_ns, frame.sender != "client", frame.length)
         silence = self._silences.frame(frame)
         if silence is not None:
-            what = f"{silence.server} sends nothing for {(silence.until_ns - silence.since_ns) / 1e9:.3f} s: "
-            what += f"{counted(silence.waiting, 'message' if silence.late else 'request')} waited"
-            self._add(Event(silence.since_ns, SILENCE, what, silence.server, frame.number, until_ns=silence.until_ns))
+            text = f"{silence.server} sends nothing for {(silence.until_ns - silence.since_ns) / 1e9:.3f} s: "
+            text += f"{counted(silence.waiting, 'message' if silence.late else 'request')} waited"
+            self._add(Event(silence.since_ns, SILENCE, text, silence.server, frame.number, until_ns=silence.until_ns))
         reader = self._change_readers.get((frame.protocol, frame.type))
         if reader is not None and "copy_of" not in frame.generated:
             for change in read_changes(reader, frame):
@@ -101,7 +101,7 @@ class Timeline:
         if frame.findings:
             self._findings(frame)
 
-    def end(self, connection: Connection, other: str | None = None) -> None:
+    def end(self, connection: Connection, foreign: str | None = None) -> None:
         """A connection is over, and everything about it is known."""
         self._silences.forget(connection)
         number, health, start = connection.number, connection.health, beginning(connection)
@@ -112,8 +112,8 @@ class Timeline:
             self._add(Event(connection.first_ns, OPENED, name, "", packet=connection.first, connection=number))
         else:
             to = connection.endpoints[1 - client_side(connection)]
-            what = f"{to} {'refuses' if start == 'refused' else 'does not answer'} a connection"
-            self._add(Event(connection.first_ns, REFUSED, what, what, packet=connection.first, connection=number))
+            change = f"{to} {'refuses' if start == 'refused' else 'does not answer'} a connection"
+            self._add(Event(connection.first_ns, REFUSED, change, change, packet=connection.first, connection=number))
         if health is None:
             return
         self.last_ns = max(self.last_ns, health.last_ns)
@@ -126,13 +126,13 @@ class Timeline:
             who = "client" if side == client_side(connection) else "server"
             for begin, until in direction.zero_intervals:
                 if until - begin >= MIN_STALL_NS:
-                    what = f"{who} of {short(connection)} does not read: window closed {(until - begin) / 1e9:.3f} s"
-                    self._add(Event(begin, STALL, what, f"{who} {number}", connection=number, until_ns=until))
+                    change = f"{who} of {short(connection)} does not read: window closed {(until - begin) / 1e9:.3f} s"
+                    self._add(Event(begin, STALL, change, f"{who} {number}", connection=number, until_ns=until))
             for outage in direction.long_outages():
-                other, length_ns = connection.endpoints[1 - side], outage.until_ns - outage.since_ns
-                what = f"{other} acknowledges nothing for {length_ns / 1e9:.3f} s (#{number})"
+                peer, length_ns = connection.endpoints[1 - side], outage.until_ns - outage.since_ns
+                change = f"{peer} acknowledges nothing for {length_ns / 1e9:.3f} s (#{number})"
                 where = None, outage.packet, number
-                self._add(Event(outage.since_ns, STALL, what, other, *where, until_ns=outage.until_ns))
+                self._add(Event(outage.since_ns, STALL, change, peer, *where, until_ns=outage.until_ns))
 
     def finish(self, first_ns: int) -> list[Event]:
         """All events in order of time, short silences left out."""
@@ -147,21 +147,21 @@ class Timeline:
         else:
             self.omitted += 1
 
-    def _change(self, frame: Frame, kind: str, key: str, what: str) -> None:
-        if self._known.get((kind, key)) == what:
+    def _change(self, frame: Frame, kind: str, key: str, state: str) -> None:
+        if self._known.get((kind, key)) == state:
             return
-        self._known.put((kind, key), what)
+        self._known.put((kind, key), state)
         packet = frame.packets[0] if frame.packets else None
-        self._add(Event(frame.time_ns, kind, what, "", frame.number, packet, frame.connection.number))
+        self._add(Event(frame.time_ns, kind, state, "", frame.number, packet, frame.connection.number))
 
     def _findings(self, frame: Frame) -> None:
         for finding in frame.findings:
             if finding.severity != "error" and not (finding.severity == "warning" and finding.group in EVENT_GROUPS):
                 continue
-            what = f"{short(frame.connection)}, {frame.shown_type}: {finding.message}"
+            text = f"{short(frame.connection)}, {frame.shown_type}: {finding.message}"
             packet = frame.packets[0] if frame.packets else None
             where = frame.number, packet, frame.connection.number
-            self._add(Event(frame.time_ns, ERROR, what, f"{frame.protocol} {finding.code}", *where))
+            self._add(Event(frame.time_ns, ERROR, text, f"{frame.protocol} {finding.code}", *where))
 
 
 def condense(events: list[Event], span_ns: int, most: int = MAX_LINES) -> tuple[list[Event], int]:
@@ -172,29 +172,29 @@ def condense(events: list[Event], span_ns: int, most: int = MAX_LINES) -> tuple[
         if len(merged) <= most or gap > span_ns:
             break
         gap *= 2
-    kept = sorted(range(len(merged)), key=lambda place: (-WEIGHTS[merged[place].kind], place))[:most]
-    return [merged[place] for place in sorted(kept)], len(merged) - len(kept)
+    kept = sorted(range(len(merged)), key=lambda index: (-WEIGHTS[merged[index].kind], index))[:most]
+    return [merged[index] for index in sorted(kept)], len(merged) - len(kept)
 
 
 def _merge(events: list[Event], gap: int) -> Iterator[Event]:
     """Events of one kind, each at most ``gap`` after the one before, as one at the time of the first."""
     groups: dict[tuple[str, str], tuple[Event, list[str], int]] = {}
-    found: list[tuple[Event, list[str]]] = []
+    merged: list[tuple[Event, list[str]]] = []
     for event in events:
         key = event.kind, event.common
-        known = groups.get(key)
-        if known is not None and event.time_ns - known[2] <= gap:
-            first, names, _ = known
+        group = groups.get(key)
+        if group is not None and event.time_ns - group[2] <= gap:
+            first, names, _ = group
             first.count += 1
             first.until_ns = max(first.until_ns, event.until_ns, event.time_ns)
-            if event.what not in names:
-                names.append(event.what)
+            if event.text not in names:
+                names.append(event.text)
         else:
-            first, names = replace(event), [event.what]
-            found.append((first, names))
+            first, names = replace(event), [event.text]
+            merged.append((first, names))
         groups[key] = first, names, event.time_ns
-    for event, names in found:
-        event.what = _text(event, names)
+    for event, names in merged:
+        event.text = _text(event, names)
         yield event
 
 
@@ -220,7 +220,7 @@ def lines(timeline: Timeline, events: list[Event], screen: os.terminal_size | No
     room = most - len(shown)
     for event in shown:
         head = f"{(event.time_ns - first) / 1e9:10.3f} s  {event.kind:<9} "
-        text = textwrap.wrap(escape(event.what), width - len(head), break_on_hyphens=False)
+        text = textwrap.wrap(escape(event.text), width - len(head), break_on_hyphens=False)
         rows = text[:2] if room > 0 else text[:1]
         room -= len(rows) - 1
         if len(text) > len(rows):
@@ -251,7 +251,7 @@ def plots(timeline: Timeline, width: int) -> Iterator[str]:
     room = max(width - PLOT_LABEL - 1, 2)
     columns, seconds = throughput(timeline, room)
     for name, counts in zip(("clients", "servers"), columns, strict=True):
-        wide = [counts[place * len(counts) // room] for place in range(room)]
+        wide = [counts[column * len(counts) // room] for column in range(room)]
         labels = [f"{name} {amount(max(counts) / seconds) + '/s':>{PLOT_LABEL - len(name) - 2}} ", ""]
         yield from (f"{label:{PLOT_LABEL}}│{bar}" for label, bar in zip(labels, bars(wide, len(labels)), strict=True))
     end = f"{len(columns[0]) * seconds:.3g} s"
@@ -290,16 +290,16 @@ def record(timeline: Timeline, events: list[Event]) -> dict[str, Any]:
 
 
 def _record(event: Event, first_ns: int) -> dict[str, Any]:
-    what = f"{event.what} closed {event.common}" if event.kind in (CLOSED, RESET) else event.what
-    found = {
+    text = f"{event.text} closed {event.common}" if event.kind in (CLOSED, RESET) else event.text
+    record = {
         "time": rfc3339(event.time_ns),
         "time_ns": event.time_ns,
         "seconds": (event.time_ns - first_ns) / 1e9,
         "kind": event.kind,
-        "what": what,
+        "what": text,
         "frame": event.frame,
         "packet": event.packet,
         "connection": event.connection,
         "until_ns": event.until_ns or None,
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in record.items() if value is not None}

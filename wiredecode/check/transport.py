@@ -25,7 +25,7 @@ from wiredecode.protocols.shared.codes import SEVERITIES
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import (
     MAX_PROBLEMS,
-    Place,
+    Moment,
     Problem,
     Rule,
     begin_of,
@@ -95,26 +95,26 @@ class Health(Rule):
             to = connection.endpoints[server]
             did = "refused" if health.refused else "did not answer"
             severity = None if health.refused or health.syns > 1 else "note"  # TCP sends a SYN again
-            what, at = f"{to} {did} the connection", begin_of(connection)
-            problem = self.report.add(code, what, to, frame=at, severity=severity)
+            title, at = f"{to} {did} the connection", begin_of(connection)
+            problem = self.report.add(code, title, to, frame=at, severity=severity)
             severity = None if problem.count >= MIN_REPEATED else severity  # an ICMP error ends each attempt
             problem.severity = min(problem.severity, severity or code.severity, key=SEVERITIES.index)
             if problem.count > 1:
-                problem.what = f"{to} {did} {problem.count:,} connections"
+                problem.title = f"{to} {did} {problem.count:,} connections"
             return
         if self._never_completed(connection):
             return
         if len(self._ended) < MAX_PROBLEMS and any(side.captured for side in connection.directions):
             end = health.end
-            known = self._ended.setdefault(connection.endpoints[server], deque(maxlen=MAX_PROBLEMS))
+            of_server = self._ended.setdefault(connection.endpoints[server], deque(maxlen=MAX_PROBLEMS))
             silent = end is None or end.side != server or "closed_by" in connection.identity
-            known.append((connection, None if silent or end is None else end.time_ns))
+            of_server.append((connection, None if silent or end is None else end.time_ns))
             self._stopped |= set() if silent else {connection.endpoints[server]}
         answers = health.directions[server]
         self._heard_ns.put((connection.endpoints[server], answers.first_ns, answers.last_ns), None)
         if connection.initiator is None and any(side.captured for side in connection.directions):
-            what = "connections began before the capture"
-            self.report.add(CODES["capture.late-start"], what, frame=begin_of(connection))
+            title = "connections began before the capture"
+            self.report.add(CODES["capture.late-start"], title, frame=begin_of(connection))
         self._nothing_said(connection)
         if health.syns > 1 and health.accepted and (health.handshake_ns or 0) >= WAITED_NS:
             likely = "a firewall or load balancer drops SYNs, or too many connections wait to be accepted"
@@ -126,7 +126,7 @@ class Health(Rule):
             self._window(connection, side, direction)
 
     def finish(self) -> None:
-        ended = [connection for known in self._ended.values() for connection, _ in known]
+        ended = [connection for of_server in self._ended.values() for connection, _ in of_server]
         for hosts, silences in self._silences.items():
             if (problem := self.report.problems.get((CODES["tcp.no-ack"].code, hosts))) is not None:
                 self._explain_outages(problem, silences, [each for each in ended if hosts_of(each) == hosts])
@@ -146,12 +146,12 @@ class Health(Rule):
                     served = problem.count >= MIN_REPEATED and endpoint in self._ended
                     problem.severity, problem.likely = "note", "only one direction was captured"
                     if served:  # the client acknowledged nothing, as it did on earlier connections
-                        problem.severity, problem.what = "error", f"{problem.count:,} connections to {endpoint} failed"
+                        problem.severity, problem.title = "error", f"{problem.count:,} connections to {endpoint} failed"
                         problem.likely += ": the server refused them, or a firewall drops them"
-            known = self._ended.pop(endpoint, deque())
-            problem.users |= {user for connection, _ in known for user in users_of(connection)}
-            self._accepted_again(problem, [connection.first_ns for connection, _ in known])
-            ends = [time_ns for _, time_ns in known if time_ns is not None]
+            of_server = self._ended.pop(endpoint, deque())
+            problem.users |= {user for connection, _ in of_server for user in users_of(connection)}
+            self._accepted_again(problem, [connection.first_ns for connection, _ in of_server])
+            ends = [time_ns for _, time_ns in of_server if time_ns is not None]
             last = max((time_ns for time_ns in ends if time_ns < problem.first_ns + TOGETHER_NS), default=None)
             at_once = [time_ns for time_ns in ends if last is not None and abs(time_ns - last) <= TOGETHER_NS]
             if at_once:
@@ -162,15 +162,15 @@ class Health(Rule):
                 if name == CODES["tcp.refused"].code:  # no answer at all: perhaps the path
                     down.append(problem)
                     problem.likely = "the server went down"
-                    problem.what = f"{endpoint} went down: it refused {counted(problem.count, 'connection')}"
+                    problem.title = f"{endpoint} went down: it refused {counted(problem.count, 'connection')}"
         times = sorted((each.first_ns or 0, each.last_ns or 0) for each in down)
         if len(times) > 1 and all(before[1] + TOGETHER_NS < begin for before, (begin, _) in pairwise(times)):
             for problem in self.report.problems.values():  # one after another: a rolling restart
                 few = problem.name == CODES["tcp.refused"].code and problem.count <= FEW_REFUSED
                 problem.severity = "note" if few else problem.severity
-        for endpoint, known in self._ended.items():
-            self._all_ended(endpoint, known)
-            self._closed_idle(endpoint, known)
+        for endpoint, of_server in self._ended.items():
+            self._all_ended(endpoint, of_server)
+            self._closed_idle(endpoint, of_server)
 
     def _accepted_again(self, problem: Problem, begun: list[int]) -> None:
         """Say when the server took connections again; a few refused ones are then an interruption."""
@@ -184,39 +184,39 @@ class Health(Rule):
             elif problem.count <= FEW_REFUSED and problem.severity == "error":
                 problem.severity = "warning"
 
-    def _never_closed(self, known: Iterable[Connection]) -> None:
+    def _never_closed(self, connections: Iterable[Connection]) -> None:
         """Clients that open connections all the time, use each for a moment, and leave them open."""
         of: dict[tuple[str, str], list[Connection]] = {}
-        for each in known:
+        for each in connections:
             if each.initiator is not None and (name := each.identity.get("name")):
                 of.setdefault((each.endpoints[each.initiator].rpartition(":")[0], name), []).append(each)
         part_ns = (self.report.last_ns - self.report.first_ns) // TENTHS
         for (_, name), begun in of.items():
             last_ns = max(each.first_ns for each in begun)
             used = [each for each in begun if each.health and each.health.payload_ns - each.first_ns >= part_ns]
-            left = [each for each in begun if _is_left(each, last_ns, part_ns)]
-            parts = {(each.first_ns - self.report.first_ns) // max(part_ns, 1) for each in left}
-            if len(left) < MIN_LEFT or len(parts) < TENTHS // 2 or part_ns < MIN_LIVED_NS or len(used) > len(left) // 2:
+            kept = [each for each in begun if _is_left(each, last_ns, part_ns)]
+            parts = {(each.first_ns - self.report.first_ns) // max(part_ns, 1) for each in kept}
+            if len(kept) < MIN_LEFT or len(parts) < TENTHS // 2 or part_ns < MIN_LIVED_NS or len(used) > len(kept) // 2:
                 continue
-            what = f"{name} opened connections one after another, and left {len(left):,} of {len(begun):,} open"
-            for each in left:
-                self.report.add(CODES["tcp.never-closed"], what, name, frame=begin_of(each))
+            title = f"{name} opened connections one after another, and left {len(kept):,} of {len(begun):,} open"
+            for each in kept:
+                self.report.add(CODES["tcp.never-closed"], title, name, frame=begin_of(each))
 
-    def _closed_idle(self, endpoint: str, known: Iterable[tuple[Connection, int | None]]) -> None:
+    def _closed_idle(self, endpoint: str, ended: Iterable[tuple[Connection, int | None]]) -> None:
         """The server, or a proxy, ended several connections after the same time without data."""
-        ends = [(one, at, at - one.health.payload_ns) for one, at in known if at and one.health and whole(one)]
+        ends = [(idle, at, at - idle.health.payload_ns) for idle, at in ended if at and idle.health and whole(idle)]
         ends = [each for each in ends if WAITED_NS <= each[2] < each[1]]
         times = [idle_ns for _, _, idle_ns in ends]
         moments = {end_ns // WAITED_NS for _, end_ns, _ in ends}  # a server that goes down ends several at one
         if len(moments) >= MIN_REPEATED and max(times) <= min(times) * 11 // 10:
-            what = f"{endpoint} ended {len(ends):,} connections after {min(times) / 1e9:.1f} s without data"
+            title = f"{endpoint} ended {len(ends):,} connections after {min(times) / 1e9:.1f} s without data"
             for connection, end_ns, _ in ends:
-                self.report.add(CODES["tcp.idle-closed"], what, endpoint, frame=Place(connection, end_ns))
+                self.report.add(CODES["tcp.idle-closed"], title, endpoint, frame=Moment(connection, end_ns))
 
-    def _all_ended(self, endpoint: str, known: Iterable[tuple[Connection, int | None]]) -> None:
+    def _all_ended(self, endpoint: str, ended: Iterable[tuple[Connection, int | None]]) -> None:
         """A server ended all connections that it had at that time."""
-        last = max((time_ns for _, time_ns in known if time_ns is not None), default=0)
-        there = [one for one in known if one[0].health is not None and one[0].health.last_ns >= last - AT_ONCE_NS]
+        last = max((time_ns for _, time_ns in ended if time_ns is not None), default=0)
+        there = [pair for pair in ended if pair[0].health is not None and pair[0].health.last_ns >= last - AT_ONCE_NS]
         earliest = last - AT_ONCE_NS
         if len(there) < MIN_ENDED or any(time_ns is None or time_ns < earliest for _, time_ns in there):
             return
@@ -224,16 +224,16 @@ class Health(Rule):
             return
         if not all(farewell_captured(connection) for connection, _ in there):
             return
-        what = f"{endpoint} ended all its {len(there):,} connections at {self.report.seconds(last)}"
-        ends = {(end.how, end.unread) for one, _ in there if one.health and (end := one.health.end)}
+        title = f"{endpoint} ended all its {len(there):,} connections at {self.report.seconds(last)}"
+        ends = {(end.how, end.unread) for pair, _ in there if pair.health and (end := pair.health.end)}
         reset = "a firewall or load balancer reset them: a process that ends closes them by FIN"
         stopped = set().union(*(each.servers for each in self.report.problems.values() if each.name in ANNOUNCED))
         stopped &= self._stopped
         severity = "note" if endpoint in stopped and len(stopped) >= MIN_ENDED else None  # one after another
         for connection, time_ns in there:
             end = connection.health.end if connection.health is not None else None
-            at = Place(connection, time_ns, end.packet if end is not None else None)
-            problem = self.report.add(CODES["server.ended"], what, endpoint, frame=at, severity=severity)
+            at = Moment(connection, time_ns, end.packet if end is not None else None)
+            problem = self.report.add(CODES["server.ended"], title, endpoint, frame=at, severity=severity)
             problem.weight, problem.likely = len(there), reset if ends == {("RST", 0)} else ""
 
     def _never_completed(self, connection: Connection) -> bool:
@@ -245,13 +245,13 @@ class Health(Rule):
         if health.directions[client].packets != health.syns or answers.packets < MIN_REPEATED:
             return False
         end = connection.endpoints
-        what = f"the handshake of {end[client]} with {end[1 - client]} was never completed: "
-        what += f"{answers.packets:,} SYN-ACKs, no ACK"
+        title = f"the handshake of {end[client]} with {end[1 - client]} was never completed: "
+        title += f"{answers.packets:,} SYN-ACKs, no ACK"
         at, until_ns = begin_of(connection), health.last_ns
-        problem = self.report.add(CODES["tcp.no-handshake"], what, end[1 - client], frame=at, until_ns=until_ns)
+        problem = self.report.add(CODES["tcp.no-handshake"], title, end[1 - client], frame=at, until_ns=until_ns)
         problem.detail(f"{end[client]}: {counted(health.syns, 'SYN')}, {answers.packets:,} SYN-ACKs, no ACK")
         if problem.count > 1:
-            problem.what = f"{problem.count:,} handshakes with {end[1 - client]} were never completed: no ACK came"
+            problem.title = f"{problem.count:,} handshakes with {end[1 - client]} were never completed: no ACK came"
         if health.syns > 1:
             problem.likely = "the SYN-ACKs do not reach the client: a firewall or the return route drops them"
         return True
@@ -278,36 +278,36 @@ class Health(Rule):
         silent = bool(late) or not any(side.payload for side in health.directions)
         if not all(late) or not silent or waited_ns < WAITED_NS:
             return
-        what, key = f"{server} accepted a connection and sent nothing", (hosts_of(connection), server)
-        problem = self.report.add(CODES["tcp.nothing-said"], what, key, frame=begin_of(connection), severity="note")
+        title, key = f"{server} accepted a connection and sent nothing", (hosts_of(connection), server)
+        problem = self.report.add(CODES["tcp.nothing-said"], title, key, frame=begin_of(connection), severity="note")
         problem.detail(f"neither side sent a byte; the client closed it after {waited_ns / 1e9:.3f} s")
         if late:
             likely = "the server's limit of connections or open files was reached, or it hangs: it answered later"
             problem.likely = likely
         if problem.count > 1:
-            problem.what = f"{server} accepted {problem.count:,} connections and sent nothing"
+            problem.title = f"{server} accepted {problem.count:,} connections and sent nothing"
             problem.severity = problem.code.severity
 
     def _why_ended(self, connection: Connection, client: int) -> str:
         """Why a server ends a connection without a byte."""
         server, port, spoken = connection.endpoints[1 - client], connection.ports[1 - client], connection.protocols
         likely = "a load balancer without a working server, or a limit of connections was reached"
-        usual = next((one.name for one in protocol_entries() if spoken and port in one.ports), None)
+        usual = next((each.name for each in protocol_entries() if spoken and port in each.ports), None)
         if usual is not None and usual not in spoken:
             return f"{port} is the port of {title(usual)}, which the client does not speak"
-        if any(one.directions[1 - client].captured for one, _ in self._ended.get(server, ())):
+        if any(each.directions[1 - client].captured for each, _ in self._ended.get(server, ())):
             return f"{likely}, or it fails at what they ask: it answered others"
         if connection.health is not None and connection.health.directions[client].payload:
             likely += "; or the first bytes mean nothing to it (a PROXY header, TLS, another protocol)"
         return likely
 
-    def _repeated(self, code: str, connection: Connection, server: str, what: str, likely: str) -> None:
+    def _repeated(self, code: str, connection: Connection, server: str, happened: str, likely: str) -> None:
         """Report what happened to a connection: a note until it happened :data:`MIN_REPEATED` times."""
-        key, at = (what, server), begin_of(connection)
-        problem = self.report.add(CODES[code], f"a connection to {server} {what}", key, frame=at, severity="note")
-        problem.likely, problem.alike, problem.weight = likely, f"{server} {what}", problem.count
+        key, at = (happened, server), begin_of(connection)
+        problem = self.report.add(CODES[code], f"a connection to {server} {happened}", key, frame=at, severity="note")
+        problem.likely, problem.alike, problem.weight = likely, f"{server} {happened}", problem.count
         if problem.count >= MIN_REPEATED:
-            problem.what = f"{problem.count:,} connections to {server} {what}"
+            problem.title = f"{problem.count:,} connections to {server} {happened}"
             problem.severity = problem.code.severity
 
     def _reset(self, connection: Connection) -> None:
@@ -321,16 +321,16 @@ class Health(Rule):
         pulled |= connection.identity.get("closed_by") == "client"  # all that it did not want to read
         lost = end.unacknowledged or (end.unread and not (by_client and pulled))
         who, name = "client" if by_client else "server", short(connection)
-        left = f": {end.unread:,} bytes unread" if end.unread else ""
-        left += f"{',' if left else ':'} {end.unacknowledged:,} bytes unacknowledged" if end.unacknowledged else ""
-        known = farewell_captured(connection)  # else what it read or acknowledged may be lost
-        severity = "note" if by_client and not (lost and known) else None
+        note = f": {end.unread:,} bytes unread" if end.unread else ""
+        note += f"{',' if note else ':'} {end.unacknowledged:,} bytes unacknowledged" if end.unacknowledged else ""
+        complete = farewell_captured(connection)  # else what it read or acknowledged may be lost
+        severity = "note" if by_client and not (lost and complete) else None
         key = who, bool(lost), connection.identity.get("name")
-        what, at = f"the {who} reset {name}{left}", Place(connection, end.time_ns, end.packet)
-        problem = self.report.add(CODES["tcp.reset"], what, key, frame=at, severity=severity)
+        title, at = f"the {who} reset {name}{note}", Moment(connection, end.time_ns, end.packet)
+        problem = self.report.add(CODES["tcp.reset"], title, key, frame=at, severity=severity)
         problem.alike = who
         if problem.count > 1:
-            problem.what = f"the {who} reset {problem.count:,} connections, {name} last{left}"
+            problem.title = f"the {who} reset {problem.count:,} connections, {name} last{note}"
 
     def _forgotten(self, connection: Connection, health: ConnectionHealth, end: FirstEnd) -> None:
         """A client that was silent no longer knows the connection (RFC 9293 section 3.5.2): its FIN did not arrive."""
@@ -341,8 +341,8 @@ class Health(Rule):
             return
         outage = Outage(since_ns, since_ns, end.time_ns, end.packet, 0, alive=False)
         did = f"then it did not know {short(connection)} any more: it had ended it, and its FIN did not arrive"
-        what = f"was not heard for {(end.time_ns - since_ns) / 1e9:.3f} s"
-        self._silent(connection, 1 - end.side, outage, what, did)
+        happened = f"was not heard for {(end.time_ns - since_ns) / 1e9:.3f} s"
+        self._silent(connection, 1 - end.side, outage, happened, did)
 
     def _unheard(self, connection: Connection, side: int, direction: DirectionHealth) -> int:
         """Report times in which the other side got nothing; return the number of retransmissions reported."""
@@ -361,18 +361,18 @@ class Health(Rule):
         return resent
 
     def _silent(
-        self, connection: Connection, side: int, outage: Outage, what: str, did: str, *, full: bool = False
+        self, connection: Connection, side: int, outage: Outage, happened: str, did: str, *, full: bool = False
     ) -> None:
         """``side`` did not hear the other one during ``outage``."""
         hosts, length_ns = hosts_of(connection), outage.until_ns - outage.since_ns
-        at = Place(connection, outage.since_ns, outage.packet)
+        at = Moment(connection, outage.since_ns, outage.packet)
         code, until_ns = CODES["tcp.no-ack"], outage.until_ns
         problem = self.report.add(code, "", hosts, frame=at, until_ns=until_ns, count=outage.times)
         if length_ns > problem.weight:
-            problem.weight, problem.what = length_ns, f"{connection.endpoints[1 - side]} {what}"
-        known = self._silences.setdefault(hosts, [])
-        if len(known) < MAX_PROBLEMS:
-            known.append(Silence(connection, side == client_side(connection), outage, full))
+            problem.weight, problem.title = length_ns, f"{connection.endpoints[1 - side]} {happened}"
+        silences = self._silences.setdefault(hosts, [])
+        if len(silences) < MAX_PROBLEMS:
+            silences.append(Silence(connection, side == client_side(connection), outage, full))
         problem.detail(did)
 
     def _explain_outages(self, problem: Problem, silences: list[Silence], others: list[Connection]) -> None:
@@ -386,10 +386,10 @@ class Health(Rule):
         full = all(each.full for each in silences)
         inside = any(each.outage.overlaps(begin_ns, begin_ns) for each in silences for begin_ns in begun)
         if any(each.full and each.outage.alive for each in silences) or (full and inside):
-            problem.what += ": segments of full size are lost"
+            problem.title += ": segments of full size are lost"
             problem.likely = "a tunnel or VPN with a smaller MTU drops segments of full size, and ICMP is filtered"
         elif served:
-            problem.what += ", while its host answers other connections"
+            problem.title += ", while its host answers other connections"
             likely = ["a firewall or NAT drops the packets of this port or connection"]
             if full:  # NAT forgets idle connections, and a firewall would drop all to the port
                 busy = idle_ns < WAITED_NS and _servers(each.connection for each in silences) <= _servers(served)
@@ -397,15 +397,15 @@ class Health(Rule):
             problem.likely = ", or ".join(likely)
             problem.detail(f"both hosts exchanged packets on {counted(len(served), 'other connection')} meanwhile")
         elif repeated >= LOSSY * sum(side.packets for side in sides) and repeated >= MIN_LOST:
-            problem.what += f": the path loses packets, {repeated:,} others were sent again"
+            problem.title += f": the path loses packets, {repeated:,} others were sent again"
             problem.likely = "a link on the path is overloaded or faulty, or its bandwidth is limited"
         else:
-            problem.what += ": path or host down"
+            problem.title += ": path or host down"
             if idle_ns >= 2 * WAITED_NS and len({each.connection.number for each in silences}) == 1:
-                problem.what += f", after {idle_ns / 1e9:.1f} s without packets"
+                problem.title += f", after {idle_ns / 1e9:.1f} s without packets"
                 problem.likely = "a firewall or NAT forgot the idle connection, or the path or host went down meanwhile"
             times = [[each.outage for each in silences if each.of_client is side] for side in (True, False)]
-            if any(one.overlaps(each.since_ns, each.until_ns) for one in times[0] for each in times[1]):
+            if any(outage.overlaps(each.since_ns, each.until_ns) for outage in times[0] for each in times[1]):
                 problem.likely = "the path between both hosts was cut: neither heard the other"
 
     def _loss(self, connection: Connection, side: int, direction: DirectionHealth, resent: int) -> None:
@@ -419,7 +419,7 @@ class Health(Rule):
         first_ns, last_ns = direction.repeated_ns
         key, severity = (endpoint, None) if many else (None, "note")
         how: Any = {"until_ns": last_ns, "count": repeated, "severity": severity}
-        at = Place(connection, first_ns)
+        at = Moment(connection, first_ns)
         problem = self.report.add(CODES["tcp.loss"], "few segments were sent again", key, frame=at, **how)
         problem.weight = problem.count
         for number, kinds in direction.kinds.items():
@@ -427,7 +427,7 @@ class Health(Rule):
                 problem.packets.append(number)
         if many and self.report.covers(first_ns):
             self._packets[endpoint] += direction.packets
-            problem.what = f"{endpoint} sent {problem.count:,} of {self._packets[endpoint]:,} packets again"
+            problem.title = f"{endpoint} sent {problem.count:,} of {self._packets[endpoint]:,} packets again"
 
     def _window(self, connection: Connection, side: int, direction: DirectionHealth) -> None:
         longest = max((end - begin for begin, end in direction.zero_intervals), default=0)
@@ -438,11 +438,11 @@ class Health(Rule):
         begin = direction.zero_intervals[0][0] if direction.zero_intervals else connection.first_ns
         name = short(connection)
         who = f"the {'client' if side == client_side(connection) else 'server'} of {name}"
-        what = f"{who} closed its window for {direction.zero_window_ns / 1e9:.3f} s"
+        title = f"{who} closed its window for {direction.zero_window_ns / 1e9:.3f} s"
         key, severity, closed = (connection.number, side), None if long else "note", direction.zero_windows or 1
-        at, until_ns = Place(connection, begin), max((end for _, end in direction.zero_intervals), default=begin)
+        at, until_ns = Moment(connection, begin), max((end for _, end in direction.zero_intervals), default=begin)
         problem = self.report.add(
-            *(CODES["tcp.zero-window"], what, key), frame=at, until_ns=until_ns, count=closed, severity=severity
+            *(CODES["tcp.zero-window"], title, key), frame=at, until_ns=until_ns, count=closed, severity=severity
         )
         problem.weight = direction.zero_window_ns
 

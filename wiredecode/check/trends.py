@@ -42,14 +42,14 @@ class Trend:
     answers: list[Answer] = field(default_factory=list)
 
     def add(self, answer: Answer) -> None:
-        known = self.answers
-        if known and answer.time_ns - known[-1].time_ns < self.gap_ns:
+        answers = self.answers
+        if answers and answer.time_ns - answers[-1].time_ns < self.gap_ns:
             return
-        known.append(answer)
-        if len(known) >= MOST:
-            self.gap_ns = max(2 * self.gap_ns, (known[-1].time_ns - known[0].time_ns) // (MOST // 2))
+        answers.append(answer)
+        if len(answers) >= MOST:
+            self.gap_ns = max(2 * self.gap_ns, (answers[-1].time_ns - answers[0].time_ns) // (MOST // 2))
             self.answers = []
-            for each in known:
+            for each in answers:
                 self.add(each)
 
     def parts(self) -> list[list[Answer]]:
@@ -76,23 +76,23 @@ class Trends(Rule):
     def __post_init__(self) -> None:
         self._exchanges.confirm.append(self._confirm)
 
-    def _confirm(self, frame: Frame, asked: Exchange, _: Confirmation) -> None:
+    def _confirm(self, frame: Frame, request: Exchange, _: Confirmation) -> None:
         if frame.id != self._newest:
             self._newest = frame.id
-            self._answer(frame, asked)
+            self._answer(frame, request)
 
     def frame(self, frame: Frame) -> None:
-        asked = None if frame.request is None else self._exchanges.of(frame.request)
-        if asked is not None and asked.publishing is None:
-            self._answer(frame, asked)
+        request = None if frame.request is None else self._exchanges.of(frame.request)
+        if request is not None and request.publishing is None:
+            self._answer(frame, request)
 
-    def _answer(self, frame: Frame, asked: Exchange) -> None:
-        checks, kind = checks_of(asked.protocol) or NO_CHECKS, asked.name or ""
-        if asked.sender != "client" or asked.connection is not frame.connection or kind in checks.waits:
+    def _answer(self, frame: Frame, request: Exchange) -> None:
+        checks, kind = checks_of(request.protocol) or NO_CHECKS, request.name or ""
+        if request.sender != "client" or request.connection is not frame.connection or kind in checks.waits:
             return
-        if not asked.is_held(frame):
-            kind = f"{kind} {printable(asked.topic)}" if isinstance(asked.topic, str) else kind
-            answer = Answer(asked.time_ns, frame.time_ns - asked.time_ns, asked.ref)
+        if not request.is_held(frame):
+            kind = f"{kind} {printable(request.topic)}" if isinstance(request.topic, str) else kind
+            answer = Answer(request.time_ns, frame.time_ns - request.time_ns, request.ref)
             self._trends.get_or_make((frame.source, kind), Trend).add(answer)
 
     def finish(self) -> None:
@@ -103,27 +103,27 @@ class Trends(Rule):
     def _judge(self, key: tuple[str, str], parts: list[list[Answer]]) -> None:
         took = [sorted(each.latency_ns for each in part)[len(part) // 2] for part in parts]
         first, worst = min(took[:SLOW_PARTS]), max(took)
-        slow = [place for place, each in enumerate(took) if each >= max(SLOW_NS, first * TIMES)]
+        slow = [index for index, each in enumerate(took) if each >= max(SLOW_NS, first * TIMES)]
         if len(slow) < SLOW_PARTS or slow[-1] - slow[0] >= len(slow):
             return
-        late = [answer for place in slow for answer in parts[place] if answer.latency_ns >= SLOW_NS]
+        late = [answer for index in slow for answer in parts[index] if answer.latency_ns >= SLOW_NS]
         arrived = [answer.time_ns + answer.latency_ns for answer in late]
         if len(late) < SLOW or 2 * (max(arrived) - min(arrived)) < late[-1].time_ns - late[0].time_ns:
             return  # one pause: the answers to all requests in it come at its end
         (server, kind), rises = key, worst >= 2 * took[slow[0]]
         how = f"{first / 1e6:.1f} ms at first, {worst / 1e6:.0f} ms later (medians)"
-        what = f"{server} answered {kind} ever more slowly: {how}" if rises else f"{server} became slow: {how}"
-        places = [answer.request for answer in late]
-        problem = self.report.about(CODES["request.slower"], what, key, places, until_ns=max(arrived))
+        title = f"{server} answered {kind} ever more slowly: {how}" if rises else f"{server} became slow: {how}"
+        refs = [answer.request for answer in late]
+        problem = self.report.about(CODES["request.slower"], title, key, refs, until_ns=max(arrived))
         problem.alike, problem.weight = server, int(worst)
         problem.detail(f"{kind}: {how}")
-        at = places[0]
+        at = refs[0]
         rtt = None if at.connection.health is None else at.connection.health.directions[at.side].rtt
         if rtt is None or not rtt.count:
             return
         if rtt.percentile(900) > max(SLOW_NS, worst * 3 // 4):  # hosts delay ACKs by 0.2 s at most
             problem.alike = f"the path of {at.connection.endpoints[at.side].rpartition(':')[0]}"
-            problem.what = f"the path to {server} became slow: its host acknowledged after {worst / 1e6:.0f} ms"
+            problem.title = f"the path to {server} became slow: its host acknowledged after {worst / 1e6:.0f} ms"
             problem.likely = "a full queue or a longer way of packets between both hosts; the server is not slower"
         elif rtt.percentile(500) < SLOW_NS // TIMES:
             problem.detail(f"the path is fast: packets were acknowledged within {rtt.percentile(500) / 1e6:.3f} ms")
@@ -139,23 +139,23 @@ class Lags(Rule):
         """Lags since they rise, with positions, which rise too: a consumer that is stuck is not too slow."""
 
     def frame(self, frame: Frame) -> None:
-        found = [each for gauge in self._gauges for each in read_gauge(gauge, frame)]
-        places = {each.of: each.value for each in found if each.what == POSITION}
-        for each in found:
-            if each.what == LAG and each.of in places:
-                known, place = self._lags.get_or_make(each.of, list), places[each.of]
-                if known and each.value <= known[-1][0]:
-                    known.clear()
-                if not known or place > known[-1][1]:
-                    known.append((each.value, place, ref_of(frame)))
-                    del known[1:-MAX_EVIDENCE]
+        readings = [each for gauge in self._gauges for each in read_gauge(gauge, frame)]
+        positions = {each.of: each.value for each in readings if each.quantity == POSITION}
+        for each in readings:
+            if each.quantity == LAG and each.of in positions:
+                lags, position = self._lags.get_or_make(each.of, list), positions[each.of]
+                if lags and each.value <= lags[-1][0]:
+                    lags.clear()
+                if not lags or position > lags[-1][1]:
+                    lags.append((each.value, position, ref_of(frame)))
+                    del lags[1:-MAX_EVIDENCE]
 
     def finish(self) -> None:
-        for of, known in self._lags.items():
-            begin, end = known[0][0], known[-1][0]
-            if len(known) >= COMMITS and end >= max(MANY, 2 * begin):
-                what = f"{of} is too slow: it lagged by {begin:,} messages, then {end:,}"
-                problem = self.report.about(CODES["consumer.too-slow"], what, of, [place for _, _, place in known])
+        for of, lags in self._lags.items():
+            begin, end = lags[0][0], lags[-1][0]
+            if len(lags) >= COMMITS and end >= max(MANY, 2 * begin):
+                title = f"{of} is too slow: it lagged by {begin:,} messages, then {end:,}"
+                problem = self.report.about(CODES["consumer.too-slow"], title, of, [ref for _, _, ref in lags])
                 problem.weight, problem.alike = end, of.rpartition(", ")[2]
 
 

@@ -39,24 +39,24 @@ class Coverage:
     others: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Connections that were not decoded, by their likely protocol and the server's endpoint."""
 
-    def end(self, connection: Connection, other: str | None) -> None:
+    def end(self, connection: Connection, foreign: str | None) -> None:
         """Count a connection that is over."""
-        known = [name for name in connection.protocols if name != TLS]
-        self.spoken.update(known)
-        self.connections += bool(known)
-        if known and connection.number not in self._encrypted:
+        decoded = [name for name in connection.protocols if name != TLS]
+        self.spoken.update(decoded)
+        self.connections += bool(decoded)
+        if decoded and connection.number not in self._encrypted:
             return
         self._encrypted.discard(connection.number)
         health = connection.health
         if health is not None and (health.refused or health.unanswered):
             return  # a problem says so
         if TLS in connection.protocols:
-            other = "TLS without keys"
+            foreign = "TLS without keys"
         elif not sum(side.captured for side in connection.directions):
             missing = sum(side.missing for side in connection.directions)
-            other = "packets without their payload" if missing else NO_DATA
+            foreign = "packets without their payload" if missing else NO_DATA
         server = connection.endpoints[1 - (connection.initiator or 0)]
-        kind = other or "unknown", server
+        kind = foreign or "unknown", server
         self.others[kind if kind in self.others or len(self.others) < MAX_KINDS else (kind[0], "others")] += 1
 
     def encrypted(self, frame: Frame) -> None:
@@ -76,14 +76,14 @@ class Verdict:
 
     def record(self, coverage: Coverage, problems: Sequence[Problem]) -> dict[str, Any]:
         """The last object of ``--json``."""
-        found = Counter(each.severity for each in problems)
+        counts = Counter(each.severity for each in problems)
         return {
             "verdict": self.text,
             "judged": self.judged,
             "whole": self.whole,
-            "errors": found["error"],
-            "warnings": found["warning"],
-            "notes": found["note"],
+            "errors": counts["error"],
+            "warnings": counts["warning"],
+            "notes": counts["note"],
             "messages": coverage.messages,
             "connections": coverage.connections,
             "protocols": sorted(coverage.spoken),
@@ -98,7 +98,7 @@ def verdict(coverage: Coverage, problems: Sequence[Problem], totals: Totals, *, 
     """Make the verdict on these problems, for the last line."""
     names = ", ".join(dict.fromkeys(title(name) or name.title() for name in coverage.spoken))
     lost = totals.undecoded + max(sum(totals.other.values()), coverage.hidden)
-    left, notes = _left(coverage), sum(each.severity == "note" for each in problems)
+    undecoded, notes = _left(coverage), sum(each.severity == "note" for each in problems)
     number = len(problems) - notes
     text = counted(number, "problem") if number else "No problems"
     if coverage.spoken:
@@ -107,11 +107,11 @@ def verdict(coverage: Coverage, problems: Sequence[Problem], totals: Totals, *, 
         if lost:
             share = 100 * lost / max(totals.captured, 1)
             text += f"; {'less than 1' if share < 1 else f'{share:.0f}'} % of the bytes were not decoded"
-            text += f" ({left})" if left else ""
-        elif left:
-            text += f"; not decoded: {left}"
+            text += f" ({undecoded})" if undecoded else ""
+        elif undecoded:
+            text += f"; not decoded: {undecoded}"
     else:
-        why = left or f"the capture has no packets{' with TCP payload' * bool(totals.packets)}"
+        why = undecoded or f"the capture has no packets{' with TCP payload' * bool(totals.packets)}"
         text = f"{text}. Nothing could be judged: {why}" if number else f"Nothing could be judged: {why}"
     remark = f" {counted(notes, 'note')}{'.' if notes_shown else ': --severity note'}" if notes else ""
     whole = not lost and not any(name != NO_DATA for name, _ in coverage.others)

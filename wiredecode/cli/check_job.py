@@ -221,11 +221,11 @@ def line(event: Event, first_ns: int, times: Times, options: CheckOptions) -> st
     """An event as a line, or as a JSON object."""
     problem = event.problem
     if options.json:
-        return dumps({"event": event.what, **record(problem)}).decode()
-    ns = problem.first_ns if event.what == "began" else problem.last_ns
+        return dumps({"event": event.change, **record(problem)}).decode()
+    ns = problem.first_ns if event.change == "began" else problem.last_ns
     code = f"{problem.severity}[{problem.name}]"
     if wants_color(options.color, sys.stdout):
         code = f"\x1b[{COLORS[problem.severity]}m{code}\x1b[0m"
     where = f"  frame {problem.frames[0]}" if problem.frames else ""
     when = "" if ns is None else times.text(ns, first_ns)
-    return f"{when}  {event.what}  {code}  {escape(problem.what)}{where}\n"
+    return f"{when}  {event.change}  {code}  {escape(problem.title)}{where}\n"

@@ -68,7 +68,7 @@ class AlertPackets:
                     count += len(part)
         except OSError as error:
             return f"{path}: {error.strerror}"
-        return f"{path}: {count} packets, {problem.name}: {problem.what}"
+        return f"{path}: {count} packets, {problem.name}: {problem.title}"
 
     def _rows(self, batch: PacketBatch, paths: set[tuple[str, ...]]) -> Int64s:
         """Places of the packets between these pairs of hosts."""

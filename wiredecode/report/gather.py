@@ -230,12 +230,12 @@ class Gathering:
             command.refused += 1
 
     def _show(self, frame: Frame, reading: Measurement) -> None:
-        key = reading.what, reading.of
+        key = reading.quantity, reading.of
         series = self.series.get(key)
         if series is None:
-            if reading.what == POSITION or len(self.series) >= MAX_SERIES:
+            if reading.quantity == POSITION or len(self.series) >= MAX_SERIES:
                 return
-            series = self.series[key] = Series(lowest=reading.what == CREDIT)
+            series = self.series[key] = Series(lowest=reading.quantity == CREDIT)
         series.add(frame.time_ns, reading.value)
 
     def _count_messages(self, frame: Frame, parts: Sequence[FrameMessages]) -> None:

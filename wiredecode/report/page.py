@@ -155,7 +155,7 @@ def findings(gathering: Gathering) -> list[dict[str, Any]]:
             {
                 "severity": problem.severity,
                 "name": cut(problem.name),
-                "what": cut(problem.what),
+                "what": cut(problem.title),
                 "details": [cut(text) for text in problem.details],
                 "evidence": evidence(problem, gathering.first_ns),
                 "connections": [(number, cut(text)) for number, text in sorted(problem.connections.items())],
@@ -174,9 +174,9 @@ def event_rows(gathering: Gathering) -> tuple[list[dict[str, str]], int]:
     """Changes and errors, in order of time; and the number of changes left out."""
     span_ns = max(gathering.last_ns - gathering.first_ns, 1)
     changes, left_out = condense(gathering.events, span_ns, MAX_EVENTS)
-    events = [(each.time_ns, each.kind, "error" if each.kind == ERROR else "", each.what) for each in changes]
+    events = [(each.time_ns, each.kind, "error" if each.kind == ERROR else "", each.text) for each in changes]
     events += [
-        (problem.first_ns, problem.severity, problem.severity, problem.what)
+        (problem.first_ns, problem.severity, problem.severity, problem.title)
         for problem in gathering.problems[:MAX_FINDINGS]
         if problem.first_ns is not None and problem.severity != "note"
     ]

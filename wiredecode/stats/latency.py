@@ -82,7 +82,7 @@ class RequestLatency:
         if frame.request is None or frame.latency_ns is None:
             return
         request = self._exchanges.of(frame.request)
-        if request is None or (request.given_up and request.place is None):  # its type is unknown
+        if request is None or (request.given_up and request.latency_key is None):  # its type is unknown
             self._counts[frame.protocol, None, None, broker(frame)].latency.add(frame.latency_ns)
         elif self._hops or not request.is_copy:
             self._response(frame, request, frame.latency_ns)
@@ -90,8 +90,8 @@ class RequestLatency:
     def confirm(self, frame: Frame, publish: Exchange, confirmation: Confirmation) -> None:
         """One confirm can answer several publishes: its latency is that of the oldest, the others are only answered."""
         answers = confirmation.final is not None and confirmation.request != frame.request
-        if publish.place is None and answers and frame.latency_ns is not None:
-            publish.place = self._key(publish, publish.name, broker(publish))
+        if publish.latency_key is None and answers and frame.latency_ns is not None:
+            publish.latency_key = self._key(publish, publish.name, broker(publish))
 
     def _key(self, request: Exchange, kind: str | None, server: str | None) -> RequestKey:
         topic = request.topic
@@ -105,12 +105,12 @@ class RequestLatency:
 
     def _response(self, frame: Frame, request: Exchange, latency_ns: int) -> None:
         """Count a response on the connection of its request; note one on another connection, see :meth:`_give_up`."""
-        key, same = request.place, self._hops or request.connection is frame.connection
+        key, same = request.latency_key, self._hops or request.connection is frame.connection
         if key is None:
             names = (each.name for each in request.calls if not each.answer or each.answer in frame.generated)
             key = self._key(request, next(names, request.type), broker(frame))
             if same:
-                request.place = key
+                request.latency_key = key
             elif "copy_of" in frame.generated:  # for another requester: then this one is not unanswered
                 request.asks = False
             else:
@@ -120,7 +120,7 @@ class RequestLatency:
 
     def _give_up(self, request: Exchange) -> None:
         """No response came on the connection of the request: count those on other connections, or it as unanswered."""
-        if request.place is not None or (request.is_copy and not self._hops):
+        if request.latency_key is not None or (request.is_copy and not self._hops):
             return
         for key, latency_ns in request.elsewhere:
             self._counts[key].latency.add(latency_ns)
@@ -169,7 +169,7 @@ class OpenMessages:
     """Index of the first one in the frame."""
     length: int
     """Number of messages."""
-    unanswered: int
+    pending: int
 
 
 class ConfirmLatency:
@@ -219,10 +219,10 @@ class ConfirmLatency:
     def confirm(self, frame: Frame, publication: Exchange, confirmation: Confirmation) -> None:
         for some in publication.messages:
             stop = min(confirmation.first + confirmation.length, some.first + some.length)
-            count = min(some.unanswered, stop - max(confirmation.first, some.first))
+            count = min(some.pending, stop - max(confirmation.first, some.first))
             if count <= 0:
                 continue
-            some.unanswered -= count
+            some.pending -= count
             if confirmation.outcome is None:
                 some.to.unknown += count
             elif confirmation.refusal is not None:
@@ -234,7 +234,7 @@ class ConfirmLatency:
                     some.to.whole.add(frame.time_ns - publication.time_ns + transfer_ns, count)
                     some.to.transfer_ns += transfer_ns * count
                     some.to.longest_ns = max(some.to.longest_ns, transfer_ns)
-        if not any(some.unanswered for some in publication.messages):
+        if not any(some.pending for some in publication.messages):
             publication.messages = ()
         else:  # Exchanges may have closed it
             self._exchanges.open[publication.id] = publication
@@ -245,9 +245,9 @@ class ConfirmLatency:
         complete = bool(publication.messages) and reply_captured(publication)
         for some in publication.messages:
             if complete:
-                some.to.unconfirmed += some.unanswered
+                some.to.unconfirmed += some.pending
             else:
-                some.to.unknown += some.unanswered
+                some.to.unknown += some.pending
         publication.messages = ()
 
     def rows(self) -> Iterator[Row]:

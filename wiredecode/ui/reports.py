@@ -183,7 +183,7 @@ def _events(model: CaptureModel, timeline: Timeline, width: int) -> list[ReportL
     for event in events:
         text = Text(f"{(event.time_ns - model.first_ns) / 1e9:12.3f} s  ").append(f"{event.kind:<9} ", theme.HEAD)
         frames = (event.frame,) if event.frame else _first_of(model, event.connection or 0)
-        lines.append(ReportLine(text.append(escape(event.what + (f" {event.common}" if event.common else ""))), frames))
+        lines.append(ReportLine(text.append(escape(event.text + (f" {event.common}" if event.common else ""))), frames))
     return lines
 
 

@@ -86,7 +86,7 @@ class Member:
     """A member of a group."""
 
     joined: bool = False
-    left: bool = False
+    has_left: bool = False
     last_frame_ns: int = 0
     """Time at which the broker last accepted one of its requests."""
     refused: int = 0
@@ -131,26 +131,26 @@ class Groups(Rule):
             return
         command, group, name = request
         if command == "FETCH_OFFSET":
-            place = str(facts.get("topic")), facts.get("partition")
-            self._groups.began(group, place, facts.get("offset", -1))
+            partition = str(facts.get("topic")), facts.get("partition")
+            self._groups.began(group, partition, facts.get("offset", -1))
             return
         member = self._members.get_or_make((group, str(facts.get("member", name))), Member)  # JOIN_GROUP appends digits
         member.last_frame_ns, member.refused = frame.time_ns, 0
         if command == "LEAVE_GROUP":
-            member.left = True
+            member.has_left = True
         elif command == "JOIN_GROUP":
-            member.joined, member.left = True, False
+            member.joined, member.has_left = True, False
             self._generation(frame, group, str(facts.get("member", name)), facts.get("generation"))
 
     def _generation(self, frame: Frame, group: str, name: str, generation: object) -> None:
         if not isinstance(generation, int):
             return
-        known = self._generations.get(group)
-        self._generations.put(group, max(generation, known or 0))
-        if known is None or generation <= known:
+        latest = self._generations.get(group)
+        self._generations.put(group, max(generation, latest or 0))
+        if latest is None or generation <= latest:
             return
         problem = self.report.add(CODES["rebalance"], "", group, frame=frame)
-        problem.what = f"group {group} was rebalanced {times(problem.count)}"
+        problem.title = f"group {group} was rebalanced {times(problem.count)}"
         problem.detail(f"generation {generation} at {self.report.seconds(frame.time_ns)}, when {name} joined")
         if problem.count >= MANY_REBALANCES:
             problem.severity = "warning"
@@ -167,7 +167,7 @@ class Groups(Rule):
         member = self._members.get_or_make((group, name), Member)
         if code in FENCED:
             self._fenced(frame, member, f"{name} of group {group}", f"{command}: {code}", facts)
-        elif code == "member_not_found" and not member.left:
+        elif code == "member_not_found" and not member.has_left:
             self._expired(frame, member, group, name)
 
     def _fenced(self, frame: Frame, member: Member, who: str, why: str, facts: Mapping[str, Any]) -> None:
@@ -177,34 +177,34 @@ class Groups(Rule):
         problem = self.report.add(CODES["stale-generation"], f"{who} works with an old generation", who, frame=frame)
         ours, current = facts.get("requested"), facts.get("current")
         if ours is not None and current is not None:
-            problem.what = f"{who} works with generation {ours}, the group is at {current}"
+            problem.title = f"{who} works with generation {ours}, the group is at {current}"
         problem.detail(f"{why}, at {self.report.seconds(frame.time_ns)}")
         if member.refused >= MANY_REFUSALS and frame.time_ns - member.since_ns >= PATIENCE_NS:
             problem.severity = "warning"
 
     def _expired(self, frame: Frame, member: Member, group: str, name: str) -> None:
-        what = f"the broker no longer knows {name} of group {group}"
+        title = f"the broker no longer knows {name} of group {group}"
         severity = None if member.joined else "note"
-        problem = self.report.add(CODES["session-timeout"], what, (group, name), frame=frame, severity=severity)
+        problem = self.report.add(CODES["session-timeout"], title, (group, name), frame=frame, severity=severity)
         if member.last_frame_ns:
             problem.detail(f"it was accepted last {(frame.time_ns - member.last_frame_ns) / 1e9:.3f} s before")
 
     def _elsewhere(self, frame: Frame, code: str, facts: Mapping[str, Any]) -> None:
         who, leader = short(frame.connection), facts.get("leader") or facts.get("host")
-        what = f"{who} asked the wrong broker: {code}{f', it is {leader}' if leader else ''}"
-        problem = self.report.add(CODES["not-leader"], what, (frame.connection.number, code), frame=frame)
+        title = f"{who} asked the wrong broker: {code}{f', it is {leader}' if leader else ''}"
+        problem = self.report.add(CODES["not-leader"], title, (frame.connection.number, code), frame=frame)
         if problem.count >= MANY_REFUSALS:
             problem.severity = "warning"
 
     def ended(self, connection: Connection) -> None:
-        place, end = self._reading.pop(connection.number, None), connection.health.end if connection.health else None
-        member = None if place is None else self._members.get(place)
+        key, end = self._reading.pop(connection.number, None), connection.health.end if connection.health else None
+        member = None if key is None else self._members.get(key)
         if member is not None and end is not None and end.side == client_side(connection):
             member.ended = connection
 
     def finish(self) -> None:
         for (group, _), member in self._members.items():
-            health = None if member.left or member.ended is None else member.ended.health
+            health = None if member.has_left or member.ended is None else member.ended.health
             if member.ended and health and health.end and health.end.time_ns > member.last_frame_ns:
                 self._groups.crashed(group, member.ended)
         self._groups.finish()
@@ -225,19 +225,19 @@ class Admission(Rule):
             return
         error, reason = str(frame.values.get("error_code", "")), str(facts.get("reason", ""))
         if reason.startswith(names.LIMIT_REACHED):
-            what = f"{frame.source} refused {facts.get('in_reply_to', 'commands')}: {printable(reason)}"
-            self.report.add(CODES["stream-limit"], what, what, frame=frame)
+            title = f"{frame.source} refused {facts.get('in_reply_to', 'commands')}: {printable(reason)}"
+            self.report.add(CODES["stream-limit"], title, title, frame=frame)
         if error not in names.NOT_LET_IN and names.error_class(error) != "authorization":
             return
         user = self._principals.get(number) or "(none)"
         command = facts.get("in_reply_to", "a command")
         if error in names.NOT_LET_IN:
-            what = f"principal {user} was refused: {error}"
-            self.report.add(CODES["authentication"], what, (user, error), frame=frame)
+            title = f"principal {user} was refused: {error}"
+            self.report.add(CODES["authentication"], title, (user, error), frame=frame)
         else:
             to = f" to {facts['topic']}" if "topic" in facts else ""
-            what = f"{short(frame.connection)}, principal {user}: {command}{to} is not allowed: {error}"
-            self.report.add(CODES["authorization"], what, (number, error, to), frame=frame)
+            title = f"{short(frame.connection)}, principal {user}: {command}{to} is not allowed: {error}"
+            self.report.add(CODES["authorization"], title, (number, error, to), frame=frame)
 
 
 class Acks(Rule):
@@ -255,7 +255,7 @@ class Acks(Rule):
         problem = self.report.add(CODES["acks-none"], "", topic, frame=frame)
         messages = frame.values.get("messages", 1) if frame.type == "Batch" else 1
         problem.weight += messages if isinstance(messages, int) else 1
-        problem.what = f"{problem.weight:,} messages were published to {topic} with acks=0"
+        problem.title = f"{problem.weight:,} messages were published to {topic} with acks=0"
 
 
 @dataclass(eq=False)

@@ -52,9 +52,9 @@ class Refusals(Rule):
         if not errors and frame.type in REFUSED[MOVED]:
             self._coordinated.put(number, True)
         for code, refusal in REFUSALS.items() if errors else ():
-            found = errors & set(refusal["errors"] or errors) if frame.type in REFUSED[code] else ()
-            if found and (code != MOVED or number in self._coordinated):
-                self._report(frame, code, found)
+            matching = errors & set(refusal["errors"] or errors) if frame.type in REFUSED[code] else ()
+            if matching and (code != MOVED or number in self._coordinated):
+                self._report(frame, code, matching)
 
     def _delete(self, frame: Frame) -> None:
         done = f"{short(frame.connection)} deleted it at {self.report.seconds(frame.time_ns)}: frame {frame.number}"
@@ -67,7 +67,7 @@ class Refusals(Rule):
         refused = [topic_of(each) for each in lists_of(frame.values) if not errors.isdisjoint(errors_in(each))]
         named = (each.partition("[")[0] for each in frame.generated.get("topics_named", "").split())
         topics = dict.fromkeys(filter(None, refused)) or dict.fromkeys(named)
-        what = REFUSALS[code]["what"].format(
+        title = REFUSALS[code]["what"].format(
             client=short(frame.connection),
             name=frame.connection.identity.get("name", "a client"),
             server=frame.source,
@@ -77,20 +77,20 @@ class Refusals(Rule):
             message=printable(frame.values.get("error_message") or error),
         )
         passing = REFUSALS[code].get("passing", False)
-        problem = self.report.add(CODES[code], what, what, frame=frame, severity="note" if passing else None)
+        problem = self.report.add(CODES[code], title, title, frame=frame, severity="note" if passing else None)
         problem.likely, problem.alike = REFUSALS[code].get("likely", {}).get(error, ""), error
-        if passing and self._lasts(frame, what):
+        if passing and self._lasts(frame, title):
             problem.severity = CODES[code].severity
         for topic in topics:
             if code == "unknown-topic" and topic in self._deleted:
                 problem.detail(self._deleted[topic])
                 problem.likely = "the topic was deleted while it was used"
 
-    def _lasts(self, frame: Frame, what: str) -> bool:
-        place = host_of(frame.destination), what
-        first, latest = self._lasting.get(place, (frame.time_ns, frame.time_ns))
+    def _lasts(self, frame: Frame, title: str) -> bool:
+        broker_and_title = host_of(frame.destination), title
+        first, latest = self._lasting.get(broker_and_title, (frame.time_ns, frame.time_ns))
         first = frame.time_ns if frame.time_ns - latest > PAUSE_NS else first
-        self._lasting.put(place, (first, frame.time_ns))
+        self._lasting.put(broker_and_title, (first, frame.time_ns))
         return frame.time_ns - first >= LASTING_NS
 
 
@@ -109,13 +109,13 @@ class Throttled(Rule):
             problem = self.report.add(CODES["throttled"], "", number, frame=frame)
             problem.weight += waits
             times = f"up to {longest / 1000:.3f} s, {problem.weight / 1000:.3f} s in all"
-            problem.what = f"{frame.source} throttled {short(frame.connection)}: {times}"
+            problem.title = f"{frame.source} throttled {short(frame.connection)}: {times}"
 
 
 class Sent(NamedTuple):
     """The first request of a connection after the last response, or the last one with acks=0."""
 
-    place: FrameRef
+    ref: FrameRef
     key: int
     version: int
     topics: str
@@ -153,27 +153,27 @@ class Closed(Rule):
     def ended(self, connection: Connection) -> None:
         sent, served = self._sent.pop(connection.number, None), self._served.pop(connection.number, False)
         end = connection.health.end if connection.health is not None else None
-        if sent is None or end is None or end.side == sent.place.side or connection.directions[end.side].lossy:
+        if sent is None or end is None or end.side == sent.ref.side or connection.directions[end.side].lossy:
             return
-        if end.time_ns - sent.place.time_ns <= SOON_NS:
+        if end.time_ns - sent.ref.time_ns <= SOON_NS:
             self._report(sent, connection.endpoints[end.side], end.how, served)
 
     def _report(self, sent: Sent, broker: str, how: str, served: bool) -> None:
-        who, api = short(sent.place.connection), APIS.get(sent.key, sent.key)
+        who, api = short(sent.ref.connection), APIS.get(sent.key, sent.key)
         offered = self._offers.get(broker, {}).get(sent.key)
         if offered is not None and sent.key == names.PRODUCE and offered[1] >= names.NEW_PRODUCE:
             offered = names.MIN_PRODUCE, offered[1]
-        client = sent.place.connection.identity.get("name")
+        client = sent.ref.connection.identity.get("name")
         if offered is not None and not offered[0] <= sent.version <= offered[1]:
             has = f"it has {offered[0]} to {offered[1]}"
-            what = f"{broker} closed the connection of {who}, which asked for {api} version {sent.version}: {has}"
-            self.report.add(CODES["unsupported-version"], what, (broker, client, api), frame=sent.place)
+            title = f"{broker} closed the connection of {who}, which asked for {api} version {sent.version}: {has}"
+            self.report.add(CODES["unsupported-version"], title, (broker, client, api), frame=sent.ref)
         elif sent.acks == 0:
-            what = f"{broker} ended the connection of {who} ({how}) after records for {sent.topics} with acks=0"
-            self.report.add(CODES["acks-none-lost"], what, (broker, client, sent.topics), frame=sent.place)
+            title = f"{broker} ended the connection of {who} ({how}) after records for {sent.topics} with acks=0"
+            self.report.add(CODES["acks-none-lost"], title, (broker, client, sent.topics), frame=sent.ref)
         elif not served and broker not in self._served and sent.key not in names.LOGIN:
-            what = f"{broker} closed the connection of {who}, which did not log in, at its first request ({api})"
-            self.report.add(CODES["not-logged-in"], what, (broker, client), frame=sent.place)
+            title = f"{broker} closed the connection of {who}, which did not log in, at its first request ({api})"
+            self.report.add(CODES["not-logged-in"], title, (broker, client), frame=sent.ref)
 
 
 @dataclass(eq=False)

@@ -44,31 +44,31 @@ class Lags(Gauge):
             for each in values.get("groups", ()):
                 yield from self._commit(printable(each["group_id"]), self._found(each, "committed_offset"))
         else:
-            for place, end in (self._found(values, "high_watermark") or self._found(values, "base_offset")).items():
-                if self._ends.get(place, -1) < end:
-                    self._ends.put(place, end)
-                    yield from self._lag(place, self._committed.get(place, {}))
+            for partition, end in (self._found(values, "high_watermark") or self._found(values, "base_offset")).items():
+                if self._ends.get(partition, -1) < end:
+                    self._ends.put(partition, end)
+                    yield from self._lag(partition, self._committed.get(partition, {}))
 
     def _found(self, values: Mapping[str, Any], name: str) -> dict[TopicPartition, int]:
         """A value of each partition; -1 is none."""
         return {(topic, number): each[name] for topic, number, each in partitions(values) if each.get(name, -1) >= 0}
 
     def _commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> Iterator[Measurement]:
-        for place, offset in offsets.items():
-            groups = self._committed.get_or_make(place, dict)
+        for partition, offset in offsets.items():
+            groups = self._committed.get_or_make(partition, dict)
             if group in groups or len(groups) < MAX_GROUPS:
                 groups[group] = offset
-            yield Measurement(POSITION, describe_group(place, group), offset, (*place, offset - 1))
-            yield from self._lag(place, {group: offset})
+            yield Measurement(POSITION, describe_group(partition, group), offset, (*partition, offset - 1))
+            yield from self._lag(partition, {group: offset})
 
-    def _lag(self, place: TopicPartition, offsets: Mapping[str, int]) -> Iterator[Measurement]:
+    def _lag(self, partition: TopicPartition, offsets: Mapping[str, int]) -> Iterator[Measurement]:
         """How far the groups are from the end of a partition, if that is known."""
-        for group, offset in offsets.items() if place in self._ends else ():
-            yield Measurement(LAG, describe_group(place, group), max(self._ends[place] - offset, 0))
+        for group, offset in offsets.items() if partition in self._ends else ():
+            yield Measurement(LAG, describe_group(partition, group), max(self._ends[partition] - offset, 0))
 
 
-def describe_group(place: TopicPartition, group: str) -> str:
-    return f"{place[0]}[{place[1]}], group {group}"
+def describe_group(partition: TopicPartition, group: str) -> str:
+    return f"{partition[0]}[{partition[1]}], group {group}"
 
 
 MAX_GROUPS = 100
@@ -89,7 +89,7 @@ class Member:
     """Longest time between two polls: ``max.poll.interval.ms``."""
     joined_ns: int = 0
     """Time of the last generation, if it was captured."""
-    left: FrameRef | None = None
+    left_at: FrameRef | None = None
 
 
 @dataclass(eq=False)
@@ -111,7 +111,7 @@ class Members(Rule):
         elif isinstance(group, str):
             member = self._members.get_or_make(number, lambda: Member(printable(group)))
             if frame.type == "LeaveGroupRequest":
-                member.left = ref_of(frame)
+                member.left_at = ref_of(frame)
             elif frame.type == "JoinGroupRequest":
                 self._report_slow(frame.connection, member, frame.time_ns)
                 member.patience_ms = values.get("rebalance_timeout_ms", member.patience_ms)
@@ -125,8 +125,8 @@ class Members(Rule):
         error = next(errors_in(values), 0) if commits else values.get("error", 0)
         if error in (UNKNOWN_MEMBER, FENCED_EPOCH) or (commits and error == ILLEGAL_GENERATION):
             does = "commits" if commits else "asks"
-            what = f"{short(frame.connection)} {does}, but is no longer a member of group {member.group}"
-            problem = self.report.add(CODES["kicked-out"], what, (frame.connection.number, what), frame=frame)
+            title = f"{short(frame.connection)} {does}, but is no longer a member of group {member.group}"
+            problem = self.report.add(CODES["kicked-out"], title, (frame.connection.number, title), frame=frame)
             problem.detail(f"the coordinator answers {ERRORS[error]}")
         elif not error and frame.type == "SyncGroupResponse":
             member.joined_ns = frame.time_ns
@@ -134,20 +134,20 @@ class Members(Rule):
             self._groups.generation(frame, member.group, values.get("generation_id", values.get("member_epoch", -1)))
 
     def _report_slow(self, connection: Connection, member: Member, until_ns: int) -> None:
-        left, member.left = member.left, None
-        if left is None or left.time_ns - member.joined_ns < member.patience_ms * 1_000_000:
+        left_at, member.left_at = member.left_at, None
+        if left_at is None or left_at.time_ns - member.joined_ns < member.patience_ms * 1_000_000:
             return
-        away = f"{(until_ns - left.time_ns) / 1e9:.3f} s"
-        what = f"{short(connection)} left group {member.group} for {away} without closing: it did not poll"
-        problem = self.report.add(CODES["max-poll"], what, (connection.number, member.group), frame=left)
+        away = f"{(until_ns - left_at.time_ns) / 1e9:.3f} s"
+        title = f"{short(connection)} left group {member.group} for {away} without closing: it did not poll"
+        problem = self.report.add(CODES["max-poll"], title, (connection.number, member.group), frame=left_at)
         problem.detail(f"max.poll.interval.ms is {member.patience_ms:,} ms")
 
     def ended(self, connection: Connection) -> None:
         member = self._members.pop(connection.number, None)
         last_ns = connection.health.last_ns if connection.health is not None else 0
-        if member is not None and member.left is not None and last_ns - member.left.time_ns >= STAYED_NS:
+        if member is not None and member.left_at is not None and last_ns - member.left_at.time_ns >= STAYED_NS:
             self._report_slow(connection, member, last_ns)
-        elif member is not None and member.left is None and connection.closed:
+        elif member is not None and member.left_at is None and connection.closed:
             self._groups.crashed(member.group, connection)
 
     def finish(self) -> None:
@@ -165,27 +165,27 @@ class Blocked(Rule):
     """The last request in a transaction that has not ended, by transactional id."""
 
     def frame(self, frame: Frame) -> None:
-        values, place = frame.values, ref_of(frame)
+        values, ref = frame.values, ref_of(frame)
         writer = values.get("transactional_id") or values.get("v3_and_below_transactional_id")  # later ones: of brokers
         self._open.pop(writer or "", None)
         if writer and frame.type != "EndTxnRequest":
-            self._open.put(writer, place)
+            self._open.put(writer, ref)
         for topic, number, each in partitions(values) if frame.type == "FetchResponse" else ():
             stable, end = each.get("last_stable_offset", -1), each.get("high_watermark", -1)
-            first, _, before, _ = self._waits.pop((topic, number), (place, place, stable, end))
+            first, _, before, _ = self._waits.pop((topic, number), (ref, ref, stable, end))
             committed = each.get("aborted_transactions") is not None  # null: uncommitted records were asked for, too
             if committed and 0 <= stable < end and not each.get("batches"):
-                self._waits.put((topic, number), (first if stable == before else place, place, stable, end))
+                self._waits.put((topic, number), (first if stable == before else ref, ref, stable, end))
 
     def finish(self) -> None:
         for (topic, number), (first, latest, stable, end) in self._waits.items():
             if (waited_ns := latest.time_ns - first.time_ns) >= LONG_OPEN_NS:
                 waited = f"for {waited_ns / 1e9:.3f} s, {end - stable:,} offsets before its end"
-                what = f"readers of {topic}[{number}] wait at offset {stable:,} {waited}: a transaction is open there"
+                title = f"readers of {topic}[{number}] wait at offset {stable:,} {waited}: a transaction is open there"
                 writers = list(self._open.values())
                 alive = bool(writers) and all(latest.time_ns - each.time_ns < LONG_OPEN_NS for each in writers)
                 code, severity = CODES["transaction-open"], "note" if alive else None  # as Flink, between checkpoints
-                problem = self.report.about(code, what, (topic, number), [first, latest], severity=severity)
+                problem = self.report.about(code, title, (topic, number), [first, latest], severity=severity)
                 problem.to_end = True
                 does = "still writes" if alive else "did not end it"
                 for each in writers:

@@ -41,10 +41,10 @@ def requested_change(frame: Frame) -> Iterator[Change]:
     """Requests of a server to the metadata leader."""
     for name, said in inner_values(frame).items():
         if name in OPERATIONS and isinstance(said, Mapping):
-            kind, who, what = OPERATIONS[name]
+            kind, who, template = OPERATIONS[name]
             of = spelled_in(cluster_of(frame), stream_of(said)) if kind == STREAM else str(partition_of(frame, said))
             facts = {"of": of, "who": name_of(said, who), "leader": name_of(said, "leader")}
-            yield Change(kind, f"{facts['who']} {of}" if kind == REPLICAS else of, what.format(**facts))
+            yield Change(kind, f"{facts['who']} {of}" if kind == REPLICAS else of, template.format(**facts))
 
 
 def stream_of(said: Mapping[str, Any]) -> str:
@@ -173,8 +173,8 @@ class Cluster(Rule):
         before = [end for end in self._ends.get(leader, ()) if end[0] <= loss.last_ns]
         end = max(before, key=lambda end: end[0], default=None)
         gone = f"went away: its connections ended at {self.report.seconds(end[0])}" if end else "did not answer"
-        what = f"{leader}, leader of {counted(len(loss.partitions), 'partition')}, {gone}"
-        problem = self.report.about(CODES["leader-lost"], what, leader, loss.places, count=loss.reports)
+        title = f"{leader}, leader of {counted(len(loss.partitions), 'partition')}, {gone}"
+        problem = self.report.about(CODES["leader-lost"], title, leader, loss.places, count=loss.reports)
         if end is not None:
             problem.first_ns = min(loss.places[0].time_ns, end[0])
             self.report.concerns(problem, end[2])

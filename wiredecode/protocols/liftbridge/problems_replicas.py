@@ -47,30 +47,30 @@ class Metadata(Rule):
         leader, term = values.get("leader"), values.get("term")
         if not isinstance(leader, str) or not isinstance(term, int):
             return
-        known = self._leaders.get(cluster_of(frame))
-        if known is None or term > known[1]:
-            self._leads(frame, leader, term, known)
+        latest = self._leaders.get(cluster_of(frame))
+        if latest is None or term > latest[1]:
+            self._leads(frame, leader, term, latest)
         before = values.get("prev_log_entry", 0)
         for entry in values.get("entries") or ():
             self._entry(frame, entry)
         self._newest.put(cluster_of(frame), max(before, self._newest.get(cluster_of(frame), -1)))
 
-    def _leads(self, frame: Frame, leader: str, term: int, known: tuple[str, int] | None) -> None:
+    def _leads(self, frame: Frame, leader: str, term: int, latest: tuple[str, int] | None) -> None:
         self._leaders.put(cluster_of(frame), (leader, term))
-        if known is None and ("liftbridge.election", cluster_of(frame)) not in self.report.problems:
+        if latest is None and ("liftbridge.election", cluster_of(frame)) not in self.report.problems:
             return  # the capture began later than the election
-        before = f" instead of {printable(known[0])}" if known is not None and known[0] != leader else ""
-        what = f"term {term}: {printable(leader)} leads{before} from {self.report.seconds(frame.time_ns)} on"
-        problem = self._election(frame, what)
+        before = f" instead of {printable(latest[0])}" if latest is not None and latest[0] != leader else ""
+        title = f"term {term}: {printable(leader)} leads{before} from {self.report.seconds(frame.time_ns)} on"
+        problem = self._election(frame, title)
         if before:
             problem.severity = "warning"
             who = spelled_in(cluster_of(frame), printable(leader))
-            problem.what = f"{who} took over from {printable(known[0] if known else '')} as metadata leader"
+            problem.title = f"{who} took over from {printable(latest[0] if latest else '')} as metadata leader"
 
     def _election(self, frame: Frame, detail: str) -> Problem:
         cluster = cluster_of(frame)
-        what = spelled_in(cluster, "the metadata leader") + " was elected"
-        problem = self.report.add(CODES["election"], what, cluster, frame=frame)
+        title = spelled_in(cluster, "the metadata leader") + " was elected"
+        problem = self.report.add(CODES["election"], title, cluster, frame=frame)
         problem.detail(detail)
         return problem
 
@@ -106,7 +106,7 @@ class Metadata(Rule):
             return
         who = spelled_in(key.namespace, leader)
         problem = self.report.add(CODES["leader-change"], f"{who} leads more partitions", who, frame=frame)
-        problem.what = f"{who} became the leader of {counted(problem.count, 'partition')}"
+        problem.title = f"{who} became the leader of {counted(problem.count, 'partition')}"
         instead = f", instead of {before}" if before else ""
         problem.detail(f"{key}: from {self.report.seconds(frame.time_ns)} on{instead}")
 
@@ -129,8 +129,8 @@ class Refusals(Rule):
         for finding in frame.findings if "copy_of" not in frame.generated else ():
             if finding.code == "refused":
                 request = self._requests.get(frame.request or 0)
-                what = spelled_in(cluster_of(frame), f"{request}: {finding.message}" if request else finding.message)
-                self.report.add(CODES["refused"], what, what, frame=frame)
+                title = spelled_in(cluster_of(frame), f"{request}: {finding.message}" if request else finding.message)
+                self.report.add(CODES["refused"], title, title, frame=frame)
 
 
 CLIENT_NAME = "LIFT."
@@ -251,8 +251,8 @@ class Replicas(Rule):
             log.led(values.get("leader_epoch", 0))
             log.grew(values.get("high_watermark", -1), frame.time_ns)
             return
-        known = self._logs.get(partition)
-        since = None if known is None else known.after(values.get("offset", 0))
+        offsets = self._logs.get(partition)
+        since = None if offsets is None else offsets.after(values.get("offset", 0))
         if since is not None and frame.time_ns - since >= MIN_LAG_NS:
             replica = spelled_in(partition.namespace, printable(values.get("replica_id", "?")))
             self._lags(frame, replica, partition, since)
@@ -267,7 +267,7 @@ class Replicas(Rule):
             worst[partition] = lag, frame.time_ns
         if lag > problem.weight:
             problem.weight = lag
-            problem.what = f"{replica} was up to {lag / 1e9:.3f} s behind its leaders"
+            problem.title = f"{replica} was up to {lag / 1e9:.3f} s behind its leaders"
             if lag >= LAG_NS:
                 problem.severity = CODES["replica-lag"].severity
 
@@ -284,7 +284,7 @@ class Replicas(Rule):
 class Server:
     """Requests that a server got since it sent anything itself."""
 
-    place: FrameRef | None = None
+    since: FrameRef | None = None
     """The first request."""
     requests: int = 0
     sent_ns: int = 0
@@ -316,23 +316,23 @@ class Silence(Rule):
         if frame.sender == "server":
             if frame.expects_response and frame.time_ns > server.sent_ns:
                 server.requests += 1
-                if server.place is None:
-                    server.place = ref_of(frame)
+                if server.since is None:
+                    server.since = ref_of(frame)
             return
         server.sent_ns = max(server.sent_ns, frame.time_ns)
-        if server.place is not None:
+        if server.since is not None:
             self._spoke(name, server, frame.time_ns)
 
     def _spoke(self, name: str, server: Server, time_ns: int) -> None:
-        place, requests = server.place, server.requests
-        server.place, server.requests = None, 0
-        if place is None or requests < SILENT_REQUESTS or time_ns - place.time_ns < SILENT_NS:
+        since, requests = server.since, server.requests
+        server.since, server.requests = None, 0
+        if since is None or requests < SILENT_REQUESTS or time_ns - since.time_ns < SILENT_NS:
             return
-        problem = self.report.add(CODES["server-silent"], f"{name} went silent", name, frame=place)
-        silent = time_ns - place.time_ns
+        problem = self.report.add(CODES["server-silent"], f"{name} went silent", name, frame=since)
+        silent = time_ns - since.time_ns
         problem.weight, problem.last_ns = max(problem.weight, silent), time_ns
-        problem.what = f"{name} sent nothing for up to {problem.weight / 1e9:.3f} s"
-        begin, end = self.report.seconds(place.time_ns), self.report.seconds(time_ns)
+        problem.title = f"{name} sent nothing for up to {problem.weight / 1e9:.3f} s"
+        begin, end = self.report.seconds(since.time_ns), self.report.seconds(time_ns)
         problem.detail(f"from {begin} to {end}, while {requests:,} requests came for it")
 
     def ended(self, connection: Connection) -> None:

@@ -20,7 +20,7 @@ from wiredecode.protocols.shared.problems import (
     Called,
     Checks,
     FrameRef,
-    Place,
+    Moment,
     Publishing,
     Rule,
     ref_of,
@@ -44,7 +44,7 @@ MAX_DELIVERIES = 100
 class LastDelivery:
     """The newest message that a connection got."""
 
-    place: FrameRef
+    ref: FrameRef
     contents: int
     """Hash of subject and payload."""
     reply: str
@@ -84,7 +84,7 @@ class Crashes(Rule):
         end, name = None if health is None else health.end, connection.identity.get("name")
         if last is None or end is None or not name or last.acknowledged:
             return
-        if end.side == client and 0 <= end.time_ns - last.place.time_ns <= SOON_NS and len(self._ends) < MAX_KNOWN:
+        if end.side == client and 0 <= end.time_ns - last.ref.time_ns <= SOON_NS and len(self._ends) < MAX_KNOWN:
             host, server = connection.endpoints[client].rpartition(":")[0], connection.endpoints[1 - client]
             ends = self._ends.setdefault((name, host, server), [])
             previous = ends[-1][0].health if ends else None
@@ -104,11 +104,11 @@ class Crashes(Rule):
             )
             self._report(f"{name} ended {len(ends):,} times right after it got {message}", ends, unacknowledged or same)
 
-    def _report(self, what: str, ends: list[tuple[Connection, LastDelivery]], certain: bool) -> None:
-        places, severity = [last.place for _, last in ends], None if certain else "warning"
-        key = places[0].connection.number
-        problem = self.report.about(CODES["crash-loop"], what, key, places, severity=severity)
-        waited = [end.time_ns - last.place.time_ns for one, last in ends if one.health and (end := one.health.end)]
+    def _report(self, title: str, ends: list[tuple[Connection, LastDelivery]], certain: bool) -> None:
+        refs, severity = [last.ref for _, last in ends], None if certain else "warning"
+        key = refs[0].connection.number
+        problem = self.report.about(CODES["crash-loop"], title, key, refs, severity=severity)
+        waited = [end.time_ns - last.ref.time_ns for one, last in ends if one.health and (end := one.health.end)]
         problem.detail(f"it ended at most {max(waited) / 1e6:.3f} ms after the delivery, and never unsubscribed")
 
 
@@ -123,8 +123,8 @@ def info(frame: Frame) -> Iterator[Change]:
         yield Change(STATE, server, f"{server} will shut down (lame duck mode)")
     urls = options.get("connect_urls")
     if isinstance(urls, list) and urls:
-        known = ", ".join(sorted(present_json(str(url), False) for url in urls))
-        yield Change(STATE, f"servers of {server}", f"{server} knows these servers: {known}")
+        servers = ", ".join(sorted(present_json(str(url), False) for url in urls))
+        yield Change(STATE, f"servers of {server}", f"{server} knows these servers: {servers}")
 
 
 # For plots.
@@ -254,24 +254,24 @@ class Clients(Rule):
         if name == "stale":
             silent = reader.pings[frame.side]
             pings = f"{len(silent)} PINGs" if silent and whole(frame.connection) else "PING"
-            what = f"{who} did not answer {pings}: the server closed it as stale"
+            title = f"{who} did not answer {pings}: the server closed it as stale"
         elif name == "authentication":
-            what, key = f"user {user or '(none)'} was refused: {text}", (user, text)
+            title, key = f"user {user or '(none)'} was refused: {text}", (user, text)
         elif name == "permissions":
             for begin in (INBOX, ACK):  # each is another subject
                 text = text.partition(begin)[0] + begin if begin in text else text
-            what = f"{who}, user {user or '(none)'}: {text}"
+            title = f"{who}, user {user or '(none)'}: {text}"
             key = frame.connection.number, text
         elif name == "lame-duck":
             self._leaves(frame)
             return
         elif name == "max-payload":
-            what = f"the server says to {who}: {text}"
+            title = f"the server says to {who}: {text}"
         else:
-            what, key = f"the server says to {who}: {text}", text
+            title, key = f"the server says to {who}: {text}", text
             harmless = text.lower().startswith(names.HARMLESS_ERRORS)
             severity = "warning" if harmless else None
-        problem = self.report.add(CODES[name], what, key, frame=frame, severity=severity)
+        problem = self.report.add(CODES[name], title, key, frame=frame, severity=severity)
         problem.likely = problem.code.cause_of(text)
         if name == "stale":
             self.report.cite(problem, *reader.pings[frame.side])
@@ -293,8 +293,8 @@ class Clients(Rule):
         for finding in frame.findings:
             if finding.code == "max-payload":
                 who, subject = short(frame.connection), printable(frame.values.get("subject", ""))
-                what = f"{who} published to {subject}: {finding.message}"
-                self.report.add(CODES["max-payload"], what, frame.connection.number, frame=frame)
+                title = f"{who} published to {subject}: {finding.message}"
+                self.report.add(CODES["max-payload"], title, frame.connection.number, frame=frame)
 
     # Ends.
 
@@ -303,8 +303,8 @@ class Clients(Rule):
         if reader is None:
             return
         if reader.plain is not None:
-            what = f"{short(connection)} speaks without TLS, and the server requires it"
-            self.report.add(CODES["tls-required"], what, connection.number, frame=reader.plain)
+            title = f"{short(connection)} speaks without TLS, and the server requires it"
+            self.report.add(CODES["tls-required"], title, connection.number, frame=reader.plain)
             return
         for side in (0, 1):
             self._silent(connection, reader, side)
@@ -316,21 +316,21 @@ class Clients(Rule):
         end = health.end
         if end is not None and end.side != client:
             how = f"the server ended the connection by {end.how} at {self.report.seconds(end.time_ns)}"
-            self._slow(connection, reader, how, Place(connection, end.time_ns, end.packet))
+            self._slow(connection, reader, how, Moment(connection, end.time_ns, end.packet))
         else:
             begin = health.directions[client].zero_intervals[0][0]
             how = "it does not read as fast as the server sends"
-            self._slow(connection, reader, how, Place(connection, begin), "warning")
+            self._slow(connection, reader, how, Moment(connection, begin), "warning")
 
     def _slow(
-        self, connection: Connection, reader: Reader, how: str, at: Frame | Place, severity: str | None = None
+        self, connection: Connection, reader: Reader, how: str, at: Frame | Moment, severity: str | None = None
     ) -> None:
         who, health = short(connection), connection.health
         client = client_side(connection)
         sid = max(reader.delivered, key=lambda each: reader.delivered[each].size, default=None)
         on = f" on subscription {sid} {reader.subjects.get(sid, '(before the capture)')}" if sid is not None else ""
-        what = f"{who} is a slow consumer{on}: {how}"
-        problem = self.report.add(CODES["slow-consumer"], what, connection.number, frame=at, severity=severity)
+        title = f"{who} is a slow consumer{on}: {how}"
+        problem = self.report.add(CODES["slow-consumer"], title, connection.number, frame=at, severity=severity)
         if reader.last is not None:
             self.report.cite(problem, reader.last)
         problem.weight = sum(each.messages for each in reader.delivered.values())
@@ -359,9 +359,9 @@ class Clients(Rule):
         severity = None if waited >= patience or len(pings) >= MANY_PINGS else "note"
         who, silent = short(connection), "server" if by_client else "client"
         several = f"{len(pings)} PINGs" if len(pings) > 1 else "a PING"
-        what = f"the {silent} of {who} did not answer {several} for {waited / 1e9:.3f} s"
+        title = f"the {silent} of {who} did not answer {several} for {waited / 1e9:.3f} s"
         key = connection.number, side
-        problem = self.report.about(CODES["missed-ping"], what, key, pings, severity=severity)
+        problem = self.report.about(CODES["missed-ping"], title, key, pings, severity=severity)
         if end_ns:
             since_ns = pings[0].time_ns
             problem.detail(stopped_or_cut(connection, 1 - side, since_ns, since_ns + waited) or "")
@@ -387,8 +387,8 @@ def alone(frame: Frame) -> bool:
 
 
 def refused_publish(frame: Frame) -> str | None:
-    found = names.REFUSED_PUBLISH.fullmatch(frame.values.get("error", "")) if frame.type == "-ERR" else None
-    return None if found is None else printable(found[1])
+    match = names.REFUSED_PUBLISH.fullmatch(frame.values.get("error", "")) if frame.type == "-ERR" else None
+    return None if match is None else printable(match[1])
 
 
 CHECKS = Checks(

@@ -48,10 +48,10 @@ def publish_of(values: Mapping[str, Any]) -> Publish | None:
     if "headers" not in values:
         return None
     keys = {each["key"]: each["value"] for each in values["headers"] if "key" in each and "value" in each}
-    found = keys.get(MESSAGE_ID)
-    if found is None and not any(key.startswith(EXPECTED) for key in keys):
+    message_id = keys.get(MESSAGE_ID)
+    if message_id is None and not any(key.startswith(EXPECTED) for key in keys):
         return None
-    return Publish(found, crc32c(bytes(values.get("data", b""))))
+    return Publish(message_id, crc32c(bytes(values.get("data", b""))))
 
 
 @dataclass(slots=True)
@@ -76,7 +76,7 @@ class Pull(NamedTuple):
 
     of: str
     """The consumer."""
-    place: FrameRef
+    ref: FrameRef
     until_ns: int
 
 
@@ -113,28 +113,28 @@ class Pulls(Rule):
         pulls, why = self._open.pop(values.get("subject", ""), None), printable(values.get("description", ""))
         pull = pulls[0] if pulls else None
         if pull is not None and why.startswith("Exceeded"):
-            what = f"{short(pull.place.connection)} pulls from {pull.of} in vain: {why}"
-            self.report.add(CODES["pull-refused"], what, what, frame=pull.place, until_ns=frame.time_ns).alike = why
+            title = f"{short(pull.ref.connection)} pulls from {pull.of} in vain: {why}"
+            self.report.add(CODES["pull-refused"], title, title, frame=pull.ref, until_ns=frame.time_ns).alike = why
         for answered in (pull, parse_ack_subject(values.get("reply", ""))):
             if answered is not None:
                 self._answered.put(answered.of, frame.time_ns)
 
     def finish(self) -> None:
-        left: dict[str, list[Pull]] = {}
+        unanswered: dict[str, list[Pull]] = {}
         for pull in (each for pulls in self._open.values() for each in pulls):
-            connection = pull.place.connection
+            connection = pull.ref.connection
             end_ns = min(self.report.last_ns, connection.health.last_ns if connection.health else self.report.last_ns)
-            waits = pull.place.time_ns > (self._answered.get(pull.of) or 0)
-            if waits and pull.until_ns <= end_ns and whole(pull.place.connection):
-                left.setdefault(pull.of, []).append(pull)
-        for consumer, pulls in left.items():
+            waits = pull.ref.time_ns > (self._answered.get(pull.of) or 0)
+            if waits and pull.until_ns <= end_ns and whole(pull.ref.connection):
+                unanswered.setdefault(pull.of, []).append(pull)
+        for consumer, pulls in unanswered.items():
             if len(pulls) >= MANY_PULLS:
                 self._report(consumer, pulls)
 
     def _report(self, consumer: str, pulls: list[Pull]) -> None:
-        places = [pull.place for pull in pulls]
-        what = f"{short(places[0].connection)} pulls from {consumer}, and JetStream answers nothing"
-        self.report.about(CODES["consumer-gone"], what, consumer, places)
+        refs = [pull.ref for pull in pulls]
+        title = f"{short(refs[0].connection)} pulls from {consumer}, and JetStream answers nothing"
+        self.report.about(CODES["consumer-gone"], title, consumer, refs)
 
 
 class Stored:
@@ -177,13 +177,13 @@ class Stored:
             problem.detail(f"it stored the subject again from {self.report.seconds(frame.time_ns)} on")
         if publish is None or publish.id is None:
             return
-        key, known = (stream, publish.id), self._digests.get((stream, publish.id))
-        if known is None:
+        key, digest = (stream, publish.id), self._digests.get((stream, publish.id))
+        if digest is None:
             self._digests.put(key, publish.digest)
-        elif known != publish.digest and frame.generated.get(DUPLICATE):
-            place = published.connection.number, stream
-            if place in self._dropped or len(self._dropped) < MAX_KNOWN:
-                dropped = self._dropped.setdefault(place, Dropped(published))
+        elif digest != publish.digest and frame.generated.get(DUPLICATE):
+            sender_and_stream = published.connection.number, stream
+            if sender_and_stream in self._dropped or len(self._dropped) < MAX_KNOWN:
+                dropped = self._dropped.setdefault(sender_and_stream, Dropped(published))
                 dropped.messages += 1
                 dropped.last_ns = published.time_ns
                 if len(dropped.frames) < MAX_EVIDENCE:
@@ -193,19 +193,19 @@ class Stored:
         """``subject`` has no subscriber; return whether that is known to concern JetStream, and was reported."""
         who = short(frame.connection)
         stream = self._streams.get(subject)
-        known = (CODES["no-jetstream"].code, frame.connection.number) in self.report.problems
-        if subject.startswith(OWN) and NEXT in subject and not known:
+        reported = (CODES["no-jetstream"].code, frame.connection.number) in self.report.problems
+        if subject.startswith(OWN) and NEXT in subject and not reported:
             consumer = asked_for(subject)
-            what = f"{who} pulls from {consumer}, which does not exist"
-            self.report.add(CODES["consumer-gone"], what, consumer, frame=frame)
+            title = f"{who} pulls from {consumer}, which does not exist"
+            self.report.add(CODES["consumer-gone"], title, consumer, frame=frame)
         elif subject.startswith(OWN):
-            what = f"JetStream does not answer requests of {who}"
-            self.report.add(CODES["no-jetstream"], what, frame.connection.number, frame=frame).detail(subject)
+            title = f"JetStream does not answer requests of {who}"
+            self.report.add(CODES["no-jetstream"], title, frame.connection.number, frame=frame).detail(subject)
         elif stream is not None or publish is not None:
             why = "no stream takes the subject" if stream in (None, *self._deleted) else f"stream {stream} is away"
-            what = f"publishes of {who} to {subject} were not stored: {why}"
+            title = f"publishes of {who} to {subject} were not stored: {why}"
             key = frame.connection.number, subject
-            problem = self.report.add(CODES["not-stored"], what, key, frame=frame)
+            problem = self.report.add(CODES["not-stored"], title, key, frame=frame)
             problem.weight, problem.severity = problem.count, problem.code.severity
             self._away.put(subject, problem)
             if stream is not None:
@@ -216,37 +216,37 @@ class Stored:
             return False
         return True
 
-    def _explain(self, problem: Problem, what: str) -> None:
+    def _explain(self, problem: Problem, resource: str) -> None:
         """Say who deleted the stream or consumer."""
-        deleted = self._deleted.get(what)
+        deleted = self._deleted.get(resource)
         if deleted is not None:
-            (who, place), kind = deleted, "" if ", " in what else "stream "
-            at = self.report.seconds(place.time_ns)
-            problem.likely = f"{who} deleted {kind}{what} at {at} (frame {place.number})"
+            (who, ref), kind = deleted, "" if ", " in resource else "stream "
+            at = self.report.seconds(ref.time_ns)
+            problem.likely = f"{who} deleted {kind}{resource} at {at} (frame {ref.number})"
 
-    def _api_answered(self, frame: Frame, what: str, asked: FrameRef) -> None:
+    def _api_answered(self, frame: Frame, resource: str, request: FrameRef) -> None:
         """Remember refusals of requests about a stream or consumer until one is granted."""
         why = next((each.message for each in frame.findings if each.code == "jetstream"), "")
         if not why:
-            self._refused.pop(what, None)
+            self._refused.pop(resource, None)
             return
-        refusals, _ = self._refused.get(what) or ([], "")
-        self._refused.put(what, ([*refusals[: MAX_EVIDENCE - 1], asked], why))
+        refusals, _ = self._refused.get(resource) or ([], "")
+        self._refused.put(resource, ([*refusals[: MAX_EVIDENCE - 1], request], why))
 
     def finish(self) -> None:
         for (code, consumer), problem in self.report.problems.items():
             if code == CODES["consumer-gone"].code:
                 self._explain(problem, consumer if consumer in self._deleted else consumer.partition(",")[0])
-        for what, (places, why) in self._refused.items():
-            if len(places) >= MANY_REFUSED and places[-1].time_ns - places[0].time_ns >= MIN_REFUSED_NS:
-                said = f"{short(places[-1].connection)} asks JetStream for {what} in vain: {why}"
-                problem = self.report.about(CODES["api-refused"], said, what, places)
+        for resource, (refs, why) in self._refused.items():
+            if len(refs) >= MANY_REFUSED and refs[-1].time_ns - refs[0].time_ns >= MIN_REFUSED_NS:
+                said = f"{short(refs[-1].connection)} asks JetStream for {resource} in vain: {why}"
+                problem = self.report.about(CODES["api-refused"], said, resource, refs)
                 problem.alike, problem.likely = why, problem.code.cause_of(why)
         for (_, stream), dropped in self._dropped.items():
             who = short(dropped.first.connection)
-            what = f"{dropped.messages:,} new messages of {who} to stream {stream} were confirmed and dropped"
+            title = f"{dropped.messages:,} new messages of {who} to stream {stream} were confirmed and dropped"
             key = dropped.first.connection.number, stream
-            places = [dropped.first, *dropped.frames]
-            problem = self.report.about(CODES["messages-dropped"], what, key, places, count=dropped.messages)
+            refs = [dropped.first, *dropped.frames]
+            problem = self.report.about(CODES["messages-dropped"], title, key, refs, count=dropped.messages)
             problem.last_ns = dropped.last_ns
             problem.detail(f"their {MESSAGE_ID} was used before, with other contents")

@@ -44,7 +44,7 @@ MANY_UNACKNOWLEDGED = 20
 class Asked(NamedTuple):
     """An open request."""
 
-    place: FrameRef
+    ref: FrameRef
     subject: str
     inbox: bool
     """Its reply subject is one that client libraries make for requests."""
@@ -75,18 +75,18 @@ class Service:
     took_ns: tuple[int, int] = (0, 0)
     """... and how long the first and the last of them waited."""
 
-    def answered(self, place: FrameRef, time_ns: int) -> None:
-        """A request that was delivered at ``place`` was answered."""
-        self.answered_ns, took_ns = place.time_ns, time_ns - place.time_ns
+    def answered(self, ref: FrameRef, time_ns: int) -> None:
+        """A request that was delivered at ``ref`` was answered."""
+        self.answered_ns, took_ns = ref.time_ns, time_ns - ref.time_ns
         if took_ns < PATIENCE_NS:
             self.quick += 1
         else:
             self.late += 1
             self.took_ns = self.took_ns[0] or took_ns, took_ns
             if len(self.waited) < MAX_EVIDENCE:
-                self.waited.append(place)
-            if self.spoke_ns <= place.time_ns and (self.pause is None or took_ns > self.pause[1]):
-                self.pause = place, took_ns
+                self.waited.append(ref)
+            if self.spoke_ns <= ref.time_ns and (self.pause is None or took_ns > self.pause[1]):
+                self.pause = ref, took_ns
         self.spoke_ns = time_ns
 
 
@@ -115,7 +115,7 @@ class Requests(Rule):
         values = frame.values
         if frame.type == "-ERR":
             if frame.request is not None:
-                refused = (reply for reply, asked in self._open.items() if asked.place.number == frame.request)
+                refused = (reply for reply, each in self._open.items() if each.ref.number == frame.request)
                 self._open.pop(next(refused, ""), None)
             return
         if frame.type == "CONNECT":
@@ -137,43 +137,43 @@ class Requests(Rule):
         ):
             return
         delivered = frame.type not in PUBLISHED
-        known = self._open.get(reply)
-        if delivered and known is None and reply in self._closed:
+        request = self._open.get(reply)
+        if delivered and request is None and reply in self._closed:
             return
-        if known is None or not delivered:
+        if request is None or not delivered:
             self._closed.pop(reply, None)
-            known = Asked(ref_of(frame), printable(subject), reply.startswith(INBOX), [], publish_of(values))
+            request = Asked(ref_of(frame), printable(subject), reply.startswith(INBOX), [], publish_of(values))
             self._stored.request(frame, subject)
             is_new = reply not in self._open  # else another interface captured it, too
-            self._open.put(reply, known)
-            if is_new and (known.subject in self._asked or len(self._asked) < MAX_KNOWN):
-                self._asked[known.subject] = self._asked.get(known.subject, 0) + 1
+            self._open.put(reply, request)
+            if is_new and (request.subject in self._asked or len(self._asked) < MAX_KNOWN):
+                self._asked[request.subject] = self._asked.get(request.subject, 0) + 1
         if delivered and frame.sender == "server":
-            known.delivered.append(ref_of(frame))
+            request.delivered.append(ref_of(frame))
 
     def _answered(self, frame: Frame, values: Mapping[str, Any]) -> None:
         reply = values.get("subject", "")
-        asked = self._open.pop(reply, None)
-        if asked is not None:
+        request = self._open.pop(reply, None)
+        if request is not None:
             self._closed.put(reply, None)
-            for place in asked.delivered:
-                self._service(place).answered(place, frame.time_ns)
-                if asked.subject in self._served or len(self._served) < MAX_KNOWN:
-                    self._served[asked.subject] = place
-            self._stored.answer(frame, asked.subject, asked.place, asked.publish)
+            for ref in request.delivered:
+                self._service(ref).answered(ref, frame.time_ns)
+                if request.subject in self._served or len(self._served) < MAX_KNOWN:
+                    self._served[request.subject] = ref
+            self._stored.answer(frame, request.subject, request.ref, request.publish)
         if values.get("status") == names.NO_RESPONDERS and "description" not in values:
-            self._no_responders(frame, asked)
+            self._no_responders(frame, request)
 
-    def _no_responders(self, frame: Frame, asked: Asked | None) -> None:
+    def _no_responders(self, frame: Frame, request: Asked | None) -> None:
         subject = frame.generated.get("request_subject", "(before the capture)")
         connection, who = frame.connection, short(frame.connection)
         carries = connection.number in self._carriers or len(connection.protocols) > 1
-        if not carries and self._stored.not_taken(frame, subject, asked and asked.publish):
+        if not carries and self._stored.not_taken(frame, subject, request and request.publish):
             return
-        key, what, detail = subject, f"no client and no stream takes requests to {subject}", f"asked by {who}"
+        key, title, detail = subject, f"no client and no stream takes requests to {subject}", f"asked by {who}"
         if carries:
-            key, what, detail = connection.number, f"no client answers requests of {who}", subject
-        problem = self.report.add(CODES["no-responders"], what, key, frame=frame)
+            key, title, detail = connection.number, f"no client answers requests of {who}", subject
+        problem = self.report.add(CODES["no-responders"], title, key, frame=frame)
         problem.detail(detail)
         served = self._served.get(subject)
         end = served and served.connection.health and served.connection.health.end
@@ -184,22 +184,22 @@ class Requests(Rule):
         if problem.count >= MANY_REQUESTS and not carries and not subject.startswith("$"):
             problem.severity = "warning"
 
-    def _service(self, place: FrameRef) -> Service:
-        if place.connection.number not in self._services and len(self._services) >= MAX_KNOWN:
+    def _service(self, ref: FrameRef) -> Service:
+        if ref.connection.number not in self._services and len(self._services) >= MAX_KNOWN:
             return Service()
-        return self._services.setdefault(place.connection.number, Service())
+        return self._services.setdefault(ref.connection.number, Service())
 
     def finish(self) -> None:
         self._stored.finish()
         late: dict[str, list[Asked]] = {}
-        for asked in self._open.values():
-            place = asked.place
-            if place.connection.closed is not None or self.report.last_ns - place.time_ns >= PATIENCE_NS:
-                late.setdefault(asked.subject, []).append(asked)
-                for place in asked.delivered:
-                    service = self._service(place)
-                    service.silent.append(place)
-                    service.subjects[asked.subject] = None
+        for request in self._open.values():
+            ref = request.ref
+            if ref.connection.closed is not None or self.report.last_ns - ref.time_ns >= PATIENCE_NS:
+                late.setdefault(request.subject, []).append(request)
+                for ref in request.delivered:
+                    service = self._service(ref)
+                    service.silent.append(ref)
+                    service.subjects[request.subject] = None
         explained: dict[str, Problem] = {}
         for service in self._services.values():
             first = service.silent[0].time_ns if len(service.silent) > 1 else 0
@@ -212,10 +212,10 @@ class Requests(Rule):
         for (code, key), problem in self.report.problems.items():
             served = self._served.get(key[1].removeprefix("request ")) if code == "request.slower" else None
             if served is not None:
-                problem.what = problem.what.replace(key[0], short(served.connection), 1)
+                problem.title = problem.title.replace(key[0], short(served.connection), 1)
                 problem.likely = "the service is overloaded, or what it asks itself is slow"
                 self.report.concerns(problem, served.connection)
-        waiting = Counter(asked.subject for asked in self._open.values())  # also those that could still be answered
+        waiting = Counter(request.subject for request in self._open.values())  # also those that could still be answered
         for subject, several in late.items():
             kind = "publishes" if self._stored.stream_of(subject) else "requests"
             of = f"{len(several):,} of {self._asked.get(subject, len(several)):,} {kind} to {subject} got no answer"
@@ -249,26 +249,26 @@ class Requests(Rule):
         problem.last_ns = service.spoke_ns
         problem.likely = "it handles one request at a time, and more slowly than they come"
 
-    def _report_service(self, did: str, places: list[FrameRef], count: int, severity: str | None) -> Problem:
-        connection = places[0].connection
-        what = f"{short(connection)} {did}"
+    def _report_service(self, did: str, refs: list[FrameRef], count: int, severity: str | None) -> Problem:
+        connection = refs[0].connection
+        title = f"{short(connection)} {did}"
         return self.report.about(
-            CODES["service-silent"], what, connection.number, places, count=count, severity=severity
+            CODES["service-silent"], title, connection.number, refs, count=count, severity=severity
         )
 
-    def _report_unanswered(self, subject: str, what: str, several: list[Asked], waiting: int) -> None:
+    def _report_unanswered(self, subject: str, title: str, several: list[Asked], waiting: int) -> None:
         inboxes = sum(each.inbox for each in several)
         certain = inboxes >= MANY_SILENT or (len(several) > 1 and waiting < self._asked.get(subject, 0))
-        known = all(whole(one := each.place.connection) and not self.report.lost(one) for each in several)
-        severity = None if certain and known else "note"
-        places = [each.place for each in several]
-        problem = self.report.about(CODES["unanswered"], what, subject, places, severity=severity)
+        complete = all(whole(one := each.ref.connection) and not self.report.lost(one) for each in several)
+        severity = None if certain and complete else "note"
+        refs = [each.ref for each in several]
+        problem = self.report.about(CODES["unanswered"], title, subject, refs, severity=severity)
         stream = self._stored.stream_of(subject)
         if stream:
             problem.detail(f"stream {stream} stored the other ones")
             problem.likely = f"the leader of {stream} was away or busy, or too few of its replicas answered"
             return
-        got = dict.fromkeys(short(place.connection) for each in several for place in each.delivered)
+        got = dict.fromkeys(short(ref.connection) for each in several for ref in each.delivered)
         problem.detail(f"delivered to {', '.join(got)}" if got else "no delivery of them is in the capture")
 
 
@@ -345,88 +345,88 @@ class Consumers(Rule):
             return
 
     def _deliver(self, delivery: Acknowledged, frame: Frame) -> None:
-        known = self._known.get(delivery.of)
-        if known is None:
+        state = self._known.get(delivery.of)
+        if state is None:
             if len(self._known) >= MAX_KNOWN:
                 return
-            known = self._known[delivery.of] = Deliveries(ref_of(frame), printable(delivery.stream))
-        known.last, known.pending = ref_of(frame), delivery.pending
-        known.waiting = known.waiting or known.last
-        known.sequence = max(known.sequence, delivery.sequence)
-        known.open.put(delivery.sequence, known.last)
+            state = self._known[delivery.of] = Deliveries(ref_of(frame), printable(delivery.stream))
+        state.last, state.pending = ref_of(frame), delivery.pending
+        state.waiting = state.waiting or state.last
+        state.sequence = max(state.sequence, delivery.sequence)
+        state.open.put(delivery.sequence, state.last)
         if delivery.delivered > 1:
-            known.redelivered += 1
-            known.times.put(delivery.sequence, delivery.delivered)
-            known.again_ns, known.behind = frame.time_ns, delivery.pending
-            if delivery.delivered > known.worst[0]:
-                known.worst = delivery.delivered, delivery.sequence
-            if len(known.again) < MAX_EVIDENCE:
-                known.again.append(known.last)
+            state.redelivered += 1
+            state.times.put(delivery.sequence, delivery.delivered)
+            state.again_ns, state.behind = frame.time_ns, delivery.pending
+            if delivery.delivered > state.worst[0]:
+                state.worst = delivery.delivered, delivery.sequence
+            if len(state.again) < MAX_EVIDENCE:
+                state.again.append(state.last)
 
     def _purged(self, stream: str, frame: Frame) -> None:
-        for consumer, known in self._known.items():
-            waits = max(known.pending, self._newest.get(stream, 0) - known.sequence) if known.stream == stream else 0
+        for consumer, state in self._known.items():
+            waits = max(state.pending, self._newest.get(stream, 0) - state.sequence) if state.stream == stream else 0
             if waits:
-                what = f"{short(frame.connection)} purged stream {stream}: {waits:,} messages waited for {consumer}"
-                self.report.add(CODES["purged"], what, consumer, frame=frame)
+                title = f"{short(frame.connection)} purged stream {stream}: {waits:,} messages waited for {consumer}"
+                self.report.add(CODES["purged"], title, consumer, frame=frame)
 
     def _acknowledge(self, acked: Acknowledged, frame: Frame, *, refused: bool) -> None:
-        known, time_ns = self._known.get(acked.of), frame.time_ns
-        if known is None:
+        state, time_ns = self._known.get(acked.of), frame.time_ns
+        if state is None:
             return
-        known.acked_ns = time_ns
-        first, known.waiting = known.waiting, None
+        state.acked_ns = time_ns
+        first, state.waiting = state.waiting, None
         waited_ns = time_ns - first.time_ns if first is not None and first.connection is frame.connection else 0
-        if waited_ns >= STUCK_NS and len(known.pauses_ns) < MANY_DELIVERIES:
-            known.pauses_ns.append(waited_ns)
-        known.refused += refused
-        place = known.open.pop(acked.sequence, None)
-        known.late += acked.delivered < known.times.get(acked.sequence, 1)
-        known.slowest_ns = max(known.slowest_ns, 0 if place is None else time_ns - place.time_ns)
+        if waited_ns >= STUCK_NS and len(state.pauses_ns) < MANY_DELIVERIES:
+            state.pauses_ns.append(waited_ns)
+        state.refused += refused
+        ref = state.open.pop(acked.sequence, None)
+        state.late += acked.delivered < state.times.get(acked.sequence, 1)
+        state.slowest_ns = max(state.slowest_ns, 0 if ref is None else time_ns - ref.time_ns)
         if self._limits.get(acked.of, {}).get("ack_policy") == "all":
-            for sequence in [each for each in known.open if each < acked.sequence]:
-                del known.open[sequence]
+            for sequence in [each for each in state.open if each < acked.sequence]:
+                del state.open[sequence]
 
     def finish(self) -> None:
-        for consumer, known in self._known.items():
+        for consumer, state in self._known.items():
             most = self._limits.get(consumer, {}).get("max_ack_pending")
-            count, waits = len(known.open), max(known.pending, self._newest.get(known.stream, 0) - known.sequence)
-            silent_ns = self.report.last_ns - max(known.last.time_ns, known.acked_ns)
+            count, waits = len(state.open), max(state.pending, self._newest.get(state.stream, 0) - state.sequence)
+            silent_ns = self.report.last_ns - max(state.last.time_ns, state.acked_ns)
             full = isinstance(most, int) and count >= most > 0
-            full = full and silent_ns >= max(PATIENCE_NS, 2 * known.slowest_ns)
+            full = full and silent_ns >= max(PATIENCE_NS, 2 * state.slowest_ns)
             guessed = most is None and count >= MANY_UNACKNOWLEDGED and silent_ns >= STUCK_NS
-            if known.again:
-                self._report_redelivered(consumer, known)
-            if waits > 0 and (full or guessed) and whole(known.last.connection):
-                self._report_stuck(consumer, known, waits, most)
+            if state.again:
+                self._report_redelivered(consumer, state)
+            if waits > 0 and (full or guessed) and whole(state.last.connection):
+                self._report_stuck(consumer, state, waits, most)
 
-    def _report_redelivered(self, consumer: str, known: Deliveries) -> None:
-        who, (often, sequence) = short(known.again[0].connection), known.worst
-        what = f"{who} got messages of {consumer}, again: one was delivered {often:,} times"
-        paused = 0 < len(known.pauses_ns) < MANY_DELIVERIES  # else it always takes that long
+    def _report_redelivered(self, consumer: str, state: Deliveries) -> None:
+        who, (often, sequence) = short(state.again[0].connection), state.worst
+        title = f"{who} got messages of {consumer}, again: one was delivered {often:,} times"
+        paused = 0 < len(state.pauses_ns) < MANY_DELIVERIES  # else it always takes that long
         severity = None if often >= MANY_DELIVERIES or paused else "note"
-        how: Any = {"until_ns": known.again_ns, "count": known.redelivered, "severity": severity}
-        problem = self.report.about(CODES["redelivered"], what, consumer, known.again, **how)
+        how: Any = {"until_ns": state.again_ns, "count": state.redelivered, "severity": severity}
+        problem = self.report.about(CODES["redelivered"], title, consumer, state.again, **how)
         problem.detail(f"sequence {sequence:,} of the stream was delivered most often")
         if paused:
-            problem.likely = f"it was stopped or busy: it acknowledged nothing for {max(known.pauses_ns) / 1e9:.3f} s"
-        elif known.refused * 2 >= known.redelivered:
-            problem.likely = f"it refuses them (-NAK, {known.refused:,} times): it cannot process them"
-        elif known.late * 2 >= len(known.times):
+            problem.likely = f"it was stopped or busy: it acknowledged nothing for {max(state.pauses_ns) / 1e9:.3f} s"
+        elif state.refused * 2 >= state.redelivered:
+            problem.likely = f"it refuses them (-NAK, {state.refused:,} times): it cannot process them"
+        elif state.late * 2 >= len(state.times):
             wait = self._limits.get(consumer, {}).get("ack_wait")
             than = f" ({wait / 1e9:g} s)" if isinstance(wait, int) else ""
-            problem.likely = f"it needs longer than ack_wait{than}: {counted(known.late, 'message')} came again"
-        problem.detail(f"{known.behind:,} messages wait behind them" if known.behind else "")
+            problem.likely = f"it needs longer than ack_wait{than}: {counted(state.late, 'message')} came again"
+        problem.detail(f"{state.behind:,} messages wait behind them" if state.behind else "")
 
-    def _report_stuck(self, consumer: str, known: Deliveries, waits: int, most: int | None) -> None:
-        places = [*known.open.values()]
-        what = f"{short(known.last.connection)} stopped acknowledging {consumer}: {waits:,} messages wait"
+    def _report_stuck(self, consumer: str, state: Deliveries, waits: int, most: int | None) -> None:
+        refs = [*state.open.values()]
+        title = f"{short(state.last.connection)} stopped acknowledging {consumer}: {waits:,} messages wait"
         problem = self.report.about(
-            CODES["consumer-stuck"], what, consumer, places, severity=None if most else "warning"
+            CODES["consumer-stuck"], title, consumer, refs, severity=None if most else "warning"
         )
-        problem.weight, problem.last_ns, problem.to_end = waits, known.last.time_ns, True
-        acked, last = self.report.seconds(known.acked_ns), self.report.seconds(known.last.time_ns)
-        acks = f"the last ack came at {acked}" if known.acked_ns else "no ack was captured"
+        problem.weight, problem.last_ns, problem.to_end = waits, state.last.time_ns, True
+        acked, last = self.report.seconds(state.acked_ns), self.report.seconds(state.last.time_ns)
+        acks = f"the last ack came at {acked}" if state.acked_ns else "no ack was captured"
         problem.detail(f"{acks}, the last delivery at {last}")
         limit = f", as many as max_ack_pending allows ({most:,})" if most else ""
-        problem.detail(f"unacknowledged: {counted(len(places), 'message')}{limit}")
+        problem.detail(f"unacknowledged: {counted(len(refs), 'message')}{limit}")

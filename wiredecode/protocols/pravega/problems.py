@@ -96,21 +96,21 @@ class Refusals(Rule):
         trace = printable(values.get("server_stack_trace", "")).split("\n")[0]
         who = short(frame.connection)
         why = AUTH_ERRORS.get(code, f"code {code}")
-        what = f"the token of {who} was refused: {why}{f' ({trace})' if trace else ''}"
-        self.report.add(CODES["authentication"], what, (frame.connection.number, code), frame=frame)
+        title = f"the token of {who} was refused: {why}{f' ({trace})' if trace else ''}"
+        self.report.add(CODES["authentication"], title, (frame.connection.number, code), frame=frame)
 
     def _wrong_host(self, frame: Frame, values: Any) -> None:
         segment, host = segment_of(frame), printable(values.get("correct_host", ""))
         store = frame.connection.endpoints[frame.side]
-        what = f"{segment} is not on {store}{f', but on {host}' if host else ''}"
-        self.report.add(CODES["wrong-host"], what, (segment, host), frame=frame)
+        title = f"{segment} is not on {store}{f', but on {host}' if host else ''}"
+        self.report.add(CODES["wrong-host"], title, (segment, host), frame=frame)
 
     def _truncated(self, frame: Frame, values: Any) -> None:
         segment, begin, offset = segment_of(frame), values.get("start_offset"), values.get("offset", -1)
         who = short(frame.connection)
         at = f" at offset {offset:,}" if isinstance(offset, int) and offset >= 0 else ""
-        what = f"{who} read {segment}{at}, which begins at {begin}"
-        problem = self.report.add(CODES["segment-truncated"], what, (frame.connection.number, segment), frame=frame)
+        title = f"{who} read {segment}{at}, which begins at {begin}"
+        problem = self.report.add(CODES["segment-truncated"], title, (frame.connection.number, segment), frame=frame)
         if problem.count > 1:
             problem.severity = "warning"
 
@@ -138,22 +138,22 @@ class Sealed(Rule):
     def frame(self, frame: Frame) -> None:
         number, client = frame.connection.number, frame.source if frame.sender == "client" else frame.destination
         segment = frame.values.get("segment") or frame.generated.get("segment", "")
-        place = client.rpartition(":")[0], printable(str(segment)).rpartition("/")[0]
+        writer = client.rpartition(":")[0], printable(str(segment)).rpartition("/")[0]
         if frame.type == "SetupAppend":
             self._writers.put(number, None)
         if frame.type != "SegmentIsSealed":
-            self._sealed.pop(place, None)
+            self._sealed.pop(writer, None)
         elif number in self._writers:
-            self._sealed.put(place, ref_of(frame))
+            self._sealed.put(writer, ref_of(frame))
 
     def finish(self) -> None:
-        for (_, stream), place in self._sealed.items():
-            end = place.connection.health.end if place.connection.health is not None else None
-            long = place.time_ns - place.connection.first_ns >= SUCCESSORS_NS
-            left = long and end is not None and end.side != place.side  # the writer gave up
-            if left or self.report.last_ns - place.time_ns >= SUCCESSORS_NS:
-                what = f"{short(place.connection)} cannot write to {stream}: it is sealed, and no other segment follows"
-                self.report.add(CODES["stream-sealed"], what, stream, frame=place)
+        for (_, stream), ref in self._sealed.items():
+            end = ref.connection.health.end if ref.connection.health is not None else None
+            long = ref.time_ns - ref.connection.first_ns >= SUCCESSORS_NS
+            gave_up = long and end is not None and end.side != ref.side  # the writer gave up
+            if gave_up or self.report.last_ns - ref.time_ns >= SUCCESSORS_NS:
+                title = f"{short(ref.connection)} cannot write to {stream}: it is sealed, and no other segment follows"
+                self.report.add(CODES["stream-sealed"], title, stream, frame=ref)
 
 
 @dataclass(slots=True)
@@ -161,7 +161,7 @@ class Transaction:
     """A transaction as its segments show it."""
 
     stream: str
-    place: FrameRef
+    ref: FrameRef
     events: int = 0
     last_ns: int = 0
     created: bool = False
@@ -219,16 +219,16 @@ class Transactions(Rule):
     def _report_aborted(self, each: Transaction, number: str) -> None:
         count, events = self._aborted.get(each.stream, (0, 0))
         count, events = self._aborted[each.stream] = count + 1, events + each.events
-        problem = self.report.add(CODES["transaction-aborted"], "", each.stream, frame=each.place)
-        problem.what = f"{counted(count, 'transaction')} of {each.stream} with {events:,} events ended in an abort"
+        problem = self.report.add(CODES["transaction-aborted"], "", each.stream, frame=each.ref)
+        problem.title = f"{counted(count, 'transaction')} of {each.stream} with {events:,} events ended in an abort"
         problem.detail(f"{number}: {each.events:,} events, aborted at {self.report.seconds(each.last_ns)}")
 
     def _report_open(self, each: Transaction, number: str) -> None:
         waited = self.report.last_ns - each.last_ns
-        what = f"{each.events:,} events of transaction {number} of {each.stream} were never merged"
+        title = f"{each.events:,} events of transaction {number} of {each.stream} were never merged"
         severity = None if waited >= LEASE_NS else "note"
         key = (each.stream, number)
-        problem = self.report.add(CODES["transaction-open"], what, key, frame=each.place, severity=severity)
+        problem = self.report.add(CODES["transaction-open"], title, key, frame=each.ref, severity=severity)
         problem.detail(f"the last event was written at {self.report.seconds(each.last_ns)}")
 
 

@@ -38,8 +38,8 @@ def active(frame: Frame) -> Iterator[gauges.Change]:
     """Single active consumers."""
     facts = frame.generated
     of = f"{facts.get('reference', 'a consumer')} on {facts.get('stream', 'a stream')}"
-    what = "the active consumer" if frame.values["active"] else "no longer active"
-    yield gauges.Change(gauges.GROUP, of, f"#{frame.connection.number} is {what} of {of}")
+    role = "the active consumer" if frame.values["active"] else "no longer active"
+    yield gauges.Change(gauges.GROUP, of, f"#{frame.connection.number} is {role} of {of}")
 
 
 # For plots.
@@ -54,21 +54,21 @@ class CreditGauge(gauges.Gauge):
     types = frozenset({"Subscribe", "Credit", "Deliver", "Unsubscribe"})
 
     def __init__(self) -> None:
-        self._known: dict[Subscription, tuple[str, int]] = {}
+        self._subscriptions: dict[Subscription, tuple[str, int]] = {}
 
     def read(self, frame: Frame) -> Iterator[gauges.Measurement]:
         key = frame.connection.number, frame.values.get("subscription_id", -1)
-        if frame.type == "Subscribe" and len(self._known) < gauges.MAX_KNOWN:
-            self._known[key] = name_of(frame), 0
-        known = self._known.get(key)
-        if known is None:
+        if frame.type == "Subscribe" and len(self._subscriptions) < gauges.MAX_KNOWN:
+            self._subscriptions[key] = name_of(frame), 0
+        subscription = self._subscriptions.get(key)
+        if subscription is None:
             return
         if frame.type == "Unsubscribe":
-            del self._known[key]
+            del self._subscriptions[key]
             return
-        name, credit = known
+        name, credit = subscription
         credit += -1 if frame.type == "Deliver" else frame.values.get("credit", 0)
-        self._known[key] = name, credit
+        self._subscriptions[key] = name, credit
         yield gauges.Measurement(gauges.CREDIT, name, credit)
 
 
@@ -167,15 +167,15 @@ class DuplicateIds(problems.Rule):
         if lost:
             self._report(frame, key, lost)
         elif again:
-            what = f"{name} published ids to {key[0]} again, {again[0]:,} first: they were up to {highest:,} already"
-            self.report.add(CODES["duplicate-ids"], what, key, frame=frame, count=len(again))
+            title = f"{name} published ids to {key[0]} again, {again[0]:,} first: they were up to {highest:,} already"
+            self.report.add(CODES["duplicate-ids"], title, key, frame=frame, count=len(again))
         self._highest[key] = highest
 
     def _report(self, frame: Frame, key: tuple[str, str], lost: list[int]) -> None:
         problem = self.report.add(CODES["messages-dropped"], "", key, frame=frame, count=len(lost))
         first, problem.weight = self._lost.setdefault(key, lost[0]), problem.count
-        what = f"{problem.count:,} new messages of {key[1]} to {key[0]} were confirmed and dropped"
-        problem.what = f"{what}: ids from {first:,} on were used before"
+        title = f"{problem.count:,} new messages of {key[1]} to {key[0]} were confirmed and dropped"
+        problem.title = f"{title}: ids from {first:,} on were used before"
 
 
 BEGINNINGS = frozenset({"DeclarePublisherResponse", "SubscribeResponse"})
@@ -200,29 +200,29 @@ class Admission(problems.Rule):
             said.add("close")
             if frame.sender == "server":
                 reason = printable(frame.values.get("closing_reason", ""))
-                what = f"the broker closed {short(frame.connection)}: {reason}"
-                self.report.add(CODES["closed-by-server"], what, reason, frame=frame)
+                title = f"the broker closed {short(frame.connection)}: {reason}"
+                self.report.add(CODES["closed-by-server"], title, reason, frame=frame)
         elif kind in ("SaslAuthenticateResponse", "OpenResponse") and code not in (names.OK, names.SASL_CHALLENGE):
             said.add("refused")
-            known = frame.connection.identity
+            identity = frame.connection.identity
             name = names.outcome(code)
             refusal = CODES["guest-not-local"] if code == names.SASL_LOOPBACK else CODES["authentication"]
-            whom = f"user {known['user']}" if "user" in known else short(frame.connection)
-            where = f" on virtual host {known.get('virtual_host', '')}" if kind == "OpenResponse" else ""
+            whom = f"user {identity['user']}" if "user" in identity else short(frame.connection)
+            where = f" on virtual host {identity.get('virtual_host', '')}" if kind == "OpenResponse" else ""
             problem = self.report.add(refusal, f"{whom} was refused{where}: {name}", (whom, where, code), frame=frame)
             if refusal is CODES["guest-not-local"]:
                 problem.detail(f"it came from {frame.destination}, which is no loopback address of the broker")
         elif kind == "CreditResponse" and code != names.OK:
             reason = names.outcome(code)
-            what = f"credit of {short(frame.connection)} was refused: {reason}"
-            self.report.add(CODES["credit-refused"], what, (frame.connection.number, code), frame=frame)
+            title = f"credit of {short(frame.connection)} was refused: {reason}"
+            self.report.add(CODES["credit-refused"], title, (frame.connection.number, code), frame=frame)
         elif code == names.ACCESS_REFUSED or (kind in BEGINNINGS and code != names.OK):
             name, request = names.outcome(code), (kind or "").removesuffix("Response")
             user = frame.connection.identity.get("user", "unknown")
             to = f" to {frame.generated['stream']}" if "stream" in frame.generated else ""
-            what = f"{request}{to} of {short(frame.connection)}, user {user}, was refused: {name}"
+            title = f"{request}{to} of {short(frame.connection)}, user {user}, was refused: {name}"
             key = frame.connection.number, request, to, code
-            self.report.add(CODES["not-started"], what, key, frame=frame).alike = name
+            self.report.add(CODES["not-started"], title, key, frame=frame).alike = name
 
     def ended(self, connection: Connection) -> None:
         said = self._said.pop(connection.number, set())
@@ -236,11 +236,11 @@ class Admission(problems.Rule):
         end = health.end
         answers = health.directions[end.side].kinds.get(end.packet, 0) & ACK_LOST  # a FIN that comes later in the file
         severity = "note" if by_client or answers else "warning"
-        what = f"the {who} ended {short(connection)} without Close"
-        at = problems.Place(connection, end.time_ns, end.packet)
-        problem = self.report.add(CODES["no-close"], what, who, frame=at, severity=severity)
+        title = f"the {who} ended {short(connection)} without Close"
+        at = problems.Moment(connection, end.time_ns, end.packet)
+        problem = self.report.add(CODES["no-close"], title, who, frame=at, severity=severity)
         if problem.count > 1:
-            problem.what = f"the {who} ended {problem.count:,} connections without Close, {short(connection)} last"
+            problem.title = f"the {who} ended {problem.count:,} connections without Close, {short(connection)} last"
         if not by_client:
             problem.likely = "the broker was stopped or killed, or an operator or a proxy closed the connection"
 
@@ -249,7 +249,7 @@ class Admission(problems.Rule):
 class Deletion:
     """A stream that was deleted."""
 
-    place: problems.FrameRef
+    ref: problems.FrameRef
     users: list[problems.FrameRef] = field(default_factory=list)
     """Other users of the stream."""
     refused: int = 0
@@ -283,18 +283,18 @@ class MissingStreams(problems.Rule):
         key = frame.values.get("stream", ""), where
         deleted = self._deletion(*key)
         if frame.type == "MetadataUpdate":
-            is_user = deleted is not None and deleted.place.connection is not frame.connection
+            is_user = deleted is not None and deleted.ref.connection is not frame.connection
             if deleted is not None and is_user and len(deleted.users) < problems.MAX_EVIDENCE:
                 deleted.users.append(problems.ref_of(frame))
             if deleted is None and len(self._gone) < MAX_MISSING:
-                what = f"{frame.source} said that stream {key[0]} is unavailable"
-                code, place = CODES["stream-unavailable"], (frame.source, key)
-                self._gone[key] = problem = self.report.add(code, what, place, frame=frame, severity="note")
+                title = f"{frame.source} said that stream {key[0]} is unavailable"
+                code, key_of_problem = CODES["stream-unavailable"], (frame.source, key)
+                self._gone[key] = problem = self.report.add(code, title, key_of_problem, frame=frame, severity="note")
                 problem.weight = problem.count
             return
         missing = self._missing.pop(key, None)
         if frame.type == "Delete" and len(self._deleted) < MAX_MISSING:
-            self._deleted.setdefault(key, Deletion(problems.ref_of(frame))).place = problems.ref_of(frame)
+            self._deleted.setdefault(key, Deletion(problems.ref_of(frame))).ref = problems.ref_of(frame)
         elif frame.type == "Create" and deleted is not None:
             if deleted.users and (deleted.refused or missing):
                 self._deleted_in_use(key, deleted, missing)
@@ -319,35 +319,35 @@ class MissingStreams(problems.Rule):
     def _in_vain(self, frame: Frame, key: tuple[str, str]) -> bool:
         """Whether who asks for a stream may not know that it is gone: who deleted it looks whether it is."""
         deleted = self._deletion(*key)
-        return deleted is None or (bool(deleted.users) and deleted.place.connection is not frame.connection)
+        return deleted is None or (bool(deleted.users) and deleted.ref.connection is not frame.connection)
 
     def finish(self) -> None:
-        for key, place in self._missing.items():
+        for key, ref in self._missing.items():
             stream, where = key
             if key in self._deleted and self._deleted[key].users:
                 continue
             host = f" on virtual host {where}" if where else ""
-            what = f"{short(place.connection)} asked for stream {stream}{host}: it does not exist"
-            self.report.add(CODES["no-stream"], what, key, frame=place)
+            title = f"{short(ref.connection)} asked for stream {stream}{host}: it does not exist"
+            self.report.add(CODES["no-stream"], title, key, frame=ref)
         for key, problem in self._gone.items():
-            if (deleted := self._deletion(*key)) is not None and deleted.place.time_ns <= (problem.first_ns or 0):
+            if (deleted := self._deletion(*key)) is not None and deleted.ref.time_ns <= (problem.first_ns or 0):
                 continue  # it came out later, after a gap
             if problem.count > 1 and self.report.last_ns - (problem.last_ns or 0) >= problems.FAREWELL_NS:
-                problem.what += ", and no client found it again"
+                problem.title += ", and no client found it again"
                 problem.severity = problem.code.severity
         for key, deletion in self._deleted.items():
             if deletion.users:
                 self._deleted_in_use(key, deletion, self._missing.get(key))
 
     def _deleted_in_use(self, key: tuple[str, str], deletion: Deletion, after: problems.FrameRef | None) -> None:
-        deleted, users, refused = deletion.place, deletion.users, deletion.refused
+        deleted, users, refused = deletion.ref, deletion.users, deletion.refused
         clients = ", ".join(dict.fromkeys(short(each.connection) for each in users))
-        what = f"{short(deleted.connection)} deleted stream {key[0]}, which others still used: {clients}"
+        title = f"{short(deleted.connection)} deleted stream {key[0]}, which others still used: {clients}"
         severity = None if refused else "note" if after is None else "warning"
-        problem = self.report.add(CODES["stream-deleted"], what, key, frame=deleted, severity=severity)
-        for place in (*users, *([after] if after is not None else ())):
-            self.report.cite(problem, place)
-            self.report.concerns(problem, place.connection)
+        problem = self.report.add(CODES["stream-deleted"], title, key, frame=deleted, severity=severity)
+        for ref in (*users, *([after] if after is not None else ())):
+            self.report.cite(problem, ref)
+            self.report.concerns(problem, ref.connection)
         problem.detail(f"Delete is frame {deleted.number}, at {self.report.seconds(deleted.time_ns)}")
         if refused:
             problem.detail(f"{refused:,} messages and requests of its users were refused afterwards")
@@ -369,8 +369,8 @@ class Routes(problems.Rule):
         if frame.request is None:
             key = f" for routing key {printable(values['routing_key'])}" if "routing_key" in values else ""
             self._asked.put(frame.id, f"{printable(values.get('super_stream', ''))} has no stream{key}")
-        elif (what := self._asked.pop(frame.request, None)) and none:
-            problem = self.report.add(CODES["no-route"], f"super stream {what}", what, frame=frame, severity="note")
+        elif (name := self._asked.pop(frame.request, None)) and none:
+            problem = self.report.add(CODES["no-route"], f"super stream {name}", name, frame=frame, severity="note")
             if problem.count >= MANY_ROUTES:
                 problem.severity = problem.code.severity
 
@@ -432,10 +432,10 @@ class Heartbeats(problems.Rule):
         name, seconds = short(connection), f"{silence.length_ns / 1e9:.1f} s"
         client = side == (connection.initiator or 0)
         who = f"the client of {name}" if client else f"the broker {connection.endpoints[side]}"
-        what = f"{who} was silent for {seconds}, with a heartbeat of {agreed // 10**9} s"
+        title = f"{who} was silent for {seconds}, with a heartbeat of {agreed // 10**9} s"
         key = (connection.number, side) if client else connection.endpoints[side]
         at = problems.FrameRef(connection, side, silence.number, [], since_ns)
-        problem = self.report.add(CODES["heartbeat"], what, key, frame=at, until_ns=until_ns)
+        problem = self.report.add(CODES["heartbeat"], title, key, frame=at, until_ns=until_ns)
         problem.alike = connection.endpoints[side].rpartition(":")[0]
         if not client:
             problem.detail(f"to {name}: {seconds}, from {self.report.seconds(since_ns)} on")

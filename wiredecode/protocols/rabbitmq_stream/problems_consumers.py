@@ -41,37 +41,37 @@ class Offsets(Rule):
     """By connection and subscription: the Subscribe with an offset, until its first chunk; its offset is the next."""
 
     def frame(self, frame: Frame) -> None:
-        known = self._next.setdefault(frame.connection.number, {})
+        nexts = self._next.setdefault(frame.connection.number, {})
         number = frame.values.get("subscription_id", -1)
         if frame.type == "Subscribe":
-            known.pop(number, None)
+            nexts.pop(number, None)
             offset, properties = frame.values.get("offset"), frame.values.get("properties") or ()
             if not any((each.get("key") or "").startswith("filter") for each in properties):
-                known[number] = offset
+                nexts[number] = offset
                 if offset is not None:
                     self._asked[frame.connection.number, number] = ref_of(frame)
             return
         chunk = frame.values.get("chunk")
-        if number not in known or not isinstance(chunk, Mapping) or not {"chunk_id", "num_records"} <= chunk.keys():
+        if number not in nexts or not isinstance(chunk, Mapping) or not {"chunk_id", "num_records"} <= chunk.keys():
             return
-        begin, expected = chunk["chunk_id"], known[number]
-        known[number] = begin + chunk["num_records"]
-        asked = self._asked.pop((frame.connection.number, number), None)
+        begin, expected = chunk["chunk_id"], nexts[number]
+        nexts[number] = begin + chunk["num_records"]
+        subscribe = self._asked.pop((frame.connection.number, number), None)
         if expected is None or begin == expected or frame.connection.directions[frame.side].lossy:
             return
-        if asked is not None:
+        if subscribe is not None:
             if begin - expected >= MIN_GONE:
-                self._gone(frame, asked, expected, begin)
+                self._gone(frame, subscribe, expected, begin)
             return
         stream = frame.generated.get("stream", "")
         word = "skip" if begin > expected else "repeat"
-        what = f"chunks of {stream} {word} offsets: {begin:,} follows where {expected:,} was next"
-        self.report.add(CODES["offset-gap"], what, (frame.connection.number, number, word), frame=frame)
+        title = f"chunks of {stream} {word} offsets: {begin:,} follows where {expected:,} was next"
+        self.report.add(CODES["offset-gap"], title, (frame.connection.number, number, word), frame=frame)
 
-    def _gone(self, frame: Frame, asked: FrameRef, offset: int, begin: int) -> None:
+    def _gone(self, frame: Frame, subscribe: FrameRef, offset: int, begin: int) -> None:
         stream, who = frame.generated.get("stream", ""), short(frame.connection)
-        what = f"{who} asked for offset {offset:,} of {stream}, but the stream begins at {begin:,}"
-        problem = self.report.add(CODES["offset-gone"], what, (who, stream, offset), frame=asked)
+        title = f"{who} asked for offset {offset:,} of {stream}, but the stream begins at {begin:,}"
+        problem = self.report.add(CODES["offset-gone"], title, (who, stream, offset), frame=subscribe)
         self.report.cite(problem, ref_of(frame))
         problem.weight = begin - offset
         problem.detail(f"{begin - offset:,} offsets were skipped")
@@ -96,22 +96,22 @@ class Flapping(Rule):
             return
         changes = self._changes.setdefault(key, deque(maxlen=FLAPS))
         changes.append((frame.values.get("subscription_id", -1), ref_of(frame)))
-        who = {(place.connection.number, number) for number, place in changes}
+        who = {(ref.connection.number, number) for number, ref in changes}
         within = frame.time_ns - changes[0][1].time_ns
         if len(changes) < FLAPS or within > FLAP_NS or len(who) == len(changes):
             return  # each of several consumers took over once, as when they are restarted one after another
         stream, name = key
-        what = f"the active consumer {name} of {stream} changes {FLAPS} times within {within / 1e9:.3f} s"
-        known = (CODES["active-consumer-flapping"].code, key) in self.report.problems
-        places = [place for _, place in changes]
-        self.report.about(CODES["active-consumer-flapping"], what, key, places, count=1 if known else FLAPS)
+        title = f"the active consumer {name} of {stream} changes {FLAPS} times within {within / 1e9:.3f} s"
+        reported = (CODES["active-consumer-flapping"].code, key) in self.report.problems
+        refs = [ref for _, ref in changes]
+        self.report.about(CODES["active-consumer-flapping"], title, key, refs, count=1 if reported else FLAPS)
 
 
 @dataclass(slots=True)
 class Life:
     """One connection of a consumer."""
 
-    place: FrameRef
+    ref: FrameRef
     """Of its Subscribe."""
     stream: str
     start: str
@@ -159,7 +159,7 @@ class CrashLoop(Rule):
         if life is None or life.did - {"StoreOffset"} or not health or not health.end or health.end.side != client:
             return
         life.ended_ns = health.end.time_ns
-        if life.ended_ns - life.place.time_ns > LONGEST_LIFE_NS:
+        if life.ended_ns - life.ref.time_ns > LONGEST_LIFE_NS:
             return
         who = connection.identity.get("name") or connection.endpoints[client].rpartition(":")[0]
         key = who, life.stream, life.start, None if life.did else life.first
@@ -172,21 +172,21 @@ class CrashLoop(Rule):
             if first is None or len(lives) < (MIN_CRASHES if lives[0].resumes else MIN_SAME):
                 killed.setdefault((who, stream), []).extend(lives)
                 continue
-            what = f"{who} began to consume {stream} at offset {first:,} {len(lives):,} times, and ended soon each time"
+            text = f"{who} began to consume {stream} at offset {first:,} {len(lives):,} times, and ended soon each time"
             code, key = CODES["consumer-crash-loop"], (who, stream, first)
-            problem = self.report.about(code, what, key, [life.place for life in lives])
+            problem = self.report.about(code, text, key, [life.ref for life in lives])
             problem.detail(f"{len(lives):,} connections ended by the client without Close, and without a stored offset")
         for (who, stream), lives in killed.items():
-            self._restarts(who, stream, sorted(lives, key=lambda life: life.place.time_ns))
+            self._restarts(who, stream, sorted(lives, key=lambda life: life.ref.time_ns))
 
     def _restarts(self, who: str, stream: str, lives: list[Life]) -> None:
         """A consumer that ended without a word, and came back immediately, again and again."""
-        again = [life for before, life in pairwise(lives) if 0 <= life.place.time_ns - before.ended_ns <= SOON_NS]
+        again = [life for before, life in pairwise(lives) if 0 <= life.ref.time_ns - before.ended_ns <= SOON_NS]
         if len(again) + 1 < MIN_CRASHES:
             return
-        what = f"{who} ended {len(lives):,} times without Close while it consumed {stream}, and began again"
-        places = [life.place for life in lives]
-        problem = self.report.about(CODES["consumer-crash-loop"], what, (who, stream), places, severity="warning")
+        title = f"{who} ended {len(lives):,} times without Close while it consumed {stream}, and began again"
+        places = [life.ref for life in lives]
+        problem = self.report.about(CODES["consumer-crash-loop"], title, (who, stream), places, severity="warning")
         problem.likely = "it crashes, or is killed (out of memory) or restarted by its health check"
 
 
@@ -212,5 +212,5 @@ class Fill(Rule):
             for code, name, more in SMALL:
                 each = counts["records"] / max(counts[name], 1)
                 if counts[name] >= MANY_CHUNKS and each < FEW and (each > 1 or name == "chunks"):
-                    what = f"{counts[name]:,} {name} of {stream}{more} hold {each:.1f} messages each"
-                    self.report.about(CODES[code], what, stream, places, count=counts["chunks"]).weight = 0
+                    title = f"{counts[name]:,} {name} of {stream}{more} hold {each:.1f} messages each"
+                    self.report.about(CODES[code], title, stream, places, count=counts["chunks"]).weight = 0

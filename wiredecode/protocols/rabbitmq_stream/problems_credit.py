@@ -55,7 +55,7 @@ class Stream:
 class Subscription:
     """Credit of one subscription, and how old the chunks are that it gets."""
 
-    place: FrameRef
+    ref: FrameRef
     """Of its Subscribe."""
     number: int
     stream: str
@@ -101,15 +101,15 @@ class Credits(Rule):
         number = frame.values.get("subscription_id")
         if number is None:
             return
-        known = self._subscriptions.setdefault(frame.connection.number, {})
+        subscriptions = self._subscriptions.setdefault(frame.connection.number, {})
         if frame.type == "Subscribe":
             credit = frame.values.get("credit", 0)
-            self._judge(known.pop(number, None), frame.time_ns)
+            self._judge(subscriptions.pop(number, None), frame.time_ns)
             stream = printable(frame.values.get("stream", ""))
             dry = None if credit else frame.time_ns
-            known[number] = Subscription(ref_of(frame), number, stream, credit, credit, credit, dry)
+            subscriptions[number] = Subscription(ref_of(frame), number, stream, credit, credit, credit, dry)
             return
-        subscription = known.get(number)
+        subscription = subscriptions.get(number)
         if subscription is None:
             return
         if frame.type == "Credit":
@@ -120,7 +120,7 @@ class Credits(Rule):
         elif frame.type == "Deliver":
             self._deliver(subscription, frame)
         else:
-            self._judge(known.pop(number), frame.time_ns)
+            self._judge(subscriptions.pop(number), frame.time_ns)
 
     def _went_on(self, name: str | None, time_ns: int, position: int = 0, end: int = 0) -> None:
         if name is None or (name not in self._streams and len(self._streams) >= MAX_STREAMS):
@@ -148,7 +148,7 @@ class Credits(Rule):
             if way <= AT_ONCE_NS + _round_trip(frame.connection) and subscription.chunks > 1:
                 subscription.waits += 1
                 subscription.starved_ns += given - since + (way if way > AT_ONCE_NS else 0)
-                if subscription.written_ns >= subscription.place.time_ns:
+                if subscription.written_ns >= subscription.ref.time_ns:
                     subscription.paused_ns = max(subscription.paused_ns, (given - since, since))
                 if len(subscription.evidence) < 4:
                     subscription.evidence.append(ref_of(frame))
@@ -162,41 +162,41 @@ class Credits(Rule):
         if subscription is None:
             return
         self._stopped(subscription, end_ns)
-        active, behind = subscription.last_ns - subscription.place.time_ns, subscription.age_ns - subscription.lowest_ns
+        active, behind = subscription.last_ns - subscription.ref.time_ns, subscription.age_ns - subscription.lowest_ns
         starved_ns, paused_ns = subscription.starved_ns, subscription.paused_ns[0]
         if paused_ns >= MIN_PAUSE_NS and 2 * paused_ns > starved_ns:
             self._paused(subscription)
         elif subscription.waits >= MIN_WAITS and starved_ns >= MIN_SHARE * max(active, 1):
             self._starved(subscription, active)
         if subscription.most == 1 and subscription.chunks >= MIN_CHUNKS:
-            what = f"consumes {subscription.stream} with a credit of 1: {subscription.chunks:,} chunks, one at a time"
-            self._report("credit-one", subscription, what)
-        began_before = subscription.written_ns < subscription.place.time_ns  # its expected speed is unknown
+            did = f"consumes {subscription.stream} with a credit of 1: {subscription.chunks:,} chunks, one at a time"
+            self._report("credit-one", subscription, did)
+        began_before = subscription.written_ns < subscription.ref.time_ns  # its expected speed is unknown
         if subscription.ages >= LAG_CHUNKS and not began_before and behind >= max(LAG_NS, LAG_SHARE * active):
             self._lags(subscription, behind, active)
 
     def _report(
         self, code: str, subscription: Subscription, did: str, weight: int = 0, severity: str | None = None
     ) -> Problem:
-        place = subscription.place
-        what, key = f"{short(place.connection)} {did}", (place.connection.number, place.number)
-        problem = self.report.add(CODES[code], what, key, frame=place, severity=severity)
+        ref = subscription.ref
+        title, key = f"{short(ref.connection)} {did}", (ref.connection.number, ref.number)
+        problem = self.report.add(CODES[code], title, key, frame=ref, severity=severity)
         problem.weight = weight
         return problem
 
     def _starved(self, subscription: Subscription, active: int) -> None:
         starved_ns = subscription.starved_ns
-        what = (
+        did = (
             f"consumes {subscription.stream} too slowly: out of credit for {starved_ns / 1e9:.3f} s of "
             f"{active / 1e9:.3f} s while chunks waited"
         )
         severity = None if starved_ns >= LONG_STARVED_NS else "note"
-        problem = self._report("credit-starvation", subscription, what, starved_ns, severity)
+        problem = self._report("credit-starvation", subscription, did, starved_ns, severity)
         problem.count, problem.last_ns = subscription.waits, subscription.last_ns
         self.report.cite(problem, *subscription.evidence)
         _describe(problem, subscription)
         problem.detail(f"{subscription.waits:,} of {subscription.chunks:,} chunks waited for credit")
-        round_trip, each_ns = _round_trip(subscription.place.connection), starved_ns / subscription.waits
+        round_trip, each_ns = _round_trip(subscription.ref.connection), starved_ns / subscription.waits
         if each_ns < 2 * round_trip:
             problem.detail(f"a round trip takes {round_trip / 1e6:.3f} ms, for each credit")
             problem.likely = "the round trip is long, and there is too little credit to fill it: raise the credit"
@@ -205,8 +205,8 @@ class Credits(Rule):
 
     def _paused(self, subscription: Subscription) -> None:
         length, since = subscription.paused_ns
-        what = f"gave no credit for {subscription.stream} for {length / 1e9:.3f} s, while chunks waited"
-        problem = self._report("credit-starvation", subscription, what, length)
+        did = f"gave no credit for {subscription.stream} for {length / 1e9:.3f} s, while chunks waited"
+        problem = self._report("credit-starvation", subscription, did, length)
         problem.first_ns, problem.last_ns = since, since + length
         self.report.cite(problem, *subscription.evidence)
         _describe(problem, subscription)
@@ -214,8 +214,8 @@ class Credits(Rule):
 
     def _lags(self, subscription: Subscription, behind: int, active: int) -> None:
         name = subscription.stream
-        what = f"falls behind {name}: by {behind / 1e9:.3f} s within {active / 1e9:.3f} s"
-        problem = self._report("consumer-lag", subscription, what, behind)
+        did = f"falls behind {name}: by {behind / 1e9:.3f} s within {active / 1e9:.3f} s"
+        problem = self._report("consumer-lag", subscription, did, behind)
         problem.last_ns, end = subscription.last_ns, self._streams.get(name, Stream()).end
         progress = _progress(subscription, subscription.ages)
         problem.detail(f"{progress}, the stream has come to {end:,}" if end > subscription.position else progress)
@@ -225,11 +225,11 @@ class Credits(Rule):
         until_ns = min(stream.grew_ns, end_ns)
         if since is None or subscription.given_ns is not None or until_ns - since < MIN_STOPPED_NS:
             return
-        what = (
+        did = (
             f"stopped consuming {subscription.stream}: no credit since {self.report.seconds(since)}, while the stream "
             f"continued for {(until_ns - since) / 1e9:.3f} s"
         )
-        problem = self._report("consumer-stopped", subscription, what, until_ns - since)
+        problem = self._report("consumer-stopped", subscription, did, until_ns - since)
         problem.first_ns, problem.last_ns = since, until_ns
         _describe(problem, subscription)
         problem.detail(_progress(subscription, subscription.chunks))
@@ -243,11 +243,11 @@ class Credits(Rule):
         for subscription in self._subscriptions.pop(connection.number, {}).values():
             self._judge(subscription, end_ns)
             if closed_ns >= MIN_CLOSED_NS and not subscription.dry and subscription.chunks >= MIN_WAITS:
-                what = (
+                did = (
                     f"gives credit for {subscription.stream} that it cannot use: it closed its window for "
                     f"{closed_ns / 1e9:.3f} s, with up to {subscription.most:,} credits left"
                 )
-                _describe(self._report("early-credit", subscription, what, closed_ns), subscription)
+                _describe(self._report("early-credit", subscription, did, closed_ns), subscription)
 
 
 def _describe(problem: Problem, subscription: Subscription) -> None:

@@ -27,7 +27,7 @@ MAX_ADDRESSES = 1000
 class Advertised:
     """An address that was named to clients of one host."""
 
-    place: FrameRef
+    ref: FrameRef
     requested: str
     """The broker that named it."""
     host: str
@@ -36,7 +36,7 @@ class Advertised:
     left_ns: int | None = None
     """Time at which the informed connection ended."""
     times: int = 1
-    """Number of times that it was advertised, the last time at ``place``."""
+    """Number of times that it was advertised, the last time at ``ref``."""
     first_ns: int = 0
     """Time when it was first advertised."""
     unused: bool = False
@@ -106,8 +106,8 @@ class AdvertisedHost(Rule):
 
     def _unusable(self, advertised: Advertised, until_ns: int) -> bool:
         """Whether it is an address of the client's own machine, and the client did nothing afterwards for a while."""
-        captured = all(side.captured for side in advertised.place.connection.directions)
-        idle = captured and self._worked.get(advertised.client, 0) < advertised.place.time_ns <= until_ns - UNUSED_NS
+        captured = all(side.captured for side in advertised.ref.connection.directions)
+        idle = captured and self._worked.get(advertised.client, 0) < advertised.ref.time_ns <= until_ns - UNUSED_NS
         advertised.unused |= idle
         return self.works_elsewhere and is_foreign(advertised) and advertised.unused
 
@@ -130,7 +130,7 @@ class AdvertisedHost(Rule):
         self._spoke.discard(connection.number)
         self._requested.discard(connection.number)
         for advertised in self._advertised.values():
-            of_it = advertised.place.connection is connection and connection.closed is not None
+            of_it = advertised.ref.connection is connection and connection.closed is not None
             if of_it and health is not None and all(side.captured for side in connection.directions):
                 advertised.left_ns = health.last_ns
 
@@ -145,43 +145,43 @@ class AdvertisedHost(Rule):
             attempts = self._attempts.get(join(host, port)) or self._by_name(advertised)
             address = f"{advertised.host}:{port}"
             if attempts.failed and not attempts.accepted:
-                what = f"the broker sends clients to {address}, where the connection {attempts.how}"
-                self._report(advertised, what, attempts)
+                title = f"the broker sends clients to {address}, where the connection {attempts.how}"
+                self._report(advertised, title, attempts)
             elif join(host, 0).rpartition(":")[0] == host_of(advertised.requested) and is_address(host):
                 continue  # the client reaches this host: its connections to another port were not captured
             elif not attempts.accepted and self._gave_up(advertised, client):
                 left = self.leaves and advertised.left_ns is not None
                 then = "the client leaves" if left else "the client asks again and again"
-                what = f"the broker sends clients to {address}; no connection to it follows, {then}"
-                self._report(advertised, what, attempts)
+                title = f"the broker sends clients to {address}; no connection to it follows, {then}"
+                self._report(advertised, title, attempts)
 
     def _by_name(self, advertised: Advertised) -> Attempts:
         """Attempts of a client that got a name: to its port, after it got the name, at any address."""
-        found = Attempts()
+        attempts = Attempts()
         if is_address(advertised.host):
-            return found
+            return attempts
         for connection in self._failed:
             client = connection.initiator or 0
             server = connection.endpoints[1 - client]
             its = host_of(connection.endpoints[client]) == advertised.client and server != advertised.requested
-            late = connection.first_ns >= advertised.place.time_ns
+            late = connection.first_ns >= advertised.ref.time_ns
             to_port = connection.ports[1 - client] == advertised.port
             if its and late and to_port and not self._attempts[server].accepted:
-                found = self._attempts[server]
-        return found
+                attempts = self._attempts[server]
+        return attempts
 
     def _gave_up(self, advertised: Advertised, client: str) -> bool:
         """Whether its host left, or asked again and again, and did nothing with streams afterwards."""
         if self.works_elsewhere:
             return self._unusable(advertised, self.report.last_ns)
         ended = (self.leaves and advertised.left_ns is not None) or advertised.times >= MIN_ANSWERS
-        ended &= all(side.captured for side in advertised.place.connection.directions)
-        return ended and self._worked.get(client, 0) < advertised.place.time_ns
+        ended &= all(side.captured for side in advertised.ref.connection.directions)
+        return ended and self._worked.get(client, 0) < advertised.ref.time_ns
 
-    def _report(self, advertised: Advertised, what: str, attempts: Attempts) -> None:
-        place = advertised.place
-        problem = self.report.add(self.codes[self.code], what, (advertised.host, advertised.port), frame=place)
-        client, last = short(place.connection), attempts.last
+    def _report(self, advertised: Advertised, title: str, attempts: Attempts) -> None:
+        ref = advertised.ref
+        problem = self.report.add(self.codes[self.code], title, (advertised.host, advertised.port), frame=ref)
+        client, last = short(ref.connection), attempts.last
         problem.count, problem.first_ns = advertised.times, advertised.first_ns
         problem.detail(f"{client} asked {advertised.requested} and the answer was {advertised.host}:{advertised.port}")
         if last is not None:

@@ -18,7 +18,7 @@ MAX_KNOWN = 65_536
 class Measurement(NamedTuple):
     """A value at the time of a frame."""
 
-    what: str
+    quantity: str
     """:data:`CREDIT`, :data:`LAG` or :data:`POSITION`."""
     of: str
     """Subject of the value: a subscription, a partition ...; may contain text from the wire."""
@@ -48,7 +48,7 @@ class Change(NamedTuple):
     kind: str
     key: str
     """Subject of the change: ``"orders[0]"``. Repeated words about the same subject are reported once."""
-    what: str
+    state: str
     """The state from now on, printable: ``"lb-b leads orders[0]"``."""
 
 

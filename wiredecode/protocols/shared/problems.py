@@ -43,7 +43,7 @@ class Problem:
     severity: str
     name: str
     """The code, or the more exact one of findings of frames."""
-    what: str
+    title: str
     """Its title: what happened, with numbers."""
     count: int = 0
     first_ns: int | None = None
@@ -118,7 +118,7 @@ class FrameRef(NamedTuple):
         return self
 
 
-class Place(NamedTuple):
+class Moment(NamedTuple):
     """A time, and a packet if one shows the problem, without a frame."""
 
     connection: Connection | None
@@ -126,8 +126,8 @@ class Place(NamedTuple):
     packet: int | None = None
 
 
-def begin_of(connection: Connection) -> Place:
-    return Place(connection, connection.first_ns, connection.first)
+def begin_of(connection: Connection) -> Moment:
+    return Moment(connection, connection.first_ns, connection.first)
 
 
 def ref_of(frame: Frame) -> FrameRef:
@@ -159,10 +159,10 @@ class Report:
     def add(
         self,
         code: Code,
-        what: str,
+        title: str,
         key: Any = None,
         *,
-        frame: Frame | FrameRef | Place,
+        frame: Frame | FrameRef | Moment,
         until_ns: int | None = None,
         count: int = 1,
         severity: str | None = None,
@@ -174,20 +174,20 @@ class Report:
         wanted time, and beyond the limit, the problem that is returned is not kept.
         """
         connection, time_ns = frame.connection, frame.time_ns
-        place = (name or code.code, key)
+        name_and_key = (name or code.code, key)
         wanted = time_ns is None or self.covers(time_ns)
-        problem = self.problems.get(place) if wanted else None
+        problem = self.problems.get(name_and_key) if wanted else None
         if problem is None:
-            title = without_secrets(what, redact)
-            problem = Problem(code, severity or code.severity, name or code.code, title)
+            safe_title = without_secrets(title, redact)
+            problem = Problem(code, severity or code.severity, name or code.code, safe_title)
             if not wanted:
                 return problem
             if len(self.problems) >= MAX_PROBLEMS:
                 self.omitted += 1
                 return problem
-            self.problems[place] = problem
+            self.problems[name_and_key] = problem
         problem.count += count
-        if not isinstance(frame, Place):
+        if not isinstance(frame, Moment):
             self.cite(problem, frame)
         elif frame.packet is not None and len(problem.packets) < MAX_EVIDENCE:
             problem.packets.append(frame.packet)
@@ -198,21 +198,21 @@ class Report:
             self.concerns(problem, connection)
         return problem
 
-    def about(self, code: Code, what: str, key: Any, places: Sequence[FrameRef], **how: Any) -> Problem:
+    def about(self, code: Code, title: str, key: Any, refs: Sequence[FrameRef], **how: Any) -> Problem:
         """Report what several frames show, as heavy as they are many; ``how`` as in :meth:`add`."""
-        how = {"until_ns": places[-1].time_ns, "count": len(places), **how}
-        problem = self.add(code, what, key, frame=places[0], **how)
+        how = {"until_ns": refs[-1].time_ns, "count": len(refs), **how}
+        problem = self.add(code, title, key, frame=refs[0], **how)
         problem.weight = how["count"]
-        self.cite(problem, *places)
-        for connection in {place.connection.number: place.connection for place in places}.values():
+        self.cite(problem, *refs)
+        for connection in {ref.connection.number: ref.connection for ref in refs}.values():
             self.concerns(problem, connection)
         return problem
 
     def forget(self, before_ns: int) -> None:
         """Drop problems that were last seen before: a live capture has no end."""
-        for place, problem in [*self.problems.items()]:
+        for name_and_key, problem in [*self.problems.items()]:
             if problem.last_ns is not None and problem.last_ns < before_ns and not problem.to_end:
-                del self.problems[place]
+                del self.problems[name_and_key]
 
     def covers(self, time_ns: int) -> bool:
         """Whether the user asked about that time."""
@@ -381,10 +381,10 @@ def stopped_or_cut(connection: Connection, side: int, since_ns: int, until_ns: i
     health = connection.health
     if health is None or not connection.directions[side].captured:
         return ""
-    here, other = health.directions[side], health.directions[1 - side]
+    here, peer = health.directions[side], health.directions[1 - side]
     if any(each.overlaps(since_ns, until_ns) for each in here.outages):
         return None
-    if any(each.times > 1 and each.overlaps(since_ns, until_ns) for each in other.outages):
+    if any(each.times > 1 and each.overlaps(since_ns, until_ns) for each in peer.outages):
         return "its host did not acknowledge what was sent to it either: see tcp.no-ack"
     if here.heard(since_ns + ALIVE_NS, until_ns - ALIVE_NS):
         return "its host acknowledged meanwhile: its process or a proxy was stopped or busy, not the network"

@@ -21,7 +21,7 @@ class Publication(Request):
 
     serial: int
     """Publications of one connection count from 0."""
-    unconfirmed: int
+    pending: int
     """Messages without an answer yet, those that were not captured included."""
     refused: bool = False
 
@@ -155,7 +155,7 @@ class Publications:
                 state.forget_oldest()
                 self._report_limit(frame)
         state.doubt(frame)
-        publication.unconfirmed += index
+        publication.pending += index
         self._runs += len(state.runs) - before
         frame.expects_response = whole and not state.unsure
 
@@ -199,11 +199,11 @@ def answer(frame: Frame, shares: Sequence[Share], refusal: str | None) -> None:
     """Tie a confirm to the publications that it names: ``request`` is the oldest one."""
     confirmations, oldest = [], shares[0][0]
     for publication, first, count in shares:
-        publication.unconfirmed -= count
+        publication.pending -= count
         final = None
         if refusal is not None:
             publication.refused = True
-        if not publication.unconfirmed:
+        if not publication.pending:
             final = REFUSED if publication.refused else ANSWERED
         if publication.serial < oldest.serial:
             oldest = publication

@@ -85,7 +85,7 @@ class Results(Rule):
             code = each.get("result", 0)
             if code:
                 topic, partitions = places[index] if index < len(places) else ("", [])
-                where = place(topic, partitions[0] if len(partitions) == 1 else None)
+                where = partition_text(topic, partitions[0] if len(partitions) == 1 else None)
                 text = outcome(code, each.get("endpoint"), names.PRODUCE_RESULTS)
                 self._report(frame, code, where, text, CODES["not-stored"], "messages for")
 
@@ -95,13 +95,13 @@ class Results(Rule):
         asks = {(topic, partition): number for topic, several in self._request(frame) for partition, number in several}
         for topic in whole(frame.values.get("topics"), "topic"):
             if "unknown_topic" in topic:
-                what = f"{place(topic['topic'], None)}: unknown topic"
-                self.report.add(CODES["not-read"], what, what, frame=frame)
+                title = f"{partition_text(topic['topic'], None)}: unknown topic"
+                self.report.add(CODES["not-read"], title, title, frame=frame)
             for _, entry in entries_of([topic]):
                 self._read(frame, topic["topic"], entry, asks.get((topic["topic"], entry["partition"])))
 
     def _read(self, frame: Frame, topic: str, entry: Mapping[str, Any], wanted: int | None) -> None:
-        code, where = entry.get("result", 0), place(topic, entry["partition"])
+        code, where = entry.get("result", 0), partition_text(topic, entry["partition"])
         if code == names.BOUNDARY:
             self._boundary(frame, where, wanted, entry)
         elif code not in (0, names.SPARSE_FIRST):
@@ -113,8 +113,8 @@ class Results(Rule):
     def _boundary(self, frame: Frame, where: str, wanted: int | None, entry: Mapping[str, Any]) -> None:
         number = "a message" if wanted is None else f"message {wanted:,}"
         have = f"the broker has {entry.get('first_available', '?')} to {entry.get('high_water_mark', '?')}"
-        what = f"{short(frame.connection)} asked for {number} of {where}: {have}"
-        problem = self.report.add(CODES["boundary"], what, (frame.connection.number, where), frame=frame)
+        title = f"{short(frame.connection)} asked for {number} of {where}: {have}"
+        problem = self.report.add(CODES["boundary"], title, (frame.connection.number, where), frame=frame)
         problem.alike = where
         if wanted is not None and wanted > entry.get("high_water_mark", wanted):
             problem.likely = "the position is of another topic, or of a log that was deleted since"
@@ -123,19 +123,19 @@ class Results(Rule):
         first = entry.get("base_sequence_number")
         if not isinstance(first, int) or not entry.get("chunk_length") or wanted in names.STARTS or first <= wanted:
             return
-        what = f"{first - wanted:,} messages of {where} are missing: {wanted:,} was asked for, {first:,} came"
-        self.report.add(CODES["gap"], what, (where, wanted, first), frame=frame)
+        title = f"{first - wanted:,} messages of {where} are missing: {wanted:,} was asked for, {first:,} came"
+        self.report.add(CODES["gap"], title, (where, wanted, first), frame=frame)
 
-    def _report(self, frame: Frame, code: int, where: str, text: str, other: Code, doing: str) -> None:
+    def _report(self, frame: Frame, code: int, where: str, text: str, code_of_others: Code, doing: str) -> None:
         if code == names.REDIRECT:
-            what = f"{where}: {text}"
-            problem = self.report.add(CODES["redirect"], what, (frame.connection.number, what), frame=frame)
+            title = f"{where}: {text}"
+            problem = self.report.add(CODES["redirect"], title, (frame.connection.number, title), frame=frame)
             if problem.count >= MANY_REDIRECTS:
                 problem.severity = "warning"
         elif code == names.NO_LEADER:
             self.report.add(CODES["no-leader"], f"{where} has no leader", where, frame=frame)
         else:
-            self.report.add(other, f"{doing} {where}: {text}", (where, text), frame=frame)
+            self.report.add(code_of_others, f"{doing} {where}: {text}", (where, text), frame=frame)
 
 
 def subject_of(values: Mapping[str, Any]) -> Subject:
@@ -146,7 +146,7 @@ def subject_of(values: Mapping[str, Any]) -> Subject:
     )
 
 
-def place(topic: str, partition: int | None) -> str:
+def partition_text(topic: str, partition: int | None) -> str:
     """``"orders/3"``."""
     name = printable(topic) or "(the request was not captured)"
     return name if partition is None else f"{name}/{partition}"
