@@ -460,12 +460,12 @@ def _is_left(connection: Connection, last_ns: int, used_ns: int) -> bool:
 
 
 def _is_served(connection: Connection, since_ns: int, until_ns: int) -> bool:
-    """Whether both sides were heard and hardly sent anything again in the first half of that time: TCP waits before it
-    sends again for as long as it tried, so the path may have healed meanwhile."""
+    """Whether both sides were heard and sent at most one segment again in the first half of that time: TCP waits before
+    it sends again for as long as it tried, so the path may have healed meanwhile."""
     health, part_ns = connection.health, (until_ns - since_ns) // 8
     return health is not None and all(
         side.first_ns < since_ns
         and side.heard(since_ns + part_ns, since_ns + 3 * part_ns)
-        and not (side.losses >= MIN_REPEATED and side.repeated_ns[0] < until_ns and side.repeated_ns[1] > since_ns)
+        and not (side.repeated_ns[0] < min(until_ns, side.repeated_ns[1]) and side.repeated_ns[1] > since_ns)
         for side in health.directions
     )
