@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-FORMAT = 1
+FORMAT = 2
 """Version of the folder of states; increase it if anything stored changes, also pickled classes."""
 CODEC = "zstd"
 OPTIONS = "the states were written with other options: repeat those, or name a new folder of states"
