@@ -451,7 +451,7 @@ def test_the_stall_lasts_as_long_as_the_server_was_stopped() -> None:
     [
         (
             "on_http.pcap.gz",
-            "1 problem. Nothing could be judged: 3 connections carried no data (10.77.0.1:8080, 10.77.0.1:5552).",
+            "1 problem. Nothing else could be judged: 3 connections carried no data (10.77.0.1:8080, 10.77.0.1:5552).",
         ),
         ("o_tls.pcap.gz", "2 problems in 4 messages on 2 connections (RabbitMQ Stream); 85 % of the bytes were not "),
     ],

@@ -112,7 +112,7 @@ def verdict(coverage: Coverage, problems: Sequence[Problem], totals: Totals, *, 
             text += f"; not decoded: {undecoded}"
     else:
         why = undecoded or f"the capture has no packets{' with TCP payload' * bool(totals.packets)}"
-        text = f"{text}. Nothing could be judged: {why}" if number else f"Nothing could be judged: {why}"
+        text = f"{text}. Nothing else could be judged: {why}" if number else f"Nothing could be judged: {why}"
     remark = f" {counted(notes, 'note')}{'.' if notes_shown else ': --severity note'}" if notes else ""
     whole = not lost and not any(name != NO_DATA for name, _ in coverage.others)
     return Verdict(f"{text}.{remark}", judged=bool(coverage.spoken), whole=whole and bool(coverage.spoken))
