@@ -81,7 +81,8 @@ def read(
     Raises ValueError for a wrong argument, or a pattern that nothing matches; OSError for a key log.
     """
     single = isinstance(paths, str | os.PathLike) or hasattr(paths, "read")
-    several: list[Any] = [paths] if single else list(paths)  # type: ignore[arg-type]
+    given: Any = paths
+    several: list[Any] = [given] if single else list(given)
     if level not in LEVELS:
         raise ValueError(f"no level is called {level!r}; there is {', '.join(LEVELS)}")
     if ids not in (CAPTURE, STABLE):

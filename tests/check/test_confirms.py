@@ -37,9 +37,9 @@ def test_a_late_confirm_is_reported_with_its_frames_and_stream(name: str) -> Non
 
 def test_an_answer_of_which_a_part_was_not_captured_confirms_nothing_late() -> None:
     asked = {"topic": "orders", "partition_data": [{"index": 3, "batches": b""}]}
-    told = {"topic": "orders", "partition_responses": [{"index": 3, "error": 0, "base_offset": 0x0102030405060708}]}
+    topic = {"topic": "orders", "partition_responses": [{"index": 3, "error": 0, "base_offset": 0x0102030405060708}]}
     produce = {"api_version": 8, "acks": 1, "client_id": "app-1", "topic_data": [asked]}
-    answer = bytes(build(layer_of("ProduceResponse", 8), {"responses": [told]}))
+    answer = bytes(build(layer_of("ProduceResponse", 8), {"responses": [topic]}))
     made = craft.Talk(server=("10.0.0.2", 9092))
     packets: list[bytes | tuple[float, bytes]] = [*made.handshake()]
     packets += [(0.1, part) for part in made.send(0, bytes(build(layer_of("ProduceRequest", 8), produce)))]

@@ -23,7 +23,7 @@ PAUSED = STORIES / "broker-paused.pcap"
 
 def watched(path: Path) -> tuple[list[tuple[str, str]], set[str]]:
     """The problems reported during a capture, and those of a check of the whole capture."""
-    watch, told, now = Watch(), [], 0
+    watch, events, now = Watch(), [], 0
     checker = watch.checker
     demand = Demand(link_responses=False, copies=False, analyse=True)
     for frame in Dissector(demand, on_end=checker.end).frames(open_capture([str(path)])):
@@ -31,10 +31,10 @@ def watched(path: Path) -> tuple[list[tuple[str, str]], set[str]]:
             checker.report.first_ns = frame.time_ns
         checker.frame(frame)
         now = max(now, frame.time_ns)
-        told += [(event.change, event.problem.name) for event in watch.look(now)]
-    told += [(event.change, event.problem.name) for event in watch.look(now + 2 * OVER_NS)]
-    told += [(event.change, event.problem.name) for event in watch.finish()]
-    return told, {each.name for each in watch.problems}
+        events += [(event.change, event.problem.name) for event in watch.look(now)]
+    events += [(event.change, event.problem.name) for event in watch.look(now + 2 * OVER_NS)]
+    events += [(event.change, event.problem.name) for event in watch.finish()]
+    return events, {each.name for each in watch.problems}
 
 
 def test_latencies_of_days_take_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,9 +58,9 @@ def test_subjects_with_ids_take_bounded_memory(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_every_problem_begins_once_and_a_pause_ends() -> None:
-    told, problems = watched(PAUSED)
-    began = [name for what, name in told if what == BEGAN]
-    assert problems <= {*began} and (ENDED, "server.stalled") in told
+    events, problems = watched(PAUSED)
+    began = [name for what, name in events if what == BEGAN]
+    assert problems <= {*began} and (ENDED, "server.stalled") in events
 
 
 def test_asking_again_and_again_changes_no_verdict() -> None:

@@ -89,8 +89,8 @@ def test_time_without_credit_is_that_of_the_records(run: Run) -> None:
 
 
 def test_only_the_starved_consumer_is_reported() -> None:
-    told = [problem.title for problem in check(STORIES / "credit-starvation.pcap")]
-    assert not any("billing" in what for what in told)
+    titles = [problem.title for problem in check(STORIES / "credit-starvation.pcap")]
+    assert not any("billing" in title for title in titles)
 
 
 def test_slow_silent_and_forbidden_clients_are_named() -> None:

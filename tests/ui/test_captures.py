@@ -71,7 +71,7 @@ def test_only_escaped_text_reaches_the_terminal(name: str) -> None:
         for key in ("c", "w", "F", "M"):
             await ui.press(key)
             listing = ui.app.screen.query_one(Listing)
-            await ui.until(lambda: listing.count)  # noqa: B023
+            await ui.until(lambda listing=listing: listing.count)
             await ui.pilot.pause()
             assert [line for line in ui.lines() if line != escape(line)] == []
             await ui.press("escape")

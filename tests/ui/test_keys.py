@@ -228,7 +228,7 @@ def test_screens_show_their_lines_and_lead_to_a_frame() -> None:
         for key, words in SCREENS.items():
             await ui.press(key)
             listing = ui.app.screen.query_one(Listing)
-            await ui.until(lambda: len(listing.report) > 1)  # noqa: B023
+            await ui.until(lambda listing=listing: len(listing.report) > 1)
             lines: list[reports.ReportLine] = list(listing.report)
             assert any(words.lower() in line.text.plain.lower() for line in lines), [line.text.plain for line in lines]
             leading = [at for at, line in enumerate(lines) if line.frames]

@@ -156,7 +156,7 @@ def test_a_terminal_without_unicode_gets_ascii() -> None:
             if key is not None:
                 await ui.press(key)
                 listing = ui.app.screen.query_one(Listing)
-                await ui.until(lambda: listing.count)  # noqa: B023
+                await ui.until(lambda listing=listing: listing.count)
                 await ui.still()
             assert all(line.isascii() for line in ui.lines()), ui.text()
             if key is not None:

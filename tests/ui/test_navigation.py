@@ -55,7 +55,7 @@ def test_bytes_are_searched_forward_and_backward_as_hex_and_text() -> None:
         await ui.press("X")
         await ui.write("78 78:78")
         for number in holding[:3]:
-            await ui.until(lambda: ui.number == number)  # noqa: B023
+            await ui.until(lambda number=number: ui.number == number)
             await ui.press("n")
         await ui.until(lambda: ui.number == holding[3])
         await ui.press("N")

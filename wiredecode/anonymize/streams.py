@@ -72,14 +72,15 @@ class Streams:
 
     def release(self, packet: Packet) -> None:
         """A packet is no longer held."""
-        held = self._flows.get(packet.payload.flow) if packet.payload is not None else None
-        if held is None or held.by_number.pop(packet.number, None) is None:
+        flow = packet.payload.flow if packet.payload is not None else None
+        held = self._flows.get(flow) if flow is not None else None
+        if flow is None or held is None or held.by_number.pop(packet.number, None) is None:
             return
         entry = packet.at, packet.number
         index = bisect_left(held.packets, entry)
         del held.packets[index]
         if not held.packets and (held.over or not held.has_frames):
-            del self._flows[packet.payload.flow]  # type: ignore[union-attr]
+            del self._flows[flow]
 
     def chunk(self, chunk: Chunk) -> None:
         """The stream continues: now its position in its flow is known."""

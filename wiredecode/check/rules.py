@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from wiredecode.net.limits import DEFAULT_LIMITS
 from wiredecode.net.segments import distance
 from wiredecode.net.types import Connection, Direction
 from wiredecode.protocols.reading import values_of
-from wiredecode.protocols.registry import protocol_entries, requests_of, title
+from wiredecode.protocols.registry import protocol_entries, requests_of, title_of
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import FrameRef, Moment, Rule, begin_of, ref_of, whole
 
@@ -289,11 +289,11 @@ class OtherProtocols(Rule):
         resent = (time_ns for each in health.directions for time_ns in each.repeated_ns)
         if any(hello.time_ns <= time_ns <= answer.time_ns for time_ns in resent):
             return
-        how: dict[str, Any] = {"frame": hello, "until_ns": answer.time_ns, "severity": "note"}
-        problem = self.report.add(CODES["server.stalled"], "", (answer.source, "TLS"), **how)
+        code, key, until_ns = CODES["server.stalled"], (answer.source, "TLS"), answer.time_ns
+        problem = self.report.add(code, "", key, frame=hello, until_ns=until_ns, severity="note")
         problem.weight = max(problem.weight, late_ns)
         if problem.count > 1 or late_ns >= 2 * PATIENCE_NS:
-            problem.severity = problem.code.severity
+            problem.severity = code.severity
         problem.title = f"{answer.source} answered {counted(problem.count, 'TLS handshake')} late, "
         problem.title += f"after {problem.weight / 1e9:.3f} s"
         problem.likely = "its CPU is overloaded, or it waits for something first: a name, a certificate's revocation"
@@ -333,7 +333,7 @@ class OtherProtocols(Rule):
         beginning = frame.data[:LONGEST_BEGINNING]
         name = foreign_name(beginning)
         if name != UNKNOWN and not frame.connection.directions[frame.side].lossy:
-            spoken = title(frame.protocol) or frame.protocol
+            spoken = title_of(frame.protocol) or frame.protocol
             by_client = frame.side == client_side(frame.connection)
             text = f"{frame.source} speaks {name}, the other side {spoken}"
             likely = _likely(name if by_client else spoken, spoken if by_client else name)
@@ -341,7 +341,7 @@ class OtherProtocols(Rule):
 
     def _http(self, frame: Frame) -> None:
         """A request of HTTP to a server that spoke first: this is no upgrade to WebSocket."""
-        spoken = title(frame.protocol) or frame.protocol
+        spoken = title_of(frame.protocol) or frame.protocol
         began = f"it began with {frame.data[:LONGEST_BEGINNING]!r}, after the server's {spoken}"
         self._at_port("HTTP", frame.source, frame.destination, spoken, began, frame)
 
@@ -364,7 +364,7 @@ class OtherProtocols(Rule):
                 continue  # only the client was captured
             closed = None if answered else connection.closed
             silent = f"the server sent nothing; the connection ended by {closed}" if closed else ""
-            spoken = title(spoken) or spoken
+            spoken = title_of(spoken) or spoken
             self._at_port(name, connection.endpoints[client], server, spoken, silent, begin_of(connection))
 
     def _at_port(self, name: str, client: str, server: str, spoken: str, detail: str, at: Frame | Moment) -> None:

@@ -386,13 +386,12 @@ def _is_known(silence: Silence) -> bool:
     """Whether the server could send, as the client's window was open, and no uncaptured bytes of it show then."""
     connection, since_ns, until_ns = silence.connection, silence.since_ns, silence.until_ns
     client, health, edge = client_side(connection), connection.health, (until_ns - since_ns) // EDGE
-    asks = None if health is None else health.directions[client]
-    if asks is not None and asks.was_closed(since_ns, until_ns):
-        return False
-    if health is not None and _may_be_lost(health.directions[client], health.directions[1 - client], silence):
-        return False
-    if health is not None and was_still(health.directions[1 - client].still, since_ns + edge, until_ns - edge):
-        return True
+    if health is not None:
+        asks, answered = health.directions[client], health.directions[1 - client]
+        if asks.was_closed(since_ns, until_ns) or _may_be_lost(asks, answered, silence):
+            return False
+        if was_still(answered.still, since_ns + edge, until_ns - edge):
+            return True
     answers = connection.directions[1 - client]
     truncated = answers.lossy and not answers.losses  # what follows may not be decoded
     return not truncated and not answers.lost_between(since_ns, until_ns, problems.LAST)

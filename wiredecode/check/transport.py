@@ -20,7 +20,7 @@ from wiredecode.net.health import (
 )
 from wiredecode.net.segments import ACK
 from wiredecode.net.types import Connection
-from wiredecode.protocols.registry import protocol_entries, title
+from wiredecode.protocols.registry import protocol_entries, title_of
 from wiredecode.protocols.shared.codes import SEVERITIES
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import (
@@ -186,17 +186,18 @@ class Health(Rule):
 
     def _never_closed(self, connections: Iterable[Connection]) -> None:
         """Clients that open connections all the time, use each for a moment, and leave them open."""
-        of: dict[tuple[str, str], list[Connection]] = {}
+        part_ns, of = (self.report.last_ns - self.report.first_ns) // TENTHS, dict[tuple[str, str], list[Connection]]()
+        if part_ns < MIN_LIVED_NS:
+            return
         for each in connections:
             if each.initiator is not None and (name := each.identity.get("name")):
                 of.setdefault((each.endpoints[each.initiator].rpartition(":")[0], name), []).append(each)
-        part_ns = (self.report.last_ns - self.report.first_ns) // TENTHS
         for (_, name), begun in of.items():
             last_ns = max(each.first_ns for each in begun)
             used = [each for each in begun if each.health and each.health.payload_ns - each.first_ns >= part_ns]
             kept = [each for each in begun if _is_left(each, last_ns, part_ns)]
-            parts = {(each.first_ns - self.report.first_ns) // max(part_ns, 1) for each in kept}
-            if len(kept) < MIN_LEFT or len(parts) < TENTHS // 2 or part_ns < MIN_LIVED_NS or len(used) > len(kept) // 2:
+            parts = {(each.first_ns - self.report.first_ns) // part_ns for each in kept}
+            if len(kept) < MIN_LEFT or len(parts) < TENTHS // 2 or len(used) > len(kept) // 2:
                 continue
             title = f"{name} opened connections one after another, and left {len(kept):,} of {len(begun):,} open"
             for each in kept:
@@ -294,7 +295,7 @@ class Health(Rule):
         likely = "a load balancer without a working server, or a limit of connections was reached"
         usual = next((each.name for each in protocol_entries() if spoken and port in each.ports), None)
         if usual is not None and usual not in spoken:
-            return f"{port} is the port of {title(usual)}, which the client does not speak"
+            return f"{port} is the port of {title_of(usual)}, which the client does not speak"
         if any(each.directions[1 - client].captured for each, _ in self._ended.get(server, ())):
             return f"{likely}, or it fails at what they ask: it answered others"
         if connection.health is not None and connection.health.directions[client].payload:
@@ -431,10 +432,9 @@ class Health(Rule):
 
     def _window(self, connection: Connection, side: int, direction: DirectionHealth) -> None:
         longest = max((end - begin for begin, end in direction.zero_intervals), default=0)
-        often = direction.zero_windows and direction.zero_window_ns >= OFTEN_CLOSED_NS
-        if not (direction.zero_windows or longest >= LONG_CLOSED_NS):
+        if not direction.zero_windows and longest < LONG_CLOSED_NS:
             return  # it was small for moments
-        long = longest >= LONG_CLOSED_NS or often
+        long = longest >= LONG_CLOSED_NS or direction.zero_window_ns >= OFTEN_CLOSED_NS
         begin = direction.zero_intervals[0][0] if direction.zero_intervals else connection.first_ns
         name = short(connection)
         who = f"the {'client' if side == client_side(connection) else 'server'} of {name}"

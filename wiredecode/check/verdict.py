@@ -9,7 +9,7 @@ from wiredecode.frames.escape import counted
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.totals import Totals
 from wiredecode.net.types import Connection
-from wiredecode.protocols.registry import title
+from wiredecode.protocols.registry import title_of
 from wiredecode.protocols.shared.problems import Problem
 
 TLS = "tls"
@@ -96,7 +96,7 @@ class Verdict:
 
 def verdict(coverage: Coverage, problems: Sequence[Problem], totals: Totals, *, notes_shown: bool = True) -> Verdict:
     """Make the verdict on these problems, for the last line."""
-    names = ", ".join(dict.fromkeys(title(name) or name.title() for name in coverage.spoken))
+    names = ", ".join(dict.fromkeys(title_of(name) or name.title() for name in coverage.spoken))
     lost = totals.undecoded + max(sum(totals.other.values()), coverage.hidden)
     undecoded, notes = _left(coverage), sum(each.severity == "note" for each in problems)
     number = len(problems) - notes

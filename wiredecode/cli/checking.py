@@ -18,7 +18,7 @@ from wiredecode.frames.escape import counted
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.record import rfc3339
 from wiredecode.frames.totals import Totals
-from wiredecode.protocols.registry import title
+from wiredecode.protocols.registry import title_of
 
 
 def show_timeline(session: Session, timeline: Timeline, *, json: bool, connections: set[int] | None = None) -> None:
@@ -75,7 +75,7 @@ def overview(captures: Captures) -> str:
 def _rows(totals: Totals, problems: Sequence[Problem], files: str) -> list[tuple[str, str]]:
     frames: Counter[str] = Counter()
     for (protocol, _, _), count in totals.frames.items():
-        frames[title(protocol) or protocol.upper()] += count
+        frames[title_of(protocol) or protocol.upper()] += count
     first_ns = totals.first_ns or 0
     begin = rfc3339(first_ns)[:19].replace("T", " ")
     texts = ", ".join(f"{title} ({counted(count, 'frame')})" for title, count in frames.most_common())

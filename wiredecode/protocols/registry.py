@@ -114,7 +114,7 @@ def protocol_named(name: str) -> Protocol | CarriedProtocol | None:
     return by_name(name) or next((each for each in carried_protocols() if each.name == name), None)
 
 
-def title(name: str) -> str | None:
+def title_of(name: str) -> str | None:
     protocol = by_name(name)
     return None if protocol is None else protocol.title
 
