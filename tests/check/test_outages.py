@@ -335,9 +335,10 @@ def test_the_first_problem_names_the_cause(outage: Outage) -> None:
         *("kafka_healthy_static_members.pcap", "kafka_healthy_deployment.pcap", "kafka_healthy_rolling_restart.pcap"),
         *("cursus_delivery_cut.pcap", "nats_healthy_slow_service_late.pcap"),
         *("nats_healthy_long_jobs.pcap", "nats_healthy_lame_duck.pcap", "nats_healthy_rolling_restart.pcap"),
+        *("nats_healthy_snaplen_68.pcap", "liftbridge_healthy_late_start.pcap", "pravega_healthy_one_direction.pcap"),
     ],
 )
-def test_compare_and_set_empty_pulls_a_backlog_and_unread_answers_to_close_are_no_problem(name: str) -> None:
+def test_healthy_traffic_is_no_problem(name: str) -> None:
     assert problems(name) == []
 
 

@@ -111,10 +111,10 @@ def connections_of(packets: list[bytes]) -> list[Connection]:
 
 
 def test_truncated_options() -> None:
-    header = bytes(12) + b"\x80" + bytes(7) + bytes([2, 4, 0x05, 0xB4, 1, 3, 3, 7])
-    assert options(header) == (7, 0x05B4)
-    assert options(header[:26]) == (None, 0x05B4)
-    assert options(header[:20] + bytes([2, 0, 0, 0])) == (None, None)
+    header = bytes(12) + b"\x70" + bytes(7) + bytes([2, 4, 0x05, 0xB4, 1, 3, 3, 7])
+    assert options(header) == (7, 0x05B4, False)
+    assert options(header[:26]) == (None, 0x05B4, True)
+    assert options(header[:12] + b"\x60" + header[13:20] + bytes([2, 0, 0, 0])) == (None, None, False)
 
 
 @pytest.mark.parametrize(("left", "right", "needless"), [(0, 0x20, {2}), (0x20, 0x30, set()), (0x08, 0x20, set())])

@@ -75,6 +75,14 @@ def test_a_late_start_loses_no_byte_and_types_paired_responses(first: int) -> No
         assert one.type == ("Response" if answers_earlier else two.type)
 
 
+@pytest.mark.parametrize("size", [1460, 30])
+def test_responses_of_a_client_that_counts_from_0_are_found_without_its_requests(size: int) -> None:
+    parts = [response("Heartbeat", 4, 0, error=27), *(response("Metadata", 12, each) for each in (1, 2, 3))]
+    result = dissect(batches(craft(parts, every(size), 9092)), known=(Kafka(),))
+    assert [frame.values["correlation_id"] for frame in result.frames] == [0, 1, 2, 3]
+    assert result.totals.undecoded == 0
+
+
 def test_a_request_among_the_records_of_a_late_start_makes_the_broker_no_client() -> None:
     """The middle of a response holds the bytes of a request: messages may be anything."""
     asked = bytes(DIALOGUE[0].data)

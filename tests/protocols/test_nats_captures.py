@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import truth
+from tests import damage, truth
 from tests.net.craft import START_NS, batches
 from tests.protocols import truth_nats
 from tests.support import (
@@ -129,6 +129,16 @@ def test_a_late_start_finds_its_first_operation() -> None:
     for frame in late.frames:
         assert frame.status == "undecoded" or frame.data in whole
     assert late.totals.undecoded < 100
+
+
+def test_gossip_about_gateways_shows_a_route_after_a_late_start() -> None:
+    """It says nothing of how leaf nodes lose interest (``lnocu``), as a first INFO does."""
+    packets = damage.read(NATS / "50-server-links.pcap")
+    late = damage.dissect(packets.part(len(packets) // 8, len(packets))).frames.values()
+    (gossip, *_) = (frame for frame in late if "gossip" in frame.generated.values())
+    links = {frame.dialect for frame in late if frame.connection is gossip.connection}
+    assert links == {None, "route"}
+    assert not [frame.findings for frame in late if frame.type == "LS-" and frame.findings]
 
 
 def test_bytes_cut_by_the_snapshot_length_are_missing_not_invented() -> None:

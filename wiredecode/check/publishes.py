@@ -185,7 +185,8 @@ class Publishes(Rule):
                 self._report_slow(broker, stream, confirmed)
         unanswered: dict[tuple[int, str], list[Exchange]] = {}
         for sent in self._exchanges.open.values():
-            if not sent.pending or sent.is_confirmed or sent.type in (checks_of(sent.protocol) or NO_CHECKS).answered:
+            elsewhere = (checks_of(sent.protocol) or NO_CHECKS).answered
+            if not (sent.pending and sent.is_judged) or sent.is_confirmed or sent.type in elsewhere:
                 continue
             usual = self._confirmed.get((sent.connection.endpoints[1 - sent.side], sent.stream))  # others waited
             patience_ns = max(PATIENCE_NS, 0 if usual is None else usual.times.largest)

@@ -160,7 +160,8 @@ class Silences:
         if state is None:
             return
         server, waiting = state
-        if (answers := answers_of(connection)) is not None:
+        if connection.health is not None:
+            answers = connection.health.directions[1 - client_side(connection)]
             server.over.append((connection, answers))
             yield from () if waiting.consumes else silences_by_tcp(connection, answers)
         if waiting.count < waiting.needed:
@@ -402,11 +403,6 @@ def _may_be_lost(asks: DirectionHealth, answers: DirectionHealth, silence: Silen
     begin_ns, end_ns = asks.repeated_ns
     lossy = asks.losses >= max(MIN_RESENT, LOSSY * asks.packets) and not answers.zero_intervals
     return lossy and begin_ns < silence.until_ns and end_ns > silence.since_ns
-
-
-def answers_of(connection: Connection) -> DirectionHealth | None:
-    """What the server sent."""
-    return None if connection.health is None else connection.health.directions[1 - client_side(connection)]
 
 
 def silences_by_tcp(connection: Connection, answers: DirectionHealth) -> Iterator[Silence]:

@@ -140,7 +140,7 @@ def _choose(settings: FollowOptions, source: list[str | BinaryIO]) -> tuple[int,
         active = [row for row in rows if any(row.frames)] or [row for row in rows if row.captured]
         if len(active) == 1:
             chosen.extend(active)
-            session.hide_totals()
+            session.shows_totals = False  # the pass that follows does
             return
         if not settings.is_for_people:
             return

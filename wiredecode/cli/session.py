@@ -88,7 +88,7 @@ class Session:
         self.output = Output()
         self.selection, self._summary_json = selection, summary_json
         self.quiet, self.verbose = verbosity.quiet, verbosity.verbose
-        self._shows_totals = totals and not self.quiet
+        self.shows_totals = totals and not self.quiet
         self.first_ns = 0
         """Time of the first packet; `batches` sets it before the first frame."""
         self.stopped = False
@@ -147,10 +147,6 @@ class Session:
         self._reader, self.output = reader, output or self.output
         self.dissector = reader if isinstance(reader, Dissector) else reader.dissector
 
-    def hide_totals(self) -> None:
-        """Leave the totals to a later pass."""
-        self._shows_totals = False
-
     def run(self, show: Callable[[Iterable[Frame]], None]) -> int:
         """Show the selected frames, then the totals; return the exit code."""
         return self.work(lambda: show(self.frames()))
@@ -170,7 +166,7 @@ class Session:
         finally:
             self._bar.end()
         self.output.flush()
-        if self._shows_totals:
+        if self.shows_totals:
             self._report_totals(how or ("stopped" if self.stopped else ""), failure)
         for each in failure.errors if failure else ():
             complain(str(CaptureError(each.path, each.what, each.offset, each.packet, each.advice)))  # not the others

@@ -57,6 +57,8 @@ class SegmentHeader(NamedTuple):
     """Window scale of a SYN that has this option."""
     mss: int | None = None
     """Maximum segment size of a SYN that has this option."""
+    is_cut: bool = False
+    """Whether not all of a SYN's options were captured."""
 
 
 MSS, WINDOW_SCALE, SACK, TIMESTAMPS = 2, 3, 5, 8
@@ -76,15 +78,15 @@ def each_option(header: bytes) -> Iterator[tuple[int, bytes]]:
         at += size
 
 
-def options(header: bytes) -> tuple[int | None, int | None]:
-    """Window scale and maximum segment size, where a header has these options."""
+def options(header: bytes) -> tuple[int | None, int | None, bool]:
+    """Window scale and maximum segment size, where a header has these options, and whether it is truncated."""
     scale = mss = None
     for kind, value in each_option(header):
         if kind == MSS and len(value) == 2:
             mss = int.from_bytes(value)
         elif kind == WINDOW_SCALE and len(value) == 1:
             scale = value[0]
-    return scale, mss
+    return scale, mss, len(header) < (header[12] >> 4) * 4
 
 
 def received_twice(header: bytes, ack: int) -> int | None:
@@ -122,7 +124,7 @@ class Side:
     """When it last acknowledged something new, or sent an ACK alone: then it heard the other side."""
     window: int = -1
     scale: int | None = None
-    """Window scale; None: no SYN was seen."""
+    """Window scale; None: not known, as no SYN was seen, or not its options."""
     duplicate_acks: int = 0
     last_kinds: int = 0
     zero_since: int | None = None
@@ -199,7 +201,7 @@ class ConnectionAnalysis:
         if len(forward.health.control) < REMEMBERED:
             forward.health.control[segment.packet] = flags
         if flags & SYN:
-            forward.scale = segment.scale if segment.scale is not None else 0
+            forward.scale = None if segment.is_cut and segment.scale is None else segment.scale or 0
             forward.health.window_scale, forward.health.mss = segment.scale, segment.mss
             if flags & ACK:
                 health.accepted = True
@@ -275,7 +277,7 @@ def _unacknowledged(sender: Side, ack: int | None) -> int:
 
 def _window_kinds(segment: SegmentHeader, forward: Side, backward: Side) -> int:
     """Return the kinds given by sequence number, ACK and window, as long as nothing is repeated."""
-    _, _, seq, ack, flags, length, window, _, _ = segment
+    seq, ack, flags, length, window = segment[2:7]
     if length == 1 and seq == forward.next and backward.window == 0:
         return ZERO_WINDOW_PROBE
     plain = not flags & CONTROL
@@ -308,7 +310,7 @@ def _window_kinds(segment: SegmentHeader, forward: Side, backward: Side) -> int:
 
 def _repeat_kind(segment: SegmentHeader, forward: Side, backward: Side, kinds: int, handshake_ns: int | None) -> int:
     """Return the kind of repetition of a segment with payload, SYN or FIN, if it is one."""
-    _, now, seq, _, _, length, _, _, _ = segment
+    _, now, seq, _, _, length = segment[:6]
     if kinds & KEEP_ALIVE:
         return 0
     repeats = forward.next is not None and after(forward.next, seq)

@@ -44,7 +44,7 @@ class FlowPacket(NamedTuple):
     """Of the fragments of a datagram: number and time of the one that completed it."""
 
 
-NEEDED = ("number", "time_ns", "seq", "ack", "flags", "length", "window", "header")
+NEEDED = ("number", "time_ns", "seq", "ack", "flags", "length", "window", "header", "start")
 """Columns of `Segments`."""
 
 
@@ -72,16 +72,16 @@ class Analyser:
         """Analyse the next segments, in packet order. ``owners``: connection and side; ``copies``: to be ignored."""
         buffer, columns = segments.buffer, (getattr(segments, name).tolist() for name in NEEDED)
         again = repeat(False, len(owners)) if copies is None else copies.tolist()
-        for (state, side), copied, *row, header in zip(owners, again, *columns, strict=True):
+        for (state, side), copied, *row, header, start in zip(owners, again, *columns, strict=True):
             analysis, flags = state.analysis, row[4]
             assert analysis is not None
             if self.connections is not None:
                 self.connections[row[0]] = analysis.number
             if copied:
                 continue
-            offered = options(buffer[header : header + 60]) if flags & SYN and header >= 0 else ()
+            offered = options(buffer[header:start]) if flags & SYN and header >= 0 else ()
             if analysis.sides[1 - side].repeated and flags & ACK and header >= 0:
-                analysis.acknowledges(side, row[1], row[3], buffer[header : header + 60])
+                analysis.acknowledges(side, row[1], row[3], buffer[header:start])
             kinds = analysis.analyse(side, SegmentHeader(*row, *offered))
             if kinds:
                 self.kinds[row[0]] = kinds

@@ -157,7 +157,7 @@ class HeaderReader:
             seq=octets.u32(tcp + 4),
             ack=octets.u32(tcp + 8),
             flags=octets.u8(tcp + 13),
-            start=at + data,
+            start=at + np.minimum(data, available),
             captured=np.maximum(np.minimum(available, end) - data, 0),
             length=end - data,
             number=number,

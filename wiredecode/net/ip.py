@@ -343,7 +343,7 @@ class IpReader:
         self.tcp_packets += 1
         captured = max(len(data) - begin, 0)
         header = data[at : at + 20]
-        payload_at, header_at = packet.offset + begin, packet.offset + at
+        payload_at, header_at = packet.offset + min(begin, len(data)), packet.offset + at
         if packet.offset < 0:
             payload_at, header_at = ~len(self.extra), -1
             self.extra.append(data[begin:])

@@ -61,7 +61,7 @@ class Segments:
     window: Int64s
     """Window in the header, not scaled."""
     header: Int64s
-    """Where the TCP header starts in ``buffer``; -1 in a datagram of fragments."""
+    """Where the TCP header starts in ``buffer``, up to ``start`` as far as captured; -1 in a datagram of fragments."""
     extra: list[bytes] = field(default_factory=list)
 
     def __len__(self) -> int:

@@ -101,7 +101,7 @@ class ResponseChain(Chain):
         if len(data) - position < RESPONSE.size:
             return Evidence(SHORT)
         size, correlation = RESPONSE.unpack_from(data, position)
-        if not 4 <= size <= MAX_BYTES or correlation <= 0:  # 0: mostly the front of an offset
+        if not 4 <= size <= MAX_BYTES or correlation < bool(position):  # 0 further on: mostly the front of an offset
             return Evidence(BAD)
         before, self.before = self.before, correlation
         if before is not None and not 0 < correlation - before <= MAX_STEP:

@@ -194,7 +194,8 @@ class NatsConversation(Conversation):
             layer = GRAMMARS[self.link or names.CLIENT][name]
             if self.account is not None:
                 layer = DEDICATED.get(name, layer)
-            announced = (side.options.get("lnocu", not side.options) for side in self.sides)  # uncaptured: assumed
+            # A side without version: its first INFO was not captured.
+            announced = (side.options.get("lnocu", not side.options.get("version")) for side in self.sides)
             if name == "LS-" and self.link == names.ROUTE and all(announced):
                 layer = WITH_ORIGIN[self.account is not None]
         return decoder_for(layer, name)

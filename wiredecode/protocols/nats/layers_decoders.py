@@ -15,7 +15,7 @@ from wiredecode.fields.textfields import Piece
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.nats import layers
 from wiredecode.protocols.nats.layers import Headers
-from wiredecode.protocols.nats.names import CLIENT, GATEWAY, LEAF, ROUTE
+from wiredecode.protocols.nats.names import CLIENT, GATEWAY, GATEWAY_COMMANDS, LEAF, ROUTE
 from wiredecode.protocols.reading import FrameDecoder
 
 
@@ -61,7 +61,7 @@ LAYERS: tuple[type[Layer], ...] = (
 def link_of_info(options: dict[str, Any]) -> str | None:
     """The kind of link shown by INFO, if any."""
     if options.get("gateway"):
-        return GATEWAY
+        return ROUTE if GATEWAY_COMMANDS.get(options.get("gateway_cmd", 0)) == "gossip" else GATEWAY
     if options.get("leafnode_urls") or options.get("info_on_connect"):
         return LEAF
     if options.get("route_pool_size") or options.get("lnoc"):

@@ -238,6 +238,7 @@ CHECKS = Checks(
     codes=CODES,
     rules=(Refusals, Sealed, Transactions),
     waits=frozenset({"ReadSegment"}),
+    pushes=frozenset({"SegmentRead"}),
     publishes=dict.fromkeys(APPENDS, Publishing(("segment",), "event_count")),
     covered=frozenset({"refused"}),
 )

@@ -339,7 +339,7 @@ class Checks:
     waits: frozenset[str] = frozenset()
     """Message types that wait for data: that their answer is late, or does not come, is nothing unusual."""
     pushes: frozenset[str] = frozenset()
-    """Message types of connections on which the server sends what consumers do not ask for one by one."""
+    """Message types that show a consumer's connection even where its requests were not captured, besides ``waits``."""
     called: tuple[Called, ...] = ()
     """``waits`` may name them, too."""
     pulled: bool = False
