@@ -70,7 +70,9 @@ CRAFTED: Mapping[str, Case] = {
     "kafka.out-of-order": partial(kafka, 45),
     "kafka.kicked-out": partial(kafka_commit, 25),
     "kafka.not-leader": partial(kafka, 6),
-    "kafka.not-enough-replicas": partial(kafka, 19),
+    "kafka.not-enough-replicas": partial(kafka, 7),
+    "kafka.storage-failed": partial(kafka, 56),
+    "kafka.no-coordinator": partial(kafka_commit, 15),
     "rabbitmq_stream.duplicate-ids": partial(crafted.published_twice, b"body"),
     "rabbitmq_stream.stream-unavailable": partial(
         crafted.rabbitmq, [(SERVER, layers.MetadataUpdate(response_code=6, stream="orders"))]
@@ -100,7 +102,9 @@ NEAR: Mapping[str, Case] = {
     "kafka.denied": partial(kafka, 7),
     "kafka.offset-out-of-range": partial(kafka, 7),
     "kafka.unknown-topic": partial(kafka, 7),
-    "kafka.not-enough-replicas": partial(kafka, 7),
+    "kafka.not-enough-replicas": partial(kafka, 46),
+    "kafka.storage-failed": partial(kafka, 6),  # it moved to another broker
+    "kafka.no-coordinator": partial(kafka_commit, 16),  # another broker is
     "kafka.out-of-order": partial(kafka, 46),  # stored before
     "kafka.kicked-out": partial(kafka_commit, 27),  # it is to join again
     "kafka.max-poll": "kafka/rebalance.pcap.gz",  # members that leave and close

@@ -108,6 +108,17 @@ def test_a_server_that_stalls_again_and_again_has_the_time_of_all_its_stalls() -
     assert (stalls[2].first_ns, stalls[2].last_ns, stalls[2].count) == (10 * SECOND, 20 * SECOND, 3)
 
 
+def test_a_member_that_is_dropped_after_the_last_of_several_stalls_of_another_broker() -> None:
+    long, short, dropped = (
+        problem(CODES["server.stalled"], 1, 5, 11),
+        problem(CODES["server.stalled"], 1, 11, 15),
+        problem(codes_of("kafka")["kicked-out"], 2, 16, 16),
+    )
+    long.weight, dropped.servers = 2, {"10.0.0.3:9092"}
+    long.users = dropped.users = {("10.0.0.9", "kafka")}
+    assert group_by_cause([dropped, short, long]) == [long]
+
+
 def test_what_lasts_comes_before_what_is_over() -> None:
     over, lasting = problem(CODES["tcp.refused"], 1, 10, 11), problem(CODES["server.ended"], 2, 30, 40)
     over.weight, over.is_over, over.servers = 50, True, {"10.0.0.9:5552"}

@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 
 from tests.check.cases import kafka
-from tests.check.support import CAPTURES, check, named
+from tests.check.support import CAPTURES, check, named, worse
+from tests.net import craft
 from wiredecode.check.causes import group_by_cause
+from wiredecode.protocols.kafka.layers import layer_of
 from wiredecode.stats import statistics
+from wiredecode.testing import build
 
 KAFKA = CAPTURES / "kafka"
 
@@ -122,3 +125,40 @@ def test_committed_offsets_and_lag_are_those_of_the_clients() -> None:
     assert (
         last["lag", "orders[1], group auditors"] == ends["1"][1] - last["position", "orders[1], group auditors"] == 58
     )
+
+
+def message(name: str, version: int, **values: Any) -> bytes:
+    return bytes(build(layer_of(name, version), {"api_version": version, "client_id": "app-1", **values}))
+
+
+def test_a_broker_that_refuses_from_the_first_packet_on_explains_what_waits_at_another() -> None:
+    asked = {"topic": "orders", "partition_data": [{"index": 3, "batches": b""}]}
+    told = {"topic": "orders", "partition_responses": [{"index": 3, "error": 0, "base_offset": 7}]}
+    live = craft.Talk(server=("10.0.0.2", 9092))
+    packets: list[Any] = [*live.handshake()]
+    for at in (0.1, 0.2, 0.3):
+        request = message("ProduceRequest", 8, acks=-1, topic_data=[asked], correlation_id=round(at * 10))
+        packets += [(at, part) for part in live.send(0, request)]
+        down = craft.Talk(client=("10.0.0.1", 40001 + round(at * 10)), server=("10.0.0.3", 9092))
+        packets += [down.packet(0, seq=down.isn[0], flags=craft.SYN), down.packet(1, flags=craft.RST | craft.ACK)]
+    for number in (1, 2, 3):
+        answer = bytes(build(layer_of("ProduceResponse", 8), {"responses": [told], "correlation_id": number}))
+        packets += [(3 + number / 100, part) for part in live.send(1, answer)]
+    (refused,) = (each for each in group_by_cause(check(craft.batches(packets))) if each.severity != "note")
+    assert refused.title == "10.0.0.3:9092 refused 3 connections"
+    assert "server.stalled" in {each.name for each in refused.effects}
+
+
+@pytest.mark.parametrize(("leaves", "expected"), [("app-1-x", []), ("app-1-y", ["kafka.no-member"])])
+def test_a_member_that_leaves_its_group_on_another_connection_than_it_joined_on(
+    leaves: str, expected: list[str]
+) -> None:
+    member = {"group_id": "billing", "generation_id": 3, "member_id": "app-1-x"}
+    first, second = (craft.Talk(client=("10.0.0.1", port), server=("10.0.0.2", 9092)) for port in (40001, 40002))
+    packets: list[Any] = [*first.handshake(), *second.handshake()]
+    packets += first.send(0, message("HeartbeatRequest", 3, **member))
+    packets += first.send(1, bytes(build(layer_of("HeartbeatResponse", 3), {})))
+    packets += second.send(0, message("LeaveGroupRequest", 3, group_id="billing", members=[{"member_id": leaves}]))
+    packets += [*second.send(1, bytes(build(layer_of("LeaveGroupResponse", 3), {}))), *second.close(), *first.close()]
+    packets.append((9.0, first.ack(0)))
+    assert worse(check(craft.batches(packets))) == expected

@@ -228,6 +228,13 @@ def appended(number: int, before: int, writer: bytes = W) -> tuple[int, bytes]:
     return 1, bytes(layers.DataAppended(writer_id=writer, event_number=number, previous_event_number=before, **values))
 
 
+def test_one_acknowledgement_for_several_blocks_of_a_writer_that_was_set_up_before_the_capture() -> None:
+    ends = [block_end(9, event(data), last=number, writer=X) for number, data in ((9, b"a"), (11, b"b"), (12, b"c"))]
+    run = talk(*((0, end) for end in ends), appended(12, 9, X))
+    assert [frame.outcome for frame in run.of("AppendBlockEnd")] == ["unanswered", "ok", "ok"]
+    assert len(run.frames[-1].confirmations) == 2
+
+
 def test_number_of_acknowledged_appends_is_unknown_after_a_truncated_one() -> None:
     """Three appends of which the second was truncated by the snapshot length: 2 would be wrong."""
     ends = [block_end(9, event(data), last=number) for number, data in enumerate((b"a", bytes(300), b"c"), 1)]

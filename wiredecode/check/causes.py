@@ -26,15 +26,14 @@ def group_by_cause(problems: Iterable[Problem]) -> list[Problem]:
             cause.effects += [effect, *effect.effects]
             effect.effects = []
             cause.severity = min(cause.severity, effect.severity, key=SEVERITIES.index)
+            if effect.code is cause.code:  # a server that stalls again and again
+                cause.first_ns, cause.last_ns = span([cause, effect])
+                cause.count += effect.count
     unexplained = join_alike(unexplained, late=True)
     for cause in unexplained:
         before = () if cause.severity == cause.code.severity == "note" else cause.code.before
         later = [each for each in unexplained if each.name in before and concerns(cause, each, [cause])]
         cause.severity = min([cause.severity, *(each.severity for each in later)], key=SEVERITIES.index)
-        again = [each for each in cause.effects if each.code is cause.code]  # a server that stalls again and again
-        if again:
-            cause.first_ns, cause.last_ns = span([cause, *again])
-            cause.count += sum(each.count for each in again)
     return sorted(unexplained, key=order)
 
 

@@ -131,6 +131,9 @@ class Health(Rule):
             if (problem := self.report.problems.get((CODES["tcp.no-ack"].code, hosts))) is not None:
                 self._explain_outages(problem, silences, [each for each in ended if hosts_of(each) == hosts])
         self._never_closed(ended)
+        speaking: dict[str, set[tuple[str, str]]] = {}
+        for each in ended:
+            speaking.setdefault(_server(each).rpartition(":")[2], set()).update(users_of(each))
         down: list[Problem] = []
         for (name, endpoint), problem in self.report.problems.items():
             if name not in (CODES["tcp.refused"].code, CODES["tcp.no-answer"].code) or problem.first_ns is None:
@@ -149,7 +152,8 @@ class Health(Rule):
                         problem.severity, problem.title = "error", f"{problem.count:,} connections to {endpoint} failed"
                         problem.likely += ": the server refused them, or a firewall drops them"
             of_server = self._ended.pop(endpoint, deque())
-            problem.users |= {user for connection, _ in of_server for user in users_of(connection)}
+            users = speaking.get(endpoint.rpartition(":")[2], ())  # of servers at this port, as it was down throughout
+            problem.users |= {user for user in users if any(user[0] in hosts for hosts in problem.paths)}
             self._accepted_again(problem, [connection.first_ns for connection, _ in of_server])
             ends = [time_ns for _, time_ns in of_server if time_ns is not None]
             last = max((time_ns for time_ns in ends if time_ns < problem.first_ns + TOGETHER_NS), default=None)
@@ -393,7 +397,8 @@ class Health(Rule):
             problem.title += ", while its host answers other connections"
             likely = ["a firewall or NAT drops the packets of this port or connection"]
             if full:  # NAT forgets idle connections, and a firewall would drop all to the port
-                busy = idle_ns < WAITED_NS and _servers(each.connection for each in silences) <= _servers(served)
+                cut = {_server(each.connection) for each in silences}
+                busy = idle_ns < WAITED_NS and cut <= {*map(_server, served)}
                 likely.insert(0 if busy else 1, "segments of full size are lost (MTU)")
             problem.likely = ", or ".join(likely)
             problem.detail(f"both hosts exchanged packets on {counted(len(served), 'other connection')} meanwhile")
@@ -447,8 +452,8 @@ class Health(Rule):
         problem.weight = direction.zero_window_ns
 
 
-def _servers(connections: Iterable[Connection]) -> set[str]:
-    return {each.endpoints[1 - client_side(each)] for each in connections}
+def _server(connection: Connection) -> str:
+    return connection.endpoints[1 - client_side(connection)]
 
 
 def _is_left(connection: Connection, last_ns: int, used_ns: int) -> bool:

@@ -90,6 +90,7 @@ class Member:
     joined_ns: int = 0
     """Time of the last generation, if it was captured."""
     left_at: FrameRef | None = None
+    id: str = ""
 
 
 @dataclass(eq=False)
@@ -98,6 +99,8 @@ class Members(Rule):
 
     types = names.TYPES["members"]
     _members: Newest[int, Member] = field(default_factory=Newest)
+    _left: Newest[str, None] = field(default_factory=Newest)
+    """Ids of members that left: franz-go joins, beats and leaves on different connections."""
 
     def __post_init__(self) -> None:
         self._groups = Rebalances(self.report, CODES["rebalance-storm"], CODES["no-member"])
@@ -110,8 +113,11 @@ class Members(Rule):
             self._answered(frame, member)
         elif isinstance(group, str):
             member = self._members.get_or_make(number, lambda: Member(printable(group)))
+            member.id = values.get("member_id") or member.id
             if frame.type == "LeaveGroupRequest":
                 member.left_at = ref_of(frame)
+                for each in (values, *(values.get("members") or ())):
+                    self._left.put(each.get("member_id") or "", None)
             elif frame.type == "JoinGroupRequest":
                 self._report_slow(frame.connection, member, frame.time_ns)
                 member.patience_ms = values.get("rebalance_timeout_ms", member.patience_ms)
@@ -135,7 +141,7 @@ class Members(Rule):
 
     def _report_slow(self, connection: Connection, member: Member, until_ns: int) -> None:
         left_at, member.left_at = member.left_at, None
-        if left_at is None or left_at.time_ns - member.joined_ns < member.patience_ms * 1_000_000:
+        if left_at is None or not 0 < member.patience_ms * 1_000_000 <= left_at.time_ns - member.joined_ns:
             return
         away = f"{(until_ns - left_at.time_ns) / 1e9:.3f} s"
         title = f"{short(connection)} left group {member.group} for {away} without closing: it did not poll"
@@ -147,7 +153,7 @@ class Members(Rule):
         last_ns = connection.health.last_ns if connection.health is not None else 0
         if member is not None and member.left_at is not None and last_ns - member.left_at.time_ns >= STAYED_NS:
             self._report_slow(connection, member, last_ns)
-        elif member is not None and member.left_at is None and connection.closed:
+        elif member is not None and member.id not in self._left and member.left_at is None and connection.closed:
             self._groups.crashed(member.group, connection)
 
     def finish(self) -> None:

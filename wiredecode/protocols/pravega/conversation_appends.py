@@ -246,8 +246,12 @@ class Appends(DialectReader):
         identity = values.get("writer_id")
         if number is None:
             return
-        pending = deque([number]) if writer is None else writer.pending
         before = values.get("previous_event_number", NO_VALUE)
+        if writer is None:  # it was set up before the capture
+            own = [key[2] for key, _ in self.outstanding.items() if key[:2] == ("append", identity)]
+            pending = deque([*(each for each in own if before < each < number), number])
+        else:
+            pending = writer.pending
         while pending and pending[0] <= before < number:  # their acknowledgement was not captured
             self.outstanding.pop(("append", identity, pending.popleft()))
         taken: list[SegmentRequest] = []
