@@ -170,13 +170,14 @@ class Silences:
                 server.heard_ns, server.held, server.late = 0, {}, {}
 
     def _ask(self, waiting: Waiting, frame: Frame) -> None:
-        checks = checks_of(frame.protocol)
-        if frame.time_ns < waiting.heard_ns or (checks is not None and checks.polls(frame)):
+        checks = checks_of(frame.protocol) or problems.Checks()
+        wait_ms = frame.values.get(checks.longest_wait) if checks.polls(frame) else 0
+        if frame.time_ns < waiting.heard_ns or wait_ms is None:
             return  # the server spoke since then: late starts show one side first
         if not waiting.count:
-            waiting.since_ns, waiting.frames, waiting.published = frame.time_ns, [], 0
+            waiting.since_ns, waiting.frames, waiting.published = frame.time_ns + wait_ms * 1_000_000, [], 0
         waiting.count += 1
-        waiting.published += checks is not None and frame.type in checks.publishes
+        waiting.published += frame.type in checks.publishes
         if len(waiting.frames) < problems.MAX_EVIDENCE:
             waiting.frames.append(frame.number)
 

@@ -209,11 +209,12 @@ class Health(Rule):
 
     def _closed_idle(self, endpoint: str, ended: Iterable[tuple[Connection, int | None]]) -> None:
         """The server, or a proxy, ended several connections after the same time without data."""
-        ends = [(idle, at, at - idle.health.payload_ns) for idle, at in ended if at and idle.health and whole(idle)]
+        ends = [(idle, at, _idle_ns(idle.health, at)) for idle, at in ended if at and idle.health and whole(idle)]
         ends = [each for each in ends if WAITED_NS <= each[2] < each[1]]
         times = [idle_ns for _, _, idle_ns in ends]
         moments = {end_ns // WAITED_NS for _, end_ns, _ in ends}  # a server that goes down ends several at one
-        if len(moments) >= MIN_REPEATED and max(times) <= min(times) * 11 // 10:
+        tolerance_ns = max(min(times, default=0) // TENTHS, WAITED_NS // 2)  # servers look for them from time to time
+        if len(moments) >= MIN_REPEATED and max(times) - min(times) <= tolerance_ns:
             title = f"{endpoint} ended {len(ends):,} connections after {min(times) / 1e9:.1f} s without data"
             for connection, end_ns, _ in ends:
                 self.report.add(CODES["tcp.idle-closed"], title, endpoint, frame=Moment(connection, end_ns))
@@ -454,6 +455,15 @@ class Health(Rule):
 
 def _server(connection: Connection) -> str:
     return connection.endpoints[1 - client_side(connection)]
+
+
+def _idle_ns(health: ConnectionHealth, end_ns: int) -> int:
+    """How long neither side had sent payload; clients may send after the server's FIN, in vain."""
+    last_ns = 0
+    for each in health.directions:
+        still = (one.since_ns for one in each.still if one.since_ns <= end_ns <= one.until_ns)
+        last_ns = max(last_ns, each.moved_ns if each.moved_ns <= end_ns else next(still, end_ns))
+    return end_ns - last_ns
 
 
 def _is_left(connection: Connection, last_ns: int, used_ns: int) -> bool:

@@ -209,6 +209,7 @@ CHECKS = Checks(
     codes=CODES,
     rules=(Refusals, Throttled, Closed, Advertised, Members, Blocked),
     waits=names.TYPES["waits"],
+    longest_wait="max_wait_ms",
     pulled=True,
     gauges=(Lags,),
     publishes={"ProduceRequest": Publishing(("topics_named",))},

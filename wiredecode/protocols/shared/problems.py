@@ -337,7 +337,9 @@ class Checks:
     answered: frozenset[str] = frozenset()
     """Message types for which a rule of the protocol reports missing answers."""
     waits: frozenset[str] = frozenset()
-    """Message types that wait for data: that their answer is late, or does not come, is nothing unusual."""
+    """Message types that wait for data: that their answer is late, or does not come, is nothing unusual ..."""
+    longest_wait: str = ""
+    """... within this field of theirs, ms; empty: it is not known."""
     pushes: frozenset[str] = frozenset()
     """Message types that show a consumer's connection even where its requests were not captured, besides ``waits``."""
     called: tuple[Called, ...] = ()

@@ -158,6 +158,7 @@ CHECKS = Checks(
     codes=CODES,
     rules=(Results,),
     waits=frozenset({"Consume"}),
+    longest_wait="max_wait",
     pulled=True,
     covered=frozenset({"not-stored", "not-read"}),
     publishes=dict.fromkeys(("Produce", "ProduceWithBaseSequenceNumber"), Publishing(("topic", "targets"), "messages")),
