@@ -162,3 +162,38 @@ def test_a_member_that_leaves_its_group_on_another_connection_than_it_joined_on(
     packets += [*second.send(1, bytes(build(layer_of("LeaveGroupResponse", 3), {}))), *second.close(), *first.close()]
     packets.append((9.0, first.ack(0)))
     assert worse(check(craft.batches(packets))) == expected
+
+
+@pytest.mark.parametrize(("max_wait_ms", "expected"), [(500, ["server.stalled"]), (5000, [])])
+def test_a_broker_whose_followers_wait_for_longer_than_they_asked_for_is_stalled(
+    max_wait_ms: int, expected: list[str]
+) -> None:
+    packets: list[tuple[float, bytes]] = []
+    for port in (40001, 40002):
+        talk = craft.Talk(client=("10.0.0.3", port), server=("10.0.0.2", 9094))
+        packets += [(0.01, part) for part in talk.handshake()]
+        for number, asked, answered in ((1, 0.1, 0.2), (2, 0.3, 4.3)):
+            request = message("FetchRequest", 11, max_wait_ms=max_wait_ms, replica_id=3, correlation_id=number)
+            answer = bytes(build(layer_of("FetchResponse", 11), {"correlation_id": number}))
+            packets += [(asked, part) for part in talk.send(0, request)]
+            packets += [(answered, part) for part in talk.send(1, answer)]
+    assert worse(check(craft.batches(sorted(packets, key=lambda packet: packet[0])))) == expected
+
+
+def test_requests_after_an_idle_connection_was_ended_are_no_problem_of_their_own() -> None:
+    asked = {"topic": "orders", "partition_data": [{"index": 3, "batches": b""}]}
+    told = {"topic": "orders", "partition_responses": [{"index": 3, "error": 0, "base_offset": 7}]}
+    packets: list[tuple[float, bytes]] = []
+    for number in range(3):
+        talk, at = craft.Talk(client=("10.0.0.1", 40001 + number), server=("10.0.0.2", 9092)), 2.0 * number
+        packets += [(at, part) for part in talk.handshake()]
+        request = message("ProduceRequest", 8, acks=-1, topic_data=[asked], correlation_id=1)
+        packets += [(at + 0.1, part) for part in talk.send(0, request)]
+        answer = bytes(build(layer_of("ProduceResponse", 8), {"responses": [told], "correlation_id": 1}))
+        packets += [(at + 0.2, part) for part in talk.send(1, answer)]
+        packets.append((at + 3.2 + number / 5, talk.packet(1, flags=craft.FIN | craft.ACK)))
+        packets += [(at + 4.8, part) for part in talk.send(0, request)]
+        packets.append((at + 4.81, talk.packet(1, flags=craft.RST)))
+    (idle,) = group_by_cause(check(craft.batches(sorted(packets, key=lambda packet: packet[0]))))
+    assert idle.title == "10.0.0.2:9092 ended 3 connections after 3.0 s without data"
+    assert {each.name for each in idle.effects} == {"publish.unconfirmed"}

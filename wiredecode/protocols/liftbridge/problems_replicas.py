@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -134,7 +135,8 @@ class Refusals(Rule):
 
 
 CLIENT_NAME = "LIFT."
-"""Of which the newest offsets are remembered."""
+ADDRESSED = re.compile(r"\.(?:notify\.(.+)|raft\.metadata\.(.+)\.(?:accept|request\..+))$")
+"""Subjects on which one server gets messages."""
 MAX_STEPS = 1024
 """Newest offsets of a partition that are remembered."""
 LAG_NS, MIN_LAG_NS = 5_000_000_000, 1_000_000_000
@@ -151,6 +153,12 @@ def server_of(who: Mapping[str, str]) -> str | None:
         return None
     parts = name.split(".")
     return spelled_in(".".join(parts[1:-2]), parts[-2]) if len(parts) > 3 else name
+
+
+def addressed_server(frame: Frame) -> str | None:
+    """The server that a client of NATS is, by the subject of what is delivered to it alone."""
+    delivered = ADDRESSED.search(frame.values["subject"]) if frame.values.get("operation") == "MSG" else None
+    return spelled_in(cluster_of(frame), printable(delivered[1] or delivered[2])) if delivered else None
 
 
 def spelled_in(namespace: str, name: str) -> str:
@@ -289,6 +297,8 @@ class Server:
     requests: int = 0
     sent_ns: int = 0
     """Time of the latest frame it sent: requests that come out later, after a gap, may be older."""
+    longest_ns: int = 0
+    """Longest time without one."""
 
 
 @dataclass(eq=False)
@@ -300,25 +310,24 @@ class Silence(Rule):
         *("RaftConnectRequest", "RaftConnectResponse", "InstallSnapshot", "InstallSnapshotResponse"),
     }
     _servers: dict[str, Server] = field(default_factory=dict)
-    _of: dict[int, str | None] = field(default_factory=dict)
+    _of: dict[int, str] = field(default_factory=dict)
     """By connection."""
 
     def frame(self, frame: Frame) -> None:
         number = frame.connection.number
-        if number not in self._of:
-            self._of[number] = server_of(frame.connection.identity)
-        name = self._of[number]
+        name = self._of.get(number) or server_of(frame.connection.identity) or addressed_server(frame)
         if name is None:
             return
-        server = self._servers.get(name)
-        if server is None:
-            server = self._servers[name] = Server()
+        self._of[number] = name
+        server = self._servers.setdefault(name, Server())
         if frame.sender == "server":
-            if frame.expects_response and frame.time_ns > server.sent_ns:
+            asks = frame.expects_response or frame.type in names.RPC_TYPES.values()  # its link may be of before
+            if asks and frame.time_ns > server.sent_ns:
                 server.requests += 1
                 if server.since is None:
                     server.since = ref_of(frame)
             return
+        server.longest_ns = max(server.longest_ns, frame.time_ns - (server.sent_ns or self.report.first_ns))
         server.sent_ns = max(server.sent_ns, frame.time_ns)
         if server.since is not None:
             self._spoke(name, server, frame.time_ns)
@@ -343,3 +352,12 @@ class Silence(Rule):
             return
         end = connection.health.end
         self._spoke(name, server, connection.health.last_ns if end is None else end.time_ns)
+
+    def finish(self) -> None:
+        """The leader removes a replica, too, that followed an idle partition when messages come again."""
+        problems = self.report.problems
+        for name, server in self._servers.items():
+            removed, late = (problems.get((CODES[code].code, name)) for code in ("isr-shrink", "replica-lag"))
+            longest_ns = max(server.longest_ns, self.report.last_ns - server.sent_ns)
+            if removed is not None and late is None and longest_ns < SILENT_NS:
+                removed.severity = "note"
