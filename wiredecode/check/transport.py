@@ -209,7 +209,7 @@ class Health(Rule):
 
     def _closed_idle(self, endpoint: str, ended: Iterable[tuple[Connection, int | None]]) -> None:
         """The server, or a proxy, ended several connections after the same time without data."""
-        ends = [(idle, at, _idle_ns(idle.health, at)) for idle, at in ended if at and idle.health and whole(idle)]
+        ends = [(idle, at, at - idle.health.payload_ns) for idle, at in ended if at and idle.health and whole(idle)]
         ends = [each for each in ends if WAITED_NS <= each[2] < each[1]]
         times = [idle_ns for _, _, idle_ns in ends]
         moments = {end_ns // WAITED_NS for _, end_ns, _ in ends}  # a server that goes down ends several at one
@@ -398,8 +398,7 @@ class Health(Rule):
             problem.title += ", while its host answers other connections"
             likely = ["a firewall or NAT drops the packets of this port or connection"]
             if full:  # NAT forgets idle connections, and a firewall would drop all to the port
-                cut = {_server(each.connection) for each in silences}
-                busy = idle_ns < WAITED_NS and cut <= {*map(_server, served)}
+                busy = idle_ns < WAITED_NS and {_server(one.connection) for one in silences} <= {*map(_server, served)}
                 likely.insert(0 if busy else 1, "segments of full size are lost (MTU)")
             problem.likely = ", or ".join(likely)
             problem.detail(f"both hosts exchanged packets on {counted(len(served), 'other connection')} meanwhile")
@@ -455,15 +454,6 @@ class Health(Rule):
 
 def _server(connection: Connection) -> str:
     return connection.endpoints[1 - client_side(connection)]
-
-
-def _idle_ns(health: ConnectionHealth, end_ns: int) -> int:
-    """How long neither side had sent payload; clients may send after the server's FIN, in vain."""
-    last_ns = 0
-    for each in health.directions:
-        still = (one.since_ns for one in each.still if one.since_ns <= end_ns <= one.until_ns)
-        last_ns = max(last_ns, each.moved_ns if each.moved_ns <= end_ns else next(still, end_ns))
-    return end_ns - last_ns
 
 
 def _is_left(connection: Connection, last_ns: int, used_ns: int) -> bool:

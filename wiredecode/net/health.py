@@ -232,7 +232,7 @@ class ConnectionHealth:
     last_ns: int = 0
     """Time of the last packet."""
     payload_ns: int = 0
-    """Time of the last payload."""
+    """Time of the last payload before the first end."""
     longest_idle_ns: int = 0
     """The longest time without payload of either side."""
 
@@ -243,7 +243,8 @@ class ConnectionHealth:
         return packets == self.syns > 0 and not self.refused
 
     def active(self, time_ns: int) -> None:
-        """Payload came."""
+        """Payload came; some come after the other side's FIN, in vain."""
         if self.payload_ns:
             self.longest_idle_ns = max(self.longest_idle_ns, time_ns - self.payload_ns)
-        self.payload_ns = max(self.payload_ns, time_ns)
+        if self.end is None:
+            self.payload_ns = max(self.payload_ns, time_ns)

@@ -1,5 +1,6 @@
 """Problems among Liftbridge servers, changes, and the lag of replicas."""
 
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,7 +27,7 @@ from wiredecode.protocols.liftbridge.problems_replicas import (
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.gauges import LAG, LEADER, POSITION, REPLICAS, STREAM, TERM, Change, Gauge, Measurement
 from wiredecode.protocols.shared.pairing import Newest
-from wiredecode.protocols.shared.problems import Checks, FrameRef, Publishing, Rule, inner_values, ref_of
+from wiredecode.protocols.shared.problems import Checks, Publishing, Rule, inner_values
 
 CODES = codes_of("liftbridge")
 OPERATIONS: dict[str, tuple[str, str, str]] = names.NAMES["changes"]
@@ -110,19 +111,8 @@ class Cursors(Gauge):
 
 # Rules.
 
-MAX_SERVERS = 1000
-"""Servers, and partitions of one, that are remembered."""
-
-
-@dataclass(slots=True)
-class Loss:
-    """A leader that was reported."""
-
-    partitions: dict[Partition, tuple[int, str]] = field(default_factory=dict)
-    """When each was reported first, and by whom."""
-    reports: int = 0
-    places: list[FrameRef] = field(default_factory=list)
-    last_ns: int = 0
+MAX_PARTITIONS, MAX_ENDS = 1000, 64
+"""Partitions, and ended connections, of a server that are remembered."""
 
 
 @dataclass(eq=False)
@@ -130,9 +120,10 @@ class Cluster(Rule):
     """Leaders that went away, replicas out of sync."""
 
     types = frozenset({"PropagatedRequest"})
-    _losses: dict[str, Loss] = field(default_factory=dict)
-    _ends: dict[str, list[tuple[int, str, Connection]]] = field(default_factory=dict)
-    """By server: when and how its connections to NATS ended."""
+    _lost: Newest[str, dict[Partition, None]] = field(default_factory=Newest)
+    """By leader: the partitions of which others reported it."""
+    _ends: Newest[str, deque[tuple[int, Connection]]] = field(default_factory=Newest)
+    """By server: when its connections to NATS ended."""
 
     def frame(self, frame: Frame) -> None:
         if "copy_of" in frame.generated:
@@ -146,40 +137,31 @@ class Cluster(Rule):
 
     def _reported(self, frame: Frame, operation: Mapping[str, Any], partition: Partition) -> None:
         leader, by = spelled_in(partition.namespace, name_of(operation, "leader")), name_of(operation, "replica")
-        if leader not in self._losses and len(self._losses) >= MAX_SERVERS:
-            return
-        loss = self._losses.setdefault(leader, Loss())
-        loss.last_ns, loss.reports = frame.time_ns, loss.reports + 1
-        if len(loss.partitions) < MAX_SERVERS:
-            loss.partitions.setdefault(partition, (frame.time_ns, by))
-        if len(loss.places) < 4:
-            loss.places.append(ref_of(frame))
-
-    # Ends.
+        lost = self._lost.get_or_make(leader, dict)
+        problem = self.report.add(CODES["leader-lost"], "", leader, frame=frame)
+        problem.weight = problem.count
+        if partition not in lost and len(lost) < MAX_PARTITIONS:
+            lost[partition] = None
+            problem.detail(f"{partition}: reported by {by} at {self.report.seconds(frame.time_ns)}")
+        problem.title = f"{leader}, leader of {counted(len(lost), 'partition')}, did not answer"
 
     def ended(self, connection: Connection) -> None:
         server, health = server_of(connection.identity), connection.health
-        if server is None or health is None or health.end is None or len(self._ends) >= MAX_SERVERS:
-            return
-        ends = self._ends.setdefault(server, [])
-        if len(ends) < 64:
-            ends.append((health.end.time_ns, health.end.how, connection))
+        if server is not None and health is not None and health.end is not None:
+            ends = self._ends.get_or_make(server, lambda: deque(maxlen=MAX_ENDS))
+            ends.append((health.end.time_ns, connection))
 
     def finish(self) -> None:
-        for leader, loss in self._losses.items():
-            self._report_loss(leader, loss)
-
-    def _report_loss(self, leader: str, loss: Loss) -> None:
-        before = [end for end in self._ends.get(leader, ()) if end[0] <= loss.last_ns]
-        end = max(before, key=lambda end: end[0], default=None)
-        gone = f"went away: its connections ended at {self.report.seconds(end[0])}" if end else "did not answer"
-        title = f"{leader}, leader of {counted(len(loss.partitions), 'partition')}, {gone}"
-        problem = self.report.about(CODES["leader-lost"], title, leader, loss.places, count=loss.reports)
-        if end is not None:
-            problem.first_ns = min(loss.places[0].time_ns, end[0])
-            self.report.concerns(problem, end[2])
-        for partition, (time_ns, by) in loss.partitions.items():
-            problem.detail(f"{partition}: reported by {by} at {self.report.seconds(time_ns)}")
+        for leader in self._lost:
+            problem = self.report.problems.get((CODES["leader-lost"].code, leader))
+            last_ns = 0 if problem is None else problem.last_ns or 0
+            before = [each for each in self._ends.get(leader, ()) if each[0] <= last_ns]
+            if problem is not None and before:
+                end_ns, connection = max(before, key=lambda end: end[0])
+                gone = f"went away: its connections ended at {self.report.seconds(end_ns)}"
+                problem.title = problem.title.replace("did not answer", gone)
+                problem.first_ns = min(problem.first_ns or end_ns, end_ns)
+                self.report.concerns(problem, connection)
 
 
 CHECKS = Checks(

@@ -236,8 +236,6 @@ class Replicas(Rule):
 
     types = frozenset({"ReplicationRequest", "ReplicationResponse", "Ack"})
     _logs: Newest[Partition, Log] = field(default_factory=Newest)
-    _worst: dict[str, dict[Partition, tuple[int, int]]] = field(default_factory=dict)
-    """By replica and partition: the largest lag, and its time."""
 
     def frame(self, frame: Frame) -> None:
         if frame.sender == "server" or "copy_of" in frame.generated:
@@ -266,26 +264,13 @@ class Replicas(Rule):
             self._lags(frame, replica, partition, since)
 
     def _lags(self, frame: Frame, replica: str, partition: Partition, since: int) -> None:
-        if not self.report.covers(frame.time_ns):
-            return
         lag = frame.time_ns - since
-        problem = self.report.add(CODES["replica-lag"], f"{replica} lags behind", replica, frame=frame, severity="note")
-        worst = self._worst.setdefault(replica, {})
-        if lag > worst.get(partition, (0, 0))[0] and len(worst) < MAX_PARTITIONS:
-            worst[partition] = lag, frame.time_ns
+        problem = self.report.add(CODES["replica-lag"], "", replica, frame=frame, severity="note")
         if lag > problem.weight:
             problem.weight = lag
-            problem.title = f"{replica} was up to {lag / 1e9:.3f} s behind its leaders"
+            problem.title = f"{replica} was up to {lag / 1e9:.3f} s behind its leaders, in {partition}"
             if lag >= LAG_NS:
                 problem.severity = CODES["replica-lag"].severity
-
-    def finish(self) -> None:
-        for replica, worst in self._worst.items():
-            problem = self.report.problems.get((CODES["replica-lag"].code, replica))
-            for partition, (lag, time_ns) in sorted(worst.items(), key=lambda item: -item[1][0]):
-                at = self.report.seconds(time_ns)
-                if problem is not None:
-                    problem.detail(f"{partition}: {lag / 1e9:.3f} s behind at {at}")
 
 
 @dataclass(slots=True)
@@ -346,12 +331,10 @@ class Silence(Rule):
 
     def ended(self, connection: Connection) -> None:
         """A server whose connections end is gone, not silent."""
-        name = self._of.pop(connection.number, None)
-        server = self._servers.get(name) if name is not None else None
-        if name is None or server is None or connection.health is None:
-            return
-        end = connection.health.end
-        self._spoke(name, server, connection.health.last_ns if end is None else end.time_ns)
+        name = self._of.pop(connection.number, "")
+        if (server := self._servers.get(name)) is not None and connection.health is not None:
+            end = connection.health.end
+            self._spoke(name, server, connection.health.last_ns if end is None else end.time_ns)
 
     def finish(self) -> None:
         """The leader removes a replica, too, that followed an idle partition when messages come again."""

@@ -247,11 +247,9 @@ class Appends(DialectReader):
         if number is None:
             return
         before = values.get("previous_event_number", NO_VALUE)
-        if writer is None:  # it was set up before the capture
-            own = [key[2] for key, _ in self.outstanding.items() if key[:2] == ("append", identity)]
-            pending = deque([*(each for each in own if before < each < number), number])
-        else:
-            pending = writer.pending
+        own = (key[2] for key, _ in self.outstanding.items() if key[:2] == ("append", identity))
+        earlier = (each for each in own if before < each < number)  # of a writer that was set up before the capture
+        pending = deque([*earlier, number]) if writer is None else writer.pending
         while pending and pending[0] <= before < number:  # their acknowledgement was not captured
             self.outstanding.pop(("append", identity, pending.popleft()))
         taken: list[SegmentRequest] = []

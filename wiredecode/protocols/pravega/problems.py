@@ -84,10 +84,9 @@ class Refusals(Rule):
 
     def frame(self, frame: Frame) -> None:
         for finding in frame.findings:
-            if finding.code == "refused":
-                if reporter := self.REPORTERS.get(frame.type or ""):
-                    reporter(self, frame, frame.values)
-                    continue
+            if finding.code == "refused" and (report := self.REPORTERS.get(frame.type or "")):
+                report(self, frame, frame.values)
+            elif finding.code == "refused":
                 problem = self.report.add(CODES["refused"], finding.message, finding.message, frame=frame)
                 problem.likely = problem.code.cause_of(finding.message)
 
