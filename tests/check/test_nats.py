@@ -238,6 +238,28 @@ def test_a_purge_is_reported_if_messages_waited(left: int, lost: bool) -> None:
         assert found["nats.purged"].title == "billing (#1) purged stream ORD: 5 messages waited for ORD, consumer work"
 
 
+def test_a_purge_of_one_subject_as_object_stores_send_it_loses_nothing_else() -> None:
+    waiting = b"MSG ord.eu 1 $JS.ACK.ORD.work.1.1.1.1700000000000000000.5 1\r\nx\r\n"
+    purge = b'PUB $JS.API.STREAM.PURGE.ORD _INBOX.p.1 24\r\n{"filter":"ord.us.7QpZ"} \r\n'
+    assert "nats.purged" not in spoken((0.1, SERVER, waiting), acked(1, 0.2), (1.0, CLIENT, purge))
+
+
+@pytest.mark.parametrize(("acks", "until", "hangs"), [(20, 9.0, True), (19, 9.0, False), (20, 7.0, False)])
+def test_a_worker_that_acknowledged_promptly_and_then_nothing_hangs(acks: int, until: float, hangs: bool) -> None:
+    said = [delivered(each, 0.1 * each) for each in range(1, acks + 2)]
+    said += [acked(each, 0.1 * each + 0.05) for each in range(1, acks + 1)]
+    stored = b'{"stream":"ORD","seq":16909060}'
+    said += [(2.2, CLIENT, b"PUB ord.eu _INBOX.p 1\r\nx\r\n"), (2.3, SERVER, b"MSG _INBOX.p 2 31\r\n%s\r\n" % stored)]
+    stuck = spoken(*said, until=until).get("nats.consumer-stuck")
+    assert (stuck is not None and stuck.severity == "warning") is hangs
+
+
+def test_a_late_ack_of_jetstream_suspects_the_leader_of_the_stream() -> None:
+    stored = b'{"stream":"ORD","seq":16909060}'
+    slow = [(1.0, CLIENT, b"PUB ord.eu _INBOX.p 1\r\nx\r\n"), (5.9, SERVER, b"MSG _INBOX.p 2 31\r\n%s\r\n" % stored)]
+    assert "leader" in spoken(*slow)["publish.slow-confirm"].likely
+
+
 @pytest.mark.parametrize("near", [{"acks": 3}, {"acks": 2, "most": 5}, {"acks": 2, "newest": 6}])
 def test_a_consumer_below_its_limit_or_with_nothing_to_come_is_not_stuck(near: dict[str, int]) -> None:
     assert "nats.consumer-stuck" not in consumer(**near)

@@ -241,6 +241,8 @@ class Publishes(Rule):
             transfer = f" ({slowest.transfer_ns / 1e6:.3f} ms from its first byte to its last)"
         until = f"{slowest.latency_ns / 1e9:.3f} s until frame {slowest.confirm}"
         assert problem is not None
+        checks = [checks_of(each) for each in slowest.published.connection.protocols]
+        problem.likely = next((each.holds for each in checks if each is not None and each.passes_on), "")
         problem.detail(f"slowest: frame {slowest.published.number}{transfer}, {until}")
 
     def _report_unconfirmed(self, key: tuple[int, str], publishes: list[Exchange]) -> None:

@@ -59,6 +59,8 @@ FEW_REFUSED, STARTS_NS = 3, 5_000_000_000
 than that time before them and shows no earlier connection."""
 
 
+DOWN = ": path or host down"
+UNKNOWN = "a firewall or load balancer that lost its state resets them, or another host answers at this address"
 Hosts = tuple[str, ...]
 
 
@@ -127,9 +129,14 @@ class Health(Rule):
 
     def finish(self) -> None:
         ended = [connection for of_server in self._ended.values() for connection, _ in of_server]
+        unheard = dict[Hosts, tuple[Problem, Outage]]()
         for hosts, silences in self._silences.items():
             if (problem := self.report.problems.get((CODES["tcp.no-ack"].code, hosts))) is not None:
+                problem.alike = "/".join(hosts)
                 self._explain_outages(problem, silences, [each for each in ended if hosts_of(each) == hosts])
+                if problem.title.endswith(DOWN):
+                    unheard[hosts] = problem, max((each.outage for each in silences), key=_duration)
+        self._cut_off(unheard, ended)
         self._never_closed(ended)
         speaking: dict[str, set[tuple[str, str]]] = {}
         for each in ended:
@@ -138,19 +145,12 @@ class Health(Rule):
         for (name, endpoint), problem in self.report.problems.items():
             if name not in (CODES["tcp.refused"].code, CODES["tcp.no-answer"].code) or problem.first_ns is None:
                 continue
-            first_ns, last_ns, host = problem.first_ns, problem.last_ns or 0, endpoint.rpartition(":")[0]
+            first_ns, last_ns = problem.first_ns, problem.last_ns or 0
             heard = [each for each, begin, end in self._heard_ns if begin < first_ns and end > last_ns]
             if name == CODES["tcp.refused"].code and endpoint in heard:
                 problem.likely = "a firewall rejects new connections, or its listener is closed: open ones continue"
             elif name == CODES["tcp.no-answer"].code:
-                if host in {each.rpartition(":")[0] for each in heard}:
-                    problem.likely = "a firewall drops new connections, or too many wait to be accepted: its host is up"
-                elif host in {each.rpartition(":")[0] for each, begin, _ in self._heard_ns if not begin}:
-                    served = problem.count >= MIN_REPEATED and endpoint in self._ended
-                    problem.severity, problem.likely = "note", "only one direction was captured"
-                    if served:  # the client acknowledged nothing, as it did on earlier connections
-                        problem.severity, problem.title = "error", f"{problem.count:,} connections to {endpoint} failed"
-                        problem.likely += ": the server refused them, or a firewall drops them"
+                self._explain_no_answer(problem, endpoint, {each.rpartition(":")[0] for each in heard})
             of_server = self._ended.pop(endpoint, deque())
             users = speaking.get(endpoint.rpartition(":")[2], ())  # of servers at this port, as it was down throughout
             problem.users |= {user for user in users if any(user[0] in hosts for hosts in problem.paths)}
@@ -175,6 +175,23 @@ class Health(Rule):
         for endpoint, of_server in self._ended.items():
             self._all_ended(endpoint, of_server)
             self._closed_idle(endpoint, of_server)
+
+    def _explain_no_answer(self, problem: Problem, endpoint: str, heard: set[str]) -> None:
+        """Why SYNs got no answer; ``heard``: hosts that were heard before and afterwards."""
+        first_ns, last_ns, host = problem.first_ns or 0, problem.last_ns or 0, endpoint.rpartition(":")[0]
+        accepted = sum(first_ns < each.first_ns < last_ns for each, _ in self._ended.get(endpoint, ()))
+        if accepted >= MIN_REPEATED:
+            heard = {host}
+            tried = problem.count + accepted
+            problem.title = f"{endpoint} did not answer {problem.count:,} of {tried:,} connections"
+        if host in heard:
+            problem.likely = "a firewall drops new connections, or too many wait to be accepted: its host is up"
+        elif host in {each.rpartition(":")[0] for each, begin, _ in self._heard_ns if not begin}:
+            served = problem.count >= MIN_REPEATED and endpoint in self._ended
+            problem.severity, problem.likely = "note", "only one direction was captured"
+            if served:  # the client acknowledged nothing, as it did on earlier connections
+                problem.severity, problem.title = "error", f"{problem.count:,} connections to {endpoint} failed"
+                problem.likely += ": the server refused them, or a firewall drops them"
 
     def _accepted_again(self, problem: Problem, begun: list[int]) -> None:
         """Say when the server took connections again; a few refused ones are then an interruption."""
@@ -296,6 +313,8 @@ class Health(Rule):
 
     def _why_ended(self, connection: Connection, client: int) -> str:
         """Why a server ends a connection without a byte."""
+        if _is_unknown(connection):
+            return UNKNOWN
         server, port, spoken = connection.endpoints[1 - client], connection.ports[1 - client], connection.protocols
         likely = "a load balancer without a working server, or a limit of connections was reached"
         usual = next((each.name for each in protocol_entries() if spoken and port in each.ports), None)
@@ -335,6 +354,7 @@ class Health(Rule):
         title, at = f"the {who} reset {name}{note}", Moment(connection, end.time_ns, end.packet)
         problem = self.report.add(CODES["tcp.reset"], title, key, frame=at, severity=severity)
         problem.alike = who
+        problem.likely = UNKNOWN if not by_client and complete and _is_unknown(connection) else problem.likely
         if problem.count > 1:
             problem.title = f"the {who} reset {problem.count:,} connections, {name} last{note}"
 
@@ -342,8 +362,9 @@ class Health(Rule):
         """A client that was silent no longer knows the connection (RFC 9293 section 3.5.2): its FIN did not arrive."""
         side = health.directions[end.side]
         since_ns = next((begin for begin, until in reversed(side.quiet) if until == end.time_ns), end.time_ns)
-        answers = end.unread > 0 and not side.control.get(end.packet, ACK) & ACK
-        if not answers or end.time_ns - since_ns < MIN_OUTAGE_NS or not farewell_captured(connection):
+        if end.unread <= 0 or end.time_ns - since_ns < MIN_OUTAGE_NS:
+            return
+        if not _is_unknown(connection) or not farewell_captured(connection):
             return
         outage = Outage(since_ns, since_ns, end.time_ns, end.packet, 0, alive=False)
         did = f"then it did not know {short(connection)} any more: it had ended it, and its FIN did not arrive"
@@ -383,7 +404,7 @@ class Health(Rule):
 
     def _explain_outages(self, problem: Problem, silences: list[Silence], others: list[Connection]) -> None:
         """Why one host does not acknowledge, by all connections (``others``) of both hosts."""
-        longest = max((each.outage for each in silences), key=lambda each: each.until_ns - each.since_ns)
+        longest = max((each.outage for each in silences), key=_duration)
         served = [each for each in others if _is_served(each, longest.since_ns, longest.until_ns)]
         sides = [side for each in others if each.health is not None for side in each.health.directions]
         repeated = sum(side.losses - sum(each.times for each in side.long_outages()) for side in sides)
@@ -406,13 +427,26 @@ class Health(Rule):
             problem.title += f": the path loses packets, {repeated:,} others were sent again"
             problem.likely = "a link on the path is overloaded or faulty, or its bandwidth is limited"
         else:
-            problem.title += ": path or host down"
+            problem.title += DOWN
             if idle_ns >= 2 * WAITED_NS and len({each.connection.number for each in silences}) == 1:
                 problem.title += f", after {idle_ns / 1e9:.1f} s without packets"
                 problem.likely = "a firewall or NAT forgot the idle connection, or the path or host went down meanwhile"
             times = [[each.outage for each in silences if each.of_client is side] for side in (True, False)]
             if any(outage.overlaps(each.since_ns, each.until_ns) for outage in times[0] for each in times[1]):
                 problem.likely = "the path between both hosts was cut: neither heard the other"
+
+    @staticmethod
+    def _cut_off(unheard: dict[Hosts, tuple[Problem, Outage]], others: Iterable[Connection]) -> None:
+        """A host that lost contact with several others at one time, and had none with any other."""
+        for host in sorted({host for hosts in unheard for host in hosts}):
+            of_it = [each for hosts, each in unheard.items() if host in hosts and "/" in each[0].alike]
+            since_ns = max((outage.since_ns for _, outage in of_it), default=0)
+            until_ns = min((outage.until_ns for _, outage in of_it), default=0)
+            sides = [each.health.directions for each in others if each.health and host in hosts_of(each)]
+            served = any(all(side.heard(since_ns, until_ns) for side in both) for both in sides)
+            if len(of_it) >= MIN_ENDED and until_ns - since_ns >= MIN_OUTAGE_NS and not served:
+                for problem, _ in of_it:
+                    problem.alike, problem.likely = host, f"the link of {host} or a network common to all was down"
 
     def _loss(self, connection: Connection, side: int, direction: DirectionHealth, resent: int) -> None:
         repeated = direction.losses - resent
@@ -454,6 +488,17 @@ class Health(Rule):
 
 def _server(connection: Connection) -> str:
     return connection.endpoints[1 - client_side(connection)]
+
+
+def _duration(outage: Outage) -> int:
+    return outage.until_ns - outage.since_ns
+
+
+def _is_unknown(connection: Connection) -> bool:
+    """Whether its end came from who does not know it: a RST without ACK (RFC 9293 section 3.10.7.1)."""
+    health = connection.health
+    end = health.end if health is not None else None
+    return health is not None and end is not None and not health.directions[end.side].control.get(end.packet, ACK) & ACK
 
 
 def _is_left(connection: Connection, last_ns: int, used_ns: int) -> bool:

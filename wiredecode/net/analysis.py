@@ -173,8 +173,9 @@ class ConnectionAnalysis:
             copied = now - sent_ns < (FASTEST_NS if kinds & FAST_RETRANSMISSION else COPY_NS)
             if copied and len(forward.health.needless) < REMEMBERED:
                 forward.health.needless.add(segment.packet)
-            elif not copied and kinds & TIMED_OUT == RETRANSMISSION and segment.length and backward.answered_ns:
-                forward.health.timeout(backward.answered_ns, now, segment.packet, segment.length, first_ns or 0)
+            elif not copied and kinds & TIMED_OUT == RETRANSMISSION and segment.length > (not backward.answered_ns):
+                heard_ns = backward.answered_ns or forward.next_ns  # never heard: one byte may probe a closed window
+                forward.health.timeout(heard_ns, now, segment.packet, segment.length, first_ns or 0)
         self._measure(segment, forward, backward, 0 if copied else kinds, copied=copied)
         _remember(segment, forward, kinds)
         if kinds:

@@ -10,7 +10,7 @@ from wiredecode.frames.frame import Frame
 from wiredecode.frames.identity import client_side, short
 from wiredecode.net.types import Connection
 from wiredecode.protocols.cursus import names
-from wiredecode.protocols.shared.advertised import AdvertisedHost
+from wiredecode.protocols.shared.advertised import AdvertisedHost, host_of
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.gauges import GROUP, MAX_KNOWN, POSITION, STREAM, Change, Gauge, Measurement
 from wiredecode.protocols.shared.pairing import Newest
@@ -262,10 +262,21 @@ class Acks(Rule):
 class Advertised(AdvertisedHost):
     """The brokers that METADATA names for partitions."""
 
-    types = READING | {"OK", "Batch", "PUBLISH"}
+    types = READING | {"OK", "Batch", "PUBLISH", "CREATE"}
     codes, code = CODES, "advertised-host"
     working, asks, speaks = READING | {"Batch", "PUBLISH"}, "", ""
     works_elsewhere = True
+    _created: set[str] = field(default_factory=set)
+    """Hosts that created a topic, as publishers do first, and have not published yet."""
+
+    def frame(self, frame: Frame) -> None:
+        host = host_of(frame.source)
+        if frame.type == "CREATE":
+            self._created.add(host)
+        elif frame.type not in READING or host not in self._created:  # a reader there falls back to the first broker
+            if frame.type in self.working:
+                self._created.discard(host)
+            super().frame(frame)
 
     def addresses(self, frame: Frame) -> Iterator[tuple[str, int]]:
         for each in dict.fromkeys(str(frame.generated.get("leaders", "")).split(",")):

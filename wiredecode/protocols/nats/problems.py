@@ -403,6 +403,7 @@ CHECKS = Checks(
     topic="subject",
     refuses=refused_publish,
     waits=frozenset({PULL}),
+    holds="the stream's leader, perhaps another server of the cluster, was stopped, or its disk or replicas are slow",
     passes_on=("subject", "data"),
     gauges=(ConsumerPlaces,),
     codes=CODES,

@@ -39,6 +39,8 @@ MANY_SILENT, MANY_DELIVERIES = 3, 3
 """Requests without answer that are worth an error, and deliveries of one message that are worth a warning."""
 MANY_UNACKNOWLEDGED = 20
 """Unacknowledged messages that are worth a warning if the limit is not known."""
+HUNG_NS, HUNG = 5_000_000_000, 20
+"""A consumer hangs after that time, and this many times the longest one that an ack took, with as many acks before."""
 
 
 class Asked(NamedTuple):
@@ -284,6 +286,7 @@ class Deliveries:
     """By sequence: how often it was delivered, if more than once."""
     sequence: int = 0
     pending: int = 0
+    acks: int = 0
     acked_ns: int = 0
     slowest_ns: int = 0
     """Longest time from a delivery to its ack."""
@@ -330,7 +333,7 @@ class Consumers(Rule):
                 self._configure(data)
             elif (acked := parse_ack_subject(subject)) is not None and not data.startswith(b"+WPI"):
                 self._acknowledge(acked, frame, refused=data.startswith(b"-NAK"))
-            elif PURGE in subject:
+            elif PURGE in subject and not data.strip(b"{} "):  # else only some subjects or messages
                 self._purged(asked_for(subject), frame)
         elif frame.sender == "server" and (delivery := parse_ack_subject(values.get("reply", ""))) is not None:
             self._deliver(delivery, frame)
@@ -374,7 +377,7 @@ class Consumers(Rule):
         state, time_ns = self._known.get(acked.of), frame.time_ns
         if state is None:
             return
-        state.acked_ns = time_ns
+        state.acked_ns, state.acks = time_ns, state.acks + 1
         first, state.waiting = state.waiting, None
         waited_ns = time_ns - first.time_ns if first is not None and first.connection is frame.connection else 0
         if waited_ns >= STUCK_NS and len(state.pauses_ns) < MANY_DELIVERIES:
@@ -395,10 +398,12 @@ class Consumers(Rule):
             full = isinstance(most, int) and count >= most > 0
             full = full and silent_ns >= max(PATIENCE_NS, 2 * state.slowest_ns)
             guessed = most is None and count >= MANY_UNACKNOWLEDGED and silent_ns >= STUCK_NS
+            quick = count and state.acks >= MANY_UNACKNOWLEDGED and silent_ns >= max(HUNG_NS, HUNG * state.slowest_ns)
+            hangs = quick and state.last.connection.closed is None
             if state.again:
                 self._report_redelivered(consumer, state)
-            if waits > 0 and (full or guessed) and whole(state.last.connection):
-                self._report_stuck(consumer, state, waits, most)
+            if waits > 0 and (full or guessed or hangs) and whole(state.last.connection):
+                self._report_stuck(consumer, state, waits, most if full else None)
 
     def _report_redelivered(self, consumer: str, state: Deliveries) -> None:
         who, (often, sequence) = short(state.again[0].connection), state.worst
