@@ -91,7 +91,6 @@ CRAFTED: Mapping[str, Case] = {
     "frame.tls": partial(crafted.tls, 2, 48),
     "frame.too-large": partial(crafted.large_publish, 5000),
     "rabbitmq_stream.active-consumer-flapping": partial(crafted.active_consumers, (1, 2, 1, 2, 1)),
-    "rabbitmq_stream.small-sub-batches": partial(crafted.sub_batches, 3),
 }
 """Codes that no capture of the repository has, and that no other test of this folder raises."""
 
@@ -190,7 +189,6 @@ NEAR: Mapping[str, Case] = {
     "rabbitmq_stream.credit-starvation": "rabbitmq-stream/c43_credit.pcap",
     "rabbitmq_stream.consumer-stopped": "stories/consumer-lags.pcap",  # slow, but it continues
     "rabbitmq_stream.early-credit": "stories/slow-consumer.pcap",  # a window without credits: NATS
-    "rabbitmq_stream.credit-one": "stories/consumer-lags.pcap",
     "publish.unconfirmed": "stories/stream-deleted.pcap",  # refused, but answered
     "rabbitmq_stream.closed-by-server": "rabbitmq-stream/c43_basic.pcap",
     "rabbitmq_stream.no-close": "rabbitmq-stream/c43_connectonly.pcap",
@@ -199,8 +197,6 @@ NEAR: Mapping[str, Case] = {
     "rabbitmq_stream.active-consumer-flapping": partial(crafted.active_consumers, (1, 2, 3, 4, 5)),
     "rabbitmq_stream.offset-gap": "rabbitmq-stream/c43_multi.pcap",
     "rabbitmq_stream.offset-gone": "rabbitmq-stream/c43_offsets.pcap",
-    "rabbitmq_stream.small-chunks": "stories/healthy-tail.pcap",
-    "rabbitmq_stream.small-sub-batches": partial(crafted.sub_batches, 30),
 }
 
 PLAIN = {

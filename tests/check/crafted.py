@@ -11,7 +11,7 @@ from wiredecode.capture import PacketBatch
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.rabbitmq_stream import layers
 from wiredecode.protocols.rabbitmq_stream.layers import Property
-from wiredecode.protocols.rabbitmq_stream.layers_chunk import Chunk, ChunkEntry, SubBatch
+from wiredecode.protocols.rabbitmq_stream.layers_chunk import Chunk, ChunkEntry
 from wiredecode.protocols.shared.problems import Problem
 
 Said = tuple[int, Layer | bytes]
@@ -53,16 +53,6 @@ def deliver(chunk_id: int, entries: list[ChunkEntry], **fields: int) -> Said:
 def damaged_chunk(*, damaged: bool) -> list[Problem]:
     fields = {"crc": 0x01020304} if damaged else {}
     return rabbitmq([*subscribed(1), deliver(0, [ChunkEntry(data=b"body")], **fields)])
-
-
-def sub_batches(records: int) -> list[Problem]:
-    packed = b"\0\0\0\4body" * records
-    batch = SubBatch(codec=0x80, record_count=records, uncompressed_length=len(packed), data=packed)
-    chunks = [deliver(records * place, [ChunkEntry(sub_batch=batch)]) for place in range(60)]
-    return rabbitmq([*subscribed(1), *chunks])
-
-
-# Active consumers.
 
 
 def active_consumers(turns: Iterable[int]) -> list[Problem]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.check.support import CAPTURES, check, named, talk, worse
+from tests.check.support import check, named, talk, worse
 from tests.protocols.test_cursus_surprises import cmd, framed
 from wiredecode.check import Problem
 
@@ -90,11 +90,6 @@ def test_another_broker_that_leads_is_a_remark_until_it_goes_on() -> None:
     )
     assert once[0].title == "connection #1 asked the wrong broker: NOT_LEADER, it is 10.0.0.9:9000"
     assert (once[0].severity, often[0].severity) == ("note", "warning")
-
-
-def test_publishes_without_acks_are_counted() -> None:
-    (problem,) = named(check(CAPTURES / "cursus" / "produce.pcap"), "cursus.acks-none")
-    assert problem.severity == "note"
 
 
 def test_a_reply_that_was_cut_after_its_length_is_no_keep_alive() -> None:

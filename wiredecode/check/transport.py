@@ -18,7 +18,6 @@ from wiredecode.net.health import (
     FirstEnd,
     Outage,
 )
-from wiredecode.net.segments import ACK
 from wiredecode.net.types import Connection
 from wiredecode.protocols.registry import protocol_entries, title_of
 from wiredecode.protocols.shared.codes import SEVERITIES
@@ -133,9 +132,9 @@ class Health(Rule):
         for hosts, silences in self._silences.items():
             if (problem := self.report.problems.get((CODES["tcp.no-ack"].code, hosts))) is not None:
                 problem.alike = "/".join(hosts)
-                self._explain_outages(problem, silences, [each for each in ended if hosts_of(each) == hosts])
+                longest = self._explain_outages(problem, silences, [each for each in ended if hosts_of(each) == hosts])
                 if problem.title.endswith(DOWN):
-                    unheard[hosts] = problem, max((each.outage for each in silences), key=_duration)
+                    unheard[hosts] = problem, longest
         self._cut_off(unheard, ended)
         self._never_closed(ended)
         speaking: dict[str, set[tuple[str, str]]] = {}
@@ -294,7 +293,7 @@ class Health(Rule):
                     connection,
                     server,
                     "ended at once, without a byte",
-                    self._why_ended(connection, client),
+                    self._why_ended(connection, client) if end.is_known else UNKNOWN,
                 )
             return
         late = [side.first_ns > end.time_ns for side in connection.directions if side.first_ns is not None]
@@ -313,8 +312,6 @@ class Health(Rule):
 
     def _why_ended(self, connection: Connection, client: int) -> str:
         """Why a server ends a connection without a byte."""
-        if _is_unknown(connection):
-            return UNKNOWN
         server, port, spoken = connection.endpoints[1 - client], connection.ports[1 - client], connection.protocols
         likely = "a load balancer without a working server, or a limit of connections was reached"
         usual = next((each.name for each in protocol_entries() if spoken and port in each.ports), None)
@@ -354,7 +351,7 @@ class Health(Rule):
         title, at = f"the {who} reset {name}{note}", Moment(connection, end.time_ns, end.packet)
         problem = self.report.add(CODES["tcp.reset"], title, key, frame=at, severity=severity)
         problem.alike = who
-        problem.likely = UNKNOWN if not by_client and complete and _is_unknown(connection) else problem.likely
+        problem.likely = problem.likely if by_client or end.is_known or not complete else UNKNOWN
         if problem.count > 1:
             problem.title = f"the {who} reset {problem.count:,} connections, {name} last{note}"
 
@@ -362,9 +359,8 @@ class Health(Rule):
         """A client that was silent no longer knows the connection (RFC 9293 section 3.5.2): its FIN did not arrive."""
         side = health.directions[end.side]
         since_ns = next((begin for begin, until in reversed(side.quiet) if until == end.time_ns), end.time_ns)
-        if end.unread <= 0 or end.time_ns - since_ns < MIN_OUTAGE_NS:
-            return
-        if not _is_unknown(connection) or not farewell_captured(connection):
+        answers = end.unread > 0 and not end.is_known
+        if not answers or end.time_ns - since_ns < MIN_OUTAGE_NS or not farewell_captured(connection):
             return
         outage = Outage(since_ns, since_ns, end.time_ns, end.packet, 0, alive=False)
         did = f"then it did not know {short(connection)} any more: it had ended it, and its FIN did not arrive"
@@ -402,9 +398,9 @@ class Health(Rule):
             silences.append(Silence(connection, side == client_side(connection), outage, full))
         problem.detail(did)
 
-    def _explain_outages(self, problem: Problem, silences: list[Silence], others: list[Connection]) -> None:
-        """Why one host does not acknowledge, by all connections (``others``) of both hosts."""
-        longest = max((each.outage for each in silences), key=_duration)
+    def _explain_outages(self, problem: Problem, silences: list[Silence], others: list[Connection]) -> Outage:
+        """Say why one host does not acknowledge, by all connections (``others``) of both; return the longest outage."""
+        longest = max((each.outage for each in silences), key=lambda each: each.until_ns - each.since_ns)
         served = [each for each in others if _is_served(each, longest.since_ns, longest.until_ns)]
         sides = [side for each in others if each.health is not None for side in each.health.directions]
         repeated = sum(side.losses - sum(each.times for each in side.long_outages()) for side in sides)
@@ -434,6 +430,7 @@ class Health(Rule):
             times = [[each.outage for each in silences if each.of_client is side] for side in (True, False)]
             if any(outage.overlaps(each.since_ns, each.until_ns) for outage in times[0] for each in times[1]):
                 problem.likely = "the path between both hosts was cut: neither heard the other"
+        return longest
 
     @staticmethod
     def _cut_off(unheard: dict[Hosts, tuple[Problem, Outage]], others: Iterable[Connection]) -> None:
@@ -488,17 +485,6 @@ class Health(Rule):
 
 def _server(connection: Connection) -> str:
     return connection.endpoints[1 - client_side(connection)]
-
-
-def _duration(outage: Outage) -> int:
-    return outage.until_ns - outage.since_ns
-
-
-def _is_unknown(connection: Connection) -> bool:
-    """Whether its end came from who does not know it: a RST without ACK (RFC 9293 section 3.10.7.1)."""
-    health = connection.health
-    end = health.end if health is not None else None
-    return health is not None and end is not None and not health.directions[end.side].control.get(end.packet, ACK) & ACK
 
 
 def _is_left(connection: Connection, last_ns: int, used_ns: int) -> bool:

@@ -216,7 +216,7 @@ class ConnectionAnalysis:
             how = "RST" if flags & RST else "FIN"
             last = segment.ack if flags & ACK else forward.ack
             in_flight = _unacknowledged(forward, backward.ack), _unacknowledged(backward, last)
-            health.end = FirstEnd(how, side, segment.packet, segment.time_ns, *in_flight)
+            health.end = FirstEnd(how, side, segment.packet, segment.time_ns, *in_flight, bool(flags & ACK))
 
     def _measure(self, segment: SegmentHeader, forward: Side, backward: Side, kinds: int, *, copied: bool) -> None:
         """Round trips, idle times, and how long a window was closed."""

@@ -57,6 +57,8 @@ class FirstEnd(NamedTuple):
     """Bytes that ``side`` had sent and the other had not acknowledged."""
     unread: int
     """Bytes that the other had sent and ``side`` had not acknowledged."""
+    is_known: bool
+    """It has ACK: who does not know a connection answers its segments by RST without it (RFC 9293 3.10.7.1)."""
 
 
 @dataclass(slots=True)

@@ -240,24 +240,6 @@ class Admission(Rule):
             self.report.add(CODES["authorization"], title, (number, error, to), frame=frame)
 
 
-class Acks(Rule):
-    """Messages without acknowledgement."""
-
-    types = frozenset({"Batch", "PUBLISH"})
-
-    def frame(self, frame: Frame) -> None:
-        if frame.sender != "client":
-            return
-        acks = frame.values.get("acks") if frame.type == "Batch" else frame.generated.get("acks")
-        if str(acks) != "0":
-            return
-        topic = str(frame.generated.get("topic", frame.values.get("topic", "")))
-        problem = self.report.add(CODES["acks-none"], "", topic, frame=frame)
-        messages = frame.values.get("messages", 1) if frame.type == "Batch" else 1
-        problem.weight += messages if isinstance(messages, int) else 1
-        problem.title = f"{problem.weight:,} messages were published to {topic} with acks=0"
-
-
 @dataclass(eq=False)
 class Advertised(AdvertisedHost):
     """The brokers that METADATA names for partitions."""
@@ -293,7 +275,7 @@ CHECKS = Checks(
     },
     gauges=(Commits,),
     codes=CODES,
-    rules=(Groups, Admission, Acks, Advertised),
+    rules=(Groups, Admission, Advertised),
     waits=READING,
     publishes={
         "Batch": Publishing(("topic",), "messages", refusals=True),

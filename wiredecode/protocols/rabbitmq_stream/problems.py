@@ -10,7 +10,7 @@ from wiredecode.frames.identity import short
 from wiredecode.net.health import ACK_LOST
 from wiredecode.net.types import Connection
 from wiredecode.protocols.rabbitmq_stream import names
-from wiredecode.protocols.rabbitmq_stream.problems_consumers import CrashLoop, Fill, Flapping, Offsets
+from wiredecode.protocols.rabbitmq_stream.problems_consumers import CrashLoop, Flapping, Offsets
 from wiredecode.protocols.rabbitmq_stream.problems_credit import Credits
 from wiredecode.protocols.reading import values_of
 from wiredecode.protocols.shared import gauges, problems
@@ -454,7 +454,7 @@ CHECKS = problems.Checks(
     codes=CODES,
     rules=(
         *(Advertised, Credits, Admission, MissingStreams, Heartbeats),
-        *(Routes, DuplicateIds, Flapping, Offsets, Fill, CrashLoop),
+        *(Routes, DuplicateIds, Flapping, Offsets, CrashLoop),
     ),
     covered=frozenset({"closed"}),
     publishes={"Publish": problems.Publishing(("stream",), "messages", refusals=True)},

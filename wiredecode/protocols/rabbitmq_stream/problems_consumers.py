@@ -1,6 +1,6 @@
-"""Problems of RabbitMQ Stream consumers: order and size of chunks, changes of the active consumer, crashes."""
+"""Problems of RabbitMQ Stream consumers: order of chunks, changes of the active consumer, crashes."""
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -16,10 +16,6 @@ CODES = codes_of("rabbitmq_stream")
 
 FLAPS, FLAP_NS = 5, 60_000_000_000
 """Changes of the active consumer, and the time in which they occur."""
-MANY_CHUNKS, FEW, MAX_PLACES = 50, 10, 3
-"""Of so many chunks or sub-batches, messages in each that are few; frames of a stream that are named."""
-SMALL = (("small-chunks", "chunks", ""), ("small-sub-batches", "entries", ", sub-batches among them,"))
-"""Codes, what they count, and how they call it."""
 MIN_CRASHES, MIN_SAME, LONGEST_LIFE_NS = 3, 5, 300_000_000_000
 """A consumer that begins this often at the same offset, and lives at most this long each time, crashes in a loop; the
 second if it asks for the first or next offset, as short jobs do."""
@@ -188,29 +184,3 @@ class CrashLoop(Rule):
         places = [life.ref for life in lives]
         problem = self.report.about(CODES["consumer-crash-loop"], title, (who, stream), places, severity="warning")
         problem.likely = "it crashes, or is killed (out of memory) or restarted by its health check"
-
-
-@dataclass(eq=False)
-class Fill(Rule):
-    """Messages per chunk, and per sub-batch."""
-
-    types = frozenset({"Deliver"})
-    _streams: dict[str, tuple[Counter[str], list[FrameRef]]] = field(default_factory=dict)
-
-    def frame(self, frame: Frame) -> None:
-        chunk, stream = frame.values.get("chunk") or {}, frame.generated.get("stream")
-        if stream is None or chunk.get("chunk_type") != 0 or "num_records" not in chunk:
-            return
-        if stream in self._streams or len(self._streams) < MAX_STREAMS:
-            counts, places = self._streams.setdefault(stream, (Counter(), []))
-            counts.update(chunks=1, records=chunk["num_records"], entries=chunk["num_entries"])
-            if len(places) < MAX_PLACES:
-                places.append(ref_of(frame))
-
-    def finish(self) -> None:
-        for stream, (counts, places) in self._streams.items():
-            for code, name, more in SMALL:
-                each = counts["records"] / max(counts[name], 1)
-                if counts[name] >= MANY_CHUNKS and each < FEW and (each > 1 or name == "chunks"):
-                    title = f"{counts[name]:,} {name} of {stream}{more} hold {each:.1f} messages each"
-                    self.report.about(CODES[code], title, stream, places, count=counts["chunks"]).weight = 0

@@ -24,8 +24,6 @@ MIN_STOPPED_NS = 5_000_000_000
 """A consumer that has no credit for this long, while the stream continues, has stopped."""
 MIN_CLOSED_NS = 200_000_000
 """Time that the TCP window must be closed before credit counts as given too early."""
-MIN_CHUNKS = 20
-"""Chunks from which on one credit at a time is worth a note."""
 LAG_NS, LAG_SHARE, LAG_CHUNKS = 5_000_000_000, 0.2, 5
 """A consumer lags if it is this far behind, for this share of its time, and the age of this many chunks is known."""
 MAX_STREAMS = 10_000
@@ -168,9 +166,6 @@ class Credits(Rule):
             self._paused(subscription)
         elif subscription.waits >= MIN_WAITS and starved_ns >= MIN_SHARE * max(active, 1):
             self._starved(subscription, active)
-        if subscription.most == 1 and subscription.chunks >= MIN_CHUNKS:
-            did = f"consumes {subscription.stream} with a credit of 1: {subscription.chunks:,} chunks, one at a time"
-            self._report("credit-one", subscription, did)
         began_before = subscription.written_ns < subscription.ref.time_ns  # its expected speed is unknown
         if subscription.ages >= LAG_CHUNKS and not began_before and behind >= max(LAG_NS, LAG_SHARE * active):
             self._lags(subscription, behind, active)
