@@ -59,7 +59,7 @@ than that time before them and shows no earlier connection."""
 
 
 DOWN = ": path or host down"
-UNKNOWN = "a firewall or load balancer that lost its state resets them, or another host answers at this address"
+UNKNOWN = "who sent the RST does not know them: the host restarted, or a firewall or load balancer lost its state"
 Hosts = tuple[str, ...]
 
 
