@@ -9,7 +9,7 @@ import pytest
 
 from tests import damage
 from tests.check.support import CAPTURES, check, checked
-from tests.sweep import DAMAGE, TRUNCATED
+from tests.sweep import DAMAGE, TRUNCATED, one_side
 from wiredecode.capture import PacketBatch
 
 OF_DAMAGE = {"capture.loss", "capture.clock", "tcp.loss", "kafka.no-frame"}
@@ -102,6 +102,13 @@ def test_a_lost_answer_before_a_late_one_is_no_stall() -> None:
     variant = damaged(damage.read(capture), "5 % lost", f"3 {capture.name}")
     assert variant is not None
     assert "server.stalled" not in accused(variant)
+
+
+@pytest.mark.parametrize("seed", [1, 2])  # what servers sent, what clients sent
+def test_replicas_of_which_one_side_was_captured_are_not_silent(seed: int) -> None:
+    """Whether a paused replica sent anything is not known, nor the names of all servers."""
+    packets = damage.read(Path(__file__).parent / "outages" / "liftbridge_replica_paused.pcap.gz")
+    assert accused(damage.chosen(packets, one_side(packets, random.Random(seed)))) == {"capture.loss"}
 
 
 TRUE = ("advertised-refused", "14-cluster-routes", "snaplen96", "c43_puberr")

@@ -73,6 +73,15 @@ def test_a_connection_that_is_refused() -> None:
     assert [one.endpoints[1] for one in refused] == ["127.0.0.77:5999"]
 
 
+@pytest.mark.parametrize(("flags", "seq", "refused"), [(RST | ACK, 0, True), (RST | ACK, 1, False), (RST, 0, False)])
+def test_a_reset_with_the_sequence_number_0_answers_a_syn_that_was_not_captured(
+    flags: int, seq: int, refused: bool
+) -> None:
+    (connection,) = connections_of([Talk().packet(1, seq=seq, flags=flags)])
+    assert connection.health is not None
+    assert connection.health.refused is refused
+
+
 def test_end_of_a_connection_and_its_lost_bytes() -> None:
     talk = Talk()
     packets = [*talk.handshake(), talk.packet(0, b"x" * 0x123)]

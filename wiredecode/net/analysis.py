@@ -210,8 +210,9 @@ class ConnectionAnalysis:
                 health.syns += 1
                 if self._syn_ns is None:
                     self._syn_ns = segment.time_ns
-        if flags & RST and backward.health.packets == health.syns > 0 and not health.accepted:
-            health.refused |= not forward.health.packets
+        if flags & RST and backward.health.packets == health.syns and not (forward.health.packets or health.accepted):
+            # Only an answer to a SYN, captured or not, has the sequence number 0 (RFC 9293 section 3.10.7.1).
+            health.refused = bool(health.syns or (flags & ACK and not segment.seq))
         if flags & (FIN | RST) and health.end is None:
             how = "RST" if flags & RST else "FIN"
             last = segment.ack if flags & ACK else forward.ack

@@ -82,8 +82,6 @@ class Kafka(Protocol):
             ends = answered.end == len(data) and (final or not started)
             if answered.is_likely(len(data)) or (answered.whole and ends):
                 return Verdict(0, client=False)
-            if started and answered.whole and not final:
-                return Undecided()
         found = self.search(data, final=final)
         chain = RequestChain(data, found.position)
         if found.found and (port or chain.is_certain()):

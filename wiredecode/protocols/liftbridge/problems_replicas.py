@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from wiredecode.fields import printable
 from wiredecode.frames.escape import counted
 from wiredecode.frames.frame import Frame
+from wiredecode.frames.identity import client_side
 from wiredecode.net.types import Connection
 from wiredecode.protocols.liftbridge import names
 from wiredecode.protocols.liftbridge.names import DEFAULT_NAMESPACE, describe_operation
@@ -331,16 +332,16 @@ class Silence(Rule):
 
     def ended(self, connection: Connection) -> None:
         """A server whose connections end is gone, not silent."""
-        name = self._of.pop(connection.number, "")
-        if (server := self._servers.get(name)) is not None and connection.health is not None:
-            end = connection.health.end
-            self._spoke(name, server, connection.health.last_ns if end is None else end.time_ns)
+        name, health = self._of.pop(connection.number, ""), connection.health
+        server = self._servers.get(name)
+        if server is not None and health is not None and health.directions[client_side(connection)].packets:
+            self._spoke(name, server, health.last_ns if health.end is None else health.end.time_ns)
 
     def finish(self) -> None:
         """The leader removes a replica, too, that followed an idle partition when messages come again."""
-        problems = self.report.problems
-        for name, server in self._servers.items():
-            removed, late = (problems.get((CODES[code].code, name)) for code in ("isr-shrink", "replica-lag"))
-            longest_ns = max(server.longest_ns, self.report.last_ns - server.sent_ns)
-            if removed is not None and late is None and longest_ns < SILENT_NS:
+        for (code, name), removed in self.report.problems.items():
+            server = self._servers.get(name, Server())
+            longest_ns = max(server.longest_ns, self.report.last_ns - server.sent_ns) if server.sent_ns else 0
+            late = (CODES["replica-lag"].code, name) in self.report.problems
+            if code == CODES["isr-shrink"].code and not late and longest_ns < SILENT_NS:
                 removed.severity = "note"
