@@ -197,3 +197,38 @@ def test_requests_after_an_idle_connection_was_ended_are_no_problem_of_their_own
     (idle,) = group_by_cause(check(craft.batches(sorted(packets, key=lambda packet: packet[0]))))
     assert idle.title == "10.0.0.2:9092 ended 3 connections after 3.0 s without data"
     assert {each.name for each in idle.effects} == {"publish.unconfirmed"}
+
+
+def test_a_broker_that_answers_some_publishes_waits_for_the_one_that_answers_none() -> None:
+    asked = {"topic": "orders", "partition_data": [{"index": 3, "batches": b""}]}
+    packets: list[tuple[float, bytes]] = []
+    waits = {40001: [(1.0, 9.5)], 40002: [(1.1, 6.0), (6.1, 9.5)], 40003: [(1.2, 9.0)], 40004: [(1.3, 9.0)]}
+    for port, exchanges in waits.items():
+        talk = craft.Talk(client=("10.0.0.1", port), server=("10.0.0.2" if port < 40003 else "10.0.0.3", 9092))
+        packets += [(0.1, part) for part in talk.handshake()]
+        for number, (begin, end) in enumerate([(0.2, 0.3), *exchanges]):
+            told = {"index": 3, "error": 7 if end == 6.0 else 0, "base_offset": 7}
+            told = {"responses": [{"topic": "orders", "partition_responses": [told]}], "correlation_id": number}
+            request = message("ProduceRequest", 8, acks=-1, topic_data=[asked], correlation_id=number)
+            packets += [(begin, part) for part in talk.send(0, request)]
+            packets += [(end, part) for part in talk.send(1, bytes(build(layer_of("ProduceResponse", 8), told)))]
+    first, *others = group_by_cause(check(craft.batches(sorted(packets, key=lambda packet: packet[0]))))
+    assert first.title == "10.0.0.3:9092 stalled for 7.800 s: 2 publishes waited"
+    assert {each.severity for each in others} <= {"note"}
+
+
+@pytest.mark.parametrize("waiting", [1, 2])
+def test_a_host_that_answers_no_syn_either_is_no_stalled_server_unless_its_accept_queue_is_full(waiting: int) -> None:
+    asked = {"topic": "orders", "partition_data": [{"index": 3, "batches": b""}]}
+    packets: list[tuple[float, bytes]] = []
+    for port in (40001, 40002)[:waiting]:
+        talk = craft.Talk(client=("10.0.0.1", port), server=("10.0.0.2", 9092))
+        packets += [(1.0, part) for part in talk.handshake()]
+        request = message("ProduceRequest", 8, acks=-1, topic_data=[asked], correlation_id=1)
+        told = {"responses": [{"topic": "orders", "partition_responses": [{"index": 3}]}], "correlation_id": 1}
+        packets += [(1.1, part) for part in talk.send(0, request)]
+        packets += [(9.0, part) for part in talk.send(1, bytes(build(layer_of("ProduceResponse", 8), told)))]
+    other = craft.Talk(client=("10.0.0.1", 40003), server=("10.0.0.2", 9092))
+    packets += [(at, other.packet(0, seq=other.isn[0], flags=craft.SYN)) for at in (1.2, 2.2, 4.2)]
+    found = group_by_cause(check(craft.batches(sorted(packets, key=lambda packet: packet[0]))))
+    assert {each.name for each in found} == {"tcp.no-answer", *(["server.stalled"] if waiting > 1 else [])}

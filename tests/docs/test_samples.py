@@ -27,7 +27,7 @@ ANSWERS = {
     "Which publishes have no confirm?": "| 12088 | late | orders-stream |",
     "Who closed this connection, and why?": "server RST: Authorization Violation",
     "Who logged in?": "| 7 | wd-consumer | guest | / | RabbitMQ Stream | 1.1.1 |",
-    "What happened to one message?": "confirmed 0.183 ms after it was published",
+    "What happened to one message?": "confirmed 183 µs after it was published",
     "What changed, and when?": "lb-b reports that lb-c does not lead orders-stream[0]",
     "What is wrong?": "rabbitmq_stream.advertised-host",
     "Why is a consumer late?": "report-export (#5) consumes orders",

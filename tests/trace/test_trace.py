@@ -60,7 +60,7 @@ def test_a_message_in_a_batch_is_followed_over_its_confirm_to_the_consumer(run: 
     done = "c43_basic-stream, consumer app-1: done up to offset 31"
     assert [hop["told_by"] for hop in record["hops"]] == [None, "number 5", "the same body", done]
     assert (record["sequence"], record["offset"], record["hops"][0]["index"]) == (5, 7, 4)
-    assert record["conclusions"][0] == "confirmed 0.200 ms after it was published"
+    assert record["conclusions"][0] == "confirmed 200 µs after it was published"
 
 
 def test_deliveries_and_times_of_every_message_equal_those_of_the_table() -> None:

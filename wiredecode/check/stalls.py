@@ -38,7 +38,8 @@ MAX_KNOWN = 65_536
 MAX_STALLS, MAX_SILENCES = 100, 1000
 """Per server, and per stall."""
 ALL_SILENT = 1 << 60
-"""Weight, above all times, of a server that is silent on all its connections."""
+"""Weight, above all times, of a server that is silent on all its connections; twice if not only publishes wait, which
+replicas delay."""
 EDGE = 10
 """A frame in the first or last tenth of a silence does not show that the server was alive meanwhile."""
 
@@ -246,6 +247,8 @@ class Stall:
         it did not where it was asked, and sent nothing in the first half."""
         edge, own = (self.until_ns - self.since_ns) // EDGE, {each.connection.number for each in self.silences}
         begin_ns, half_ns, end_ns = self.since_ns + edge, (self.since_ns + self.until_ns) // 2, self.until_ns - edge
+        answered = (each for each in self.silences if not each.late and half_ns <= each.until_ns < end_ns)
+        self.alive |= {each.connection.number for each in answered}  # a process that is paused answers all at its end
         for connection, answers in others:
             last_ns, moved_ns = connection.health.last_ns if connection.health else 0, answers.moved_ns
             if connection.number in own or connection.first_ns > begin_ns or last_ns < end_ns:
@@ -328,8 +331,10 @@ class Stalls(problems.Rule):
         if stall.alive and published < waiting and not unserved:
             return
         whys = [_why(each) for each in silences]
-        if None in whys or any(why and "tcp.no-ack" in why for why in whys):
-            return  # the path was cut: another problem says so
+        cut = self._while_stalled(stall, CODES["tcp.no-answer"].code, server)
+        unheard = cut is not None and not cut.likely and not any(whys) and not (unserved and number > 1)
+        if unheard or None in whys or any(why and "tcp.no-ack" in why for why in whys):
+            return  # the path was cut (no accept queue is full): another problem says so
         length = f"{(stall.until_ns - stall.since_ns) / 1e9:.3f} s"
         late = [each for each in silences if each.late]
         if late:
@@ -348,8 +353,8 @@ class Stalls(problems.Rule):
         problem = self.report.add(CODES["server.stalled"], title, key, frame=at, severity=severity)
         problem.to_end = stall.to_end and stall.until_ns >= self.report.last_ns
         problem.last_ns, problem.weight = stall.until_ns, stall.until_ns - stall.since_ns
-        if stall.silent and not stall.alive:
-            problem.weight += ALL_SILENT  # servers that served others may have waited for it
+        if not stall.alive and (stall.silent or number > 1):
+            problem.weight += ALL_SILENT * (2 if published < waiting else 1)  # others may have waited for it
         for each in silences:
             self.report.concerns(problem, each.connection)
             numbers = filter(None, (*each.frames[:2], each.frame))
@@ -358,7 +363,8 @@ class Stalls(problems.Rule):
         if stall.alive and unserved:
             problem.likely = "its limit of connections was reached, or the thread that serves them hangs"
         else:
-            whole = all(each.published for each in silences) and not late and not self._beats_missing(server, stall)
+            beats = self._while_stalled(stall, "rabbitmq_stream.heartbeat", server)  # flow control sends them
+            whole = all(each.published for each in silences) and not late and beats is None
             problem.likely = self._likely(stall, checks_of(next(iter(silences[0].connection.protocols))), whole=whole)
         if stall.alive:
             problem.detail(f"it continued to serve {counted(len(stall.alive), 'other connection')}")
@@ -369,10 +375,11 @@ class Stalls(problems.Rule):
         elif not any(whys) and not stall.alive:
             problem.likely += ", or the path to it was cut: its host was not heard either"
 
-    def _beats_missing(self, server: str, stall: Stall) -> bool:
-        """Whether the server sent no heartbeats either, which flow control does not hold back."""
-        beats = self.report.problems.get(("rabbitmq_stream.heartbeat", server))
-        return beats is not None and (beats.first_ns or 0) < stall.until_ns and (beats.last_ns or 0) > stall.since_ns
+    def _while_stalled(self, stall: Stall, code: str, server: str) -> problems.Problem | None:
+        """A problem of the server in the time of its stall."""
+        problem = self.report.problems.get((code, server))
+        first_ns, last_ns = (problem and problem.first_ns) or 0, (problem and problem.last_ns) or 0
+        return problem if first_ns < stall.until_ns and last_ns > stall.since_ns else None
 
     @staticmethod
     def _likely(stall: Stall, checks: problems.Checks | None, *, whole: bool) -> str:

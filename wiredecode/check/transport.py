@@ -83,8 +83,8 @@ class Health(Rule):
     """By endpoint of a server: its newest connections, and when it ended them; None: it did not, or said why."""
     _stopped: set[str] = field(default_factory=set)
     """Servers that ended connections."""
-    _heard_ns: Newest[tuple[str, int, int], None] = field(default_factory=lambda: Newest(MAX_PROBLEMS))
-    """From when to when a server sent packets on a connection; 0: only the other side was captured."""
+    _heard: Newest[tuple[str, int], DirectionHealth] = field(default_factory=lambda: Newest(MAX_PROBLEMS))
+    """By server and connection: what the server sent."""
     _silences: dict[Hosts, list[Silence]] = field(default_factory=dict)
 
     def ended(self, connection: Connection) -> None:
@@ -97,7 +97,7 @@ class Health(Rule):
             did = "refused" if health.refused else "did not answer"
             severity = None if health.refused or health.syns > 1 else "note"  # TCP sends a SYN again
             title, at = f"{to} {did} the connection", begin_of(connection)
-            problem = self.report.add(code, title, to, frame=at, severity=severity)
+            problem = self.report.add(code, title, to, frame=at, until_ns=health.last_ns, severity=severity)
             severity = None if problem.count >= MIN_REPEATED else severity  # an ICMP error ends each attempt
             problem.severity = min(problem.severity, severity or code.severity, key=SEVERITIES.index)
             if problem.count > 1:
@@ -111,8 +111,7 @@ class Health(Rule):
             silent = end is None or end.side != server or "closed_by" in connection.identity
             of_server.append((connection, None if silent or end is None else end.time_ns))
             self._stopped |= set() if silent else {connection.endpoints[server]}
-        answers = health.directions[server]
-        self._heard_ns.put((connection.endpoints[server], answers.first_ns, answers.last_ns), None)
+        self._heard.put((connection.endpoints[server], connection.number), health.directions[server])
         if connection.initiator is None and any(side.captured for side in connection.directions):
             title = "connections began before the capture"
             self.report.add(CODES["capture.late-start"], title, frame=begin_of(connection))
@@ -145,7 +144,8 @@ class Health(Rule):
             if name not in (CODES["tcp.refused"].code, CODES["tcp.no-answer"].code) or problem.first_ns is None:
                 continue
             first_ns, last_ns = problem.first_ns, problem.last_ns or 0
-            heard = [each for each, begin, end in self._heard_ns if begin < first_ns and end > last_ns]
+            around = [each for each in self._heard.items() if each[1].first_ns < first_ns and each[1].last_ns > last_ns]
+            heard = {each[0][0] for each in around if not _is_gone(each[1], first_ns, last_ns)}
             if name == CODES["tcp.refused"].code and endpoint in heard:
                 problem.likely = "a firewall rejects new connections, or its listener is closed: open ones continue"
             elif name == CODES["tcp.no-answer"].code:
@@ -185,7 +185,7 @@ class Health(Rule):
             problem.title = f"{endpoint} did not answer {problem.count:,} of {tried:,} connections"
         if host in heard:
             problem.likely = "a firewall drops new connections, or too many wait to be accepted: its host is up"
-        elif host in {each.rpartition(":")[0] for each, begin, _ in self._heard_ns if not begin}:
+        elif host in {each.rpartition(":")[0] for (each, _), answers in self._heard.items() if not answers.packets}:
             served = problem.count >= MIN_REPEATED and endpoint in self._ended
             problem.severity, problem.likely = "note", "only one direction was captured"
             if served:  # the client acknowledged nothing, as it did on earlier connections
@@ -485,6 +485,12 @@ class Health(Rule):
 
 def _server(connection: Connection) -> str:
     return connection.endpoints[1 - client_side(connection)]
+
+
+def _is_gone(answers: DirectionHealth, since_ns: int, until_ns: int) -> bool:
+    """Whether a server sent no packet in that time, though it was asked."""
+    asked = any(each.peer_moves and each.since_ns <= since_ns and each.until_ns >= until_ns for each in answers.still)
+    return asked and until_ns - since_ns >= WAITED_NS and not answers.heard(since_ns, until_ns)
 
 
 def _is_left(connection: Connection, last_ns: int, used_ns: int) -> bool:

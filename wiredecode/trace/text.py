@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from wiredecode.frames.escape import counted, escape, shorten, times, wrap_escaped
+from wiredecode.frames.escape import counted, duration, escape, shorten, times, wrap_escaped
 from wiredecode.frames.frame import LATE, REFUSED, UNANSWERED
 from wiredecode.frames.identity import describe, short
 from wiredecode.frames.message import DELIVER, FORWARD, PUBLISH
@@ -91,11 +91,6 @@ def conclusions(message: Message, way: list[Hop]) -> Iterator[str]:
         yield f"a consumer stored a later position{after}"
     if not any(hop.word == DELIVERED for hop in way):
         yield "no delivery of it in this capture"
-
-
-def duration(ns: int) -> str:
-    """``"1.234 ms"``."""
-    return f"{ns / 1e9:.6f} s" if abs(ns) >= 1_000_000_000 else f"{ns / 1e6:.3f} ms"
 
 
 def title(message: Message, *, topic: bool = True) -> str:

@@ -1,6 +1,5 @@
 """Problems among Liftbridge servers, changes, and the lag of replicas."""
 
-from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,7 +7,6 @@ from typing import Any
 from wiredecode.fields import compiler, printable
 from wiredecode.frames.escape import counted
 from wiredecode.frames.frame import Frame
-from wiredecode.net.types import Connection
 from wiredecode.protocols.liftbridge import names
 from wiredecode.protocols.liftbridge.layers_operations import Cursor
 from wiredecode.protocols.liftbridge.problems_replicas import (
@@ -21,7 +19,6 @@ from wiredecode.protocols.liftbridge.problems_replicas import (
     cluster_of,
     name_of,
     report_sync,
-    server_of,
     spelled_in,
 )
 from wiredecode.protocols.shared.codes import codes_of
@@ -32,8 +29,6 @@ from wiredecode.protocols.shared.problems import Checks, Publishing, Rule, inner
 CODES = codes_of("liftbridge")
 OPERATIONS: dict[str, tuple[str, str, str]] = names.NAMES["changes"]
 """By field of the request: kind of the change, field of who changes, and what holds from now on."""
-MAX_FOLLOWERS = 4096
-"""Requests of followers that are remembered until they are answered."""
 
 # For the timeline.
 
@@ -79,7 +74,7 @@ class ReplicaLag(Gauge):
     types = frozenset({"ReplicationRequest", "ReplicationResponse"})
 
     def __init__(self) -> None:
-        self._requests: Newest[int, int] = Newest(MAX_FOLLOWERS)
+        self._requests: Newest[int, int] = Newest()
 
     def read(self, frame: Frame) -> Iterator[Measurement]:
         if "copy_of" in frame.generated or not frame.inner:
@@ -111,19 +106,14 @@ class Cursors(Gauge):
 
 # Rules.
 
-MAX_PARTITIONS, MAX_ENDS = 1000, 64
-"""Partitions, and ended connections, of a server that are remembered."""
-
 
 @dataclass(eq=False)
 class Cluster(Rule):
     """Leaders that went away, replicas out of sync."""
 
     types = frozenset({"PropagatedRequest"})
-    _lost: Newest[str, dict[Partition, None]] = field(default_factory=Newest)
+    _lost: Newest[str, Newest[Partition, None]] = field(default_factory=Newest)
     """By leader: the partitions of which others reported it."""
-    _ends: Newest[str, deque[tuple[int, Connection]]] = field(default_factory=Newest)
-    """By server: when its connections to NATS ended."""
 
     def frame(self, frame: Frame) -> None:
         if "copy_of" in frame.generated:
@@ -137,31 +127,12 @@ class Cluster(Rule):
 
     def _reported(self, frame: Frame, operation: Mapping[str, Any], partition: Partition) -> None:
         leader, by = spelled_in(partition.namespace, name_of(operation, "leader")), name_of(operation, "replica")
-        lost = self._lost.get_or_make(leader, dict)
+        lost = self._lost.get_or_make(leader, lambda: Newest[Partition, None]())
         problem = self.report.add(CODES["leader-lost"], "", leader, frame=frame)
-        problem.weight = problem.count
-        if partition not in lost and len(lost) < MAX_PARTITIONS:
-            lost[partition] = None
+        if partition not in lost:
+            lost.put(partition, None)
             problem.detail(f"{partition}: reported by {by} at {self.report.seconds(frame.time_ns)}")
         problem.title = f"{leader}, leader of {counted(len(lost), 'partition')}, did not answer"
-
-    def ended(self, connection: Connection) -> None:
-        server, health = server_of(connection.identity), connection.health
-        if server is not None and health is not None and health.end is not None:
-            ends = self._ends.get_or_make(server, lambda: deque(maxlen=MAX_ENDS))
-            ends.append((health.end.time_ns, connection))
-
-    def finish(self) -> None:
-        for leader in self._lost:
-            problem = self.report.problems.get((CODES["leader-lost"].code, leader))
-            last_ns = 0 if problem is None else problem.last_ns or 0
-            before = [each for each in self._ends.get(leader, ()) if each[0] <= last_ns]
-            if problem is not None and before:
-                end_ns, connection = max(before, key=lambda end: end[0])
-                gone = f"went away: its connections ended at {self.report.seconds(end_ns)}"
-                problem.title = problem.title.replace("did not answer", gone)
-                problem.first_ns = min(problem.first_ns or end_ns, end_ns)
-                self.report.concerns(problem, connection)
 
 
 CHECKS = Checks(

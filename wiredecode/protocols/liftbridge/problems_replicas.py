@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -17,7 +18,7 @@ from wiredecode.protocols.liftbridge import names
 from wiredecode.protocols.liftbridge.names import DEFAULT_NAMESPACE, describe_operation
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.pairing import Newest
-from wiredecode.protocols.shared.problems import FrameRef, Problem, Report, Rule, inner_values, ref_of
+from wiredecode.protocols.shared.problems import FrameRef, Moment, Problem, Report, Rule, inner_values, ref_of
 
 CODES = codes_of("liftbridge")
 
@@ -34,7 +35,7 @@ class Metadata(Rule):
     types = frozenset({"AppendEntries", "RequestVote"})
     _leaders: Newest[str, tuple[str, int]] = field(default_factory=lambda: Newest(MAX_CLUSTERS))
     """Leader and term, by cluster."""
-    _partitions: dict[Partition, str] = field(default_factory=dict)
+    _partitions: Newest[Partition, str] = field(default_factory=lambda: Newest(MAX_PARTITIONS))
     _newest: Newest[str, int] = field(default_factory=lambda: Newest(MAX_CLUSTERS))
     """Index of the newest entry of the log, by cluster."""
 
@@ -88,8 +89,10 @@ class Metadata(Rule):
         if isinstance(created, Mapping) and isinstance(created.get("stream"), Mapping):
             stream = printable(created["stream"].get("stream_name", ""))
             for each in created["stream"].get("partitions") or ():
-                if isinstance(each, Mapping) and len(self._partitions) < MAX_PARTITIONS:
-                    self._partitions[Partition(cluster, stream, each.get("id", 0))] = printable(each.get("leader", ""))
+                if isinstance(each, Mapping):
+                    self._partitions.put(
+                        Partition(cluster, stream, each.get("id", 0)), printable(each.get("leader", ""))
+                    )
         elif isinstance(changed, Mapping):
             self._changed(frame, printable(changed.get("stream", "")), changed)
         for name in IN_SYNC:
@@ -102,8 +105,7 @@ class Metadata(Rule):
         key = Partition(cluster_of(frame), stream, operation.get("partition", 0))
         leader = printable(operation.get("leader", "?"))
         before = self._partitions.get(key)
-        if before is not None or len(self._partitions) < MAX_PARTITIONS:
-            self._partitions[key] = leader
+        self._partitions.put(key, leader)
         if before == leader:
             return
         who = spelled_in(key.namespace, leader)
@@ -143,7 +145,7 @@ MAX_STEPS = 1024
 LAG_NS, MIN_LAG_NS = 5_000_000_000, 1_000_000_000
 """Lag of replicas that is a warning, or a note."""
 SILENT_NS = 1_000_000_000
-SILENT_REQUESTS = 3
+SILENT_REQUESTS, MAX_GAPS = 3, 64
 """A server that got this many requests, and sent nothing for `SILENT_NS`, is silent."""
 
 
@@ -283,8 +285,10 @@ class Server:
     requests: int = 0
     sent_ns: int = 0
     """Time of the latest frame it sent: requests that come out later, after a gap, may be older."""
-    longest_ns: int = 0
-    """Longest time without one."""
+    gaps: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=MAX_GAPS))
+    """The newest times without one."""
+    ends: deque[tuple[int, Moment]] = field(default_factory=lambda: deque(maxlen=MAX_GAPS))
+    """Its newest connections to NATS that it ended."""
 
 
 @dataclass(eq=False)
@@ -313,7 +317,7 @@ class Silence(Rule):
                 if server.since is None:
                     server.since = ref_of(frame)
             return
-        server.longest_ns = max(server.longest_ns, frame.time_ns - (server.sent_ns or self.report.first_ns))
+        self._heard(server, frame.time_ns)
         server.sent_ns = max(server.sent_ns, frame.time_ns)
         if server.since is not None:
             self._spoke(name, server, frame.time_ns)
@@ -330,18 +334,37 @@ class Silence(Rule):
         begin, end = self.report.seconds(since.time_ns), self.report.seconds(time_ns)
         problem.detail(f"from {begin} to {end}, while {requests:,} requests came for it")
 
+    def _heard(self, server: Server, now_ns: int) -> None:
+        before_ns = server.sent_ns or self.report.first_ns
+        if now_ns - before_ns >= SILENT_NS:
+            server.gaps.append((before_ns, now_ns))
+
     def ended(self, connection: Connection) -> None:
         """A server whose connections end is gone, not silent."""
-        name, health = self._of.pop(connection.number, ""), connection.health
-        server = self._servers.get(name)
-        if server is not None and health is not None and health.directions[client_side(connection)].packets:
-            self._spoke(name, server, health.last_ns if health.end is None else health.end.time_ns)
+        name = self._of.pop(connection.number, None) or server_of(connection.identity) or ""
+        server, health, side = self._servers.get(name), connection.health, client_side(connection)
+        if server is None or health is None or not health.directions[side].packets:
+            return
+        if health.end is not None and health.end.side == side:
+            server.ends.append((health.end.time_ns, Moment(connection, health.end.time_ns)))
+        self._spoke(name, server, health.last_ns if health.end is None else health.end.time_ns)
 
     def finish(self) -> None:
-        """The leader removes a replica, too, that followed an idle partition when messages come again."""
-        for (code, name), removed in self.report.problems.items():
+        """Why replicas were removed: those that followed an idle partition are, too, when messages come again."""
+        kinds = "isr-shrink", "leader-lost", "replica-lag"
+        for _, name in [key for key in self.report.problems if key[0] in (CODES[kind].code for kind in kinds[:2])]:
             server = self._servers.get(name, Server())
-            longest_ns = max(server.longest_ns, self.report.last_ns - server.sent_ns) if server.sent_ns else 0
-            late = (CODES["replica-lag"].code, name) in self.report.problems
-            if code == CODES["isr-shrink"].code and not late and longest_ns < SILENT_NS:
+            removed, lost, late = (self.report.problems.get((CODES[kind].code, name)) for kind in kinds)
+            seen = lost or removed
+            if seen is None or seen.first_ns is None or seen.last_ns is None:
+                continue
+            if server.sent_ns:  # else its side was not captured
+                self._heard(server, self.report.last_ns)
+            silent = any(begin < seen.last_ns and end >= seen.first_ns for begin, end in server.gaps)
+            if not silent and removed is not None and late is None:
                 removed.severity = "note"
+            ends = sorted((each for each in server.ends if each[0] <= seen.last_ns), key=lambda end: end[0])
+            if ends and (silent or lost is not None):
+                gone = f"went away: its connections ended at {self.report.seconds(ends[-1][0])}"
+                problem = self.report.add(CODES["leader-lost"], f"{name} {gone}", name, frame=ends[-1][1], count=0)
+                problem.title = problem.title.replace("did not answer", gone)

@@ -175,7 +175,6 @@ class Transactions(Rule):
 
     types = frozenset({"CreateSegment", "AppendBlockEnd", "MergeSegments", "MergeSegmentsBatch", "DeleteSegment"})
     _known: Newest[str, Transaction] = field(default_factory=Newest)
-    _aborted: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def frame(self, frame: Frame) -> None:
         values, kind = frame.values, frame.type
@@ -216,18 +215,17 @@ class Transactions(Rule):
                 self._report_open(each, number)
 
     def _report_aborted(self, each: Transaction, number: str) -> None:
-        count, events = self._aborted.get(each.stream, (0, 0))
-        count, events = self._aborted[each.stream] = count + 1, events + each.events
         problem = self.report.add(CODES["transaction-aborted"], "", each.stream, frame=each.ref)
-        problem.title = f"{counted(count, 'transaction')} of {each.stream} with {events:,} events ended in an abort"
+        problem.weight += each.events
+        times = counted(problem.count, "transaction")
+        problem.title = f"{times} of {each.stream} with {problem.weight:,} events ended in an abort"
         problem.detail(f"{number}: {each.events:,} events, aborted at {self.report.seconds(each.last_ns)}")
 
     def _report_open(self, each: Transaction, number: str) -> None:
         waited = self.report.last_ns - each.last_ns
         title = f"{each.events:,} events of transaction {number} of {each.stream} were never merged"
         severity = None if waited >= LEASE_NS else "note"
-        key = (each.stream, number)
-        problem = self.report.add(CODES["transaction-open"], title, key, frame=each.ref, severity=severity)
+        problem = self.report.add(CODES["transaction-open"], title, title, frame=each.ref, severity=severity)
         problem.detail(f"the last event was written at {self.report.seconds(each.last_ns)}")
 
 
