@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 
@@ -164,19 +163,12 @@ AROUND = 64
 MAX_STEPS = 1000
 
 
-class Jump(NamedTuple):
-    """The capture's clock went another way than time."""
-
-    packet: int
-    time_ns: int
-    text: str
-
-
 @dataclass(eq=False)
 class ClockRule(Rule):
     """Sees the packets before they are decoded; reports at the end."""
 
-    _jumps: list[Jump] = field(default_factory=list)
+    _jumps: list[tuple[int, int, str]] = field(default_factory=list)
+    """Packets at which the capture's clock went another way than time, their times, and what it did."""
     _before: PacketBatch | None = None
     """The last packets of the batch before."""
 
@@ -203,7 +195,7 @@ class ClockRule(Rule):
             if counted_ns is not None and counted_ns * 2 < gap_ns:
                 text = f"the time leaps ahead by {gap_ns / 1e9:.3f} s, which no sender's TCP timestamps show"
         if text:
-            self._jumps.append(Jump(int(later.number[0]), int(later.time_ns[0]), text))
+            self._jumps.append((int(later.number[0]), int(later.time_ns[0]), text))
 
     def finish(self) -> None:
         for packet, time_ns, text in self._jumps:

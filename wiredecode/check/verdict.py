@@ -31,7 +31,9 @@ class Coverage:
     spoken: Counter[str] = field(default_factory=Counter)
     """Connections by decoded protocol."""
     connections: int = 0
-    """Connections of decoded protocols."""
+    """Connections of decoded protocols ..."""
+    one_sided: int = 0
+    """... of which only one direction was captured."""
     hidden: int = 0
     """Bytes of encrypted TLS records."""
     _encrypted: set[int] = field(default_factory=set)
@@ -43,11 +45,12 @@ class Coverage:
         """Count a connection that is over."""
         decoded = [name for name in connection.protocols if name != TLS]
         self.spoken.update(decoded)
+        health = connection.health
         self.connections += bool(decoded)
+        self.one_sided += bool(decoded) and health is not None and not all(side.packets for side in health.directions)
         if decoded and connection.number not in self._encrypted:
             return
         self._encrypted.discard(connection.number)
-        health = connection.health
         if health is not None and (health.refused or health.unanswered):
             return  # a problem says so
         if TLS in connection.protocols:
@@ -86,6 +89,7 @@ class Verdict:
             "notes": counts["note"],
             "messages": coverage.messages,
             "connections": coverage.connections,
+            "one_direction": coverage.one_sided,
             "protocols": sorted(coverage.spoken),
             "not_decoded": [
                 {"looks_like": name, "server": server, "connections": count}
@@ -104,6 +108,9 @@ def verdict(coverage: Coverage, problems: Sequence[Problem], totals: Totals, *, 
     if coverage.spoken:
         connections = counted(coverage.connections, "connection")
         text += f" in {counted(coverage.messages, 'message')} on {connections} ({names})"
+        if sided := coverage.one_sided:
+            some = "" if sided == coverage.connections else f" {sided:,} of them"
+            text += f",{some} captured in one direction only"
         if lost:
             share = 100 * lost / max(totals.captured, 1)
             text += f"; {'less than 1' if share < 1 else f'{share:.0f}'} % of the bytes were not decoded"
@@ -114,7 +121,7 @@ def verdict(coverage: Coverage, problems: Sequence[Problem], totals: Totals, *, 
         why = undecoded or f"the capture has no packets{' with TCP payload' * bool(totals.packets)}"
         text = f"{text}. Nothing else could be judged: {why}" if number else f"Nothing could be judged: {why}"
     remark = f" {counted(notes, 'note')}{'.' if notes_shown else ': --severity note'}" if notes else ""
-    whole = not lost and not any(name != NO_DATA for name, _ in coverage.others)
+    whole = not (lost or coverage.one_sided) and not any(name != NO_DATA for name, _ in coverage.others)
     return Verdict(f"{text}.{remark}", judged=bool(coverage.spoken), whole=whole and bool(coverage.spoken))
 
 
@@ -128,13 +135,11 @@ def _left(coverage: Coverage) -> str:
     parts = []
     for name, number in totals.most_common(MAX_NAMED):
         servers = ", ".join(kinds[name][:MAX_NAMED]) + (", ..." if len(kinds[name]) > MAX_NAMED else "")
-        are = "is" if number == 1 else "are"
+        are, were = ("is", "was") if number == 1 else ("are", "were")
         said = {
             "unknown": f"{are} of an unknown protocol",
             NO_DATA: "carried no data",
-            "packets without their payload": "was captured without payload"
-            if number == 1
-            else "were captured without payload",
+            "packets without their payload": f"{were} captured without payload",
         }.get(name, f"{are} {name}")
         parts.append(f"{counted(number, 'connection')} {said} ({servers})")
     if len(totals) > MAX_NAMED:

@@ -28,7 +28,8 @@ def check(
     display_filter: options.CheckFilter = None,
     severity: Severity = Option("warning", help="The least severity that is shown."),
     fail_on: Literal["error", "warning", "note", "undecoded"] | None = Option(
-        None, help="Exit 1 if any problem is at least this severe; undecoded: exit 3 if bytes were not decoded."
+        None,
+        help="Exit 1 if any problem is at least this severe; undecoded: exit 3 if not all was captured and decoded.",
     ),
     json: bool = Option(False, "--json", help="One JSON object per problem, then one with the verdict (NDJSON)."),
     write: Path | None = Option(
