@@ -195,7 +195,6 @@ NEAR: Mapping[str, Case] = {
     "rabbitmq_stream.heartbeat": "rabbitmq-stream/c43_heartbeat.pcap",
     "rabbitmq_stream.consumer-lag": "stories/healthy-tail.pcap",
     "rabbitmq_stream.active-consumer-flapping": partial(crafted.active_consumers, (1, 2, 3, 4, 5)),
-    "rabbitmq_stream.offset-gap": "rabbitmq-stream/c43_multi.pcap",
     "rabbitmq_stream.offset-gone": "rabbitmq-stream/c43_offsets.pcap",
 }
 

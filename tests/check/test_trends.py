@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from tests.check.crafted import Said, answer, deliver, rabbitmq, subscribed
+from tests.check.crafted import Said, answer, subscribed
 from tests.check.support import check, named, talk, worse
 from tests.net import craft
 from tests.view.frames import CLIENT, HANDSHAKE, SERVER
@@ -150,13 +150,6 @@ def test_a_group_that_is_further_behind_at_each_commit() -> None:
 @pytest.mark.parametrize("behind", [(10, 150, 3, 200), (0, 20, 40, 60), (400, 420, 440)])
 def test_a_group_that_keeps_up_is_not_behind(behind: tuple[int, ...]) -> None:
     assert named(lags(behind), "consumer.too-slow") == []
-
-
-@pytest.mark.parametrize("known", [True, False])
-def test_chunks_of_a_subscription_that_began_before_the_capture_may_be_filtered(known: bool) -> None:
-    chunks: list[Said] = [deliver(at, [ChunkEntry(data=b"body")]) for at in (0, 1, 9)]
-    found = rabbitmq([*(subscribed(1) if known else []), *chunks])
-    assert bool(named(found, "rabbitmq_stream.offset-gap")) == known
 
 
 @pytest.mark.parametrize(

@@ -4,20 +4,14 @@ from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 from wiredecode.check.codes import CODES, checks_of
-from wiredecode.check.stalls import ANNOUNCED, LOSSY
+from wiredecode.check.outages import Outages, server_of
+from wiredecode.check.stalls import ANNOUNCED
 from wiredecode.frames.escape import counted
 from wiredecode.frames.identity import client_side, short
-from wiredecode.net.health import (
-    MIN_OUTAGE_NS,
-    RETRANSMISSION,
-    ConnectionHealth,
-    DirectionHealth,
-    FirstEnd,
-    Outage,
-)
+from wiredecode.net.health import RETRANSMISSION, DirectionHealth
 from wiredecode.net.types import Connection
 from wiredecode.protocols.registry import protocol_entries, title_of
 from wiredecode.protocols.shared.codes import SEVERITIES
@@ -36,8 +30,6 @@ from wiredecode.protocols.shared.problems import (
 
 MIN_REPEATED, MIN_SHARE = 3, 0.01
 """At least this many retransmissions, and this share of the packets, are a warning."""
-MIN_LOST = 10
-"""Other retransmissions, at least, that show that a path is lossy and not cut."""
 LONG_CLOSED_NS, OFTEN_CLOSED_NS = 500_000_000, 2_000_000_000
 """Closed times of a window, one or all, that are a warning: reading a backlog closes it for moments."""
 TOGETHER_NS = 1_000_000_000
@@ -50,27 +42,13 @@ WAITED_NS = 1_000_000_000
 after that time (RFC 6298)."""
 MIN_LEFT, TENTHS = 20, 10
 """Connections that a client opened in half of the tenths of a capture, at least, and left open without use."""
-OPTIONS = 12
-"""Bytes that TCP timestamps take of a segment's largest payload."""
 
 FEW_REFUSED, STARTS_NS = 3, 5_000_000_000
 """Refused connections that are a warning if the server accepted others after them; a note if the capture began less
 than that time before them and shows no earlier connection."""
 
 
-DOWN = ": path or host down"
 UNKNOWN = "who sent the RST does not know them: the host restarted, or a firewall or load balancer lost its state"
-Hosts = tuple[str, ...]
-
-
-class Silence(NamedTuple):
-    """A time in which what one side sent was not acknowledged."""
-
-    connection: Connection
-    of_client: bool
-    outage: Outage
-    full: bool
-    """The segment is as large as segments of this connection can be."""
 
 
 @dataclass(eq=False)
@@ -85,7 +63,9 @@ class Health(Rule):
     """Servers that ended connections."""
     _heard: Newest[tuple[str, int], DirectionHealth] = field(default_factory=lambda: Newest(MAX_PROBLEMS))
     """By server and connection: what the server sent."""
-    _silences: dict[Hosts, list[Silence]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._outages = Outages(self.report)
 
     def ended(self, connection: Connection) -> None:
         health, server = connection.health, 1 - client_side(connection)
@@ -121,59 +101,60 @@ class Health(Rule):
             self._repeated("tcp.loss", connection, connection.endpoints[server], "needed several SYNs", likely)
         self._reset(connection)
         for side, direction in enumerate(health.directions):
-            resent = self._unheard(connection, side, direction)
+            resent = self._outages.add(connection, side, direction)
             self._loss(connection, side, direction, resent)
             self._window(connection, side, direction)
 
     def finish(self) -> None:
         ended = [connection for of_server in self._ended.values() for connection, _ in of_server]
-        unheard = dict[Hosts, tuple[Problem, Outage]]()
-        for hosts, silences in self._silences.items():
-            if (problem := self.report.problems.get((CODES["tcp.no-ack"].code, hosts))) is not None:
-                problem.alike = "/".join(hosts)
-                longest = self._explain_outages(problem, silences, [each for each in ended if hosts_of(each) == hosts])
-                if problem.title.endswith(DOWN):
-                    unheard[hosts] = problem, longest
-        self._cut_off(unheard, ended)
+        self._outages.explain(ended)
         self._never_closed(ended)
         speaking: dict[str, set[tuple[str, str]]] = {}
         for each in ended:
-            speaking.setdefault(_server(each).rpartition(":")[2], set()).update(users_of(each))
-        down: list[Problem] = []
+            speaking.setdefault(server_of(each).rpartition(":")[2], set()).update(users_of(each))
+        down = []
         for (name, endpoint), problem in self.report.problems.items():
-            if name not in (CODES["tcp.refused"].code, CODES["tcp.no-answer"].code) or problem.first_ns is None:
+            if name not in (CODES["tcp.refused"].code, CODES["tcp.no-answer"].code):
                 continue
-            first_ns, last_ns = problem.first_ns, problem.last_ns or 0
-            around = [each for each in self._heard.items() if each[1].first_ns < first_ns and each[1].last_ns > last_ns]
-            heard = {each[0][0] for each in around if not _is_gone(each[1], first_ns, last_ns)}
-            if name == CODES["tcp.refused"].code and endpoint in heard:
-                problem.likely = "a firewall rejects new connections, or its listener is closed: open ones continue"
-            elif name == CODES["tcp.no-answer"].code:
-                self._explain_no_answer(problem, endpoint, {each.rpartition(":")[0] for each in heard})
-            of_server = self._ended.pop(endpoint, deque())
+            self._explain_attempts(problem, endpoint)
             users = speaking.get(endpoint.rpartition(":")[2], ())  # of servers at this port, as it was down throughout
             problem.users |= {user for user in users if any(user[0] in hosts for hosts in problem.paths)}
-            self._accepted_again(problem, [connection.first_ns for connection, _ in of_server])
-            ends = [time_ns for _, time_ns in of_server if time_ns is not None]
-            last = max((time_ns for time_ns in ends if time_ns < problem.first_ns + TOGETHER_NS), default=None)
-            at_once = [time_ns for time_ns in ends if last is not None and abs(time_ns - last) <= TOGETHER_NS]
-            if at_once:
-                problem.weight = len(at_once)
-                connections = "the connection" if len(at_once) == 1 else f"{len(at_once):,} connections"
-                at = self.report.seconds(min(at_once))
-                problem.detail(f"the server ended {connections} at {at}")
-                if name == CODES["tcp.refused"].code:  # no answer at all: perhaps the path
-                    down.append(problem)
-                    problem.likely = "the server went down"
-                    problem.title = f"{endpoint} went down: it refused {counted(problem.count, 'connection')}"
-        times = sorted((each.first_ns or 0, each.last_ns or 0) for each in down)
-        if len(times) > 1 and all(before[1] + TOGETHER_NS < begin for before, (begin, _) in pairwise(times)):
+            if self._went_down(problem, endpoint, self._ended.pop(endpoint, deque())):
+                down.append((problem.first_ns or 0, problem.last_ns or 0))
+        if len(down) > 1 and all(last + TOGETHER_NS < begin for (_, last), (begin, _) in pairwise(sorted(down))):
             for problem in self.report.problems.values():  # one after another: a rolling restart
                 few = problem.name == CODES["tcp.refused"].code and problem.count <= FEW_REFUSED
                 problem.severity = "note" if few else problem.severity
         for endpoint, of_server in self._ended.items():
             self._all_ended(endpoint, of_server)
             self._closed_idle(endpoint, of_server)
+
+    def _explain_attempts(self, problem: Problem, endpoint: str) -> None:
+        """Why connections were refused or not answered, by what was heard of the server before and afterwards."""
+        first_ns, last_ns = problem.first_ns or 0, problem.last_ns or 0
+        around = [each for each in self._heard.items() if each[1].first_ns < first_ns and each[1].last_ns > last_ns]
+        heard = {each[0][0] for each in around if not _is_gone(each[1], first_ns, last_ns)}
+        if problem.name == CODES["tcp.no-answer"].code:
+            self._explain_no_answer(problem, endpoint, {each.rpartition(":")[0] for each in heard})
+        elif endpoint in heard:
+            problem.likely = "a firewall rejects new connections, or its listener is closed: open ones continue"
+
+    def _went_down(self, problem: Problem, endpoint: str, of_server: Iterable[tuple[Connection, int | None]]) -> bool:
+        """Whether a server that refused connections ended those it had, shortly before; say so."""
+        self._accepted_again(problem, [connection.first_ns for connection, _ in of_server])
+        ends = [time_ns for _, time_ns in of_server if time_ns is not None]
+        last = max((time_ns for time_ns in ends if time_ns < (problem.first_ns or 0) + TOGETHER_NS), default=None)
+        at_once = [time_ns for time_ns in ends if last is not None and abs(time_ns - last) <= TOGETHER_NS]
+        if not at_once:
+            return False
+        problem.weight = len(at_once)
+        connections = "the connection" if len(at_once) == 1 else f"{len(at_once):,} connections"
+        problem.detail(f"the server ended {connections} at {self.report.seconds(min(at_once))}")
+        if problem.name != CODES["tcp.refused"].code:
+            return False  # no answer at all: perhaps the path
+        problem.likely = "the server went down"
+        problem.title = f"{endpoint} went down: it refused {counted(problem.count, 'connection')}"
+        return True
 
     def _explain_no_answer(self, problem: Problem, endpoint: str, heard: set[str]) -> None:
         """Why SYNs got no answer; ``heard``: hosts that were heard before and afterwards."""
@@ -338,7 +319,7 @@ class Health(Rule):
             return
         by_client = end.side == client_side(connection)
         if by_client and connection.health is not None:
-            self._forgotten(connection, connection.health, end)
+            self._outages.add_forgotten(connection, connection.health, end)
         pulled = {checks.pulled for each in connection.protocols if (checks := checks_of(each))} == {True}
         pulled |= connection.identity.get("closed_by") == "client"  # all that it did not want to read
         lost = end.unacknowledged or (end.unread and not (by_client and pulled))
@@ -354,96 +335,6 @@ class Health(Rule):
         problem.likely = problem.likely if by_client or end.is_known or not complete else UNKNOWN
         if problem.count > 1:
             problem.title = f"the {who} reset {problem.count:,} connections, {name} last{note}"
-
-    def _forgotten(self, connection: Connection, health: ConnectionHealth, end: FirstEnd) -> None:
-        """A client that was silent no longer knows the connection (RFC 9293 section 3.5.2): its FIN did not arrive."""
-        side = health.directions[end.side]
-        since_ns = next((begin for begin, until in reversed(side.quiet) if until == end.time_ns), end.time_ns)
-        answers = end.unread > 0 and not end.is_known
-        if not answers or end.time_ns - since_ns < MIN_OUTAGE_NS or not farewell_captured(connection):
-            return
-        outage = Outage(since_ns, since_ns, end.time_ns, end.packet, 0, alive=False)
-        did = f"then it did not know {short(connection)} any more: it had ended it, and its FIN did not arrive"
-        happened = f"was not heard for {(end.time_ns - since_ns) / 1e9:.3f} s"
-        self._silent(connection, 1 - end.side, outage, happened, did)
-
-    def _unheard(self, connection: Connection, side: int, direction: DirectionHealth) -> int:
-        """Report times in which the other side got nothing; return the number of retransmissions reported."""
-        resent = 0
-        who = short(connection) if side == client_side(connection) else f"the server of {short(connection)}"
-        sizes = [each.mss for each in connection.health.directions if each.mss] if connection.health is not None else []
-        full_size = min(sizes) - OPTIONS if sizes else 0
-        for outage in direction.long_outages():
-            resent += outage.times
-            full = 0 < full_size <= outage.length
-            size = ", a segment of full size, while others came through: suspect the MTU of the path"
-            size = size if outage.alive and full else ""
-            length = f"for {(outage.until_ns - outage.since_ns) / 1e9:.3f} s"
-            did = f"{who} sent {outage.length:,} bytes again {outage.times} times, {length}{size}"
-            self._silent(connection, side, outage, f"stopped acknowledging {length}", did, full=full)
-        return resent
-
-    def _silent(
-        self, connection: Connection, side: int, outage: Outage, happened: str, did: str, *, full: bool = False
-    ) -> None:
-        """``side`` did not hear the other one during ``outage``."""
-        hosts, length_ns = hosts_of(connection), outage.until_ns - outage.since_ns
-        at = Moment(connection, outage.since_ns, outage.packet)
-        code, until_ns = CODES["tcp.no-ack"], outage.until_ns
-        problem = self.report.add(code, "", hosts, frame=at, until_ns=until_ns, count=outage.times)
-        if length_ns > problem.weight:
-            problem.weight, problem.title = length_ns, f"{connection.endpoints[1 - side]} {happened}"
-        silences = self._silences.setdefault(hosts, [])
-        if len(silences) < MAX_PROBLEMS:
-            silences.append(Silence(connection, side == client_side(connection), outage, full))
-        problem.detail(did)
-
-    def _explain_outages(self, problem: Problem, silences: list[Silence], others: list[Connection]) -> Outage:
-        """Say why one host does not acknowledge, by all connections (``others``) of both; return the longest outage."""
-        longest = max((each.outage for each in silences), key=lambda each: each.until_ns - each.since_ns)
-        served = [each for each in others if _is_served(each, longest.since_ns, longest.until_ns)]
-        sides = [side for each in others if each.health is not None for side in each.health.directions]
-        repeated = sum(side.losses - sum(each.times for each in side.long_outages()) for side in sides)
-        idle_ns = min(each.outage.since_ns - each.outage.heard_ns for each in silences)
-        begun = [each.connection.first_ns for each in silences if each.connection.initiator is not None]
-        full = all(each.full for each in silences)
-        inside = any(each.outage.overlaps(begin_ns, begin_ns) for each in silences for begin_ns in begun)
-        if any(each.full and each.outage.alive for each in silences) or (full and inside):
-            problem.title += ": segments of full size are lost"
-            problem.likely = "a tunnel or VPN with a smaller MTU drops segments of full size, and ICMP is filtered"
-        elif served:
-            problem.title += ", while its host answers other connections"
-            likely = ["a firewall or NAT drops the packets of this port or connection"]
-            if full:  # NAT forgets idle connections, and a firewall would drop all to the port
-                busy = idle_ns < WAITED_NS and {_server(one.connection) for one in silences} <= {*map(_server, served)}
-                likely.insert(0 if busy else 1, "segments of full size are lost (MTU)")
-            problem.likely = ", or ".join(likely)
-            problem.detail(f"both hosts exchanged packets on {counted(len(served), 'other connection')} meanwhile")
-        elif repeated >= LOSSY * sum(side.packets for side in sides) and repeated >= MIN_LOST:
-            problem.title += f": the path loses packets, {repeated:,} others were sent again"
-            problem.likely = "a link on the path is overloaded or faulty, or its bandwidth is limited"
-        else:
-            problem.title += DOWN
-            if idle_ns >= 2 * WAITED_NS and len({each.connection.number for each in silences}) == 1:
-                problem.title += f", after {idle_ns / 1e9:.1f} s without packets"
-                problem.likely = "a firewall or NAT forgot the idle connection, or the path or host went down meanwhile"
-            times = [[each.outage for each in silences if each.of_client is side] for side in (True, False)]
-            if any(outage.overlaps(each.since_ns, each.until_ns) for outage in times[0] for each in times[1]):
-                problem.likely = "the path between both hosts was cut: neither heard the other"
-        return longest
-
-    @staticmethod
-    def _cut_off(unheard: dict[Hosts, tuple[Problem, Outage]], others: Iterable[Connection]) -> None:
-        """A host that lost contact with several others at one time, and had none with any other."""
-        for host in sorted({host for hosts in unheard for host in hosts}):
-            of_it = [each for hosts, each in unheard.items() if host in hosts and "/" in each[0].alike]
-            since_ns = max((outage.since_ns for _, outage in of_it), default=0)
-            until_ns = min((outage.until_ns for _, outage in of_it), default=0)
-            sides = [each.health.directions for each in others if each.health and host in hosts_of(each)]
-            served = any(all(side.heard(since_ns, until_ns) for side in both) for both in sides)
-            if len(of_it) >= MIN_ENDED and until_ns - since_ns >= MIN_OUTAGE_NS and not served:
-                for problem, _ in of_it:
-                    problem.alike, problem.likely = host, f"the link of {host} or a network common to all was down"
 
     def _loss(self, connection: Connection, side: int, direction: DirectionHealth, resent: int) -> None:
         repeated = direction.losses - resent
@@ -483,10 +374,6 @@ class Health(Rule):
         problem.weight = direction.zero_window_ns
 
 
-def _server(connection: Connection) -> str:
-    return connection.endpoints[1 - client_side(connection)]
-
-
 def _is_gone(answers: DirectionHealth, since_ns: int, until_ns: int) -> bool:
     """Whether a server sent no packet in that time, though it was asked."""
     asked = any(each.peer_moves and each.since_ns <= since_ns and each.until_ns >= until_ns for each in answers.still)
@@ -499,15 +386,3 @@ def _is_left(connection: Connection, last_ns: int, used_ns: int) -> bool:
     if health is None or (health.end is not None and health.end.time_ns < last_ns):
         return False
     return min(health.payload_ns, last_ns) - connection.first_ns < used_ns
-
-
-def _is_served(connection: Connection, since_ns: int, until_ns: int) -> bool:
-    """Whether both sides were heard and sent at most one segment again in the first half of that time: TCP waits before
-    it sends again for as long as it tried, so the path may have healed meanwhile."""
-    health, part_ns = connection.health, (until_ns - since_ns) // 8
-    return health is not None and all(
-        side.first_ns < since_ns
-        and side.heard(since_ns + part_ns, since_ns + 3 * part_ns)
-        and not (side.repeated_ns[0] < min(until_ns, side.repeated_ns[1]) and side.repeated_ns[1] > since_ns)
-        for side in health.directions
-    )

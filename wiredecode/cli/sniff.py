@@ -43,9 +43,7 @@ def sniff(
         return session.run(show)
 
 
-def interfaces(
-    json: bool = Option(False, "--json", help="One JSON object per interface (NDJSON)."),
-) -> int:
+def interfaces(json: bool = Option(False, "--json", help="One JSON object per interface (NDJSON).")) -> int:
     """List the interfaces: name, state, link type, whether capturing is allowed, addresses."""
     from wiredecode.capture.live.interfaces import LINKTYPE_NAMES, devices, refusal
     from wiredecode.capture.live.privileges import how_to_grant, missing_right

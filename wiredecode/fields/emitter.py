@@ -60,11 +60,7 @@ class Emitter:
         """Whether the number of elements represents a bulk array; ``head`` ends at the first one."""
         self.scopes: list[Scope] = []
         """The structures being read."""
-        self.namespace: dict[str, Any] = {
-            "DecodeError": DecodeError,
-            "error": struct.error,
-            "itertools": itertools,
-        }
+        self.namespace: dict[str, Any] = {"DecodeError": DecodeError, "error": struct.error, "itertools": itertools}
         if style is not None:
             self.namespace["show"] = style.show
         self.lines: list[str] = []

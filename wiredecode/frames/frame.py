@@ -309,10 +309,7 @@ class Frame:
         where: Range | None = None,
     ) -> None:
         """Add a finding."""
-        self.findings = [
-            *self.findings,
-            Finding(severity, group, code, without_secrets(message, redact), field, where),
-        ]
+        self.findings = [*self.findings, Finding(severity, group, code, without_secrets(message, redact), field, where)]
 
     def refuse(
         self, message: str, field: str | None = None, code: str = "refused", severity: Severity = "note"

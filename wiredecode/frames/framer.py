@@ -114,13 +114,7 @@ BLOCK_BYTES = 8192
 class Framer:
     """Splits one direction into frames, and appends them to ``frames`` in stream order."""
 
-    def __init__(
-        self,
-        direction: Direction,
-        splitter: Splitter,
-        frames: list[Any],
-        in_sync: bool,
-    ) -> None:
+    def __init__(self, direction: Direction, splitter: Splitter, frames: list[Any], in_sync: bool) -> None:
         self.direction, self.splitter, self.frames = direction, splitter, frames
         self.in_sync = in_sync
         self.bulk: Bulk | None = None

@@ -121,12 +121,7 @@ def totals_record(totals: Totals) -> dict[str, Any]:
             "missing": totals.missing,
         },
         "other_protocols": [
-            {
-                "looks_like": name,
-                "port": port,
-                "bytes": size,
-                "connections": totals.other_connections[name, port],
-            }
+            {"looks_like": name, "port": port, "bytes": size, "connections": totals.other_connections[name, port]}
             for (name, port), size in sorted(totals.other.items())
         ],
         "frames": protocols,

@@ -19,11 +19,7 @@ class LiveError(Exception):
 ANY = "any"
 """Not an interface: all interfaces."""
 LINKTYPE_ETHERNET, LINKTYPE_RAW, LINKTYPE_LINUX_SLL2 = 1, 101, 276
-LINKTYPE_NAMES = {
-    LINKTYPE_ETHERNET: "Ethernet",
-    LINKTYPE_RAW: "raw IP",
-    LINKTYPE_LINUX_SLL2: "Linux cooked v2",
-}
+LINKTYPE_NAMES = {LINKTYPE_ETHERNET: "Ethernet", LINKTYPE_RAW: "raw IP", LINKTYPE_LINUX_SLL2: "Linux cooked v2"}
 _ARPHRD_ETHERNET = (1, 772)  # Ethernet; loopback looks like it
 _ARPHRD_RAW = (519, 768, 769, 776, 65534)  # raw IP, tunnels, SIT, TUN and WireGuard
 _SYSTEM = Path("/sys/class/net")

@@ -184,10 +184,7 @@ def create_file(uri: str) -> BinaryIO:
 
 TABLES = "captures"
 CAPTURES = pa.schema(
-    [
-        *((name, pa.string()) for name in ("run", "level", "capture", "digest", "selection")),
-        ("bytes", pa.int64()),
-    ]
+    [*((name, pa.string()) for name in ("run", "level", "capture", "digest", "selection")), ("bytes", pa.int64())]
 )
 """Captures of the tables. A run is complete when it is there."""
 DAY = "day"

@@ -35,9 +35,4 @@ def error(frame: Frame) -> Mapping[str, Any]:
     return {"closed_by": frame.sender or "server", "reason": printable(frame.values.get("error") or "")}
 
 
-IDENTITIES: Mapping[str | None, IdentityReader] = {
-    "CONNECT": connect,
-    "INFO": info,
-    "-ERR": error,
-    **tls.IDENTITIES,
-}
+IDENTITIES: Mapping[str | None, IdentityReader] = {"CONNECT": connect, "INFO": info, "-ERR": error, **tls.IDENTITIES}

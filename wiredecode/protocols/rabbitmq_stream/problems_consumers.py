@@ -10,6 +10,7 @@ from wiredecode.frames.frame import Frame
 from wiredecode.frames.identity import short
 from wiredecode.net.types import Connection
 from wiredecode.protocols.shared.codes import codes_of
+from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import FrameRef, Rule, ref_of
 
 CODES = codes_of("rabbitmq_stream")
@@ -28,53 +29,32 @@ MAX_STREAMS = 1000
 
 @dataclass(eq=False)
 class Offsets(Rule):
-    """Chunks that do not follow each other, and offsets that were asked for when they were gone."""
+    """Offsets that were asked for when they were gone."""
 
     types = frozenset({"Subscribe", "Deliver"})
-    _next: dict[int, dict[int, int | None]] = field(default_factory=dict)
-    """By connection and subscription, without those that filter, or that began before the capture."""
-    _asked: dict[tuple[int, int], FrameRef] = field(default_factory=dict)
-    """By connection and subscription: the Subscribe with an offset, until its first chunk; its offset is the next."""
+    _asked: Newest[tuple[int, int], tuple[int, FrameRef]] = field(default_factory=Newest)
+    """By connection and subscription: the offset and the Subscribe that asks for it, until its first chunk."""
 
     def frame(self, frame: Frame) -> None:
-        nexts = self._next.setdefault(frame.connection.number, {})
-        number = frame.values.get("subscription_id", -1)
+        key = frame.connection.number, frame.values.get("subscription_id", -1)
+        offset, subscribe = self._asked.pop(key, (0, None))
         if frame.type == "Subscribe":
-            nexts.pop(number, None)
-            offset, properties = frame.values.get("offset"), frame.values.get("properties") or ()
-            if not any((each.get("key") or "").startswith("filter") for each in properties):
-                nexts[number] = offset
-                if offset is not None:
-                    self._asked[frame.connection.number, number] = ref_of(frame)
+            first, properties = frame.values.get("offset"), frame.values.get("properties") or ()
+            if first is not None and not any((each.get("key") or "").startswith("filter") for each in properties):
+                self._asked.put(key, (first, ref_of(frame)))
             return
         chunk = frame.values.get("chunk")
-        if number not in nexts or not isinstance(chunk, Mapping) or not {"chunk_id", "num_records"} <= chunk.keys():
+        begin = chunk.get("chunk_id") if isinstance(chunk, Mapping) else None
+        if subscribe is None or begin is None or frame.connection.directions[frame.side].lossy:
             return
-        begin, expected = chunk["chunk_id"], nexts[number]
-        nexts[number] = begin + chunk["num_records"]
-        subscribe = self._asked.pop((frame.connection.number, number), None)
-        if expected is None or begin == expected or frame.connection.directions[frame.side].lossy:
+        if begin - offset < MIN_GONE:
             return
-        if subscribe is not None:
-            if begin - expected >= MIN_GONE:
-                self._gone(frame, subscribe, expected, begin)
-            return
-        stream = frame.generated.get("stream", "")
-        word = "skip" if begin > expected else "repeat"
-        title = f"chunks of {stream} {word} offsets: {begin:,} follows where {expected:,} was next"
-        self.report.add(CODES["offset-gap"], title, (frame.connection.number, number, word), frame=frame)
-
-    def _gone(self, frame: Frame, subscribe: FrameRef, offset: int, begin: int) -> None:
         stream, who = frame.generated.get("stream", ""), short(frame.connection)
         title = f"{who} asked for offset {offset:,} of {stream}, but the stream begins at {begin:,}"
         problem = self.report.add(CODES["offset-gone"], title, (who, stream, offset), frame=subscribe)
         self.report.cite(problem, ref_of(frame))
         problem.weight = begin - offset
         problem.detail(f"{begin - offset:,} offsets were skipped")
-
-    def ended(self, connection: Connection) -> None:
-        for number in self._next.pop(connection.number, ()):
-            self._asked.pop((connection.number, number), None)
 
 
 @dataclass(eq=False)
