@@ -111,6 +111,17 @@ def test_replicas_of_which_one_side_was_captured_are_not_silent(seed: int) -> No
     assert accused(damage.chosen(packets, one_side(packets, random.Random(seed)))) == {"capture.loss"}
 
 
+def test_truncated_first_bytes_are_enough_to_name_another_protocol() -> None:
+    packets = damage.read(Path(__file__).parent / "outages" / "o_wrongport.pcap.gz")
+    assert accused(damage.cut_packets(packets, 96)) == {"protocol.mismatch", "capture.loss"}
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_connections_of_which_one_side_was_captured_may_have_ended(seed: int) -> None:
+    packets = damage.read(Path(__file__).parent / "outages" / "kafka_leaked.pcap.gz")
+    assert accused(damage.chosen(packets, one_side(packets, random.Random(seed)))) == set()
+
+
 TRUE = ("advertised-refused", "14-cluster-routes", "snaplen96", "c43_puberr")
 """Captures of trouble, and of requests that are left without answer."""
 HEALTHY = [

@@ -83,6 +83,13 @@ def test_responses_of_a_client_that_counts_from_0_are_found_without_its_requests
     assert result.totals.undecoded == 0
 
 
+def test_a_first_response_that_is_long_and_contains_others_is_one_frame() -> None:
+    inside = b"".join(struct.pack(">ii", 12, 0x010203 + each) + b"12345678" for each in range(20_000))
+    parts = [Part(1, 1, struct.pack(">ii", 4 + len(inside), 0) + inside), response("Heartbeat", 4, 1)]
+    result = dissect(batches(craft(parts, every(1460), 9092)), known=(Kafka(),))
+    assert [frame.length for frame in result.frames] == [8 + len(inside), len(parts[1].data)]
+
+
 def test_a_request_among_the_records_of_a_late_start_makes_the_broker_no_client() -> None:
     """The middle of a response holds the bytes of a request: messages may be anything."""
     asked = bytes(DIALOGUE[0].data)

@@ -324,7 +324,7 @@ class OtherProtocols(Rule):
         """The first bytes of one side are no frame, though the other side speaks the protocol."""
         beginning = frame.data[:LONGEST_BEGINNING]
         name = foreign_name(beginning)
-        if name != UNKNOWN and not frame.connection.directions[frame.side].lossy:
+        if name != UNKNOWN:
             spoken = title_of(frame.protocol) or frame.protocol
             by_client = frame.side == client_side(frame.connection)
             text = f"{frame.source} speaks {name}, the other side {spoken}"

@@ -381,8 +381,10 @@ def _is_gone(answers: DirectionHealth, since_ns: int, until_ns: int) -> bool:
 
 
 def _is_left(connection: Connection, last_ns: int, used_ns: int) -> bool:
-    """Whether it was open at that time, and used for no longer than ``used_ns`` before."""
+    """Whether it was open at that time, and used for no longer than ``used_ns`` before; both sides were captured."""
     health = connection.health
-    if health is None or (health.end is not None and health.end.time_ns < last_ns):
+    if health is None or not all(side.packets for side in health.directions):
+        return False
+    if health.end is not None and health.end.time_ns < last_ns:
         return False
     return min(health.payload_ns, last_ns) - connection.first_ns < used_ns

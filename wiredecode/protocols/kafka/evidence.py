@@ -91,6 +91,10 @@ class RequestChain(Chain):
         return self.best >= GOOD
 
 
+FIRST_IDS = 0, 1
+"""Correlation ids with which clients begin."""
+
+
 class ResponseChain(Chain):
     """Responses in a row: their correlation ids go up."""
 

@@ -10,7 +10,7 @@ from wiredecode.protocols.base import Found, Generated, Protocol, Rejected, Star
 from wiredecode.protocols.kafka import NAME, PORTS, names
 from wiredecode.protocols.kafka.conversation import KafkaConversation
 from wiredecode.protocols.kafka.conversation_values import Produced
-from wiredecode.protocols.kafka.evidence import MAX_BYTES, RequestChain, ResponseChain
+from wiredecode.protocols.kafka.evidence import FIRST_IDS, MAX_BYTES, RequestChain, ResponseChain
 from wiredecode.protocols.kafka.layers import OTHERS, versions
 from wiredecode.protocols.kafka.layers_records import Batch, Message
 from wiredecode.protocols.kafka.layers_table import REQUESTS, RESPONSES
@@ -80,7 +80,8 @@ class Kafka(Protocol):
         if port:
             answered = ResponseChain(data, 0)
             ends = answered.end == len(data) and (final or not started)
-            if answered.is_likely(len(data)) or (answered.whole and ends):
+            first = started and answered.before in FIRST_IDS
+            if first or answered.is_likely(len(data)) or (answered.whole and ends):
                 return Verdict(0, client=False)
         found = self.search(data, final=final)
         chain = RequestChain(data, found.position)
