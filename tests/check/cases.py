@@ -73,7 +73,6 @@ CRAFTED: Mapping[str, Case] = {
     "kafka.not-enough-replicas": partial(kafka, 7),
     "kafka.storage-failed": partial(kafka, 56),
     "kafka.no-coordinator": partial(kafka_commit, 15),
-    "rabbitmq_stream.duplicate-ids": partial(crafted.published_twice, b"body"),
     "rabbitmq_stream.stream-unavailable": partial(
         crafted.rabbitmq, [(SERVER, layers.MetadataUpdate(response_code=6, stream="orders"))]
     ),
@@ -96,6 +95,7 @@ CRAFTED: Mapping[str, Case] = {
 
 NEAR: Mapping[str, Case] = {
     "kafka.not-leader": partial(kafka, 7),  # not stored, for another reason
+    "kafka.no-leader": partial(kafka, 5),  # this broker does not lead it
     "kafka.sasl-failed": partial(kafka, 29),  # not allowed, but let in
     "kafka.too-large": partial(kafka, 7),
     "kafka.denied": partial(kafka, 7),
@@ -170,12 +170,10 @@ NEAR: Mapping[str, Case] = {
     "rabbitmq_stream.advertised-host": "rabbitmq-stream/c310_basic.pcap",
     "rabbitmq_stream.guest-not-local": "rabbitmq-stream/c43_authfail.pcap",  # guest, with a wrong password
     "rabbitmq_stream.authentication": "stories/guest-not-local.pcap",  # a code of its own
-    "rabbitmq_stream.duplicate-ids": partial(crafted.published_twice, b"other"),
     "rabbitmq_stream.messages-dropped": partial(crafted.published_twice, b"body"),  # a retry
     "rabbitmq_stream.stream-deleted": "rabbitmq-stream/c43_basic.pcap",
     "rabbitmq_stream.no-route": "rabbitmq-stream/c43_basic.pcap",
     "rabbitmq_stream.stream-unavailable": "rabbitmq-stream/c43_metaupdate.pcap",  # a client deleted it
-    "rabbitmq_stream.credit-refused": "rabbitmq-stream/c43_basic.pcap",
     "rabbitmq_stream.consumer-crash-loop": "rabbitmq-stream/c43_offsets.pcap",
     "tcp.overlap-differs": partial(crafted.sent_again, b""),
     "tcp.nothing-said": partial(syn, answered=True),  # and not closed

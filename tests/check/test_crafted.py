@@ -8,7 +8,8 @@ from random import Random
 
 import pytest
 
-from tests.check.support import CAPTURES, check, worse
+from tests.check import crafted
+from tests.check.support import CAPTURES, check, named, worse
 from tests.net import craft
 from tests.support import packets as stored
 from tests.view.frames import CLIENT, HANDSHAKE, SERVER, packets
@@ -18,6 +19,7 @@ from wiredecode.check.codes import CODES
 from wiredecode.check.rules import PATIENCE_NS
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.rabbitmq_stream import layers
+from wiredecode.protocols.rabbitmq_stream.layers_chunk import Chunk, ChunkEntry
 from wiredecode.protocols.rabbitmq_stream.problems import Admission
 from wiredecode.protocols.shared.problems import Problem
 
@@ -69,6 +71,43 @@ def test_messages_without_confirm_are_counted() -> None:
 )
 def test_messages_that_were_confirmed_or_refused_are_not(answers: list[tuple[int, Layer]]) -> None:
     assert "publish.unconfirmed" not in worse(problems([(CLIENT, THREE), *answers]))
+
+
+@pytest.mark.parametrize(("code", "alarm"), [(17, True), (16, False)])
+def test_a_publisher_that_is_refused_by_an_alarm_of_the_broker(code: int, alarm: bool) -> None:
+    refused = layers.LAYERS[0x8001, 1](correlation_id=0x01020304, response_code=code)
+    found = named(check(craft.batches(packets([DECLARED[0], (SERVER, refused)]))), "rabbitmq_stream.not-started")
+    assert [each.likely.startswith("an alarm of the broker") for each in found] == [alarm]
+
+
+@pytest.mark.parametrize(("first", "dropped"), [(400_017, True), (90_017, False)])
+def test_a_publisher_that_numbers_from_the_start_again_after_more_ids_than_can_wait(first: int, dropped: bool) -> None:
+    declare = layers.DeclarePublisher(correlation_id=3, publisher_id=7, publisher_reference="sync", stream="orders")
+    bodies = [layers.PublishedMessage(publishing_id=each, data=b"body") for each in (first, 17)]
+    said = [(CLIENT, layers.Publish(publisher_id=7, messages=[each])) for each in bodies]
+    confirmed = layers.PublishConfirm(publisher_id=7, publishing_ids=[first, 17])
+    found = check(craft.batches(packets([(CLIENT, declare), crafted.answer(1, 3), *said, (SERVER, confirmed)])))
+    assert bool(named(found, "rabbitmq_stream.messages-dropped")) is dropped
+
+
+def lagging(credit: int) -> list[Problem]:
+    """Problems of a consumer whose chunks come 2 s apart, and were written 0.1 s apart; it has one credit or more."""
+    began = craft.START_NS // 1_000_000
+    subscribe = layers.Subscribe(correlation_id=3, subscription_id=1, stream="orders", credit=credit)
+    said = [(0.0, each) for each in ((CLIENT, subscribe), crafted.answer(7, 3))]
+    for number in range(8):
+        chunk = Chunk(chunk_id=number, timestamp=began + 100 * (number + 1), entries=[ChunkEntry(data=b"body")])
+        said.append((2.0 * number + 1.001, (SERVER, layers.Deliver(subscription_id=1, chunk=chunk))))
+        said.append((2.0 * number + 3.0, (CLIENT, layers.Credit(subscription_id=1, credit=1))))
+    made = packets([each for _, each in said])
+    times = [0.0] * (len(made) - len(said)) + [seconds for seconds, _ in said]
+    return check(craft.batches(zip(times, made, strict=True)))
+
+
+@pytest.mark.parametrize(("credit", "path"), [(10, True), (1, False)])
+def test_a_consumer_that_falls_behind_though_it_has_credit_is_not_slow_itself(credit: int, path: bool) -> None:
+    (problem,) = named(lagging(credit), "rabbitmq_stream.consumer-lag")
+    assert problem.likely.startswith("the path to it, or the broker, is too slow") is path
 
 
 def test_a_capture_that_ends_immediately_reports_no_missing_confirm() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.check.cases import kafka
-from tests.check.support import CAPTURES, check, named, worse
+from tests.check.support import CAPTURES, check, named, talk, worse
 from tests.net import craft
 from wiredecode.check.causes import group_by_cause
 from wiredecode.protocols.kafka.layers import layer_of
@@ -232,3 +232,34 @@ def test_a_host_that_answers_no_syn_either_is_no_stalled_server_unless_its_accep
     packets += [(at, other.packet(0, seq=other.isn[0], flags=craft.SYN)) for at in (1.2, 2.2, 4.2)]
     found = group_by_cause(check(craft.batches(sorted(packets, key=lambda packet: packet[0]))))
     assert {each.name for each in found} == {"tcp.no-answer", *(["server.stalled"] if waiting > 1 else [])}
+
+
+@pytest.mark.parametrize("hung", [False, True])
+def test_a_member_that_waits_for_its_group_is_not_accused_and_one_that_does_not_join_again_is(hung: bool) -> None:
+    asked = {"group_id": "billing", "rebalance_timeout_ms": 6000, "protocol_type": "consumer"}
+    waits, works = (craft.Talk(client=("10.0.0.1", port), server=("10.0.0.2", 9092)) for port in (40001, 40002))
+    packets: list[tuple[float, bytes]] = [(0.1, part) for talk in (waits, works) for part in talk.handshake()]
+    packets += [(0.2, part) for part in waits.send(0, message("JoinGroupRequest", 5, member_id="app-1-x", **asked))]
+    for second in range(1, 10):
+        beat = message("HeartbeatRequest", 3, group_id="billing", member_id="app-1-y", correlation_id=second)
+        told = {"correlation_id": second, "error": 27 if hung or second < 3 else 0}
+        packets += [(second, part) for part in works.send(0, beat)]
+        packets += [(second, part) for part in works.send(1, bytes(build(layer_of("HeartbeatResponse", 3), told)))]
+    left = message("LeaveGroupRequest", 3, group_id="billing", members=[{"member_id": "app-1-x"}])
+    packets += [(5.5, part) for part in waits.send(0, left)]
+    packets += [(9.5, part) for part in waits.send(1, bytes(build(layer_of("JoinGroupResponse", 5), {})))]
+    found = named(check(craft.batches(sorted(packets, key=lambda packet: packet[0]))), "kafka.max-poll")
+    title = "group billing waits for connection #2 from 0.900 s on: it does not join again"
+    assert [(each.title, each.severity) for each in found] == [(title, "warning")] * hung
+
+
+@pytest.mark.parametrize(("error", "until", "severities"), [(5, 4, ["error"]), (5, 2, ["note"]), (9, 4, [])])
+def test_a_partition_without_leader_is_an_error_if_it_lasts(error: int, until: int, severities: list[str]) -> None:
+    told = {"topics": [{"topic": "thumbs", "partitions": [{"error": error, "partition_index": 3, "leader_id": -1}]}]}
+    said = []
+    for second in range(1, until):
+        answer = build(layer_of("MetadataResponse", 4), {"correlation_id": second, **told})
+        request = message("MetadataRequest", 4, topics=[{"name": "thumbs"}], correlation_id=second)
+        said += [(float(second), 0, request), (second + 0.1, 1, bytes(answer))]
+    found = named(talk(9092, *said), "kafka.no-leader")
+    assert [(each.title, each.severity) for each in found] == [("no broker leads thumbs", each) for each in severities]

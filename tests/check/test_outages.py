@@ -274,7 +274,6 @@ TABLE = (
     Outage(
         "kafka_mtu_busy.pcap",  # a segment of the consumer's connection was sent again, too
         *("tcp.no-ack", ("for 13.252 s, while its host answers other", "segments of full size are lost (MTU), or")),
-        ("capture.loss",),
     ),
     Outage("pravega_sealed_gave_up.pcap", "pravega.stream-sealed", ("cannot write to lab/tosell: it is sealed",)),
     Outage(

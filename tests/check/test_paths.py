@@ -87,3 +87,18 @@ def test_syns_that_are_lost_between_accepted_ones_do_not_show_that_a_host_is_dow
     (problem,) = named(made(packets), "tcp.no-answer")
     assert (problem.title == "10.0.0.2:5552 did not answer 4 of 7 connections") is lossy
     assert ("its host is up" in problem.likely) is lossy
+
+
+@pytest.mark.parametrize("arrived", [True, False])
+def test_bytes_that_the_other_side_never_got_were_lost_on_the_way_and_not_by_the_capture(arrived: bool) -> None:
+    talk = craft.Talk(server=("10.0.0.2", 4222))
+    packets: Packets = [(0.0, packet) for packet in talk.handshake()] + served(talk, 0.1, 1.0)
+    packets += [(1.1, packet) for packet in talk.send(CLIENT, b"PUB a 4014\r\n")]
+    before = talk.packet(SERVER, b"PING\r\n")
+    talk.seq[CLIENT] += 4000
+    packets += [(1.2, packet) for packet in talk.send(CLIENT, b"the last bytes\r\n")]
+    after = talk.packet(SERVER, b"PING\r\n")
+    packets.append((5.0, after if arrived else before))
+    (problem,) = [each for each in made(packets) if each.severity != "note"]
+    assert problem.name == ("capture.loss" if arrived else "tcp.no-ack")
+    assert arrived or problem.title.startswith("10.0.0.2:4222 did not get bytes")

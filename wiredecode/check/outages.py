@@ -7,7 +7,7 @@ from wiredecode.check.codes import CODES
 from wiredecode.check.stalls import LOSSY
 from wiredecode.frames.escape import counted
 from wiredecode.frames.identity import client_side, short
-from wiredecode.net.health import MIN_OUTAGE_NS, ConnectionHealth, DirectionHealth, FirstEnd, Outage
+from wiredecode.net.health import MIN_OUTAGE_NS, ConnectionHealth, FirstEnd, Outage
 from wiredecode.net.types import Connection
 from wiredecode.protocols.shared.problems import MAX_PROBLEMS, Moment, Problem, Report, farewell_captured, hosts_of
 
@@ -40,13 +40,14 @@ class Outages:
         self._report = report
         self._unheard: dict[Hosts, list[Unheard]] = {}
 
-    def add(self, connection: Connection, side: int, direction: DirectionHealth) -> int:
+    def add(self, connection: Connection, health: ConnectionHealth, side: int) -> int:
         """Report times in which the other side got nothing; return the number of retransmissions reported."""
         resent = 0
         who = short(connection) if side == client_side(connection) else f"the server of {short(connection)}"
-        sizes = [each.mss for each in connection.health.directions if each.mss] if connection.health is not None else []
+        sizes = [each.mss for each in health.directions if each.mss]
         full_size = min(sizes) - OPTIONS if sizes else 0
-        for outage in direction.long_outages():
+        self._add_lost(connection, health, side, full_size)
+        for outage in health.directions[side].long_outages():
             resent += outage.times
             full = 0 < full_size <= outage.length
             size = ", a segment of full size, while others came through: suspect the MTU of the path"
@@ -55,6 +56,18 @@ class Outages:
             did = f"{who} sent {outage.length:,} bytes again {outage.times} times, {length}{size}"
             self._add(connection, side, outage, f"stopped acknowledging {length}", did, full=full)
         return resent
+
+    def _add_lost(self, connection: Connection, health: ConnectionHealth, side: int, full_size: int) -> None:
+        """Report bytes that neither the capture nor the other side got, which was heard for long afterwards."""
+        sent, peer = health.directions[side], health.directions[1 - side]
+        known = health.end is None or health.end.is_known  # the last ACK counts; one byte probes a closed window
+        lost = connection.directions[side].missing and peer.last_ns - sent.moved_ns >= MIN_OUTAGE_NS
+        if known and lost and (length := sent.unacknowledged) > 1:
+            since_ns, packet = sent.moved_ns, max(peer.kinds, default=connection.first)
+            alive = sent.last_ns - since_ns >= MIN_OUTAGE_NS
+            outage = Outage(since_ns, since_ns, peer.last_ns, packet, length, alive)
+            did = f"{length:,} bytes of {short(connection)} did not arrive, nor were they captured: lost before"
+            self._add(connection, side, outage, "did not get bytes", did, full=0 < full_size < length)
 
     def add_forgotten(self, connection: Connection, health: ConnectionHealth, end: FirstEnd) -> None:
         """A client that was silent no longer knows the connection (RFC 9293 section 3.5.2): its FIN did not arrive."""

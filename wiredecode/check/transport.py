@@ -101,7 +101,7 @@ class Health(Rule):
             self._repeated("tcp.loss", connection, connection.endpoints[server], "needed several SYNs", likely)
         self._reset(connection)
         for side, direction in enumerate(health.directions):
-            resent = self._outages.add(connection, side, direction)
+            resent = self._outages.add(connection, health, side)
             self._loss(connection, side, direction, resent)
             self._window(connection, side, direction)
 

@@ -76,8 +76,9 @@ MAX_GROUPS = 100
 STAYED_NS = 3_000_000_000
 """A member that closes leaves its group this long before the end of its connection at most."""
 LONG_OPEN_NS = 5_000_000_000
-"""A transaction that readers wait for this long, until the end of the capture, is reported."""
-UNKNOWN_MEMBER, FENCED_EPOCH, ILLEGAL_GENERATION = 25, 110, 22
+"""A transaction that readers wait for this long, until the end of the capture, is reported; a member that its group
+waits for, too."""
+UNKNOWN_MEMBER, FENCED_EPOCH, ILLEGAL_GENERATION, REBALANCING = 25, 110, 22, 27
 
 
 @dataclass(slots=True)
@@ -88,7 +89,9 @@ class Member:
     patience_ms: int = 0
     """Longest time between two polls: ``max.poll.interval.ms``."""
     joined_ns: int = 0
-    """Time of the last generation, if it was captured."""
+    """When it asked for or got its last generation, if that was captured."""
+    told_ns: int = 0
+    """Since when its heartbeats are answered that the group rebalances, and waits for it."""
     left_at: FrameRef | None = None
     id: str = ""
 
@@ -120,6 +123,7 @@ class Members(Rule):
                     self._left.put(each.get("member_id") or "", None)
             elif frame.type == "JoinGroupRequest":
                 self._report_slow(frame.connection, member, frame.time_ns)
+                member.joined_ns, member.told_ns = frame.time_ns, 0
                 member.patience_ms = values.get("rebalance_timeout_ms", member.patience_ms)
 
     def _answered(self, frame: Frame, member: Member) -> None:
@@ -129,11 +133,18 @@ class Members(Rule):
                 self._groups.began(member.group, (topic, number), each.get("committed_offset", -1))
             return
         error = next(errors_in(values), 0) if commits else values.get("error", 0)
-        if error in (UNKNOWN_MEMBER, FENCED_EPOCH) or (commits and error == ILLEGAL_GENERATION):
+        unknown = error in (UNKNOWN_MEMBER, FENCED_EPOCH) and (commits or member.id not in self._left)
+        if unknown or (commits and error == ILLEGAL_GENERATION):
             does = "commits" if commits else "asks"
             title = f"{short(frame.connection)} {does}, but is no longer a member of group {member.group}"
             problem = self.report.add(CODES["kicked-out"], title, (frame.connection.number, title), frame=frame)
             problem.detail(f"the coordinator answers {ERRORS[error]}")
+        elif error == REBALANCING and frame.type == "HeartbeatResponse":
+            member.told_ns = member.told_ns or frame.time_ns
+            if frame.time_ns - member.told_ns >= LONG_OPEN_NS:
+                who, since = short(frame.connection), self.report.seconds(member.told_ns)
+                title = f"group {member.group} waits for {who} from {since} on: it does not join again"
+                self.report.add(CODES["max-poll"], title, title, frame=frame, severity="warning")
         elif not error and frame.type == "SyncGroupResponse":
             member.joined_ns = frame.time_ns
         elif not error:

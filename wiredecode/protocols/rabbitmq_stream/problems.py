@@ -60,11 +60,8 @@ class CreditGauge(gauges.Gauge):
         key = frame.connection.number, frame.values.get("subscription_id", -1)
         if frame.type == "Subscribe" and len(self._subscriptions) < gauges.MAX_KNOWN:
             self._subscriptions[key] = name_of(frame), 0
-        subscription = self._subscriptions.get(key)
-        if subscription is None:
-            return
-        if frame.type == "Unsubscribe":
-            del self._subscriptions[key]
+        subscription = self._subscriptions.pop(key, None)
+        if subscription is None or frame.type == "Unsubscribe":
             return
         name, credit = subscription
         credit += -1 if frame.type == "Deliver" else frame.values.get("credit", 0)
@@ -107,6 +104,8 @@ WORKING = frozenset({"DeclarePublisher", "Subscribe", "Create", "Delete", "Strea
 MAX_LOOKED = 10_000
 """Publish frames whose ids are read: that takes time."""
 MAX_NAMES = 1000
+MAX_RESENT = 100_000
+"""Messages that wait for confirms, at most: a publisher that connects again sends these again."""
 MAX_IDS = 200_000
 """Messages of publishers with a name that are compared with later ones of the same id."""
 
@@ -154,7 +153,6 @@ class DuplicateIds(problems.Rule):
             return
         highest, bodies = self._highest.get(key, -1), self._bodies.setdefault(key, {})
         lost: list[int] = []
-        again: list[int] = []
         for each in messages:
             number, body = each["publishing_id"], hash(bytes(each.get("data") or b""))
             if number > highest:
@@ -162,20 +160,14 @@ class DuplicateIds(problems.Rule):
                 if self._known < MAX_IDS:
                     self._known += 1
                     bodies[number] = body
-            else:
-                (again if bodies.get(number, body) == body else lost).append(number)
+            elif bodies.get(number, body if highest - number < MAX_RESENT else None) != body:
+                lost.append(number)
         if lost:
-            self._report(frame, key, lost)
-        elif again:
-            title = f"{name} published ids to {key[0]} again, {again[0]:,} first: they were up to {highest:,} already"
-            self.report.add(CODES["duplicate-ids"], title, key, frame=frame, count=len(again))
+            problem = self.report.add(CODES["messages-dropped"], "", key, frame=frame, count=len(lost))
+            first, problem.weight = self._lost.setdefault(key, lost[0]), problem.count
+            did = f"{problem.count:,} new messages of {name} to {key[0]} were confirmed and dropped"
+            problem.title = f"{did}: ids from {first:,} on were used before"
         self._highest[key] = highest
-
-    def _report(self, frame: Frame, key: tuple[str, str], lost: list[int]) -> None:
-        problem = self.report.add(CODES["messages-dropped"], "", key, frame=frame, count=len(lost))
-        first, problem.weight = self._lost.setdefault(key, lost[0]), problem.count
-        title = f"{problem.count:,} new messages of {key[1]} to {key[0]} were confirmed and dropped"
-        problem.title = f"{title}: ids from {first:,} on were used before"
 
 
 BEGINNINGS = frozenset({"DeclarePublisherResponse", "SubscribeResponse"})
@@ -212,17 +204,14 @@ class Admission(problems.Rule):
             problem = self.report.add(refusal, f"{whom} was refused{where}: {name}", (whom, where, code), frame=frame)
             if refusal is CODES["guest-not-local"]:
                 problem.detail(f"it came from {frame.destination}, which is no loopback address of the broker")
-        elif kind == "CreditResponse" and code != names.OK:
-            reason = names.outcome(code)
-            title = f"credit of {short(frame.connection)} was refused: {reason}"
-            self.report.add(CODES["credit-refused"], title, (frame.connection.number, code), frame=frame)
         elif code == names.ACCESS_REFUSED or (kind in BEGINNINGS and code != names.OK):
             name, request = names.outcome(code), (kind or "").removesuffix("Response")
             user = frame.connection.identity.get("user", "unknown")
             to = f" to {frame.generated['stream']}" if "stream" in frame.generated else ""
             title = f"{request}{to} of {short(frame.connection)}, user {user}, was refused: {name}"
-            key = frame.connection.number, request, to, code
-            self.report.add(CODES["not-started"], title, key, frame=frame).alike = name
+            number = frame.connection.number
+            problem = self.report.add(CODES["not-started"], title, (number, request, to, code), frame=frame)
+            problem.alike, problem.likely = name, CODES["not-started"].cause_of(f"{request}: {name}")
 
     def ended(self, connection: Connection) -> None:
         said = self._said.pop(connection.number, set())

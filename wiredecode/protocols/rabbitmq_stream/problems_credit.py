@@ -214,6 +214,9 @@ class Credits(Rule):
         problem.last_ns, end = subscription.last_ns, self._streams.get(name, Stream()).end
         progress = _progress(subscription, subscription.ages)
         problem.detail(f"{progress}, the stream has come to {end:,}" if end > subscription.position else progress)
+        health, client = subscription.ref.connection.health, subscription.ref.side
+        if subscription.starved_ns < MIN_SHARE * active and health and not health.directions[client].zero_window_ns:
+            problem.likely = "the path to it, or the broker, is too slow: it had credit, and its window was open"
 
     def _stopped(self, subscription: Subscription, end_ns: int) -> None:
         since, stream = subscription.out_of_credit_ns, self._streams.get(subscription.stream, Stream())
