@@ -44,9 +44,6 @@ def active(frame: Frame) -> Iterator[gauges.Change]:
 
 # For plots.
 
-Subscription = tuple[int, int]
-"""Number of the connection, id of the subscription."""
-
 
 class CreditGauge(gauges.Gauge):
     """Number of chunks that the broker may still send, from Subscribe on; unknown if that was not captured."""
@@ -54,7 +51,8 @@ class CreditGauge(gauges.Gauge):
     types = frozenset({"Subscribe", "Credit", "Deliver", "Unsubscribe"})
 
     def __init__(self) -> None:
-        self._subscriptions: dict[Subscription, tuple[str, int]] = {}
+        self._subscriptions: dict[tuple[int, int], tuple[str, int]] = {}
+        """By connection and subscription."""
 
     def read(self, frame: Frame) -> Iterator[gauges.Measurement]:
         key = frame.connection.number, frame.values.get("subscription_id", -1)
@@ -371,8 +369,6 @@ class Silence(NamedTuple):
     since_ns: int
     number: int
     """Its last frame before."""
-    other_spoke: bool
-    """The other side sent something meanwhile."""
 
 
 @dataclass(eq=False)
@@ -400,7 +396,7 @@ class Heartbeats(problems.Rule):
         last = self._last[connection.number]
         (since, number), key = last[side], (connection.number, side)
         if until_ns - since > max(2 * agreed, self._longest[key].length_ns if key in self._longest else 0):
-            self._longest[key] = Silence(until_ns - since, since, number, last[1 - side][0] > since)
+            self._longest[key] = Silence(until_ns - since, since, number)
 
     def ended(self, connection: Connection) -> None:
         agreed, health = self._agreed.pop(connection.number, 0), connection.health
@@ -428,8 +424,7 @@ class Heartbeats(problems.Rule):
         problem.alike = connection.endpoints[side].rpartition(":")[0]
         if not client:
             problem.detail(f"to {name}: {seconds}, from {self.report.seconds(since_ns)} on")
-        if silence.other_spoke:
-            problem.detail(why)
+        problem.detail(why)
 
 
 CHECKS = problems.Checks(
