@@ -192,6 +192,7 @@ NEAR: Mapping[str, Case] = {
     "rabbitmq_stream.no-close": "rabbitmq-stream/c43_connectonly.pcap",
     "rabbitmq_stream.heartbeat": "rabbitmq-stream/c43_heartbeat.pcap",
     "rabbitmq_stream.consumer-lag": "stories/healthy-tail.pcap",
+    "rabbitmq_stream.credit-refused": "rabbitmq-stream/c43_basic.pcap",
     "rabbitmq_stream.active-consumer-flapping": partial(crafted.active_consumers, (1, 2, 3, 4, 5)),
     "rabbitmq_stream.offset-gone": "rabbitmq-stream/c43_offsets.pcap",
 }

@@ -50,10 +50,10 @@ class Outages:
         for outage in health.directions[side].long_outages():
             resent += outage.times
             full = 0 < full_size <= outage.length
-            size = ", a segment of full size, while others came through: suspect the MTU of the path"
-            size = size if outage.alive and full else ""
+            hint = ", a segment of full size, while others came through: suspect the MTU of the path"
+            hint = hint if outage.alive and full else ""
             length = f"for {(outage.until_ns - outage.since_ns) / 1e9:.3f} s"
-            did = f"{who} sent {outage.length:,} bytes again {outage.times} times, {length}{size}"
+            did = f"{who} sent {outage.length:,} bytes again {outage.times} times, {length}{hint}"
             self._add(connection, side, outage, f"stopped acknowledging {length}", did, full=full)
         return resent
 
@@ -87,8 +87,9 @@ class Outages:
         """``side`` did not hear the other one during ``outage``."""
         hosts, length_ns = hosts_of(connection), outage.until_ns - outage.since_ns
         at = Moment(connection, outage.since_ns, outage.packet)
-        code, until_ns = CODES["tcp.no-ack"], outage.until_ns
-        problem = self._report.add(code, "", hosts, frame=at, until_ns=until_ns, count=outage.times)
+        problem = self._report.add(
+            CODES["tcp.no-ack"], "", hosts, frame=at, until_ns=outage.until_ns, count=outage.times
+        )
         if length_ns > problem.weight:
             problem.weight, problem.title = length_ns, f"{connection.endpoints[1 - side]} {happened}"
         unheard = self._unheard.setdefault(hosts, [])

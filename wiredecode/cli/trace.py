@@ -199,11 +199,7 @@ def _collect(session: Session, collector: Collector) -> None:
 
 
 def _show(
-    session: Session,
-    collector: Collector,
-    messages: list[Message],
-    clocks: list[Offset | None],
-    settings: TraceOptions,
+    session: Session, collector: Collector, messages: list[Message], clocks: list[Offset | None], settings: TraceOptions
 ) -> None:
     from wiredecode.trace import text
 

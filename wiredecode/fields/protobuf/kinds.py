@@ -225,13 +225,7 @@ class Repeated(Array):
 
     def __init__(self, element: Tagged) -> None:
         super().__init__(
-            element.name,
-            element,
-            element.doc,
-            count=None,
-            default=None,
-            unit=element.unit,
-            secret=element.secret,
+            element.name, element, element.doc, count=None, default=None, unit=element.unit, secret=element.secret
         )
         self.number = element.number
         self.packed = isinstance(element, Scalar)

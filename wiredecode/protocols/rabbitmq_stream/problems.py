@@ -202,6 +202,9 @@ class Admission(problems.Rule):
             problem = self.report.add(refusal, f"{whom} was refused{where}: {name}", (whom, where, code), frame=frame)
             if refusal is CODES["guest-not-local"]:
                 problem.detail(f"it came from {frame.destination}, which is no loopback address of the broker")
+        elif kind == "CreditResponse" and code != names.OK:
+            title = f"credit of {short(frame.connection)} was refused: {names.outcome(code)}"
+            self.report.add(CODES["credit-refused"], title, (frame.connection.number, code), frame=frame)
         elif code == names.ACCESS_REFUSED or (kind in BEGINNINGS and code != names.OK):
             name, request = names.outcome(code), (kind or "").removesuffix("Response")
             user = frame.connection.identity.get("user", "unknown")
