@@ -89,6 +89,7 @@ CRAFTED: Mapping[str, Case] = {
     "frame.limit": partial(crafted.cursus, "CREATE topic=orders " + "a " * 70_000, "OK"),
     "frame.tls": partial(crafted.tls, 2, 48),
     "frame.too-large": partial(crafted.large_publish, 5000),
+    "rabbitmq_stream.duplicate-ids": partial(crafted.published_twice, b"body"),
     "rabbitmq_stream.active-consumer-flapping": partial(crafted.active_consumers, (1, 2, 1, 2, 1)),
 }
 """Codes that no capture of the repository has, and that no other test of this folder raises."""
@@ -171,6 +172,7 @@ NEAR: Mapping[str, Case] = {
     "rabbitmq_stream.guest-not-local": "rabbitmq-stream/c43_authfail.pcap",  # guest, with a wrong password
     "rabbitmq_stream.authentication": "stories/guest-not-local.pcap",  # a code of its own
     "rabbitmq_stream.messages-dropped": partial(crafted.published_twice, b"body"),  # a retry
+    "rabbitmq_stream.duplicate-ids": partial(crafted.published_twice, b"other"),
     "rabbitmq_stream.stream-deleted": "rabbitmq-stream/c43_basic.pcap",
     "rabbitmq_stream.no-route": "rabbitmq-stream/c43_basic.pcap",
     "rabbitmq_stream.stream-unavailable": "rabbitmq-stream/c43_metaupdate.pcap",  # a client deleted it

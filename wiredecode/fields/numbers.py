@@ -40,13 +40,7 @@ class Number(Kind):
     little: bool = False
 
     def __init__(
-        self,
-        name: str,
-        doc: str = "",
-        *,
-        names: Mapping[int, str] | None = None,
-        little: bool | None = None,
-        **kw: Any,
+        self, name: str, doc: str = "", *, names: Mapping[int, str] | None = None, little: bool | None = None, **kw: Any
     ) -> None:
         kw.setdefault("default", 0)
         super().__init__(name, doc, **kw)

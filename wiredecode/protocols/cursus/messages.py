@@ -34,11 +34,7 @@ def add_batch(frame: Frame, compression: str | None, out: Messages) -> None:
 
 
 def _add_rows(
-    frame: Frame,
-    values: Mapping[str, Any],
-    messages: list[dict[str, Any]],
-    compression: str | None,
-    out: Messages,
+    frame: Frame, values: Mapping[str, Any], messages: list[dict[str, Any]], compression: str | None, out: Messages
 ) -> None:
     offsets = [each["offset"] for each in messages] if "offset" in messages[0] else None
     secrets = (each.get("secret_data") for each in messages)

@@ -150,7 +150,7 @@ class DuplicateIds(problems.Rule):
         if not messages or (key not in self._highest and len(self._highest) >= MAX_NAMES):
             return
         highest, bodies = self._highest.get(key, -1), self._bodies.setdefault(key, {})
-        lost: list[int] = []
+        lost, again = list[int](), list[int]()
         for each in messages:
             number, body = each["publishing_id"], hash(bytes(each.get("data") or b""))
             if number > highest:
@@ -158,13 +158,17 @@ class DuplicateIds(problems.Rule):
                 if self._known < MAX_IDS:
                     self._known += 1
                     bodies[number] = body
-            elif bodies.get(number, body if highest - number < MAX_RESENT else None) != body:
-                lost.append(number)
+            else:
+                expected = bodies.get(number, body if highest - number < MAX_RESENT else None)
+                (again if expected == body else lost).append(number)
         if lost:
             problem = self.report.add(CODES["messages-dropped"], "", key, frame=frame, count=len(lost))
             first, problem.weight = self._lost.setdefault(key, lost[0]), problem.count
             did = f"{problem.count:,} new messages of {name} to {key[0]} were confirmed and dropped"
             problem.title = f"{did}: ids from {first:,} on were used before"
+        elif again:
+            title = f"{name} published ids to {key[0]} again, {again[0]:,} first: they were up to {highest:,} already"
+            self.report.add(CODES["duplicate-ids"], title, key, frame=frame, count=len(again))
         self._highest[key] = highest
 
 
