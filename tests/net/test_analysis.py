@@ -12,7 +12,7 @@ from tests.net.craft import ACK, RST, Talk, batches
 from wiredecode.capture import open_capture
 from wiredecode.net.analysis import ConnectionAnalysis, SegmentHeader, options
 from wiredecode.net.distribution import Distribution
-from wiredecode.net.health import KINDS, RETRANSMISSION, ConnectionHealth
+from wiredecode.net.health import KINDS, RETRANSMISSION, ConnectionHealth, FirstEnd
 from wiredecode.net.network import Network
 from wiredecode.net.types import Connection
 
@@ -91,6 +91,19 @@ def test_end_of_a_connection_and_its_lost_bytes() -> None:
     end = connection.health.end
     assert end is not None
     assert (end.how, end.side, end.packet, end.unread) == ("RST", 1, 5, 0x123)
+
+
+def test_bytes_are_not_lost_if_their_ack_crossed_the_reset() -> None:
+    talk = Talk()
+    packets = [*talk.handshake(), *talk.send(0, b"x" * 0x123), talk.packet(0, flags=ACK | RST)]
+    assert [end_of(packets).unacknowledged, end_of([*packets, talk.ack(1)]).unacknowledged] == [0x123, 0]
+
+
+def end_of(packets: list[bytes]) -> FirstEnd:
+    (connection,) = connections_of(packets)
+    assert connection.health is not None
+    assert connection.health.end is not None
+    return connection.health.end
 
 
 def test_reused_ports_start_a_new_analysis() -> None:

@@ -177,6 +177,10 @@ class ConnectionAnalysis:
                 heard_ns = backward.answered_ns or forward.next_ns  # never heard: one byte may probe a closed window
                 forward.health.timeout(heard_ns, now, segment.packet, segment.length, first_ns or 0)
         self._measure(segment, forward, backward, 0 if copied else kinds, copied=copied)
+        over = self.health.end
+        if over is not None and over.unacknowledged and side != over.side and segment.flags & ACK:
+            left = _unacknowledged(backward, segment.ack)  # an ACK that crossed the end
+            self.health.end = over._replace(unacknowledged=min(left, over.unacknowledged))
         _remember(segment, forward, kinds)
         if kinds:
             forward.health.count(kinds, segment.packet)
