@@ -102,6 +102,27 @@ def test_a_ping_that_the_server_does_not_answer() -> None:
     )
 
 
+@pytest.mark.parametrize("sends", [True, False])
+def test_a_server_that_sends_other_messages_before_its_pong_is_not_stopped(sends: bool) -> None:
+    messages = [(1.0 + step / 5, SERVER, b"MSG hose 1 2\r\nhi\r\n") for step in range(25)]
+    others = [each for each in messages if sends or each[0] < 2]
+    found = talk((0.9, CLIENT, b"SUB hose 1\r\n"), *others, (1.1, CLIENT, b"PING\r\n"), (5.9, CLIENT, b"PING\r\n"))
+    (problem,) = named(found, "nats.missed-ping")
+    assert problem.likely == "it sends more than the path to billing (#1), or billing (#1) itself, takes" * sends
+    assert any(each.startswith("it sent other data all the time") for each in problem.details) is sends
+
+
+@pytest.mark.parametrize(("left", "slow"), [((20, 90, 160, 230, 220), True), ((20, 90, 160, 40), False)])
+def test_a_consumer_whose_messages_wait_more_and_more_is_too_slow(left: tuple[int, ...], slow: bool) -> None:
+    said = [(0.5, CLIENT, b"SUB _INBOX.q 1\r\n")]
+    for place, waiting in enumerate(left):
+        ack = b"$JS.ACK.ORD.work.1.%d.%d.1700000000000000000.%d" % (place + 1, place + 1, waiting)
+        said.append((1.0 + place, SERVER, b"MSG ord.eu 1 %s 1\r\nx\r\n" % ack))
+        said.append((1.9 + place, CLIENT, b"PUB %s 0\r\n\r\n" % ack))
+    found = [each.title for each in named(talk(*said), "consumer.too-slow")]
+    assert found == ["ORD, consumer work is too slow: it lagged by 20 messages, then 230"] * slow
+
+
 def test_a_message_as_large_as_the_server_takes_is_none_too_large() -> None:
     small = b'INFO {"server_id":"A","version":"2.9.10","proto":1,"max_payload":5}\r\n'
     assert worse(talk((0.5, SERVER, small), (1.0, CLIENT, b"PUB orders 5\r\nhello\r\n"))) == []

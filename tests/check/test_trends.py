@@ -171,3 +171,15 @@ def test_a_consumer_that_is_killed_and_comes_back(lives: int, pause: float, good
         if (lives, pause, goodbye) == (4, 1.0, False)
         else []
     )
+
+
+def test_a_server_that_clients_gave_up_one_after_another_served_none_of_them() -> None:
+    packets: list[tuple[float, bytes]] = []
+    for place, (begin, end) in enumerate(((0.1, 3.3), (0.2, 6.4), (3.5, 8.0), (6.5, 10.0))):
+        made = craft.Talk(client=("10.0.0.1", 40001 + place))
+        packets += [(begin, part) for part in made.handshake()]
+        packets += [(begin, part) for part in made.send(CLIENT, bytes(HANDSHAKE[0][1]))]
+        packets += [(begin + 0.01, made.ack(SERVER)), *((end, part) for part in made.close()[:1])]
+    (stalled,) = named(check(craft.batches(sorted(packets, key=lambda packet: packet[0]))), "server.stalled")
+    assert not [each for each in stalled.details if "continued to serve" in each]
+    assert "limit of connections" not in stalled.likely

@@ -247,7 +247,8 @@ class Stall:
         it did not where it was asked, and sent nothing in the first half."""
         edge, own = (self.until_ns - self.since_ns) // EDGE, {each.connection.number for each in self.silences}
         begin_ns, half_ns, end_ns = self.since_ns + edge, (self.since_ns + self.until_ns) // 2, self.until_ns - edge
-        answered = (each for each in self.silences if not each.late and half_ns <= each.until_ns < end_ns)
+        answered = (each for each in self.silences if not each.late and each.frame not in each.frames)
+        answered = (each for each in answered if half_ns <= each.until_ns < end_ns)
         self.alive |= {each.connection.number for each in answered}  # a process that is paused answers all at its end
         for connection, answers in others:
             last_ns, moved_ns = connection.health.last_ns if connection.health else 0, answers.moved_ns

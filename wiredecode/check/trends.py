@@ -21,8 +21,8 @@ PARTS, SLOW_PARTS, SLOW = 8, 3, 5
 """Parts of the time; slow ones that follow each other are no single pause; answers in these, at least."""
 SLOW_NS, TIMES = REMARKABLE_NS, 4
 """Answers are slow if they take this long, and this many times longer than the first ones."""
-COMMITS, MANY = 3, 100
-"""Commits that show that a consumer is too slow, and messages by which it lags at last, at least."""
+COMMITS, MANY, LONG_NS = 3, 100, 2_000_000_000
+"""Commits that show that a consumer is too slow, messages by which it lags at last, and the time, at least."""
 
 
 class Answer(NamedTuple):
@@ -136,7 +136,7 @@ class Lags(Rule):
         super().__init__(report)
         self._gauges = [kind() for kind in gauges]
         self._lags: Newest[str, list[tuple[int, int, FrameRef]]] = Newest(MAX_TRENDS)
-        """Lags since they rise, with positions, which rise too: a consumer that is stuck is not too slow."""
+        """Lags that rise, but for a tenth, with positions, which rise too: a consumer that is stuck is not too slow."""
 
     def frame(self, frame: Frame) -> None:
         readings = [each for gauge in self._gauges for each in read_gauge(gauge, frame)]
@@ -144,16 +144,17 @@ class Lags(Rule):
         for each in readings:
             if each.quantity == LAG and each.of in positions:
                 lags, position = self._lags.get_or_make(each.of, list), positions[each.of]
-                if lags and each.value <= lags[-1][0]:
+                if lags and each.value < lags[-1][0] * 9 // 10:
                     lags.clear()
-                if not lags or position > lags[-1][1]:
+                if not lags or (position > lags[-1][1] and each.value >= lags[-1][0]):
                     lags.append((each.value, position, ref_of(frame)))
                     del lags[1:-MAX_EVIDENCE]
 
     def finish(self) -> None:
         for of, lags in self._lags.items():
-            begin, end = lags[0][0], lags[-1][0]
-            if len(lags) >= COMMITS and end >= max(MANY, 2 * begin):
+            (begin, _, since), (end, _, until) = lags[0], lags[-1]
+            long = until.time_ns - since.time_ns >= LONG_NS
+            if len(lags) >= COMMITS and long and end >= max(MANY, 2 * begin):
                 title = f"{of} is too slow: it lagged by {begin:,} messages, then {end:,}"
                 problem = self.report.about(CODES["consumer.too-slow"], title, of, [ref for _, _, ref in lags])
                 problem.weight, problem.alike = end, of.rpartition(", ")[2]

@@ -172,6 +172,11 @@ class DirectionHealth:
             return False
         return not any(begin < since_ns and end > until_ns for begin, end in self.quiet)
 
+    def kept_sending(self, since_ns: int, until_ns: int) -> bool:
+        """Whether new payload was sent all the time between both, with pauses below :data:`MIN_QUIET_NS`."""
+        rested = any(each.since_ns < until_ns and each.until_ns > since_ns for each in self.still)
+        return not rested and self.moved_ns > until_ns - MIN_QUIET_NS
+
     def move(self, now: int, peer: "DirectionHealth") -> None:
         """New payload was sent, which ``peer`` may answer."""
         self.rest(now, peer)

@@ -16,6 +16,7 @@ from wiredecode.protocols.nats.problems_jetstream import MAX_KNOWN, PUBLISHED, P
 from wiredecode.protocols.nats.problems_requests import INBOX, NOT_DONE, Consumers, Requests
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.gauges import LAG, POSITION, STATE, Change, Gauge, Measurement
+from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import (
     Called,
     Checks,
@@ -135,16 +136,21 @@ class ConsumerPlaces(Gauge):
 
     types = frozenset({"MSG", "HMSG", "PUB", "HPUB"})
 
+    def __init__(self) -> None:
+        self._left: Newest[str, Measurement] = Newest()
+
     def read(self, frame: Frame) -> Iterable[Measurement]:
         values, delivered = frame.values, frame.sender == "server"
         acked = parse_ack_subject(values.get("reply" if delivered else "subject", ""))
         if acked is None:
             return ()
         if delivered:
-            return (Measurement(LAG, acked.of, acked.pending),)
+            self._left.put(acked.of, left := Measurement(LAG, acked.of, acked.pending))
+            return (left,)
         if "copy_of" in frame.generated or bytes(values.get("data", b"")).startswith(NOT_DONE):
             return ()
-        return (Measurement(POSITION, acked.of, acked.sequence),)
+        position = Measurement(POSITION, acked.of, acked.sequence)
+        return (position, self._left[acked.of]) if acked.of in self._left else (position,)
 
 
 # Rules.
@@ -346,12 +352,12 @@ class Clients(Rule):
 
     def _silent(self, connection: Connection, reader: Reader, side: int) -> None:
         """PINGs of one side that the other did not answer."""
-        pings = reader.pings[side]
-        if not pings or reader.errors & CLOSING or not self.report.all_captured(connection, 1 - side):
+        pings, health = reader.pings[side], connection.health
+        if not pings or health is None or reader.errors & CLOSING or not self.report.all_captured(connection, 1 - side):
             return
-        end_ns = connection.health.last_ns if connection.health is not None else 0
-        end = connection.health.end if connection.health is not None else None
-        waited = (end.time_ns if end is not None else max(end_ns, self.report.last_ns)) - pings[0].time_ns
+        since_ns = pings[0].time_ns
+        until_ns = max(health.last_ns, self.report.last_ns) if health.end is None else health.end.time_ns
+        waited = until_ns - since_ns
         by_client = side == client_side(connection)
         patience = SERVER_PATIENCE_NS if by_client else CLIENT_PATIENCE_NS
         if waited < SERVER_PATIENCE_NS and len(pings) < MANY_PINGS:
@@ -362,9 +368,9 @@ class Clients(Rule):
         title = f"the {silent} of {who} did not answer {several} for {waited / 1e9:.3f} s"
         key = connection.number, side
         problem = self.report.about(CODES["missed-ping"], title, key, pings, severity=severity)
-        if end_ns:
-            since_ns = pings[0].time_ns
-            problem.detail(stopped_or_cut(connection, 1 - side, since_ns, since_ns + waited) or "")
+        problem.detail(stopped_or_cut(connection, 1 - side, since_ns, until_ns) or "")
+        if health.directions[1 - side].kept_sending(since_ns, until_ns):
+            problem.likely = f"it sends more than the path to {who}, or {who} itself, takes"
 
 
 def count_delivery(reader: Reader, frame: Frame) -> None:

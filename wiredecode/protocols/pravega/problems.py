@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from wiredecode.fields import printable
-from wiredecode.frames.escape import counted
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.identity import short
 from wiredecode.protocols.pravega.names import APPENDS, AUTH_ERRORS, FAILURES, NAMES
@@ -165,13 +164,12 @@ class Transaction:
     last_ns: int = 0
     created: bool = False
     """The controller's connection is in the capture: its merging would be seen, too."""
-    merged: bool = False
-    deleted: bool = False
+    over: bool = False
 
 
 @dataclass(eq=False)
 class Transactions(Rule):
-    """Transactions that were aborted, or never ended: their events lie in segments of their own until then."""
+    """Transactions that never ended: their events lie in segments of their own until then."""
 
     types = frozenset({"CreateSegment", "AppendBlockEnd", "MergeSegments", "MergeSegmentsBatch", "DeleteSegment"})
     _known: Newest[str, Transaction] = field(default_factory=Newest)
@@ -185,16 +183,14 @@ class Transactions(Rule):
             transaction = self._of(frame, segment)
             if transaction is None:
                 continue
-            if kind in ("MergeSegments", "MergeSegmentsBatch"):
-                transaction.merged = True
+            if kind in ("MergeSegments", "MergeSegmentsBatch", "DeleteSegment"):
+                transaction.over = True
                 continue
             transaction.last_ns = frame.time_ns
             if kind == "AppendBlockEnd":
                 transaction.events += max(values.get("num_events", 0), 0)
-            elif kind == "CreateSegment":
-                transaction.created = True
             else:
-                transaction.deleted = True
+                transaction.created = True
 
     def _of(self, frame: Frame, segment: object) -> Transaction | None:
         if not isinstance(segment, str) or TRANSACTION not in segment:
@@ -206,20 +202,8 @@ class Transactions(Rule):
 
     def finish(self) -> None:
         for key, each in self._known.items():
-            number = printable(key.rpartition(TRANSACTION)[2])
-            if each.merged:
-                continue
-            if each.deleted:
-                self._report_aborted(each, number)
-            elif each.created and each.events:
-                self._report_open(each, number)
-
-    def _report_aborted(self, each: Transaction, number: str) -> None:
-        problem = self.report.add(CODES["transaction-aborted"], "", each.stream, frame=each.ref)
-        problem.weight += each.events
-        times = counted(problem.count, "transaction")
-        problem.title = f"{times} of {each.stream} with {problem.weight:,} events ended in an abort"
-        problem.detail(f"{number}: {each.events:,} events, aborted at {self.report.seconds(each.last_ns)}")
+            if each.created and each.events and not each.over:
+                self._report_open(each, printable(key.rpartition(TRANSACTION)[2]))
 
     def _report_open(self, each: Transaction, number: str) -> None:
         waited = self.report.last_ns - each.last_ns

@@ -388,6 +388,8 @@ def stopped_or_cut(connection: Connection, side: int, since_ns: int, until_ns: i
         return None
     if any(each.times > 1 and each.overlaps(since_ns, until_ns) for each in peer.outages):
         return "its host did not acknowledge what was sent to it either: see tcp.no-ack"
+    if here.kept_sending(since_ns, until_ns):
+        return "it sent other data all the time: its answer follows that"
     if here.heard(since_ns + ALIVE_NS, until_ns - ALIVE_NS):
         return "its host acknowledged meanwhile: its process or a proxy was stopped or busy, not the network"
     return ""
