@@ -135,19 +135,23 @@ class Lags(Rule):
     def __init__(self, report: Report, gauges: Iterable[type[Gauge]]) -> None:
         super().__init__(report)
         self._gauges = [kind() for kind in gauges]
+        self._newest: Newest[str, int] = Newest(MAX_TRENDS)
+        """Lags, which NATS names at deliveries, and others with the position."""
         self._lags: Newest[str, list[tuple[int, int, FrameRef]]] = Newest(MAX_TRENDS)
         """Lags that rise, but for a tenth, with positions, which rise too: a consumer that is stuck is not too slow."""
 
     def frame(self, frame: Frame) -> None:
         readings = [each for gauge in self._gauges for each in read_gauge(gauge, frame)]
-        positions = {each.of: each.value for each in readings if each.quantity == POSITION}
         for each in readings:
-            if each.quantity == LAG and each.of in positions:
-                lags, position = self._lags.get_or_make(each.of, list), positions[each.of]
-                if lags and each.value < lags[-1][0] * 9 // 10:
+            if each.quantity == LAG:
+                self._newest.put(each.of, each.value)
+        for each in readings:
+            if each.quantity == POSITION and each.of in self._newest:
+                lags, lag = self._lags.get_or_make(each.of, list), self._newest[each.of]
+                if lags and lag < lags[-1][0] * 9 // 10:
                     lags.clear()
-                if not lags or (position > lags[-1][1] and each.value >= lags[-1][0]):
-                    lags.append((each.value, position, ref_of(frame)))
+                if not lags or (each.value > lags[-1][1] and lag >= lags[-1][0]):
+                    lags.append((lag, each.value, ref_of(frame)))
                     del lags[1:-MAX_EVIDENCE]
 
     def finish(self) -> None:

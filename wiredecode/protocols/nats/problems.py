@@ -16,7 +16,6 @@ from wiredecode.protocols.nats.problems_jetstream import MAX_KNOWN, PUBLISHED, P
 from wiredecode.protocols.nats.problems_requests import INBOX, NOT_DONE, Consumers, Requests
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.gauges import LAG, POSITION, STATE, Change, Gauge, Measurement
-from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import (
     Called,
     Checks,
@@ -136,21 +135,16 @@ class ConsumerPlaces(Gauge):
 
     types = frozenset({"MSG", "HMSG", "PUB", "HPUB"})
 
-    def __init__(self) -> None:
-        self._left: Newest[str, Measurement] = Newest()
-
     def read(self, frame: Frame) -> Iterable[Measurement]:
         values, delivered = frame.values, frame.sender == "server"
         acked = parse_ack_subject(values.get("reply" if delivered else "subject", ""))
         if acked is None:
             return ()
         if delivered:
-            self._left.put(acked.of, left := Measurement(LAG, acked.of, acked.pending))
-            return (left,)
+            return (Measurement(LAG, acked.of, acked.pending),)
         if "copy_of" in frame.generated or bytes(values.get("data", b"")).startswith(NOT_DONE):
             return ()
-        position = Measurement(POSITION, acked.of, acked.sequence)
-        return (position, self._left[acked.of]) if acked.of in self._left else (position,)
+        return (Measurement(POSITION, acked.of, acked.sequence),)
 
 
 # Rules.
