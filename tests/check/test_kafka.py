@@ -263,3 +263,21 @@ def test_a_partition_without_leader_is_an_error_if_it_lasts(error: int, until: i
         said += [(float(second), 0, request), (second + 0.1, 1, bytes(answer))]
     found = named(talk(9092, *said), "kafka.no-leader")
     assert [(each.title, each.severity) for each in found] == [("no broker leads thumbs", each) for each in severities]
+
+
+@pytest.mark.parametrize(("first", "stalled"), [(8.0, True), (5.5, False)])
+def test_a_broker_that_resumes_and_answers_one_client_later_than_another_was_stalled(
+    first: float, stalled: bool
+) -> None:
+    packets: list[tuple[float, bytes]] = []
+    for port, answered in ((40001, first), (40002, 9.6)):
+        talk = craft.Talk(client=("10.0.0.1", port), server=("10.0.0.2", 9092))
+        packets += [(0.1, part) for part in talk.handshake()]
+        for number, (begin, end) in enumerate([(0.2, 0.3), (1.0, answered), (1.1, answered), (1.2, answered)]):
+            request = message("MetadataRequest", 4, topics=[{"name": "orders"}], correlation_id=number)
+            answer = bytes(build(layer_of("MetadataResponse", 4), {"correlation_id": number}))
+            packets += [(begin, part) for part in talk.send(0, request)] + [
+                (end, part) for part in talk.send(1, answer)
+            ]
+    found = named(check(craft.batches(sorted(packets, key=lambda packet: packet[0]))), "server.stalled")
+    assert bool(found) is stalled

@@ -248,8 +248,8 @@ class Stall:
         edge, own = (self.until_ns - self.since_ns) // EDGE, {each.connection.number for each in self.silences}
         begin_ns, half_ns, end_ns = self.since_ns + edge, (self.since_ns + self.until_ns) // 2, self.until_ns - edge
         answered = (each for each in self.silences if not each.late and each.frame not in each.frames)
-        answered = (each for each in answered if half_ns <= each.until_ns < end_ns)
-        self.alive |= {each.connection.number for each in answered}  # a process that is paused answers all at its end
+        answered = (each for each in answered if half_ns <= each.until_ns < (half_ns + self.until_ns) // 2)
+        self.alive |= {each.connection.number for each in answered}  # after a pause a process answers all at its end
         for connection, answers in others:
             last_ns, moved_ns = connection.health.last_ns if connection.health else 0, answers.moved_ns
             if connection.number in own or connection.first_ns > begin_ns or last_ns < end_ns:
