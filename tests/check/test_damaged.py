@@ -116,6 +116,11 @@ def test_truncated_first_bytes_are_enough_to_name_another_protocol() -> None:
     assert accused(damage.cut_packets(packets, 96)) == {"protocol.mismatch", "capture.loss"}
 
 
+def test_a_truncated_request_for_websocket_is_no_other_protocol() -> None:
+    packets = damage.read(CAPTURES / "nats" / "50-server-links.pcap")
+    assert "protocol.mismatch" not in accused(damage.cut_packets(packets, 96))
+
+
 @pytest.mark.parametrize("seed", [1, 2])
 def test_connections_of_which_one_side_was_captured_may_have_ended(seed: int) -> None:
     packets = damage.read(Path(__file__).parent / "outages" / "kafka_leaked.pcap.gz")

@@ -20,7 +20,7 @@ from wiredecode.net.limits import DEFAULT_LIMITS
 from wiredecode.net.segments import distance
 from wiredecode.net.types import Connection, Direction
 from wiredecode.protocols.reading import values_of
-from wiredecode.protocols.registry import protocol_entries, requests_of, title_of
+from wiredecode.protocols.registry import by_name, protocol_entries, requests_of, title_of
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import FrameRef, Moment, Rule, begin_of, ref_of, whole
 
@@ -323,8 +323,9 @@ class OtherProtocols(Rule):
     def _undecoded(self, frame: Frame) -> None:
         """The first bytes of one side are no frame, though the other side speaks the protocol."""
         beginning = frame.data[:LONGEST_BEGINNING]
-        name = foreign_name(beginning)
-        if name != UNKNOWN:
+        name, protocol = foreign_name(beginning), by_name(frame.protocol)
+        truncated = frame.connection.directions[frame.side].lossy  # the rest may ask for an upgrade, to WebSocket
+        if name != UNKNOWN and not (truncated and protocol is not None and protocol.may_upgrade):
             spoken = title_of(frame.protocol) or frame.protocol
             by_client = frame.side == client_side(frame.connection)
             text = f"{frame.source} speaks {name}, the other side {spoken}"
