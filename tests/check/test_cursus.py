@@ -121,9 +121,9 @@ def test_forwarded_publishes_are_refused_once() -> None:
 
 @pytest.mark.parametrize("publishes", [False, True])
 def test_a_reader_that_falls_back_does_not_show_that_the_publisher_reaches_localhost(publishes: bool) -> None:
-    told = "OK topic=orders partitions=1 leaders=localhost:9000 epochs=0"
+    leader = "OK topic=orders partitions=1 leaders=localhost:9000 epochs=0"
     reads = "CONSUME topic=orders partition=0 offset=16909060 group=billing member=b-1", "OK"
-    first = "CREATE topic=orders partitions=1", "OK topic=orders partitions=1", "METADATA topic=orders", told
+    first = "CREATE topic=orders partitions=1", "OK topic=orders partitions=1", "METADATA topic=orders", leader
     published = ("PUBLISH topic=orders acks=1 producerId=p1 message=hello", "OK") if publishes else ()
     turns = [(0.1 + place / 10, text) for place, text in enumerate((*first, *published))]
     turns += [(3.0 + place / 10, text) for place, text in enumerate(reads)]

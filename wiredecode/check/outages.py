@@ -1,4 +1,4 @@
-"""Times in which a host acknowledged nothing of what it was sent: whether path or host were down, and for whom."""
+"""Times in which a host acknowledged nothing: whether the path or the host was down, and on which connections."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -6,7 +6,7 @@ from typing import NamedTuple
 from wiredecode.check.codes import CODES
 from wiredecode.check.stalls import LOSSY
 from wiredecode.frames.escape import counted
-from wiredecode.frames.identity import client_side, short
+from wiredecode.frames.identity import client_side, server_endpoint, short
 from wiredecode.net.health import MIN_OUTAGE_NS, ConnectionHealth, FirstEnd, Outage
 from wiredecode.net.types import Connection
 from wiredecode.protocols.shared.problems import MAX_PROBLEMS, Moment, Problem, Report, farewell_captured, hosts_of
@@ -34,7 +34,7 @@ class Unheard(NamedTuple):
 
 
 class Outages:
-    """Collects them by pairs of hosts; :meth:`explain` tells why."""
+    """Collects them by pairs of hosts; :meth:`explain` says why."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
@@ -126,7 +126,8 @@ def _explain(problem: Problem, unheard: list[Unheard], others: list[Connection])
         problem.title += ", while its host answers other connections"
         likely = ["a firewall or NAT drops the packets of this port or connection"]
         if full:  # NAT forgets idle connections, and a firewall would drop all to the port
-            busy = idle_ns < IDLE_NS and {server_of(each.connection) for each in unheard} <= {*map(server_of, served)}
+            servers = {server_endpoint(each.connection) for each in unheard}
+            busy = idle_ns < IDLE_NS and servers <= {*map(server_endpoint, served)}
             likely.insert(0 if busy else 1, "segments of full size are lost (MTU)")
         problem.likely = ", or ".join(likely)
         problem.detail(f"both hosts exchanged packets on {counted(len(served), 'other connection')} meanwhile")
@@ -156,11 +157,6 @@ def _cut_off(down: dict[Hosts, tuple[Problem, Outage]], others: Iterable[Connect
             for hosts, (problem, _) in of_it.items():
                 problem.alike, problem.likely = host, f"the link of {host} or a network common to all was down"
                 del down[hosts]
-
-
-def server_of(connection: Connection) -> str:
-    """The server's endpoint."""
-    return connection.endpoints[1 - client_side(connection)]
 
 
 def _is_served(connection: Connection, since_ns: int, until_ns: int) -> bool:

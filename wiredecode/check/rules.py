@@ -168,7 +168,7 @@ class ClockRule(Rule):
     """Sees the packets before they are decoded; reports at the end."""
 
     _jumps: list[tuple[int, int, str]] = field(default_factory=list)
-    """Packets at which the capture's clock went another way than time, their times, and what it did."""
+    """Numbers and times of packets at which the capture's clock leaps or goes back, and a text that says so."""
     _before: PacketBatch | None = None
     """The last packets of the batch before."""
 

@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from wiredecode.check.codes import CODES, checks_of
+from wiredecode.check.exchanges import NO_CHECKS
 from wiredecode.frames.escape import counted
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.identity import client_side
@@ -171,7 +172,7 @@ class Silences:
                 server.heard_ns, server.held, server.late = 0, {}, {}
 
     def _ask(self, waiting: Waiting, frame: Frame) -> None:
-        checks = checks_of(frame.protocol) or problems.Checks()
+        checks = checks_of(frame.protocol) or NO_CHECKS
         wait_ms = frame.values.get(checks.longest_wait) if checks.polls(frame) else 0
         if frame.time_ns < waiting.heard_ns or wait_ms is None:
             return  # the server spoke since then: late starts show one side first
@@ -379,13 +380,14 @@ class Stalls(problems.Rule):
     def _while_stalled(self, stall: Stall, code: str, server: str) -> problems.Problem | None:
         """A problem of the server in the time of its stall."""
         problem = self.report.problems.get((code, server))
-        first_ns, last_ns = (problem and problem.first_ns) or 0, (problem and problem.last_ns) or 0
-        return problem if first_ns < stall.until_ns and last_ns > stall.since_ns else None
+        if problem is None or (problem.first_ns or 0) >= stall.until_ns or (problem.last_ns or 0) <= stall.since_ns:
+            return None
+        return problem
 
     @staticmethod
     def _likely(stall: Stall, checks: problems.Checks | None, *, whole: bool) -> str:
         """``whole``: only connections of publishers waited."""
-        held = (checks or problems.Checks()).holds
+        held = (checks or NO_CHECKS).holds
         paused = "the server's process was paused, stopped or blocked"
         if stall.alive:
             return held

@@ -11,7 +11,7 @@ from wiredecode.check.stalls import Silences
 from wiredecode.frames.bins import Bins
 from wiredecode.frames.escape import counted, escape
 from wiredecode.frames.frame import Frame
-from wiredecode.frames.identity import BEFORE, HANDSHAKE, client_side, end_text, ended_by, label, short
+from wiredecode.frames.identity import BEFORE, HANDSHAKE, client_side, end_text, ended_by, label, server_endpoint, short
 from wiredecode.frames.identity import began as beginning
 from wiredecode.frames.record import rfc3339
 from wiredecode.net.types import Connection
@@ -111,7 +111,7 @@ class Timeline:
         elif start == HANDSHAKE:
             self._add(Event(connection.first_ns, OPENED, name, "", packet=connection.first, connection=number))
         else:
-            to = connection.endpoints[1 - client_side(connection)]
+            to = server_endpoint(connection)
             change = f"{to} {'refuses' if start == 'refused' else 'does not answer'} a connection"
             self._add(Event(connection.first_ns, REFUSED, change, change, packet=connection.first, connection=number))
         if health is None:

@@ -7,10 +7,10 @@ from itertools import pairwise
 from typing import Any
 
 from wiredecode.check.codes import CODES, checks_of
-from wiredecode.check.outages import Outages, server_of
+from wiredecode.check.outages import Outages
 from wiredecode.check.stalls import ANNOUNCED
 from wiredecode.frames.escape import counted
-from wiredecode.frames.identity import client_side, short
+from wiredecode.frames.identity import client_side, server_endpoint, short
 from wiredecode.net.health import RETRANSMISSION, DirectionHealth
 from wiredecode.net.types import Connection
 from wiredecode.protocols.registry import protocol_entries, title_of
@@ -111,7 +111,7 @@ class Health(Rule):
         self._never_closed(ended)
         speaking: dict[str, set[tuple[str, str]]] = {}
         for each in ended:
-            speaking.setdefault(server_of(each).rpartition(":")[2], set()).update(users_of(each))
+            speaking.setdefault(server_endpoint(each).rpartition(":")[2], set()).update(users_of(each))
         down = []
         for (name, endpoint), problem in self.report.problems.items():
             if name not in (CODES["tcp.refused"].code, CODES["tcp.no-answer"].code):
@@ -119,7 +119,9 @@ class Health(Rule):
             self._explain_attempts(problem, endpoint)
             users = speaking.get(endpoint.rpartition(":")[2], ())  # of servers at this port, as it was down throughout
             problem.users |= {user for user in users if any(user[0] in hosts for hosts in problem.paths)}
-            if self._went_down(problem, endpoint, self._ended.pop(endpoint, deque())):
+            of_server = self._ended.pop(endpoint, deque())
+            self._accepted_again(problem, [connection.first_ns for connection, _ in of_server])
+            if self._went_down(problem, endpoint, [time_ns for _, time_ns in of_server if time_ns is not None]):
                 down.append((problem.first_ns or 0, problem.last_ns or 0))
         if len(down) > 1 and all(last + TOGETHER_NS < begin for (_, last), (begin, _) in pairwise(sorted(down))):
             for problem in self.report.problems.values():  # one after another: a rolling restart
@@ -130,7 +132,7 @@ class Health(Rule):
             self._closed_idle(endpoint, of_server)
 
     def _explain_attempts(self, problem: Problem, endpoint: str) -> None:
-        """Why connections were refused or not answered, by what was heard of the server before and afterwards."""
+        """Say why connections were refused or not answered: whether the server was heard before and afterwards."""
         first_ns, last_ns = problem.first_ns or 0, problem.last_ns or 0
         around = [each for each in self._heard.items() if each[1].first_ns < first_ns and each[1].last_ns > last_ns]
         heard = {each[0][0] for each in around if not _is_gone(each[1], first_ns, last_ns)}
@@ -139,10 +141,8 @@ class Health(Rule):
         elif endpoint in heard:
             problem.likely = "a firewall rejects new connections, or its listener is closed: open ones continue"
 
-    def _went_down(self, problem: Problem, endpoint: str, of_server: Iterable[tuple[Connection, int | None]]) -> bool:
-        """Whether a server that refused connections ended those it had, shortly before; say so."""
-        self._accepted_again(problem, [connection.first_ns for connection, _ in of_server])
-        ends = [time_ns for _, time_ns in of_server if time_ns is not None]
+    def _went_down(self, problem: Problem, endpoint: str, ends: list[int]) -> bool:
+        """Whether a server that refused connections ended others shortly before, at ``ends``; say so."""
         last = max((time_ns for time_ns in ends if time_ns < (problem.first_ns or 0) + TOGETHER_NS), default=None)
         at_once = [time_ns for time_ns in ends if last is not None and abs(time_ns - last) <= TOGETHER_NS]
         if not at_once:
@@ -157,7 +157,7 @@ class Health(Rule):
         return True
 
     def _explain_no_answer(self, problem: Problem, endpoint: str, heard: set[str]) -> None:
-        """Why SYNs got no answer; ``heard``: hosts that were heard before and afterwards."""
+        """Say why SYNs got no answer; ``heard``: hosts that were heard before and afterwards."""
         first_ns, last_ns, host = problem.first_ns or 0, problem.last_ns or 0, endpoint.rpartition(":")[0]
         accepted = sum(first_ns < each.first_ns < last_ns for each, _ in self._ended.get(endpoint, ()))
         if accepted >= MIN_REPEATED:

@@ -94,6 +94,11 @@ def client_side(connection: Connection) -> int:
     return 0 if connection.ports[0] >= connection.ports[1] else 1
 
 
+def server_endpoint(connection: Connection) -> str:
+    """Return the server's address and port."""
+    return connection.endpoints[1 - client_side(connection)]
+
+
 def began(connection: Connection) -> str:
     """Describe its beginning; without TCP analysis failed attempts are not distinguished."""
     health = connection.health

@@ -248,16 +248,16 @@ class Advertised(AdvertisedHost):
     codes, code = CODES, "advertised-host"
     working, asks, speaks = READING | {"Batch", "PUBLISH"}, "", ""
     works_elsewhere = True
-    _created: set[str] = field(default_factory=set)
+    _created: Newest[str, None] = field(default_factory=Newest)
     """Hosts that created a topic, as publishers do first, and have not published yet."""
 
     def frame(self, frame: Frame) -> None:
         host = host_of(frame.source)
         if frame.type == "CREATE":
-            self._created.add(host)
+            self._created.put(host, None)
         elif frame.type not in READING or host not in self._created:  # a reader there falls back to the first broker
             if frame.type in self.working:
-                self._created.discard(host)
+                self._created.pop(host, None)
             super().frame(frame)
 
     def addresses(self, frame: Frame) -> Iterator[tuple[str, int]]:

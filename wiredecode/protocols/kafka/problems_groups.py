@@ -90,7 +90,7 @@ class Member:
     """Longest time between two polls: ``max.poll.interval.ms``."""
     joined_ns: int = 0
     """When it asked for or got its last generation, if that was captured."""
-    told_ns: int = 0
+    rebalancing_ns: int = 0
     """Since when its heartbeats are answered that the group rebalances, and waits for it."""
     left_at: FrameRef | None = None
     id: str = ""
@@ -123,7 +123,7 @@ class Members(Rule):
                     self._left.put(each.get("member_id") or "", None)
             elif frame.type == "JoinGroupRequest":
                 self._report_slow(frame.connection, member, frame.time_ns)
-                member.joined_ns, member.told_ns = frame.time_ns, 0
+                member.joined_ns, member.rebalancing_ns = frame.time_ns, 0
                 member.patience_ms = values.get("rebalance_timeout_ms", member.patience_ms)
 
     def _answered(self, frame: Frame, member: Member) -> None:
@@ -140,9 +140,9 @@ class Members(Rule):
             problem = self.report.add(CODES["kicked-out"], title, (frame.connection.number, title), frame=frame)
             problem.detail(f"the coordinator answers {ERRORS[error]}")
         elif error == REBALANCING and frame.type == "HeartbeatResponse":
-            member.told_ns = member.told_ns or frame.time_ns
-            if frame.time_ns - member.told_ns >= LONG_OPEN_NS:
-                who, since = short(frame.connection), self.report.seconds(member.told_ns)
+            member.rebalancing_ns = member.rebalancing_ns or frame.time_ns
+            if frame.time_ns - member.rebalancing_ns >= LONG_OPEN_NS:
+                who, since = short(frame.connection), self.report.seconds(member.rebalancing_ns)
                 title = f"group {member.group} waits for {who} from {since} on: it does not join again"
                 self.report.add(CODES["max-poll"], title, title, frame=frame, severity="warning")
         elif not error and frame.type == "SyncGroupResponse":

@@ -159,7 +159,7 @@ def server_of(who: Mapping[str, str]) -> str | None:
 
 
 def addressed_server(frame: Frame) -> str | None:
-    """The server that a client of NATS is, by the subject of what is delivered to it alone."""
+    """The server that is this client of NATS, by the subject of a message for it alone."""
     delivered = ADDRESSED.search(frame.values["subject"]) if frame.values.get("operation") == "MSG" else None
     return spelled_in(cluster_of(frame), printable(delivered[1] or delivered[2])) if delivered else None
 
@@ -299,7 +299,7 @@ class Silence(Rule):
         *("AppendEntries", "AppendEntriesResponse", "RequestVote", "RequestVoteResponse"),
         *("RaftConnectRequest", "RaftConnectResponse", "InstallSnapshot", "InstallSnapshotResponse"),
     }
-    _servers: dict[str, Server] = field(default_factory=dict)
+    _servers: Newest[str, Server] = field(default_factory=Newest)
     _of: dict[int, str] = field(default_factory=dict)
     """By connection."""
 
@@ -309,7 +309,7 @@ class Silence(Rule):
         if name is None:
             return
         self._of[number] = name
-        server = self._servers.setdefault(name, Server())
+        server = self._servers.get_or_make(name, Server)
         if frame.sender == "server":
             asks = frame.expects_response or frame.type in names.RPC_TYPES.values()  # its link may be of before
             if asks and frame.time_ns > server.sent_ns:

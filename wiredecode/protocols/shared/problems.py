@@ -339,7 +339,7 @@ class Checks:
     waits: frozenset[str] = frozenset()
     """Message types that wait for data: that their answer is late, or does not come, is nothing unusual ..."""
     longest_wait: str = ""
-    """... within this field of theirs, ms; empty: it is not known."""
+    """... within the time in this field of the request, ms; empty: it is not known."""
     pushes: frozenset[str] = frozenset()
     """Message types that show a consumer's connection even where its requests were not captured, besides ``waits``."""
     called: tuple[Called, ...] = ()
