@@ -124,6 +124,10 @@ class Connections:
         """Closed connections that are remembered."""
         return len(self._closed) + len(self._unfilled)
 
+    def has_room(self, count: int) -> bool:
+        """Whether ``count`` more connections would all be remembered."""
+        return len(self) + count <= self._limits.connections
+
     def find(self, key: FlowKey) -> Owner | None:
         """The connection that flow ``key`` belongs to now, and its side."""
         return self._flows.get(key)
@@ -185,6 +189,12 @@ class Connections:
         self._recent.move_to_end(state)
         if state.closed_sides == BOTH:
             self._close(state)
+
+    def mark_recent(self, owners: list[Owner]) -> None:
+        """Put the connections of the latest packets in the order of their last packets."""
+        for state in reversed(dict.fromkeys(owner[0] for owner in reversed(owners))):
+            if state in self._recent:
+                self._recent.move_to_end(state)
 
     def forget_closed(self, clock: int, out: list[Event]) -> None:
         """Forget the closed connections that have expired when the capture clock is at ``clock``."""

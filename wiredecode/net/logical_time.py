@@ -5,6 +5,8 @@ gets a time between theirs. So the order of all events of a connection follows f
 :func:`packet_of` returns packet numbers.
 """
 
+from typing import TypeVar
+
 import numpy as np
 
 from wiredecode.arrays import Int64s
@@ -15,7 +17,11 @@ END = (1 << 63) - 1
 """After every logical time, and every time in ns."""
 
 
-def logical_time(number: int) -> int:
+Number = TypeVar("Number", int, Int64s)
+
+
+def logical_time(number: Number) -> Number:
+    """The logical time of a packet, or of each."""
     return number << BITS
 
 

@@ -7,6 +7,7 @@ for a connection without packets in the batch, unless it waits for a gap.
 import heapq
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -22,10 +23,10 @@ from wiredecode.net.logical_time import Clock, logical_time
 from wiredecode.net.reassembly import Reassembler
 from wiredecode.net.reorder import Origin, ending
 from wiredecode.net.segment_copies import Copies
+from wiredecode.net.runs import CONTROL, place_runs
 from wiredecode.net.segments import ACK, FIN, MASK, RST, SYN, Segments
 from wiredecode.net.types import Connection, Event
 
-CONTROL = SYN | FIN | RST | ACK
 FLOW = ("source_high", "source_low", "target_high", "target_low", "ports")
 REST = (
     "row",
@@ -48,13 +49,15 @@ def place_segments(s: Segments, clock: Int64s, connections: Connections, out: li
 
     ``clock``: the capture clock at each packet, ns. The Chunks are made at the end, by `Reassembler.flush`.
     """
-    owners: list[Owner] = []
-    flows, rest = ([getattr(s, name).tolist() for name in names] for names in (FLOW, REST))
-    rows = zip(zip(*flows, strict=True), clock[s.row].tolist(), *rest, strict=True)
+    owners: list[Any] = [None] * len(s)
+    placed = place_runs(s, clock, connections, owners, out) if connections.has_room(len(s)) else np.zeros(len(s), bool)
+    singly = np.flatnonzero(~placed)
+    flows, rest = ([getattr(s, name)[singly].tolist() for name in names] for names in (FLOW, REST))
+    rows = zip(singly.tolist(), zip(*flows, strict=True), clock[s.row[singly]].tolist(), *rest, strict=True)
     buffer, find, touch = s.buffer, connections.find, connections.touch
     streams: dict[Reassembler, None] = {}
     with_gap = connections.shared.with_gap
-    for key, capture_ns, row, seq, ack, flags, start, captured, length, number, time_ns, last, last_ns in rows:
+    for index, key, capture_ns, row, seq, ack, flags, start, captured, length, number, time_ns, last, last_ns in rows:
         owner = find(key)
         if owner is not None and flags & CONTROL == ACK and length == captured and start >= 0:
             state, side = owner
@@ -64,7 +67,7 @@ def place_segments(s: Segments, clock: Int64s, connections: Connections, out: li
             if not (waits or state.closed_sides or (length and (not stream.in_order(seq) or peer.is_ack_ahead(ack)))):
                 touch(state, side, state.clock.at(last_ns), capture_ns)
                 state.acks[side] = ack
-                owners.append(owner)
+                owners[index] = owner
                 if length:
                     stream.extend(seq, buffer[start : start + length], number, time_ns, logical_time(last), last_ns)
                     streams[stream] = None
@@ -73,9 +76,11 @@ def place_segments(s: Segments, clock: Int64s, connections: Connections, out: li
         packet = FlowPacket(key, own, own.at(last_ns), capture_ns, last, last_ns)
         before_ns = int(clock[row - 1]) if row and owner is not None else None
         columns = seq, ack, flags, start, captured, length, number, time_ns
-        owners.append(_place_segment(s, columns, packet, connections, owner, before_ns, streams, out))
+        owners[index] = _place_segment(s, columns, packet, connections, owner, before_ns, streams, out)
     for stream in streams:
         stream.flush(out)
+    if len(singly) < len(s):
+        connections.mark_recent(owners)
     return owners
 
 

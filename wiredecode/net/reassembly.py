@@ -150,6 +150,11 @@ class Reassembler:
         """The segment that has waited longest after a gap."""
         return self._queue.oldest(self.offset) if self._queue is not None else None
 
+    @property
+    def is_clear(self) -> bool:
+        """Whether nothing waits, and no FIN or reset came."""
+        return self._queue is None and self._fin is None and self._reset is None and not self.held_segments
+
     def in_order(self, seq: int) -> bool:
         """Whether a segment that starts at ``seq`` comes next, without a gap, FIN or reset before."""
         if self._queue is not None or self._fin is not None or self._reset is not None:
@@ -168,6 +173,21 @@ class Reassembler:
         if ready > self._ready:
             self._ready, self._ready_ns = ready, ready_ns
         self._append(data, number, time_ns)
+
+    def extend_run(
+        self, data: bytes, lengths: Int64s, number: Int64s, time_ns: Int64s, ready_ns: Int64s, out: list[Event]
+    ) -> None:
+        """Deliver the ``data`` of segments for which `extend` would do; each packet completed its own bytes."""
+        self.flush(out)
+        ready = logical_time(number)
+        newer = ready > self._ready
+        ready_ns = np.where(newer, ready_ns, self._ready_ns)
+        times = np.maximum(ready, max(self._ready, self.gap_ended)), ready_ns
+        out.append(Chunk(self.direction, self.offset, data, self.offset + np.cumsum(lengths), number, time_ns, *times))
+        self.direction.captured += len(data)
+        self.offset += len(data)
+        self._ready, self._ready_ns = max(self._ready, int(ready[-1])), int(ready_ns[-1])
+        self._keep_history(data)
 
     def segment(self, seq: int, data: bytes, length: int, origin: Origin, out: list[Event]) -> None:
         """Deliver or buffer a segment of ``length`` > 0 bytes on the wire, of which ``data`` was captured.
