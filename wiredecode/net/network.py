@@ -22,8 +22,8 @@ from wiredecode.net.limits import CLOSED_CHECK_PACKETS, DEFAULT_LIMITS, SILENT_N
 from wiredecode.net.logical_time import Clock, logical_time
 from wiredecode.net.reassembly import Reassembler
 from wiredecode.net.reorder import Origin, ending
-from wiredecode.net.segment_copies import Copies
 from wiredecode.net.runs import CONTROL, place_runs
+from wiredecode.net.segment_copies import Copies
 from wiredecode.net.segments import ACK, FIN, MASK, RST, SYN, Segments
 from wiredecode.net.types import Connection, Event
 

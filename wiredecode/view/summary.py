@@ -1,7 +1,7 @@
 """One line per frame: plain strings without rich, as there can be millions."""
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from itertools import chain
 from typing import Any
 
@@ -20,6 +20,8 @@ NOT_SHOWN = ("good", "liftbridge-default")
 """Generated values that lines omit: good checksums, and the default namespace."""
 MAX_FINDINGS = 3
 """Findings named on a line."""
+MISSING: Any = object()
+"""In place of an absent value."""
 STATUS_SEVERITY = {PARTIAL: "warning", UNDECODED: "warning", MALFORMED: "error"}
 MAX_DIRECTIONS = 16384
 """Directions whose part of the line is remembered."""
@@ -66,8 +68,8 @@ class SummaryLines:
             facts = facts_of(inner.layer)
             if facts:
                 text += facts.text(facts.values_of(inner, frame))
-        for name, value in generated_values(frame.generated) if frame.generated else ():
-            text += f" {name}={value}"
+        if frame.generated:
+            text += "".join([f" {name}={value}" for name, value in generated_values(frame.generated)])
         return text
 
     def pairs(self, frame: Frame) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
@@ -153,16 +155,29 @@ class Facts:
         values = inner.read(damaged=True)
         return self._defaults | dict(values) if self._defaults and frame.status == OK else values
 
-    def text(self, values: Mapping[str, Any]) -> str:
-        return "".join([f" {name}={value}" for name, value in self.pairs(values)])
+    @cached_property
+    def text(self) -> Callable[[Mapping[str, Any]], str]:
+        """Function from values to the text of the facts that are present: one generated expression, as it is hot."""
+        namespace: dict[str, Any] = {"MISSING": MISSING}
+        pieces = []
+        for index, (name, path, show) in enumerate(self._fields):
+            value = f"v.get({path[0]!r}, MISSING)"
+            for step in path[1:]:
+                value = f"(x.get({step!r}, MISSING) if isinstance(x := {value}, dict) else MISSING)"
+            namespace[f"show{index}"] = show
+            shown = "x" if show is str else f"show{index}(x)"
+            pieces.append(f"(f' {name}={{{shown}}}' if (x := {value}) is not MISSING else '')")
+        code = f"lambda v: {' + '.join(pieces) or repr('')}"
+        function: Callable[[Mapping[str, Any]], str] = eval(code, namespace)
+        return function
 
     def pairs(self, values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         """Names and values of the facts that are present."""
         for name, path, show in self._fields:
             value: Any = values
             for step in path:
-                value = value.get(step, ...) if isinstance(value, dict) else ...
-            if value is not ...:
+                value = value.get(step, MISSING) if isinstance(value, dict) else MISSING
+            if value is not MISSING:
                 yield name, show(value)
 
 

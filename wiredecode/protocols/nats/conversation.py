@@ -496,6 +496,8 @@ TRANSPORT_TITLES: dict[type[Layer], str] = {
 
 
 API_ANSWER = b'{"type":"io.nats.jetstream.api.'
+HEADS = names.PAYLOAD_VERSION, API_ANSWER
+"""Beginnings of payloads that are looked at."""
 MAX_API_BYTES = 65536
 """Of a message of JetStream's API, searched for credentials: longer ones hold stored messages."""
 
@@ -510,13 +512,14 @@ def hides(frame: Frame, subject: str | None, values: Mapping[str, Any], memory: 
     payload = values.get("data")
     if payload is None:
         payload = frame.data[payload_start(frame) :] if frame.is_partial and "size" in values else b""
-    if subject[:1] in "$_" and (names.is_secret_subject(subject) or JWT.match(payload)):
+    first = subject[:1]
+    if (first == "$" or first == "_") and (names.is_secret_subject(subject) or JWT.match(payload)):
         return True
-    reply = values.get("reply", "")  # a size here: HPUB without its H
-    if payload.startswith(names.PAYLOAD_VERSION) or (reply.isdecimal() and reply.isascii()):
+    reply = values.get("reply")  # a size here: HPUB without its H
+    if reply is not None and reply.isdecimal() and reply.isascii():
         return True
-    if subject.startswith("$JS.API.") or payload.startswith(API_ANSWER):
-        return is_secret_value(text(payload[:MAX_API_BYTES]))
+    if payload.startswith(HEADS) or (first == "$" and subject.startswith("$JS.API.")):
+        return payload.startswith(names.PAYLOAD_VERSION) or is_secret_value(text(payload[:MAX_API_BYTES]))
     request = memory.requests.get(subject) if memory.requests else None
     return request is not None and names.is_secret_subject(request.subject)
 

@@ -118,12 +118,12 @@ class OperationDecoder(FrameDecoder):
             super().read(frame, style)
             return
         buffer, start, stop = frame.buffer, frame.start, frame.stop
-        plain = None if self._plain is None else self._plain.match(buffer, start, stop)
+        line = None if self._plain is None else self._plain.match(buffer, start, stop)
         try:
-            if plain is not None and plain.end() + int(plain[4]) == stop - 2 and buffer[stop - 2 : stop] == b"\r\n":
-                values, reached = self._plain_values(plain, buffer, stop), stop
-            else:
+            if line is None or (values := self._plain_values(line, buffer, stop)) is None:
                 values, reached = self._walk(buffer, start, stop)
+            else:
+                reached = stop
             if style is not None and self.secret and not self.secret.isdisjoint(values):
                 raise compiler.DecodeError
         except compiler.FAILED:
@@ -135,15 +135,22 @@ class OperationDecoder(FrameDecoder):
         if reached < stop:
             self._report_surplus(frame, reached - start, stop - start)
 
-    def _plain_values(self, line: re.Match[bytes], buffer: bytes, stop: int) -> dict[str, Any]:
+    def _plain_values(self, line: re.Match[bytes], buffer: bytes, stop: int) -> dict[str, Any] | None:
+        """The values of a plain operation; None if its size is not that of its body."""
         subject, sid, reply, size = line.groups()
+        begin, count = line.end(), int(size)
+        if begin + count != stop - 2 or buffer[stop - 2 : stop] != b"\r\n":
+            return None
         values: dict[str, Any] = {"operation": self.type, "subject": subject.decode()}
         if sid:
             values["sid"] = sid.decode()
         if reply is not None:
             values["reply"] = reply.decode()
-        ends = {"size": int(size), "line_end": b"\r\n", "data": buffer[line.end() : stop - 2], "end": b"\r\n"}
-        return {**values, **ends}
+        values["size"] = count
+        values["line_end"] = b"\r\n"
+        values["data"] = buffer[begin : stop - 2]
+        values["end"] = b"\r\n"
+        return values
 
     def _show(self, frame: Frame, values: dict[str, Any], style: Style) -> None:
         record = dict(values)
