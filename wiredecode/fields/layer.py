@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from enum import Enum
+from functools import cache
 from itertools import takewhile
 from typing import Any, ClassVar, Self
 
@@ -287,7 +288,16 @@ class Layer(Packet):
     @classmethod
     def holds_secrets(cls) -> bool:
         """Whether a field, or one of a structure inside, can be a secret."""
-        return any(may_hide(kind) for kind in cls.fields_desc)
+        return bool(secret_names(cls))
+
+    @classmethod
+    def may_carry_secrets(cls, values: Mapping[str, Any]) -> bool:
+        """Whether a field that can be a secret is among decoded values: a fast check before `secret_ranges`.
+
+        True if bulk arrays, whose elements are not among the values, can hold secrets.
+        """
+        names = secret_names(cls)
+        return bool(names) and (cls.has_bulk or any(map(values.get, names)))
 
     @classmethod
     def carries_secrets(cls, values: Mapping[str, Any]) -> bool:
@@ -399,6 +409,12 @@ def may_hide(kind: Kind) -> bool:
     carries = isinstance(kind, Binary) and kind.credentials is not None
     hides = kind.secret or carries or bool(kind.named_by)
     return hides or (isinstance(inner, Struct) and inner.layer.holds_secrets())
+
+
+@cache
+def secret_names(layer: type[Layer]) -> frozenset[str]:
+    """Names of the fields that are, or can hold, a secret."""
+    return frozenset(plain(kind).name for kind in layer.fields_desc if may_hide(kind))
 
 
 def hides(kind: Kind, value: Any, beside: Mapping[str, Any]) -> bool:

@@ -14,7 +14,7 @@ from wiredecode.protocols.shared.amqp.secrets import without
 
 if TYPE_CHECKING:
     from wiredecode.fields.layer import Layer, Style
-    from wiredecode.frames.frame import Frame
+    from wiredecode.frames.frame import Frame, Inner
     from wiredecode.frames.message import Messages
     from wiredecode.protocols.base import Generated
 
@@ -131,11 +131,19 @@ class CarriedSessions:
 
 
 def inner_layers(frame: Frame, *, with_secrets: bool = False) -> Iterator[tuple[Layer, int]]:
-    """The layers inside a frame, read in place, each with its end; or only those that can hold secrets."""
+    """The layers inside a frame, read in place, each with its end; or only those that may hold secrets."""
     for inner in frame.inner:
-        if inner.start is not None and (not with_secrets or inner.layer.holds_secrets()):
+        if inner.start is not None and not (with_secrets and is_harmless(inner)):
             stop = inner.start + len(inner.data)
             yield inner.layer.within(frame.data, inner.start, stop), stop
+
+
+def is_harmless(inner: Inner) -> bool:
+    """Whether a layer inside a frame certainly holds no secret."""
+    if not inner.layer.holds_secrets():
+        return True
+    values = inner.read()  # none if it is damaged
+    return bool(values) and not inner.layer.may_carry_secrets(values)
 
 
 def without_carried_secrets(frame: Frame, payload: bytes) -> bytes:
