@@ -292,7 +292,7 @@ class Layer(Packet):
 
     @classmethod
     def may_carry_secrets(cls, values: Mapping[str, Any]) -> bool:
-        """Whether a field that can be a secret is among decoded values: a fast check before `secret_ranges`.
+        """Whether a field that can be a secret is among decoded values, or in a record: a check before `secret_ranges`.
 
         True if bulk arrays, whose elements are not among the values, can hold secrets.
         """

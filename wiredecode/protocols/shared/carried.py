@@ -133,16 +133,18 @@ class CarriedSessions:
 def inner_layers(frame: Frame, *, with_secrets: bool = False) -> Iterator[tuple[Layer, int]]:
     """The layers inside a frame, read in place, each with its end; or only those that may hold secrets."""
     for inner in frame.inner:
-        if inner.start is not None and not (with_secrets and is_harmless(inner)):
+        if inner.start is not None and not (with_secrets and is_harmless(inner, frame)):
             stop = inner.start + len(inner.data)
             yield inner.layer.within(frame.data, inner.start, stop), stop
 
 
-def is_harmless(inner: Inner) -> bool:
+def is_harmless(inner: Inner, frame: Frame) -> bool:
     """Whether a layer inside a frame certainly holds no secret."""
     if not inner.layer.holds_secrets():
         return True
-    values = inner.read()  # none if it is damaged
+    values = inner.values or (frame.layers or {}).get(inner.layer.filter_name)
+    if not values or "further" in values:  # no record, or one of several layers
+        values = inner.read()  # none if it is damaged
     return bool(values) and not inner.layer.may_carry_secrets(values)
 
 
