@@ -142,6 +142,8 @@ class Lags(Rule):
 
     def frame(self, frame: Frame) -> None:
         readings = [each for gauge in self._gauges for each in read_gauge(gauge, frame)]
+        if not readings:
+            return
         for each in readings:
             if each.quantity == LAG:
                 self._newest.put(each.of, each.value)

@@ -199,7 +199,8 @@ def _lines(session: Session, chosen: FrameOptions) -> FrameWriter:
             text = rules.paint(text, frame)
         return heads.pop() + text if heads else text
 
-    return _one_by_one(session.output.text, session.guard(line))
+    is_plain = rules is None and not heads
+    return _one_by_one(session.output.text, session.guard(lines.line if is_plain else line))
 
 
 def record_lines(session: Session, ranges: bool, bytes_: str) -> FrameWriter:

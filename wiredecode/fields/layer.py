@@ -158,7 +158,7 @@ class Layer(Packet):
     @classmethod
     def minimum(cls) -> int:
         """The least number of bytes of this structure."""
-        return sum(int(kind.minimum()) for kind in cls.in_order)
+        return minimum_of(cls)
 
     @classmethod
     def front(cls) -> struct.Struct:
@@ -409,6 +409,12 @@ def may_hide(kind: Kind) -> bool:
     carries = isinstance(kind, Binary) and kind.credentials is not None
     hides = kind.secret or carries or bool(kind.named_by)
     return hides or (isinstance(inner, Struct) and inner.layer.holds_secrets())
+
+
+@cache
+def minimum_of(layer: type[Layer]) -> int:
+    """See :meth:`Layer.minimum`."""
+    return sum(int(kind.minimum()) for kind in layer.in_order)
 
 
 @cache

@@ -68,8 +68,11 @@ class SummaryLines:
             facts = facts_of(inner.layer)
             if facts:
                 text += facts.text(facts.values_of(inner, frame))
-        if frame.generated:
-            text += "".join([f" {name}={value}" for name, value in generated_values(frame.generated)])
+        for name, value in frame.generated.items():
+            if value.__class__ is int:
+                text += f" {name}={value}"
+            elif value is not None and value not in NOT_SHOWN:
+                text += f" {name}={generated_text(value)}"
         return text
 
     def pairs(self, frame: Frame) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
@@ -166,6 +169,8 @@ class Facts:
                 value = f"(x.get({step!r}, MISSING) if isinstance(x := {value}, dict) else MISSING)"
             namespace[f"show{index}"] = show
             shown = "x" if show is str else f"show{index}(x)"
+            if show is _any:
+                shown = f"x if x.__class__ is int else {shown}"
             pieces.append(f"(f' {name}={{{shown}}}' if (x := {value}) is not MISSING else '')")
         code = f"lambda v: {' + '.join(pieces) or repr('')}"
         function: Callable[[Mapping[str, Any]], str] = eval(code, namespace)
@@ -187,10 +192,12 @@ facts_of = cache(Facts)
 def generated_values(generated: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Values derived from other frames, as names and values."""
     for name, value in generated.items():
-        if value.__class__ is int:
-            yield name, str(value)
-        elif value is not None and value not in NOT_SHOWN:
-            yield name, fact(value) if isinstance(value, str) else words(value)
+        if value is not None and value not in NOT_SHOWN:
+            yield name, generated_text(value)
+
+
+def generated_text(value: Any) -> str:
+    return fact(value) if isinstance(value, str) else words(value)
 
 
 def _kind(layer: type[Layer], path: tuple[str, ...]) -> Kind:
