@@ -109,6 +109,23 @@ def test_check_imports_only_protocols_in_the_capture(captures: Path) -> None:
     assert {name.split(".")[2] for name in done.stderr.split()} == {"nats", "liftbridge"}
 
 
+@pytest.mark.parametrize(("words", "own"), [("", True), ("sys.argv[1:]", False)])
+def test_a_command_imports_nothing_that_it_does_not_need_and_a_program_keeps_its_scapy(
+    words: str, own: bool, basic: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("cryptography")
+    code = (
+        f"import sys; from wiredecode.cli import main; main({words});"
+        "from scapy.data import MANUFDB, IP_PROTOS; from scapy.config import conf; import cryptography;"
+        "print('pydantic' in sys.modules, len(MANUFDB.d) > 0, conf.crypto_valid, IP_PROTOS.tcp, file=sys.stderr)"
+    )
+    command = [sys.executable, "-c", code, "pcap", str(basic), "--summary", "-q"]
+    folders = os.environ | {"XDG_CACHE_HOME": str(tmp_path)}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=folders)
+    assert done.stderr.split() == ["False", str(not own), str(not own), "6"]
+    assert list(tmp_path.rglob("manufdb*")) == [] or not own
+
+
 def test_a_closed_pipe_gives_no_error(captures: Path) -> None:
     path = captures / "rabbitmq-stream" / "c43_large.pcap"
     with subprocess.Popen(

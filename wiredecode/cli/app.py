@@ -13,6 +13,7 @@ from wiredecode.cli import interrupt
 from wiredecode.cli.commands import TREE, Commands, epilog
 from wiredecode.cli.completion import answer_bash, is_completion, name_the_shell
 from wiredecode.cli.interrupt import INTERRUPTED
+from wiredecode.cli.lean import LeanScapy
 from wiredecode.cli.options import UsageError
 from wiredecode.cli.output import Closed, abandon, complain, reason_of
 from wiredecode.cli.tshark import translate
@@ -61,6 +62,8 @@ def run(words: list[str]) -> int:
     """Run the command line; return the exit code. Print no traceback, unless asked for."""
     gc.disable()  # until a command has imported what it needs
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy would start unused threads
+    if interrupt.is_own_process():
+        sys.meta_path.insert(0, LeanScapy())
     name_the_shell(words)
     try:
         tree = _tree()

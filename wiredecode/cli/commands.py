@@ -11,6 +11,7 @@ import typer
 import typer.core
 from typer.core import TyperGroup
 
+from wiredecode.cli.lean import plainly
 from wiredecode.cli.options import UsageError, with_groups
 
 _TABLES = tomllib.loads((files(__package__) / "commands.toml").read_text("utf-8"))
@@ -25,6 +26,10 @@ UNCONFINED: dict[str, str] = TREE["unconfined"]
 
 class Command(typer.core.TyperCommand):
     """A command with options in groups; with ``--sandbox`` it is confined before it runs."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return options and arguments; ``ctx`` is click's."""
+        return plainly(super().get_params(ctx))
 
     def invoke(self, ctx: Any) -> Any:
         """Run it; ``ctx`` is click's."""
@@ -135,6 +140,10 @@ class Commands(TyperGroup):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self.commands = Loading()  # type: ignore[assignment]
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return options and arguments; ``ctx`` is click's."""
+        return plainly(super().get_params(ctx))
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the list of commands; ``ctx`` and ``formatter`` are click's."""

@@ -52,7 +52,7 @@ def by_connection(s: Segments) -> Iterator[tuple[Int64s, Bools]]:
     ports = s.ports.astype(np.uint64)
     low, high = ports & np.uint64(0xFFFF), ports >> np.uint64(16) & np.uint64(0xFFFF)
     ends = [(a * MIX ^ b) * MIX ^ port for (a, b), port in ((source, high), (target, low))]
-    mixed: UInt64s = ends[0] * MIX + ends[1] * MIX  # the same for both directions
+    mixed = (ends[0] + ends[1]) * MIX  # the same for both directions
     _, first, group, count = np.unique(mixed, return_index=True, return_inverse=True, return_counts=True)
     if not (count >= SHORTEST).any():
         return
