@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from wiredecode.arrays import Bools, Int64s, UInt64s
+from wiredecode.arrays import Bools, Int64s
 from wiredecode.net.connection_state import ConnectionState, Owner
 from wiredecode.net.flows import Connections
 from wiredecode.net.segments import ACK, FIN, HALF, IPV6_FLOW, MASK, RST, SYN, FlowKey, Segments, reverse
