@@ -96,16 +96,21 @@ class PlainValues:
         if kind.parameter_info.parser is None:
             if several and kind.annotation == list[str] and isinstance(value, list | tuple):
                 return [*value]
-            if isinstance(value, str) and not several and _takes(kind.annotation, value):
-                return value
-            if isinstance(value, bool) and kind.annotation is bool:
-                return value
+            if not several and (plain := _plain(kind, value)) is not None:
+                return plain
         param._runtime_param = None
         return param.get_runtime_param().coerce(value, param=param, ctx=ctx)
 
 
-def _takes(kind: Any, value: str) -> bool:
-    return kind is str or (get_origin(kind) is Literal and value in get_args(kind))
+def _plain(kind: Any, value: Any) -> Any:
+    """Return the value of one word, or None if typer has to look at it."""
+    type_, info = kind.annotation, kind.parameter_info
+    if type_ is int and isinstance(value, str) and value.isdecimal():
+        number = int(value)
+        return None if number < (info.min or 0) or number > (info.max or number) else number
+    if type_ in (str, bool):
+        return value if isinstance(value, type_) else None
+    return value if get_origin(type_) is Literal and value in get_args(type_) else None
 
 
 def plainly(parameters: list[Any]) -> list[Any]:
