@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from wiredecode.view.colors import ColorRules
     from wiredecode.view.fieldlines import FieldLines
     from wiredecode.view.screen import ScreenLines
+    from wiredecode.view.summary import SummaryLines
     from wiredecode.view.theme import TreeOptions
     from wiredecode.view.times import Times
 
@@ -164,6 +165,11 @@ class FrameOptions:
         )
 
     @property
+    def are_bulk_lines(self) -> bool:
+        """Whether frames are shown as lines of the usual form, which `SummaryLines` makes in bulk."""
+        return self.shape == LINES and self.rules is None and self.times.is_usual and not sys.stdout.isatty()
+
+    @property
     def colors(self) -> Filter | None:
         """Filter of the frames that the user's rules colour."""
         return None if self.rules is None else self.rules.select
@@ -199,8 +205,22 @@ def _lines(session: Session, chosen: FrameOptions) -> FrameWriter:
             text = rules.paint(text, frame)
         return heads.pop() + text if heads else text
 
-    is_plain = rules is None and not heads
-    return _one_by_one(session.output.text, session.guard(lines.line if is_plain else line))
+    guarded = session.guard(lines.line if rules is None and not heads else line)
+    if session.dissector.demand.blocks and isinstance(lines, SummaryLines):
+        return partial(_in_blocks, session, lines, guarded)
+    return _one_by_one(session.output.text, guarded)
+
+
+def _in_blocks(session: Session, lines: SummaryLines, line: Callable[[Frame], str], _: Iterable[Frame]) -> None:
+    """Write the lines of all frames, plain ones in bulk."""
+    from wiredecode.frames.frame import Frame
+
+    write = session.output.text
+    for items in session.items():
+        if len(items) == 1 and isinstance(frame := items[0], Frame):
+            write(line(frame))
+        elif items:
+            write(lines.of_items(items, line))
 
 
 def record_lines(session: Session, ranges: bool, bytes_: str) -> FrameWriter:

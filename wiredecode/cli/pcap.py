@@ -65,6 +65,8 @@ def pcap(
         session = kind(source, captures.verbosity, selection, summary_json=summary_json, to_stdout=write is None)
         return _packets(session, captures, frames, write, whole=whole_connections)
     demand = frames.demand(display)
+    if kind is Session and write is None and selection.is_everything:
+        demand = replace(demand, blocks=frames.are_bulk_lines)
     session = kind.of(
         *(captures, source, replace(selection, reads_on=whole_connections), demand),
         colors=frames.colors,

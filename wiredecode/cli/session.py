@@ -26,6 +26,7 @@ from wiredecode.view.totals import files_text, filter_hints, shown_text, totals_
 if TYPE_CHECKING:
     from wiredecode.capture.live.sniffer import Sniffer
     from wiredecode.filter import Filter
+    from wiredecode.frames.block import FrameBlock
     from wiredecode.tables.connections import ConnectionTable
     from wiredecode.tables.reader import TableReader
 
@@ -204,6 +205,10 @@ class Session:
     def all_frames(self, on_batch: Callable[[PacketBatch], None] | None = None) -> Iterator[Frame]:
         """All frames; ``on_batch`` as in :meth:`batches`."""
         return self.dissector.frames(self.batches(on_batch))
+
+    def items(self) -> Iterator[list[Frame | FrameBlock]]:
+        """All frames, plain ones in blocks; each list holds the next numbers, in any order."""
+        return self.dissector.frames_and_blocks(self.batches())
 
     def _select(self, frames: Iterable[Frame]) -> Iterator[Frame]:
         count, display = self.selection.count, self.selection.display

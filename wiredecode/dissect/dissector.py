@@ -79,7 +79,7 @@ class Demand:
     messages: Messages | None = None
     """Collects the published and delivered messages; the caller empties it."""
     blocks: bool = False
-    """Only messages are wanted: runs of plain frames become blocks, see :meth:`Dissector.frames_and_blocks`."""
+    """Only messages or lines are wanted: runs of plain frames become blocks, see `Dissector.frames_and_blocks`."""
     select: Filter | None = None
     """Filter of the frames that will be shown: no records are made of others. Not with ``blocks``."""
     skip_hidden: bool = False
@@ -230,8 +230,12 @@ class Dissector:
         postponed.raise_again()
 
     def _decode_in_steps(self, watermark: int | None) -> Iterator[list[Frame | FrameBlock]]:
-        """Decode what is ready, a few megabytes at a time: after a gap many frames may have waited."""
+        """Decode what is ready, some of it at a time: after a gap many frames may have waited."""
         items = [item for tracker in self._pending for item in tracker.out]
+        if self.demand.messages is None and all(isinstance(item, Frame) for item in items):
+            for frame in self._decode_ready(watermark):
+                yield [frame]
+            return
         steps = partial_limits(items, END if watermark is None else logical_time(watermark - 1))
         del items
         for step in [*map(packet_of, steps), watermark]:
@@ -405,6 +409,10 @@ class Dissector:
         """Decode a block as a whole; False: its frames must be decoded one by one."""
         if self.accounts.has_notes(block.connection, block.side):
             return False
+        if self.demand.messages is None:
+            block.samples = block.bulk.samples(conversation, block)
+            if block.samples is None:
+                return False
         if not block.bulk.decode(conversation, block, self.demand.messages):
             return False
         block.sender = conversation.sender(block)

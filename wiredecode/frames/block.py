@@ -1,14 +1,15 @@
 """Blocks: consecutive whole, plain frames of one direction, as columns."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from wiredecode.arrays import Int64s, UInt8s
+from wiredecode.fields.layer import Layer
 from wiredecode.frames.frame import OK, Frame, frame_ids
 from wiredecode.frames.message import Column, MessagePart, Messages
 from wiredecode.net.types import Connection
@@ -61,6 +62,8 @@ class FrameBlock:
     numbers: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
     """Frame numbers, once known."""
     sender: str | None = None
+    samples: "Samples | None" = None
+    """Its fields, if no messages are collected."""
 
     @property
     def ids(self) -> Int64s:
@@ -104,8 +107,28 @@ class FrameBlock:
             kinds=self.kinds[chosen],
             parts={name: column[chosen] for name, column in self.parts.items()},
             numbers=self.numbers[chosen],
+            samples=self.samples and self.samples.part(chosen),
             **{name: getattr(self, name)[chosen] for name in PIECES},
         )
+
+
+class Samples(NamedTuple):
+    """The fields of the frames of a block, which have one layer: those of a few frames, and one that always differs."""
+
+    layer: type[Layer]
+    values: list[dict[str, Any]]
+    """Fields of each sample, without payloads."""
+    generated: list[Mapping[str, Any]]
+    """Generated fields of each sample."""
+    which: Int64s
+    """Index of its sample, for each frame of the block."""
+    field: str
+    """The field that differs."""
+    numbers: Int64s
+    """Its value, for each frame of the block."""
+
+    def part(self, rows: slice) -> "Samples":
+        return self._replace(which=self.which[rows], numbers=self.numbers[rows])
 
 
 @dataclass(slots=True, eq=False)
@@ -143,6 +166,10 @@ class Bulk(ABC):
 
         It may stop before any frame: ``Protocol.split`` continues there.
         """
+
+    def samples(self, conversation: Any, block: FrameBlock) -> Samples | None:
+        """Samples of the frames of a block that :meth:`decode` will read; None: they must be decoded one by one."""
+        return None
 
     @abstractmethod
     def decode(self, conversation: Any, block: FrameBlock, out: Messages | None) -> bool:

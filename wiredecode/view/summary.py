@@ -5,9 +5,12 @@ from functools import cache, cached_property, lru_cache
 from itertools import chain
 from typing import Any
 
+import numpy as np
+
 from wiredecode.fields import Array, Kind, Number, Struct, plain, redact
 from wiredecode.fields.credentials import without_secrets
 from wiredecode.fields.layer import Layer
+from wiredecode.frames.block import FrameBlock
 from wiredecode.frames.escape import escape, shorten, shorten_middle
 from wiredecode.frames.frame import MALFORMED, OK, PARTIAL, UNDECODED, Finding, Frame, Inner
 from wiredecode.view import theme
@@ -18,6 +21,8 @@ FACT_CHARACTERS = 60
 """Longest value of a key fact."""
 NOT_SHOWN = ("good", "liftbridge-default")
 """Generated values that lines omit: good checksums, and the default namespace."""
+VARYING = 918273645918273645
+"""In place of the value that differs from line to line: no other value has these digits."""
 MAX_FINDINGS = 3
 """Findings named on a line."""
 MISSING: Any = object()
@@ -61,6 +66,47 @@ class SummaryLines:
             text += self._remarks(frame)
         return text + "\n"
 
+    def of_items(self, items: list[Frame | FrameBlock], line: Callable[[Frame], str]) -> str:
+        """The lines of frames and blocks in the order of their numbers; ``line``: makes that of a frame."""
+        by_number = sorted(items, key=first_number)
+        rows: list[tuple[int, str]] = []
+        for part in self._by_width(by_number):
+            for item in part:
+                if isinstance(item, Frame):
+                    rows.append((item.number, line(item)))
+                else:
+                    rows += self._block(item)
+        rows.sort()
+        return "".join([text for _, text in rows])
+
+    def _by_width(self, items: list[Frame | FrameBlock]) -> Iterator[list[Frame | FrameBlock]]:
+        """Divide items where an address is longer than all before it: only later lines are wider."""
+        widths, waiting = self._widths, items
+        for item in items:
+            ends = self._ends(item)
+            wider = [max(widths[0], len(ends[0])), max(widths[1], len(ends[1]))]
+            if wider != widths:
+                widths = wider
+                before, waiting = divide(waiting, first_number(item))
+                yield before
+        yield waiting
+
+    def _block(self, block: FrameBlock) -> Iterator[tuple[int, str]]:
+        """Numbers and lines of a block."""
+        samples, first_ns = block.samples, block.connection.capture_ns
+        assert samples is not None
+        facts, mark = facts_of(samples.layer).text, str(VARYING)
+        head = f"{self._direction(block)}{block.protocol}  {block.bulk.types[block.kinds[0]]:<24}"
+        halves = [
+            f"{head}{facts({**values, samples.field: VARYING})}{generated_facts(generated)}".split(mark)
+            for values, generated in zip(samples.values, samples.generated, strict=True)
+        ]
+        seconds = ((block.time_ns - first_ns) / 1e9).tolist()
+        rows = zip(block.numbers.tolist(), seconds, samples.which.tolist(), samples.numbers.tolist(), strict=True)
+        for number, second, which, value in rows:
+            before, after = halves[which]
+            yield number, f"{number:7d} {second:11.6f}{before}{value}{after}\n"
+
     def facts(self, frame: Frame) -> str:
         """Key facts as `` name=value``, also generated ones; escaped."""
         text = facts_of(frame.layer).text(frame.values) if frame.layer is not None else ""
@@ -68,12 +114,7 @@ class SummaryLines:
             facts = facts_of(inner.layer)
             if facts:
                 text += facts.text(facts.values_of(inner, frame))
-        for name, value in frame.generated.items():
-            if value.__class__ is int:
-                text += f" {name}={value}"
-            elif value is not None and value not in NOT_SHOWN:
-                text += f" {name}={generated_text(value)}"
-        return text
+        return text + generated_facts(frame.generated) if frame.generated else text
 
     def pairs(self, frame: Frame) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
         """Key facts as names and values: of the message, and of the message that carries it."""
@@ -83,20 +124,25 @@ class SummaryLines:
         carrier = by_layer.pop(0) if len(by_layer) > 1 else []
         return [*chain.from_iterable(by_layer), *generated_values(frame.generated)], carrier
 
-    def _direction(self, frame: Frame) -> str:
+    def _direction(self, frame: Frame | FrameBlock) -> str:
         """Connection and addresses: the same for all frames of a direction."""
         if len(self._directions) >= MAX_DIRECTIONS:
             self._directions.clear()
-        ends = frame.connection.named_endpoints
-        left = left_side(frame)
-        widths = [max(self._widths[0], len(ends[left])), max(self._widths[1], len(ends[1 - left]))]
+        left, ends = left_side(frame), self._ends(frame)
+        widths = [max(self._widths[0], len(ends[0])), max(self._widths[1], len(ends[1]))]
         if widths != self._widths:
             self._widths = widths
             self._directions.clear()
         number, arrow = f"#{frame.connection.number}", "→" if frame.side == left else "←"
-        text = f"  {number:<4} {ends[left]:>{widths[0]}} {arrow} {ends[1 - left]:<{widths[1]}}  "
+        text = f"  {number:<4} {ends[0]:>{widths[0]}} {arrow} {ends[1]:<{widths[1]}}  "
         self._directions[frame.connection.number, frame.side, frame.sender] = text
         return text
+
+    @staticmethod
+    def _ends(item: Frame | FrameBlock) -> tuple[str, str]:
+        """The addresses, left and right."""
+        ends, left = item.connection.named_endpoints, left_side(item)
+        return ends[left], ends[1 - left]
 
     def _remarks(self, frame: Frame) -> str:
         notes = remarks(frame, MAX_FINDINGS)
@@ -105,7 +151,25 @@ class SummaryLines:
         return f"{text}  [{more} more]" if more > 0 else text
 
 
-def left_side(frame: Frame) -> int:
+def first_number(item: Frame | FrameBlock) -> int:
+    return item.number if isinstance(item, Frame) else int(item.numbers[0])
+
+
+def divide(items: list[Frame | FrameBlock], number: int) -> tuple[list[Frame | FrameBlock], list[Frame | FrameBlock]]:
+    """Divide items into the frames before a number, and the others."""
+    before: list[Frame | FrameBlock] = []
+    others: list[Frame | FrameBlock] = []
+    for item in items:
+        if isinstance(item, Frame):
+            (before if item.number < number else others).append(item)
+            continue
+        count = int(np.searchsorted(item.numbers, number))
+        before += [item.part(0, count)] if count else []
+        others += [item.part(count, len(item))] if count < len(item) else []
+    return before, others
+
+
+def left_side(frame: Frame | FrameBlock) -> int:
     """The endpoint on the left: the client, if it is known."""
     return frame.side if frame.sender == "client" else 1 - frame.side if frame.sender else 0
 
@@ -194,6 +258,17 @@ def generated_values(generated: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for name, value in generated.items():
         if value is not None and value not in NOT_SHOWN:
             yield name, generated_text(value)
+
+
+def generated_facts(generated: Mapping[str, Any]) -> str:
+    """The same as text of a line."""
+    text = ""
+    for name, value in generated.items():
+        if value.__class__ is int:
+            text += f" {name}={value}"
+        elif value is not None and value not in NOT_SHOWN:
+            text += f" {name}={generated_text(value)}"
+    return text
 
 
 def generated_text(value: Any) -> str:

@@ -10,12 +10,14 @@ import numpy.typing as npt
 from wiredecode.arrays import Bools, Int64s, UInt8s
 from wiredecode.fields.credentials import is_secret_pair
 from wiredecode.fields.textfields import MAX_DIGITS
-from wiredecode.frames.block import BlockMessages, Bulk, BulkSplit, FrameBlock
+from wiredecode.frames.block import BlockMessages, Bulk, BulkSplit, FrameBlock, Samples
+from wiredecode.frames.frame import NOTHING
 from wiredecode.frames.message import DELIVER, PUBLISH, Coded, Column, HeaderLists, Messages, Slices
 from wiredecode.protocols.nats import names
 from wiredecode.protocols.nats.conversation import NatsConversation
 from wiredecode.protocols.nats.conversation_memory import Subscription
 from wiredecode.protocols.nats.evidence import MAX_BODY_BYTES
+from wiredecode.protocols.nats.layers_decoders import GRAMMARS
 from wiredecode.protocols.registry import carried_by
 
 PUB, HPUB, MSG, HMSG = 1, 2, 3, 4
@@ -222,6 +224,24 @@ class NatsBulk(Bulk):
         for prefix in self.carried:
             kinds[begins_with(source, at[:, BODY], starts[1:] - 2, prefix)] = 0
         return BulkSplit(starts, kinds, {AT: at, HEAD: heads})
+
+    def samples(self, conversation: NatsConversation, block: FrameBlock) -> Samples | None:
+        """See `Bulk.samples`; not of frames with headers, which differ in more than their size."""
+        if (block.kinds != block.kinds[0]).any() or block.kinds[0] in (HPUB, HMSG):
+            return None
+        _, firsts, which = np.unique(block.parts[HEAD], return_index=True, return_inverse=True)
+        name, buffer = self.types[int(block.kinds[0])], block.buffer
+        values, generated = [], []
+        for begin, end, sid_begin, sid_end in block.parts[AT][firsts, :BLOCK].tolist():
+            sample = {"operation": name, "subject": buffer[begin:end].decode()}
+            subscription = None
+            if sid_end > sid_begin:
+                sample["sid"] = buffer[sid_begin:sid_end].decode()
+                subscription = conversation.subscriptions.get(sample["sid"])
+            values.append(sample)
+            generated.append(NOTHING if subscription is None else subscription.generated)
+        sizes = block.stops - 2 - block.parts[AT][:, BODY]
+        return Samples(GRAMMARS[names.CLIENT][name], values, generated, which, "size", sizes)
 
     def decode(self, conversation: NatsConversation, block: FrameBlock, out: Messages | None) -> bool:
         side = conversation.sides[block.side]
