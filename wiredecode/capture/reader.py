@@ -1,9 +1,7 @@
 """A capture: one or several files, compressed or not, standard input, as one sequence of batches."""
 
-import tomllib
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
-from importlib.resources import files
 from pathlib import Path
 from typing import BinaryIO
 
@@ -25,6 +23,7 @@ from wiredecode.capture.source import (
     regular_size,
     target_name,
 )
+from wiredecode.data import tables_of
 
 _GROWTH = 4
 TLS_KEY_LOG = 0x544C534B
@@ -227,7 +226,7 @@ _TEXT_BYTES = 64
 
 def looks_like(head: bytes) -> tuple[str, str]:
     """(what the first bytes of a file look like, what to do about it, possibly empty)."""
-    for entry in tomllib.loads((files(__package__) / "formats.toml").read_text("utf-8"))["format"]:
+    for entry in tables_of(__package__, "formats.toml")["format"]:
         if head.startswith(entry["magic"].encode("latin-1"), entry.get("offset", 0)):
             return entry["name"], entry.get("advice", "")
     if not head.strip(b"\0"):

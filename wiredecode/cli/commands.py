@@ -1,9 +1,7 @@
 """All commands, listed in ``commands.toml``, and their help. A command is imported when it is called."""
 
-import tomllib
 from collections.abc import Iterator, Mapping
 from importlib import import_module
-from importlib.resources import files
 from textwrap import indent
 from typing import Any, NamedTuple
 
@@ -13,8 +11,9 @@ from typer.core import TyperGroup
 
 from wiredecode.cli.lean import plainly
 from wiredecode.cli.options import UsageError, with_groups
+from wiredecode.data import tables_of
 
-_TABLES = tomllib.loads((files(__package__) / "commands.toml").read_text("utf-8"))
+_TABLES = tables_of(__package__, "commands.toml")
 TREE: dict[str, Any] = _TABLES.pop("wiredecode")
 """Texts of ``wiredecode`` itself, and what all commands have in common."""
 GROUPS: dict[str, str] = TREE["groups"]

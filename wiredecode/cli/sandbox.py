@@ -13,22 +13,21 @@ import struct
 import sys
 import sysconfig
 import tempfile
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from wiredecode import settings
 from wiredecode.capture.live.privileges import drop_capabilities
+from wiredecode.data import tables_of
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 """Numbers of system calls, the same on all architectures."""
 _VERSION, _PATH_BENEATH = 1, 1
 _PR_SET_NO_NEW_PRIVS = 38
 
-LISTS = tomllib.loads((files(__package__) / "sandbox.toml").read_text("utf-8"))
+LISTS = tables_of(__package__, "sandbox.toml")
 REFUSED: list[str | int] = LISTS["system-calls"]["refused"]
 """System calls that a decoder does not need."""
 REFUSED_FOR_FILES = ("socket", "setuid", "setgid", "setreuid", "setregid", "setresuid", "setresgid", "setgroups")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -301,7 +300,9 @@ def rereadable(files: list[str]) -> Iterator[list[str | BinaryIO]]:
     with ExitStack() as opened:
         source: list[str | BinaryIO] = [*files]
         if "-" in files and sys.stdin is not None and not sys.stdin.isatty():
-            file = opened.enter_context(tempfile.TemporaryFile())
+            from tempfile import TemporaryFile
+
+            file = opened.enter_context(TemporaryFile())
             shutil.copyfileobj(sys.stdin.buffer, file)
             file.seek(0)
             source = [file if name == "-" else name for name in files]

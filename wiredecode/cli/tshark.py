@@ -1,15 +1,14 @@
 """Translates common tshark command lines if they mean the same here; otherwise one line names the way."""
 
 import re
-import tomllib
 from collections import deque
 from collections.abc import Mapping
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from wiredecode.cli.options import UsageError, refuse
 from wiredecode.cli.output import complain
+from wiredecode.data import tables_of
 
 READERS = ("follow", "export", "stats", "sql", "check", "report")
 """Other commands that take ``-r FILE``."""
@@ -18,7 +17,7 @@ VALUED = OUR_VALUED + "rRoNzOjJKHXCFSWUGtuifabBsy"
 """Short options that a value follows, as in tshark."""
 NOTHING_TO_DO = frozenset("nl")
 """Names are never resolved, and lines are written as they come."""
-_TABLES = tomllib.loads((files(__package__) / "tshark.toml").read_text("utf-8"))
+_TABLES = tables_of(__package__, "tshark.toml")
 TIMES: dict[str, list[str]] = _TABLES["times"]
 """Formats of ``-t``."""
 WAYS: dict[str, str] = _TABLES["ways"]

@@ -5,12 +5,13 @@ words of free text.
 """
 
 import re
-import tomllib
 from collections.abc import Callable
-from functools import lru_cache
-from importlib.resources import files
+from functools import lru_cache, partial
 
-TABLES = tomllib.loads((files(__package__) / "credentials.toml").read_text("utf-8"))
+from wiredecode.data import tables_of
+from wiredecode.patterns import pattern
+
+TABLES = tables_of(__package__, "credentials.toml")
 PREFIXES = sum(TABLES["providers"].values(), list[str]())
 """Prefixes of keys that providers issue."""
 
@@ -22,14 +23,14 @@ def join_patterns(pieces: list[str]) -> str:
 
 
 NAME, KEY_NAME, HARMLESS_KEYS = (
-    re.compile(join_patterns(TABLES["names"][name]), re.IGNORECASE) for name in ("secret", "key", "harmless-key")
+    pattern(partial(join_patterns, TABLES["names"][name]), re.IGNORECASE) for name in ("secret", "key", "harmless-key")
 )
 """Part of a name whose value counts as a secret; ends of names of keys that may be secret, and of those that open
 nothing."""
-JOINED = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|_")
+JOINED = pattern(r"(?<=[a-z0-9])(?=[A-Z])|_")
 FORMS = {name: join_patterns(pieces) for name, pieces in TABLES["forms"].items()}
 PROVIDER = FORMS["provider"]
-VALUE = re.compile("|".join(FORMS.values()))
+VALUE = pattern("|".join(FORMS.values()))
 STEMS, WIDE_STEMS = (
     tuple(each for each in TABLES["stems"]["short"] if each.isascii() is plain) for plain in (True, False)
 )
@@ -37,8 +38,8 @@ STEMS, WIDE_STEMS = (
 STEMS_OF_LONG: tuple[str, ...] = (*TABLES["stems"]["long"], *map(str.casefold, PREFIXES))
 """Nor is one of these in it, or a seed."""
 LONG, SHORT = 10, 64
-SEED = re.compile(FORMS["key-seed"])
-NUMBERS = re.compile(r"[0-9a-fA-F:.-]*\Z")
+SEED = pattern(FORMS["key-seed"])
+NUMBERS = pattern(r"[0-9a-fA-F:.-]*\Z")
 """Numbers, ids in hex, times: none of the letters make a stem."""
 
 

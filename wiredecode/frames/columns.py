@@ -3,11 +3,10 @@
 They are declared in ``columns.toml``.
 """
 
-import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.resources import files
 
+from wiredecode.data import tables_of
 from wiredecode.net.health import KINDS
 
 
@@ -41,7 +40,7 @@ class FrameName:
 
 
 def _names() -> Iterator[FrameName]:
-    for name, fields in tomllib.loads((files(__package__) / "columns.toml").read_text("utf-8")).items():
+    for name, fields in tables_of(__package__, "columns.toml").items():
         if "column" in fields:
             own = fields["column"].pop("name", name.rpartition(".")[2])
             fields["column"] = FrameColumn(own, **{"attribute": own, "comment": fields["meaning"], **fields["column"]})

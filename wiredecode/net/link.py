@@ -1,13 +1,13 @@
 """Link layer: start and type of the network layer, for all packets of a batch together; names of the types."""
 
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from wiredecode.arrays import Int64s
 from wiredecode.capture.batch import PacketBatch
+from wiredecode.data import tables_of
 
 IPV4 = 0x0800
 IPV6 = 0x86DD
@@ -132,9 +132,7 @@ IP_PROTOCOL = 1 << 18
 
 @cache
 def _names(table: str) -> dict[int, str]:
-    import tomllib  # most captures hold nothing that needs a name
-
-    tables = tomllib.loads(Path(__file__).with_name("names.toml").read_text("utf-8"))
+    tables = tables_of(__package__, "names.toml")
     return {int(number, 0): name for number, name in tables[table].items()}
 
 

@@ -1,15 +1,14 @@
 """The statistics: their tables, columns and sources (docs/stats.md), from ``statistics.toml``; how people see them."""
 
 import re
-import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import Any
 
 import pyarrow as pa
 from rich.table import Table as RichTable
 
+from wiredecode.data import tables_of
 from wiredecode.frames.escape import duration, escape
 from wiredecode.tables.rows import values
 from wiredecode.view.grid import grid
@@ -48,7 +47,7 @@ class Statistic:
         return self.title.removesuffix(", in microseconds")
 
 
-_TABLES = tomllib.loads((files(__package__) / "statistics.toml").read_text("utf-8"))
+_TABLES = tables_of(__package__, "statistics.toml")
 CONNECTION_FACTS: tuple[str, ...] = tuple(_TABLES["connections"]["facts"])
 
 

@@ -4,13 +4,12 @@ Metadata of a field completes its type: :data:`JSON_TEXT` marks columns of JSON 
 names of an enumeration, whose numbers are beside them.
 """
 
-import tomllib
 from collections.abc import Iterable, Sequence
 from functools import cache
-from importlib.resources import files
 
 import pyarrow as pa
 
+from wiredecode.data import tables_of
 from wiredecode.fields import Array, Binary, Kind, Number, Struct, plain
 from wiredecode.fields.jsonfields import Others
 from wiredecode.fields.layer import Layer
@@ -72,7 +71,7 @@ def protocol_schema(protocol: str, bytes_choice: str = RAW) -> pa.Schema:
 @cache
 def declared_columns() -> dict[str, dict[str, tuple[str, str]]]:
     """Type and meaning of the columns of the tables of messages, packets and connections, from ``columns.toml``."""
-    tables = tomllib.loads((files(__package__) / "columns.toml").read_text("utf-8"))
+    tables = tables_of(__package__, "columns.toml")
     directions = tables.pop("direction")
     for side in ("client", "server"):
         tables["connections"] |= {

@@ -1,12 +1,12 @@
 """Every key, once, from ``keys.toml``: bindings, the line at the bottom, the help screen and docs/ui.md use it."""
 
-import tomllib
-from importlib.resources import files
 from typing import NamedTuple
 
 from rich.style import Style
 from rich.text import Text
 from textual.binding import Binding
+
+from wiredecode.data import tables_of
 
 
 class Key(NamedTuple):
@@ -23,7 +23,7 @@ class Key(NamedTuple):
     """On the line at the bottom; empty: not there."""
 
 
-_GROUPS = tomllib.loads((files(__package__) / "keys.toml").read_text("utf-8"))
+_GROUPS = tables_of(__package__, "keys.toml")
 _BINDINGS: dict[str, list[list[str]]] = _GROUPS.pop("bindings")
 PROMPTS: dict[str, str] = _GROUPS.pop("prompts")
 """By kind of question, what to type."""

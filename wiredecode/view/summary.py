@@ -286,7 +286,7 @@ def _renderer(kind: Kind) -> Callable[[Any], str]:
     if isinstance(kind, Array):
         return _count
     if isinstance(kind, Number) and kind.names:
-        rendered = {value: fact(name) for value, name in kind.names.items()}
+        rendered = {value: _word(name) for value, name in kind.names.items()}
         return lambda value: rendered.get(value) or str(value)
     if isinstance(kind, Number) and type(kind).readable is Number.readable:
         return str
@@ -325,5 +325,10 @@ def fact(value: str | bytes | None) -> str:
         return "null"
     if isinstance(value, bytes):
         return f"{len(value)} bytes"
-    text = escape(shorten_middle(without_secrets(value, redact), FACT_CHARACTERS))
+    return _word(without_secrets(value, redact))
+
+
+def _word(text: str) -> str:
+    """A text without credentials: escaped, shortened, in quotes unless it is a single word."""
+    text = escape(shorten_middle(text, FACT_CHARACTERS))
     return f'"{text}"' if " " in text or not text else text

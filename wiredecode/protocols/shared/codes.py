@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from importlib.resources import files
+
+from wiredecode.data import tables_of
 
 SEVERITIES = ("error", "warning", "note")
 """The worst first."""
@@ -64,11 +65,8 @@ class Codes:
 
     @cached_property
     def _by_name(self) -> dict[str, Code]:
-        import tomllib  # few commands show texts
-
-        tables = tomllib.loads((files(self._package) / "problems.toml").read_text("utf-8"))
         codes = {}
-        for name, table in tables.items():
+        for name, table in tables_of(self._package, "problems.toml").items():
             table |= {"rank": RANKS[table["rank"]], "causes": tuple(table["causes"])}
             codes[name] = Code(self._prefix + name, **{"capture": "", **table})
         return codes

@@ -1,14 +1,14 @@
 """Tables that are data: fields, and names of numbers on the wire, in TOML files beside the modules of a protocol."""
 
-import tomllib
 from collections.abc import Mapping
-from importlib.resources import files
 from typing import Any
+
+from wiredecode.data import tables_of
 
 
 def data_of(package: str, file: str) -> dict[str, dict[str, Any]]:
     """The tables of a file of a package of protocols."""
-    return tomllib.loads((files(f"wiredecode.protocols.{package}") / file).read_text("utf-8"))
+    return tables_of(f"wiredecode.protocols.{package}", file)
 
 
 def number_keys(table: Mapping[str, str]) -> dict[int, str]:
