@@ -6,13 +6,13 @@ import os
 import warnings
 import weakref
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from glob import glob, has_magic
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from wiredecode.capture import CaptureError, open_capture
+from wiredecode.dataclasses import dataclass, field, replace
 from wiredecode.dissect.dissector import Demand, Dissector, find_answers
 from wiredecode.dissect.ledger import KnownOutcome
 from wiredecode.extras import need

@@ -7,9 +7,10 @@ a program changes one line, and comments stay.
 import os
 import re
 from collections.abc import Mapping, MutableMapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from wiredecode.dataclasses import dataclass, field
 
 TIMES = ("relative", "absolute", "delta", "epoch")
 PLAIN: dict[str, tuple[type, str]] = {

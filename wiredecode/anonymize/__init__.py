@@ -7,7 +7,6 @@ back onto the packets that carried it. So bytes that were not decoded do not com
 import os
 from collections import Counter, deque
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import BinaryIO
 
 from wiredecode.anonymize.contents import Pseudonymizer
@@ -17,6 +16,7 @@ from wiredecode.anonymize.streams import Streams
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.capture.info import Interface
 from wiredecode.capture.live.pcapng_writer import PcapNgWriter, block_sizes
+from wiredecode.dataclasses import replace
 from wiredecode.dissect.identify import FOREIGN
 from wiredecode.frames.frame import Frame
 from wiredecode.net.limits import Limits

@@ -3,10 +3,10 @@
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from wiredecode.anonymize.key import BLANK, Key, blank
+from wiredecode.dataclasses import dataclass
 from wiredecode.fields import Kind, Varint, plain
 from wiredecode.fields.jsonfields import STRING, JsonObject
 from wiredecode.fields.layer import Layer, Range

@@ -1,13 +1,13 @@
 """A packet with its addresses replaced and everything after its headers blanked, and its checksums."""
 
 from collections import Counter
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
 from wiredecode.anonymize.key import BLANK, Key
 from wiredecode.capture.batch import PacketBatch
+from wiredecode.dataclasses import dataclass, field
 from wiredecode.net import link
 from wiredecode.net.ip import TCP
 

@@ -1,10 +1,10 @@
 """From frames back onto packets: which packets hold the bytes of a stream, copies of them included."""
 
 from bisect import bisect_left, insort
-from dataclasses import dataclass, field
 from ipaddress import ip_address
 
 from wiredecode.anonymize.packets import Flow, Packet
+from wiredecode.dataclasses import dataclass, field
 from wiredecode.net.types import Chunk, Connection, Direction
 
 HALF, MASK = 1 << 31, 0xFFFFFFFF

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from wiredecode.arrays import Int32s, Int64s
+from wiredecode.dataclasses import dataclass, field, replace
 
 COLUMNS = ("start", "captured", "original", "time_ns", "linktype", "interface", "number")
 """The columns of a batch, in order."""

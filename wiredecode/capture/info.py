@@ -1,6 +1,6 @@
 """Metadata of a capture besides its packets; filled while the capture is read."""
 
-from dataclasses import dataclass, field
+from wiredecode.dataclasses import dataclass, field
 
 MAX_KEPT_BYTES = 32 * 1024 * 1024
 """Comments, names and secrets kept per file; what exceeds it is counted in ``FileInfo.dropped``."""

@@ -8,7 +8,6 @@ hundreds of rotated files need one open file.
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, Literal, NamedTuple
 
@@ -19,6 +18,7 @@ from wiredecode.capture.batch import COLUMNS, PacketBatch
 from wiredecode.capture.errors import CaptureError
 from wiredecode.capture.info import Interface
 from wiredecode.capture.source import FIRST_BATCH_BYTES
+from wiredecode.dataclasses import dataclass, field, replace
 
 CaptureFile = Any
 """The class of :mod:`wiredecode.capture.reader`, which imports this module."""

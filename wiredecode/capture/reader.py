@@ -1,7 +1,6 @@
 """A capture: one or several files, compressed or not, standard input, as one sequence of batches."""
 
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -24,6 +23,7 @@ from wiredecode.capture.source import (
     target_name,
 )
 from wiredecode.data import tables_of
+from wiredecode.dataclasses import dataclass, replace
 
 _GROWTH = 4
 TLS_KEY_LOG = 0x544C534B

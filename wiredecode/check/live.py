@@ -4,12 +4,12 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from wiredecode.capture.live.sniffer import Sniffer
 from wiredecode.capture.live.source import LiveOptions, RingSource
 from wiredecode.check import Checker, Problem
+from wiredecode.dataclasses import dataclass, field, replace
 from wiredecode.dissect.dissector import ANALYSED, Dissector
 from wiredecode.protocols.registry import DecodeAs
 

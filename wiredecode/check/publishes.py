@@ -1,13 +1,13 @@
 """Publishes and what answers them, in all protocols: confirmed late, or neither confirmed nor refused."""
 
 import re
-from dataclasses import dataclass, field
 from heapq import heappush, heappushpop
 from typing import Any, NamedTuple
 
 from wiredecode.check.codes import CODES, checks_of
 from wiredecode.check.exchanges import NO_CHECKS, REMARKABLE_NS, Exchange, Exchanges
 from wiredecode.check.stalls import ANNOUNCED
+from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Confirmation, Frame
 from wiredecode.frames.identity import short

@@ -2,13 +2,13 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 import numpy as np
 
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.check.codes import CODES, checks_of, code_of
 from wiredecode.check.exchanges import NO_CHECKS, Exchange, Exchanges
+from wiredecode.dataclasses import dataclass, field
 from wiredecode.dissect.identify import LONGEST_BEGINNING, UNKNOWN, foreign_name
 from wiredecode.fields.layer import Layer
 from wiredecode.frames.escape import counted

@@ -2,12 +2,12 @@
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NamedTuple
 
 from wiredecode.check.codes import CODES, checks_of
 from wiredecode.check.exchanges import NO_CHECKS
+from wiredecode.dataclasses import dataclass, field
 from wiredecode.frames.escape import counted
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.identity import client_side

@@ -2,9 +2,9 @@
 
 import shlex
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from wiredecode.dataclasses import dataclass
 from wiredecode.frames.escape import counted, times, wrap_escaped
 from wiredecode.frames.record import rfc3339
 from wiredecode.protocols.shared.problems import MAX_EVIDENCE, Problem

@@ -3,11 +3,11 @@
 import os
 import textwrap
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import Any
 
 from wiredecode.check.codes import offers
 from wiredecode.check.stalls import Silences
+from wiredecode.dataclasses import dataclass, replace
 from wiredecode.frames.bins import Bins
 from wiredecode.frames.escape import counted, escape
 from wiredecode.frames.frame import Frame

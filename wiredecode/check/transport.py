@@ -2,13 +2,13 @@
 
 from collections import Counter, deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
 from wiredecode.check.codes import CODES, checks_of
 from wiredecode.check.outages import Outages
 from wiredecode.check.stalls import ANNOUNCED
+from wiredecode.dataclasses import dataclass, field
 from wiredecode.frames.escape import counted
 from wiredecode.frames.identity import client_side, server_endpoint, short
 from wiredecode.net.health import RETRANSMISSION, DirectionHealth

@@ -1,12 +1,12 @@
 """What gets worse in the course of a capture, in any protocol: answers take longer, consumers lag more."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from wiredecode.check.codes import CODES, checks_of
 from wiredecode.check.exchanges import NO_CHECKS, REMARKABLE_NS, Exchange, Exchanges
 from wiredecode.check.gauges import read_gauge
+from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Confirmation, Frame
 from wiredecode.protocols.shared.gauges import LAG, POSITION, Gauge

@@ -6,7 +6,6 @@ import textwrap
 import time
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from wiredecode.capture import CaptureError, PacketBatch
@@ -21,6 +20,7 @@ from wiredecode.cli.live import PATIENCE_NS, PipeSession, SniffSession, is_pipe
 from wiredecode.cli.options import Captures, Reading
 from wiredecode.cli.output import say, wants_color
 from wiredecode.cli.session import Selection, Session
+from wiredecode.dataclasses import dataclass, replace
 from wiredecode.dissect.dissector import ANALYSED
 from wiredecode.export.atomic import NewFile
 from wiredecode.export.packets import ChosenPackets, PacketFile

@@ -9,7 +9,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import asdict
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ from wiredecode.capture.errors import Postponed
 from wiredecode.capture.reader import IDLE_SECONDS
 from wiredecode.cli.output import say
 from wiredecode.cli.session import Session, Source
+from wiredecode.dataclasses import asdict
 
 if TYPE_CHECKING:
     from wiredecode.capture.batch import PacketBatch

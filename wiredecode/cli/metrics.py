@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,6 +14,7 @@ from typer import Option
 from wiredecode.cli import options
 from wiredecode.cli.capturing import OptionalLive, Saving, capturing
 from wiredecode.cli.output import say
+from wiredecode.dataclasses import asdict, replace
 
 if TYPE_CHECKING:
     from wiredecode.capture.batch import PacketBatch

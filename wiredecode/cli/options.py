@@ -9,7 +9,6 @@ import inspect
 import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, is_dataclass
 from functools import cache, cached_property, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, dataclass_transform, get_type_hints
@@ -19,6 +18,7 @@ from typer import Argument, Option
 from typer.models import ParameterInfo
 
 from wiredecode.cli.completion import complete_decode_as, complete_limit
+from wiredecode.dataclasses import dataclass, is_dataclass
 
 if TYPE_CHECKING:
     from wiredecode.filter import Filter

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +14,7 @@ from wiredecode.cli import options
 from wiredecode.cli.frame_output import FIELDS, PDML, FrameOptions
 from wiredecode.cli.interrupt import INTERRUPTED
 from wiredecode.cli.output import say
+from wiredecode.dataclasses import replace
 from wiredecode.frames.escape import counted
 
 if TYPE_CHECKING:

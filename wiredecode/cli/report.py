@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -12,6 +11,7 @@ from typer import Option
 from wiredecode.cli import options
 from wiredecode.cli.interrupt import INTERRUPTED
 from wiredecode.cli.output import complain
+from wiredecode.dataclasses import replace
 
 if TYPE_CHECKING:
     from wiredecode.report.gather import Gathering

@@ -7,7 +7,6 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Self, TypeVar
 
@@ -16,6 +15,7 @@ from wiredecode.cli import interrupt
 from wiredecode.cli.interrupt import INTERRUPTED
 from wiredecode.cli.options import READ_ONCE, Reading, Span, UsageError, Verbosity
 from wiredecode.cli.output import Output, ReadingBar, complain, say
+from wiredecode.dataclasses import dataclass, field, replace
 from wiredecode.dissect.dissector import FRAMES_ONLY, ConnectionCallback, Demand, Dissector, EventCallback, find_answers
 from wiredecode.frames.frame import Frame, strip
 from wiredecode.frames.record import totals_record

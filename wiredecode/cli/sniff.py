@@ -1,7 +1,6 @@
 """``wiredecode sniff``: decode a live capture; ``wiredecode interfaces``: list the interfaces."""
 
 import sys
-from dataclasses import replace
 
 from typer import Option
 
@@ -9,6 +8,7 @@ from wiredecode.cli import options
 from wiredecode.cli.capturing import LiveCapture, Saving, capturing
 from wiredecode.cli.frame_output import FrameOptions
 from wiredecode.cli.output import Output, say
+from wiredecode.dataclasses import replace
 from wiredecode.frames.escape import escape
 
 

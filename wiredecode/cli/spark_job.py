@@ -11,7 +11,6 @@ import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import replace
 from functools import cached_property
 from typing import IO, TYPE_CHECKING, Any, NoReturn
 
@@ -22,6 +21,7 @@ from wiredecode.cli.options import UsageError, refuse
 from wiredecode.cli.output import complain, say
 from wiredecode.cli.session import totals_width, write_summary
 from wiredecode.cli.spark_options import SparkOptions
+from wiredecode.dataclasses import replace
 from wiredecode.export.lake import kind_of, open_lake
 from wiredecode.export.lake.run import AlreadyThere, TableRun, contents, run_of, selection
 from wiredecode.frames.escape import escape

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -10,6 +9,7 @@ import typer
 from typer import Argument, Option
 
 from wiredecode.cli import options
+from wiredecode.dataclasses import fields
 
 if TYPE_CHECKING:
     from wiredecode.spark.decode import TableDemand

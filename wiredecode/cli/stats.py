@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ from typer import Option
 from wiredecode.cli import options
 from wiredecode.cli.interrupt import INTERRUPTED
 from wiredecode.cli.stats_output import StatsOptions, parse_tables, show
+from wiredecode.dataclasses import replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from operator import attrgetter
@@ -19,6 +18,7 @@ import numpy as np
 
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.capture.errors import CaptureError, Postponed
+from wiredecode.dataclasses import dataclass, field, replace
 from wiredecode.dissect.accounts import Accounts
 from wiredecode.dissect.identify import Candidate, choices_of
 from wiredecode.dissect.ledger import LIMIT, WAIT_NS, KnownOutcome, Ledger

@@ -2,10 +2,10 @@
 
 import heapq
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from wiredecode.dataclasses import dataclass, field
 from wiredecode.frames.frame import failure
 from wiredecode.net.reassembly import TRUNCATED
 from wiredecode.net.types import Chunk, Connection, Event, Gap

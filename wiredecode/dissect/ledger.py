@@ -7,9 +7,9 @@ that it loses.
 
 from collections import deque
 from collections.abc import Container, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from wiredecode.dataclasses import dataclass, field
 from wiredecode.frames.frame import ALL, LATE, UNANSWERED, Answer, Confirmation, Frame
 from wiredecode.net.types import Connection
 from wiredecode.protocols.shared.pairing import outcome_of, reply_captured

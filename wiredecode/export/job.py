@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, TypeVar
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, TypeVar
 from wiredecode.capture import open_capture
 from wiredecode.capture.remote import NewObject, is_local
 from wiredecode.capture.source import STANDARD_INPUT
+from wiredecode.dataclasses import dataclass, field
 from wiredecode.dissect.dissector import find_answers
 from wiredecode.export import target
 from wiredecode.export.atomic import STANDARD_OUTPUT, NewFile, NewFolder

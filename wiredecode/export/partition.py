@@ -9,7 +9,6 @@ import os
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
@@ -18,6 +17,7 @@ from urllib.parse import quote
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from wiredecode.dataclasses import dataclass
 from wiredecode.export.atomic import close_quietly
 from wiredecode.export.target import ExportError
 from wiredecode.export.writers import Writer

@@ -1,7 +1,6 @@
 """Rows of any level through Arrow, in one file or in partitions, and the choice of rows and columns."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -9,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wiredecode.capture import PacketBatch
+from wiredecode.dataclasses import dataclass
 from wiredecode.export.atomic import NewFolder
 from wiredecode.export.job import Export, ExportJob, Pass
 from wiredecode.export.partition import TIMES, LocalFiles, PartitionWriter, check_partition

@@ -1,9 +1,9 @@
 """Target of an export: a format, a name or standard output, one file or a folder of files."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from wiredecode.dataclasses import dataclass
 from wiredecode.extras import need
 
 SUFFIXES = {

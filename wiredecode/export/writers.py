@@ -1,12 +1,12 @@
 """Writers of tables: record batches in, bytes of a format out. A few batches are in memory at most."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, BinaryIO, Protocol
 
 import pyarrow as pa
 
+from wiredecode.dataclasses import dataclass
 from wiredecode.export.footer import UnclosableStream, open_parquet
 from wiredecode.frames.record import JsonArray
 from wiredecode.tables import trim_memory

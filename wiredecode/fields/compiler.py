@@ -18,10 +18,10 @@ does: values and byte ranges of all fields, and the readable part of a frame tha
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from wiredecode.dataclasses import dataclass
 from wiredecode.fields.composition import Array, Struct, plain
 from wiredecode.fields.emitter import Emitter
 from wiredecode.fields.kind import DecodeError as DecodeError

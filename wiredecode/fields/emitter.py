@@ -7,10 +7,10 @@ import itertools
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields.composition import Array, Optional, Struct, plain
 from wiredecode.fields.credentials import is_secret_pair, without_secrets
 from wiredecode.fields.kind import DecodeError, Kind

@@ -6,7 +6,6 @@ import copyreg
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from itertools import takewhile
@@ -14,6 +13,7 @@ from typing import Any, ClassVar, Self
 
 from scapy.packet import Packet
 
+from wiredecode.dataclasses import dataclass
 from wiredecode.fields.composition import Array, CountOf, LengthOf, Optional, Struct, plain
 from wiredecode.fields.credentials import is_secret_pair, is_secret_value, without_secrets
 from wiredecode.fields.kind import DecodeError, Emitter, Fill, Kind, Truncated

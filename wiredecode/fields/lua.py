@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from wiredecode import fields
+from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields import jsonfields as json
 from wiredecode.fields import protobuf as pb
 from wiredecode.fields import textfields

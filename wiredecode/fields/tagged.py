@@ -5,9 +5,9 @@ makes the layers of a message in many versions, when one is first met; those of 
 """
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields.composition import Array
 from wiredecode.fields.kind import Emitter, Kind, Malformed, Truncated, take
 from wiredecode.fields.layer import Layer, TaggedLayer

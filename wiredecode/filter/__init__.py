@@ -4,8 +4,7 @@ The language is Wireshark's (docs/filters.md). A filter is evaluated at the chea
 connection, of framing, of decoding without a record, fields, records. See :class:`Filter`.
 """
 
-from dataclasses import replace
-
+from wiredecode.dataclasses import replace
 from wiredecode.fields.layer import Style
 from wiredecode.filter.logic import Atom, Expression, decide, tests
 from wiredecode.filter.model import FilterError as FilterError

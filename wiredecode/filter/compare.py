@@ -3,9 +3,9 @@
 import operator as operators
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
+from wiredecode.dataclasses import replace
 from wiredecode.filter.literals import AnyValue, InvalidValue, is_network, value_of
 from wiredecode.filter.logic import Atom, Expression, join, negation, with_fields
 from wiredecode.filter.model import Constant, Field, FilterError, Level, Operand, Type, Values, nearest, one_of

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
+from wiredecode.dataclasses import dataclass, replace
 from wiredecode.filter.model import Level
 from wiredecode.frames.frame import Frame
 

@@ -2,12 +2,12 @@
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from itertools import islice
 from types import MappingProxyType
 from typing import Any
 
+from wiredecode.dataclasses import dataclass, field
 from wiredecode.frames.frame import Frame
 
 Values = list[Any]

@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from operator import attrgetter
 from typing import Any
 
+from wiredecode.dataclasses import replace
 from wiredecode.fields.layer import Layer
 from wiredecode.filter.model import Field, Level, Type, Values, close_names, did_you_mean, nearest
 from wiredecode.filter.values import Records, as_any, field_reader, values_below

@@ -1,6 +1,6 @@
 """The parts of a parsed filter. ``start`` and ``stop`` are places in its text, in characters."""
 
-from dataclasses import dataclass
+from wiredecode.dataclasses import dataclass
 
 
 @dataclass(frozen=True)

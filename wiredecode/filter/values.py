@@ -1,11 +1,11 @@
 """Reads the values of one field from a frame: from its record, or from values decoded without one."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
+from wiredecode.dataclasses import replace
 from wiredecode.fields import EPOCH, Array, Kind, Number, Struct, compiler, plain, redact
 from wiredecode.fields.credentials import without_secrets
 from wiredecode.fields.layer import Added, Layer, Style

@@ -4,8 +4,8 @@ Names and users are kept with the connection itself, see :mod:`wiredecode.frames
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
+from wiredecode.dataclasses import dataclass, field
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.identity import client_side
 from wiredecode.net.types import Connection

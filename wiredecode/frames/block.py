@@ -2,13 +2,13 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from wiredecode.arrays import Int64s, UInt8s
+from wiredecode.dataclasses import dataclass, field, replace
 from wiredecode.fields.layer import Layer
 from wiredecode.frames.frame import OK, Frame, frame_ids
 from wiredecode.frames.message import Column, MessagePart, Messages

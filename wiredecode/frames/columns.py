@@ -4,9 +4,9 @@ They are declared in ``columns.toml``.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from wiredecode.data import tables_of
+from wiredecode.dataclasses import dataclass
 from wiredecode.net.health import KINDS
 
 

@@ -7,7 +7,6 @@ import dataclasses
 import traceback
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 
 from wiredecode.arrays import Int64s
+from wiredecode.dataclasses import dataclass
 from wiredecode.fields import compiler
 from wiredecode.fields.compiler import remove_truncated_fields
 from wiredecode.fields.credentials import without_secrets
@@ -415,7 +415,7 @@ PLAIN = ("number", *(each.attribute for each in COLUMNS if each.name not in _NO_
 
 
 def _as_row(name: str) -> dataclasses.Field[Any]:
-    field = copy(Frame.__dataclass_fields__["number"])
+    field: dataclasses.Field[Any] = copy(Frame.__dataclass_fields__["number"])
     field.name = name
     return field
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from wiredecode.dataclasses import dataclass, field
 from wiredecode.frames.frame import PARTIAL, UNDECODED, Finding, Frame, failure
 from wiredecode.frames.splitter import Unreadable
 from wiredecode.net.types import Chunk, Direction, Gap

@@ -2,12 +2,12 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields.credentials import is_secret_pair
 from wiredecode.fields.sized import printable, redact
 from wiredecode.frames.frame import Frame

@@ -2,9 +2,10 @@
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Protocol
+
+from wiredecode.dataclasses import dataclass
 
 
 @dataclass(slots=True, frozen=True)

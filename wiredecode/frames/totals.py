@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field, fields
 
 from wiredecode.arrays import Int64s
+from wiredecode.dataclasses import dataclass, field, fields
 
 PACKETS = ("packets", "tcp_packets", "copies", "not_decoded", "first_ns", "last_ns")
 """Counts of the packet reader; all others are counted when connections are decoded."""

@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -14,6 +13,8 @@ from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import Metric as Family
 from prometheus_client.core import Sample
 from prometheus_client.openmetrics.exposition import generate_latest
+
+from wiredecode.dataclasses import dataclass, field, replace
 
 METRICS_PATH, TRACES_PATH = "/v1/metrics", "/v1/traces"
 EVERY_MS = 10_000

@@ -6,9 +6,9 @@ The rules are those of Wireshark's ``tcp.analysis`` fields, in their order, so t
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from wiredecode.dataclasses import dataclass, field
 from wiredecode.net.health import (
     ACK_LOST,
     DUPLICATE_ACK,

@@ -6,11 +6,11 @@ are, or for `Limits.gap_seconds`.
 """
 
 from collections import deque
-from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from math import inf
 from typing import NamedTuple
 
+from wiredecode.dataclasses import dataclass, field
 from wiredecode.net.analysis import ConnectionAnalysis
 from wiredecode.net.limits import SILENT_NS
 from wiredecode.net.logical_time import Clock, WaitEnds, logical_time, packet_of

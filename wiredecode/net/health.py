@@ -1,9 +1,9 @@
 """TCP health: what happened to the segments of a connection, as counts and times, per direction."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from wiredecode.dataclasses import dataclass, field
 from wiredecode.net.distribution import Distribution
 
 KINDS = (

@@ -3,10 +3,10 @@
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Hashable
-from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import NamedTuple
 
+from wiredecode.dataclasses import dataclass, field
 from wiredecode.net.limits import Limits
 from wiredecode.net.link import FRAGMENT_INCOMPLETE, HEADER_TRUNCATED, IPV4, protocol_name
 from wiredecode.net.logical_time import Clock

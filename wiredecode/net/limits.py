@@ -4,7 +4,8 @@ Reaching one is counted in `Network.limits_hit`, and is a Note where it costs a 
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+
+from wiredecode.dataclasses import asdict, dataclass
 
 KIB = 1 << 10
 MIB = 1 << 20

@@ -6,11 +6,11 @@ converts the sequence number.
 
 from bisect import bisect_left
 from collections import Counter, deque
-from dataclasses import dataclass, field
 
 import numpy as np
 
 from wiredecode.arrays import Int64s
+from wiredecode.dataclasses import dataclass, field
 from wiredecode.net.limits import Limits
 from wiredecode.net.logical_time import END, logical_time, packet_of
 from wiredecode.net.reorder import AckHistory, Acks, Arrival, Origin, PastGap, ReorderQueue, tail

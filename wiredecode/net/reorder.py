@@ -2,9 +2,9 @@
 
 from bisect import bisect_left, bisect_right
 from collections import deque
-from dataclasses import dataclass
 from typing import NamedTuple
 
+from wiredecode.dataclasses import dataclass
 from wiredecode.net.limits import Limits
 from wiredecode.net.segments import distance
 

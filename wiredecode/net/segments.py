@@ -1,11 +1,11 @@
 """TCP segments of a batch as columns, from the header stage to reassembly; sequence numbers."""
 
-from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
 
 from wiredecode.arrays import Int64s, UInt64s
+from wiredecode.dataclasses import dataclass, field, fields
 
 MASK = (1 << 32) - 1
 HALF = 1 << 31

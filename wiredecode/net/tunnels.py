@@ -7,11 +7,11 @@ nothing where no packet needs it: packets outside of tunnels never come here.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from wiredecode.arrays import Bools, Int64s
+from wiredecode.dataclasses import dataclass
 from wiredecode.net.limits import Limits
 from wiredecode.net.link import IP_PROTOCOL, IPV4, IPV6, TRUNCATED, VLAN_TAGS, Octets, untag
 

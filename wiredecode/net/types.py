@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass, field
 from operator import itemgetter
 
 from wiredecode.arrays import Int64s
+from wiredecode.dataclasses import dataclass, field
 from wiredecode.net.headers import Outer
 from wiredecode.net.health import ConnectionHealth
 

@@ -8,11 +8,11 @@ the wire: :meth:`Protocol.split` answers with frames, with "more bytes", or with
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
 
+from wiredecode.dataclasses import dataclass
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.splitter import Found as Found
 from wiredecode.frames.splitter import LengthPrefix as LengthPrefix

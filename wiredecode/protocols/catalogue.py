@@ -1,10 +1,10 @@
 """Every field of every protocol, read off the declarations: for reference pages, filter names and completion."""
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 
+from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields import Array, Binary, Flags, Kind, Number, Struct, plain
 from wiredecode.fields.layer import Layer
 from wiredecode.frames.columns import NAMES

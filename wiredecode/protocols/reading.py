@@ -1,10 +1,10 @@
 """Reads the fields of frames with the compiled decoders of their layers, and reports malformed ones."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields import Array, Number, Struct, Truncated, compiler, plain
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.frames.frame import MALFORMED, Frame

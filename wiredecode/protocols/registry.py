@@ -10,13 +10,13 @@ from __future__ import annotations
 import traceback
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cache, partial
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from wiredecode.dataclasses import dataclass
 from wiredecode.extras import Unusable
 from wiredecode.protocols import cursus, kafka, liftbridge, nats, pravega, rabbitmq_stream, tank
 from wiredecode.protocols.base import Protocol

@@ -5,7 +5,6 @@ Memory does not grow with the capture: latencies are counted by bucket, and valu
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from wiredecode.check import Checker, Problem
 from wiredecode.check.exchanges import Exchange
 from wiredecode.check.gauges import Gauges
 from wiredecode.check.timeline import Event, Timeline
+from wiredecode.dataclasses import dataclass, field
 from wiredecode.frames.activity import Activities, Activity
 from wiredecode.frames.bins import Bins, Counts
 from wiredecode.frames.frame import REFUSED, Frame

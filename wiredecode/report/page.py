@@ -1,7 +1,6 @@
 """The HTML page with the results of both passes. jinja escapes all text from the wire."""
 
 from collections.abc import Sequence as Several
-from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -11,6 +10,7 @@ from wiredecode.check import SEVERITIES
 from wiredecode.check.text import effects, evidence
 from wiredecode.check.timeline import ERROR, condense
 from wiredecode.check.verdict import verdict
+from wiredecode.dataclasses import asdict, dataclass
 from wiredecode.frames import identity
 from wiredecode.frames.activity import Activity
 from wiredecode.frames.escape import counted, duration, escape, shorten

@@ -2,8 +2,8 @@
 
 from collections import Counter, deque
 from collections.abc import Container, Iterable
-from dataclasses import dataclass, field
 
+from wiredecode.dataclasses import dataclass, field
 from wiredecode.frames.escape import escape
 from wiredecode.frames.frame import Frame
 from wiredecode.view.summary import SummaryLines, left_side, remark, status_text

@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
+from wiredecode.dataclasses import dataclass, field
 from wiredecode.frames.record import totals_record
 from wiredecode.frames.totals import Totals
 from wiredecode.spark.parcels import unpack_totals

@@ -4,13 +4,13 @@ Nothing here needs Spark.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
 import pyarrow as pa
 
 from wiredecode.capture.batch import PacketBatch
+from wiredecode.dataclasses import dataclass, field
 from wiredecode.filter import Filter, compile_filter
 from wiredecode.frames.totals import Totals
 from wiredecode.net.buckets import Bucket, Buckets

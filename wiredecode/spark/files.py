@@ -3,11 +3,11 @@
 import re
 from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
 
 from wiredecode.capture import CaptureError, open_capture
 from wiredecode.capture.listing import Listed, listing
 from wiredecode.capture.remote import open_file
+from wiredecode.dataclasses import dataclass, field, replace
 from wiredecode.spark.parcels import File
 
 NONE, FOLDER = "none", "folder"

@@ -16,7 +16,6 @@ import secrets
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
-from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from hashlib import blake2b
 from importlib.metadata import PackageNotFoundError, version
@@ -28,6 +27,7 @@ import pyarrow.fs as pafs
 from wiredecode.capture import CaptureError
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.capture.remote import location_of, open_file, store_errors
+from wiredecode.dataclasses import asdict, dataclass, field, replace
 from wiredecode.export.lake.run import TableRun, content, run_of
 from wiredecode.export.lake.table import create_file
 from wiredecode.frames.totals import Totals

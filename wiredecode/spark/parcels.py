@@ -12,7 +12,6 @@ import json
 import pickle
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import chain, groupby, pairwise
 from typing import Any, NamedTuple
@@ -24,6 +23,7 @@ import pyarrow as pa
 from wiredecode.arrays import Int32s, Int64s
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.capture.errors import CaptureError
+from wiredecode.dataclasses import dataclass
 from wiredecode.frames.totals import Totals
 from wiredecode.net import link
 from wiredecode.net.buckets import FACTORS, Buckets

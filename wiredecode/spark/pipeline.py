@@ -13,7 +13,6 @@ import math
 import pickle
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 
 from wiredecode.capture import CaptureError, PacketBatch
+from wiredecode.dataclasses import dataclass, replace
 from wiredecode.spark import session, splits
 from wiredecode.spark.decode import BucketDecoder, BucketReader, Decoded, TableDemand, decode, decode_bucket
 from wiredecode.spark.files import Inputs, Problem, find

@@ -15,7 +15,6 @@ import json
 import logging
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import NamedTuple
 
@@ -26,6 +25,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from wiredecode.capture import CaptureError, open_capture
+from wiredecode.dataclasses import dataclass, replace
 from wiredecode.spark.decode import BucketReader, TableDemand
 from wiredecode.spark.files import NONE, find
 from wiredecode.spark.parcels import File

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from itertools import pairwise
 from struct import Struct
 from typing import Any, BinaryIO, NamedTuple, cast
@@ -22,6 +21,7 @@ from wiredecode.capture.batch import NS_PER_SECOND, gather
 from wiredecode.capture.pcap import FILE_HEADER_BYTES, MAGICS
 from wiredecode.capture.reader import MAX_RECORD_BYTES
 from wiredecode.capture.remote import open_file
+from wiredecode.dataclasses import dataclass, replace
 from wiredecode.spark.parcels import File
 
 SPLIT_BYTES = 128 << 20

@@ -7,12 +7,12 @@ of one attempt of each task, and makes these files part of their tables.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from wiredecode.dataclasses import asdict, dataclass, replace
 from wiredecode.export.lake.run import TableRun
 from wiredecode.export.lake.table import DAY, FILE_BYTES, LakeWriter, TableFiles, TaskStore, Written
 from wiredecode.export.partition import PartitionWriter

@@ -3,12 +3,12 @@
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
 from wiredecode.check.codes import checks_of, offers
 from wiredecode.check.exchanges import Exchange, Exchanges, RequestKey
+from wiredecode.dataclasses import dataclass, field
 from wiredecode.frames.frame import Confirmation, Frame
 from wiredecode.frames.identity import broker
 from wiredecode.frames.message import PUBLISH, FrameMessages

@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 from rich.table import Table as RichTable
 
 from wiredecode.data import tables_of
+from wiredecode.dataclasses import dataclass
 from wiredecode.frames.escape import duration, escape
 from wiredecode.tables.rows import values
 from wiredecode.view.grid import grid

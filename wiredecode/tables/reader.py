@@ -1,13 +1,13 @@
 """A capture as a table: bounded record batches of frames, packets or messages, in order (docs/tables.md)."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.capture.errors import Postponed
+from wiredecode.dataclasses import replace
 from wiredecode.dissect.dissector import ConnectionCallback, Demand, Dissector
 from wiredecode.dissect.ledger import LIMIT, KnownOutcome
 from wiredecode.fields.layer import Style

@@ -2,12 +2,12 @@
 
 import pickle
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from wiredecode.capture import CaptureError, PacketBatch, open_capture
+from wiredecode.dataclasses import dataclass
 from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.fields import compiler
 from wiredecode.fields.layer import Style

@@ -3,9 +3,9 @@
 import socket
 import struct
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 
 from wiredecode.capture.batch import PacketBatch
+from wiredecode.dataclasses import dataclass, field
 
 FIN, SYN, RST, PSH, ACK = 1, 2, 4, 8, 16
 SECOND = 1_000_000_000

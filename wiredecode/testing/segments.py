@@ -2,9 +2,9 @@
 
 import random
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from itertools import pairwise
 
+from wiredecode.dataclasses import dataclass
 from wiredecode.frames.frame import Frame
 from wiredecode.testing.packets import Talk
 

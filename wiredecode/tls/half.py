@@ -2,11 +2,11 @@
 
 from bisect import bisect_left, bisect_right
 from collections import deque
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from wiredecode.dataclasses import dataclass
 from wiredecode.net.types import Chunk, Direction, Event, Gap
 
 if TYPE_CHECKING:

@@ -1,11 +1,11 @@
 """The stage between reassembly and dissection: events of connections in TLS whose secrets are known, in clear."""
 
 from bisect import bisect_left
-from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
 
+from wiredecode.dataclasses import dataclass, field, replace
 from wiredecode.net.types import Chunk, Connection, End, Event, Gap, Note
 from wiredecode.tls.connection import MAX_GUESSES, Session, TlsConnection
 from wiredecode.tls.half import HEADER, MAX_RECORD, MIN_RECORD, Half, Record

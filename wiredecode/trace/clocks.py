@@ -9,12 +9,12 @@ has to hold both directions, or the same packets.
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 from wiredecode.capture import CaptureError, open_capture
+from wiredecode.dataclasses import dataclass, field
 from wiredecode.net.headers import HeaderReader
 from wiredecode.net.limits import DEFAULT_LIMITS
 from wiredecode.net.segments import ACK, FIN, MASK, RST, SYN, FlowKey, Segments, reverse

@@ -3,9 +3,9 @@
 import hashlib
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
+from wiredecode.dataclasses import dataclass, field
 from wiredecode.frames.frame import REFUSED, Frame
 from wiredecode.frames.message import FORWARD, PUBLISH, FrameMessages, Header
 from wiredecode.net.types import Connection

@@ -1,9 +1,9 @@
 """The path of a message, as lines with a summary and as a record: its hops in order of time."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
+from wiredecode.dataclasses import dataclass
 from wiredecode.frames.escape import counted, duration, escape, shorten, times, wrap_escaped
 from wiredecode.frames.frame import LATE, REFUSED, UNANSWERED
 from wiredecode.frames.identity import describe, short

@@ -3,7 +3,6 @@
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import takewhile
 from operator import itemgetter
 from typing import ClassVar
@@ -13,6 +12,7 @@ from rich.tree import Tree
 from textual.binding import BindingType
 from textual.message import Message
 
+from wiredecode.dataclasses import dataclass
 from wiredecode.fields.layer import Range
 from wiredecode.frames.frame import Frame
 from wiredecode.ui import keys

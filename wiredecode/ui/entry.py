@@ -2,7 +2,6 @@
 
 import re
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
@@ -12,6 +11,7 @@ from textual.message import Message
 from textual.suggester import Suggester
 from textual.widgets import Input
 
+from wiredecode.dataclasses import dataclass
 from wiredecode.filter import FilterError, compile_filter
 from wiredecode.filter.values import time_ns
 from wiredecode.frames.escape import escape

@@ -1,7 +1,6 @@
 """A pane of lines with a cursor: lines are made as they come into view, however many there are."""
 
 import os
-from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from rich.cells import cell_len
@@ -16,6 +15,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widget import Widget
 
+from wiredecode.dataclasses import dataclass
 from wiredecode.frames.escape import LIKE, escape
 from wiredecode.ui import keys
 

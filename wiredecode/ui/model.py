@@ -8,7 +8,6 @@ import tempfile
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import islice
 from math import inf
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import Any
 from zlib import compress, decompress
 
 from wiredecode.capture import CaptureError, PacketBatch
+from wiredecode.dataclasses import dataclass
 from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.fields.layer import Style
 from wiredecode.filter import Filter, number_range

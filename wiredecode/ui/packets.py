@@ -4,7 +4,6 @@ import io
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
-from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
 from struct import Struct
@@ -15,6 +14,7 @@ from wiredecode.capture import CaptureError, PacketBatch, open_capture
 from wiredecode.capture.info import FileInfo
 from wiredecode.capture.pcap import FILE_HEADER_BYTES, MAGICS
 from wiredecode.capture.pcapng import ENHANCED_PACKET, MAGIC, SIMPLE_PACKET
+from wiredecode.dataclasses import replace
 
 POLL_SECONDS = 0.05
 """Interval of looking for new bytes in a growing file."""

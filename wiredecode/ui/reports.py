@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
 from rich.text import Text
 
+from wiredecode.dataclasses import dataclass
 from wiredecode.frames.escape import escape
 from wiredecode.ui.jobs import Job
 from wiredecode.ui.model import CaptureModel

@@ -5,12 +5,12 @@ from __future__ import annotations
 import textwrap
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from math import inf
 from typing import Any, NamedTuple
 
 from rich.text import Text
 
+from wiredecode.dataclasses import dataclass, field
 from wiredecode.frames.escape import counted, escape
 from wiredecode.frames.frame import OK, Frame
 from wiredecode.frames.message import FrameMessages, Messages

@@ -1,9 +1,9 @@
 """One line per frame with the fields that were asked for: ``-T fields -e NAME`` as tshark has it."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from wiredecode.dataclasses import dataclass
 from wiredecode.fields.layer import Style
 from wiredecode.filter.model import Field, Level, Type
 from wiredecode.filter.names import Names, is_copy

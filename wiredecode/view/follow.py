@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
+from wiredecode.dataclasses import dataclass
 from wiredecode.frames.activity import Activities, Activity
 from wiredecode.frames.escape import escape, shorten
 from wiredecode.frames.frame import Frame

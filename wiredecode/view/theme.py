@@ -1,7 +1,6 @@
 """The colours of all output, and how much of a value trees show."""
 
-from dataclasses import dataclass
-
+from wiredecode.dataclasses import dataclass
 from wiredecode.view.times import USUAL, Times
 
 SHOWN_BYTES = 24

@@ -1,12 +1,12 @@
 """A frame as a rich tree: its Scapy layer field by field, and values derived from other frames."""
 
-from dataclasses import dataclass
 from typing import Any, cast
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 from rich.tree import Tree
 
+from wiredecode.dataclasses import dataclass
 from wiredecode.fields import Array, Binary, Kind, Number, Struct, plain, redact
 from wiredecode.fields.layer import Layer, Range
 from wiredecode.frames.escape import counted, escape

@@ -9,10 +9,10 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
+from wiredecode.dataclasses import dataclass
 from wiredecode.fields import credentials
 from wiredecode.fields.lua import Code, Script, Writer, fields_of, lua_literal, lua_string
 from wiredecode.frames.splitter import LengthPrefix, Number

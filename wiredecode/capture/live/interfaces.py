@@ -3,9 +3,10 @@
 import errno
 import socket
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+
+from wiredecode.dataclasses import asdict, dataclass, field
 
 
 class LiveError(Exception):

@@ -10,7 +10,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from struct import pack
 from typing import BinaryIO
@@ -24,6 +23,7 @@ from wiredecode.capture.errors import CaptureError
 from wiredecode.capture.info import Interface
 from wiredecode.capture.pcapng import ENHANCED_PACKET, INTERFACE_DESCRIPTION, INTERFACE_STATISTICS, SECTION_HEADER
 from wiredecode.capture.reader import NOTHING
+from wiredecode.dataclasses import dataclass
 
 _BYTE_ORDER = 0x1A2B3C4D
 _NANOSECONDS = 9

@@ -8,7 +8,6 @@ here: a file without gaps is worth more than frames on a screen.
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Condition, Thread
 
@@ -18,6 +17,7 @@ from wiredecode.capture.info import CaptureInfo
 from wiredecode.capture.live.pcapng_writer import Rotation, Saving, Statistics
 from wiredecode.capture.live.source import LiveSource
 from wiredecode.capture.reader import IDLE_SECONDS, NOTHING
+from wiredecode.dataclasses import dataclass
 
 QUEUE_BYTES = 32 * 1024 * 1024
 END_SECONDS = 3.0

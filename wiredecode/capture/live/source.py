@@ -6,7 +6,6 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from threading import Event
 from typing import BinaryIO, Protocol, cast
 
@@ -18,6 +17,7 @@ from wiredecode.capture.live.interfaces import LINKTYPE_ETHERNET, LiveError, dev
 from wiredecode.capture.live.privileges import how_to_grant
 from wiredecode.capture.live.ring import MIB, PacketRing
 from wiredecode.capture.reader import IDLE_SECONDS, NOTHING, open_capture
+from wiredecode.dataclasses import dataclass
 
 MAX_SNAPLEN = 262_144
 

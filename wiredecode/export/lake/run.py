@@ -6,13 +6,13 @@ A table records its runs in the same commit as their rows, so a run is complete 
 import os
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 from typing import NamedTuple
 
 from wiredecode.capture.errors import CaptureError
 from wiredecode.capture.remote import open_file
+from wiredecode.dataclasses import dataclass
 from wiredecode.export.target import ExportError
 
 DIGEST_BYTES = 12

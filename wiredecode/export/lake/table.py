@@ -6,7 +6,6 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
@@ -14,6 +13,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from wiredecode.capture.remote import location_of
+from wiredecode.dataclasses import dataclass, field
 from wiredecode.export.lake.run import AlreadyThere, KnownRun, LakeError, TableRun, run_name
 from wiredecode.export.partition import PartitionWriter
 from wiredecode.export.writers import ParquetWriter, Settings

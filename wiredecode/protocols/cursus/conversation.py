@@ -1,9 +1,9 @@
 """The state of one Cursus connection: who is who, which commands wait for a reply, whether it became a stream."""
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
+from wiredecode.dataclasses import dataclass
 from wiredecode.fields.layer import Style
 from wiredecode.frames.frame import NOT_ASKED, Frame
 from wiredecode.frames.message import Messages

@@ -1,9 +1,9 @@
 """Identifies the kind of a frame's body by its first bytes and its sender, in the order of the specification."""
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
+from wiredecode.dataclasses import dataclass
 from wiredecode.protocols.cursus import layers, names
 from wiredecode.protocols.cursus.layers_batch import LABELS, batch_layer, choose, fit
 from wiredecode.protocols.cursus.layers_kinds import TOKEN

@@ -1,9 +1,9 @@
 """Problems between Cursus clients and brokers: groups of consumers, publishing without acks; and changes."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
+from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields import printable
 from wiredecode.frames.escape import times
 from wiredecode.frames.frame import Frame

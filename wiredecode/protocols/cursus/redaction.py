@@ -1,8 +1,8 @@
 """Rules of Cursus for ``wiredecode anonymize``."""
 
 import re
-from dataclasses import replace
 
+from wiredecode.dataclasses import replace
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.cursus import names
 from wiredecode.protocols.shared.redaction import read_rules

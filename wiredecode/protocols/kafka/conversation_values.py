@@ -1,9 +1,9 @@
 """Values of requests and responses: topics, partitions, batches, errors, and the request's values for its response."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from wiredecode.dataclasses import dataclass
 from wiredecode.fields import printable
 from wiredecode.fields.sized import Uuid
 from wiredecode.protocols.kafka import names

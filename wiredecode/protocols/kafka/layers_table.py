@@ -5,11 +5,12 @@ else there is: versions in which it can be ``null``, its ``tag``, versions in wh
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import orjson
+
+from wiredecode.dataclasses import dataclass
 
 TABLE: Any = orjson.loads(Path(__file__).with_name("layers.json").read_bytes())
 ERRORS: dict[int, str] = {int(code): name for code, name in TABLE["errors"].items()}

@@ -1,9 +1,9 @@
 """Consumer groups: members that do not poll, groups that rebalance again and again, and how far groups lag."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
+from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.identity import short

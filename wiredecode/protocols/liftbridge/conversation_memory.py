@@ -4,9 +4,9 @@ A request and its response usually travel on different NATS connections, and eac
 """
 
 import re
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.liftbridge.conversation_raft_streams import RaftStreams

@@ -5,9 +5,9 @@ hop of a NATS message is a separate stream, identified by subject, connection an
 """
 
 from collections import OrderedDict, deque
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields import Truncated
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.liftbridge import layers_raft as raft

@@ -1,9 +1,9 @@
 """Reads a layer that a frame carries, with the fast decoder, or with the careful one if that fails."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from wiredecode.dataclasses import dataclass
 from wiredecode.fields import Truncated, compiler
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.frames.frame import MALFORMED, Frame, Inner

@@ -1,9 +1,9 @@
 """Problems among Liftbridge servers, changes, and the lag of replicas."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
+from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields import compiler, printable
 from wiredecode.frames.escape import counted
 from wiredecode.frames.frame import Frame

@@ -16,7 +16,6 @@ from base64 import urlsafe_b64decode
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
 from operator import itemgetter
@@ -25,6 +24,7 @@ from typing import Any, NamedTuple
 import orjson
 from crc32c import crc32c
 
+from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.nats import names

@@ -1,9 +1,9 @@
 """Problems between NATS clients and servers, changes, and positions of consumers."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
+from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields import printable
 from wiredecode.fields.jsonfields import present_json
 from wiredecode.frames.escape import counted

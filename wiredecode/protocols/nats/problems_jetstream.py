@@ -1,12 +1,12 @@
 """Publishes that JetStream did not store although it answered, and requests to it that are not taken or answered."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import orjson
 from crc32c import crc32c
 
+from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.identity import short

@@ -7,8 +7,7 @@ A stream is a sequence of chunks::
 A block is snappy's, with one addition: a copy of offset 0 repeats the last offset, with its own lengths.
 """
 
-from dataclasses import dataclass
-
+from wiredecode.dataclasses import dataclass
 from wiredecode.protocols.shared.compression import masked_crc
 
 IDENTIFIER = b"\xff\x06\x00\x00S2sTwO"

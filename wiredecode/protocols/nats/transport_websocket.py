@@ -6,8 +6,9 @@ chunks and of operations, so only earlier bytes decide: :data:`evidence.WEBSOCKE
 
 import re
 import zlib
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from wiredecode.dataclasses import dataclass
 
 MAX_FRAME = 64 * 1024 * 1024
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024

@@ -2,9 +2,9 @@
 
 from collections import deque
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
+from wiredecode.dataclasses import dataclass, field
 from wiredecode.frames.frame import ALL, REFUSED, Answer, Confirmation, Frame
 from wiredecode.protocols.pravega.conversation_pairing import DialectReader, SegmentRequest
 from wiredecode.protocols.pravega.layers import HEADER

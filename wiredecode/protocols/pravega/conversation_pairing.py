@@ -2,9 +2,9 @@
 
 from collections import OrderedDict, deque
 from collections.abc import Hashable
-from dataclasses import dataclass, field
 from itertools import islice
 
+from wiredecode.dataclasses import dataclass, field
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.pravega.messages import Events, SegmentEvents, SegmentReader, SegmentReaders, Single
 from wiredecode.protocols.shared.pairing import Losses, Newest, Outstanding, Request, link

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields import compiler
 from wiredecode.frames.frame import Frame, Inner
 from wiredecode.protocols.pravega.conversation_appends import MAX_WRITERS

@@ -4,10 +4,10 @@ The protocol has no magic number but Hello's; a message is identified by lengths
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
 
+from wiredecode.dataclasses import dataclass
 from wiredecode.fields import Boolean, compiler, plain
 from wiredecode.frames.splitter import BAD, GOOD, SHORT, SURE, WEAK, Evidence
 from wiredecode.protocols.pravega import layers

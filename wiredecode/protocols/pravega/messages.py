@@ -2,9 +2,9 @@
 
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
+from wiredecode.dataclasses import dataclass, field
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import DELIVER, PUBLISH, Messages
 from wiredecode.protocols.pravega.layers import HEADER

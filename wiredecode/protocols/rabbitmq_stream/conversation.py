@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields import printable, text
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.frames.frame import OK, Frame

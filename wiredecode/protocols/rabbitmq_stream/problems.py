@@ -1,9 +1,9 @@
 """Problems between RabbitMQ Stream clients and brokers, changes, and gauges of credit and lag."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.identity import short

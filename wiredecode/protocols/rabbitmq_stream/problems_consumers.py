@@ -2,9 +2,9 @@
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from itertools import pairwise
 
+from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.identity import short

@@ -1,8 +1,8 @@
 """Problems of RabbitMQ Stream subscriptions: too little credit, no more credit, useless credit, growing lag."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
+from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.identity import short

@@ -1,10 +1,10 @@
 """The kinds of problems of a package: their texts are in a file ``problems.toml`` beside its modules."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import cache, cached_property
 
 from wiredecode.data import tables_of
+from wiredecode.dataclasses import dataclass, field
 
 SEVERITIES = ("error", "warning", "note")
 """The worst first."""

@@ -11,11 +11,11 @@ Zstandard RFC 8878.
 import threading
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from wiredecode.dataclasses import dataclass
 from wiredecode.decompressors import GZIP, LZ4, SKIPPABLE, ZSTD, Gzip, Zstd, lz4
 from wiredecode.extras import install
 

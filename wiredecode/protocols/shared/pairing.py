@@ -2,10 +2,10 @@
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Any, Generic, TypeVar
 
+from wiredecode.dataclasses import dataclass
 from wiredecode.frames.frame import ANSWERED, REFUSED, Frame
 
 MAX_OUTSTANDING = 10_000

@@ -7,9 +7,9 @@ learns of the end of each connection and of the capture. Its state has to be bou
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields import redact
 from wiredecode.fields.credentials import without_secrets
 from wiredecode.frames import identity

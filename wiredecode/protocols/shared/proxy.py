@@ -1,9 +1,9 @@
 """The PROXY protocol preface that load balancers put before the first frame (HAProxy, doc/proxy-protocol.txt)."""
 
 from abc import abstractmethod
-from dataclasses import replace
 from typing import ClassVar
 
+from wiredecode.dataclasses import replace
 from wiredecode.fields import Binary, Rest, UInt8, UInt16
 from wiredecode.fields.layer import Added, Layer, Style
 from wiredecode.frames.frame import Frame

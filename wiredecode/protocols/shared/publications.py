@@ -6,8 +6,8 @@ Numbers mostly go up by one, so ranges are kept: a frame of any number of messag
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 
+from wiredecode.dataclasses import dataclass, field
 from wiredecode.frames.frame import ALL, ANSWERED, REFUSED, Confirmation, Frame
 from wiredecode.protocols.shared.pairing import Request, link
 

@@ -2,8 +2,8 @@
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
+from wiredecode.dataclasses import dataclass, field
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.identity import client_side, short
 from wiredecode.net.types import Connection

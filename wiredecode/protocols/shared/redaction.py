@@ -1,9 +1,9 @@
 """Rules of a protocol for ``wiredecode anonymize``: which texts are its own, and which values must be recomputed."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from wiredecode.dataclasses import dataclass
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.shared.data import data_of, words
 

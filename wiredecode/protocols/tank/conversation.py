@@ -2,9 +2,9 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from wiredecode.dataclasses import dataclass
 from wiredecode.fields import printable
 from wiredecode.fields.layer import Style
 from wiredecode.frames.frame import MALFORMED, OK, Frame

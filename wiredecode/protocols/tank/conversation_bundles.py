@@ -1,10 +1,10 @@
 """Facts from all bundles of a frame: sequence numbers, inherited timestamps, decompressed messages, findings."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from wiredecode.dataclasses import dataclass
 from wiredecode.fields import compiler, printable, rfc3339_ms
 from wiredecode.fields.layer import Style
 from wiredecode.fields.numbers import varint_size

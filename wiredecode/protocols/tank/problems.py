@@ -1,9 +1,9 @@
 """Problems between TANK clients and brokers, partition by partition; changes, and positions of consumers."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
+from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields import printable
 from wiredecode.frames.frame import OK, Frame
 from wiredecode.frames.identity import short

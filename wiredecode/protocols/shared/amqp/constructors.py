@@ -12,10 +12,10 @@ its own.
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
+from wiredecode.dataclasses import dataclass
 from wiredecode.fields import Uuid
 from wiredecode.fields.numbers import rfc3339_second
 from wiredecode.protocols.shared.data import data_of

@@ -7,8 +7,8 @@ grow, so an item that overshoots cannot end where its list must end, nor can the
 
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+from wiredecode.dataclasses import dataclass
 from wiredecode.protocols.shared.amqp.constructors import (
     BY_DESCRIPTOR,
     CONSTRUCTORS,
