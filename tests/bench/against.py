@@ -1,0 +1,228 @@
+"""Two versions of wiredecode on the same captures, alternating: user CPU and peak memory of each command, as ratios.
+
+The ratio is that of the least values of all rounds, since other work on the machine only adds to them. Cells above
+their limit are measured again, twice as often; a cell is too slow if the least values and the medians of all its runs
+agree on that. Memory may grow by `MEMORY_SLACK_KIB` anyway.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from tests.bench import versions
+from tests.bench.inputs import made
+from tests.bench.tools import ROOT, Runs, Tool, measure
+from tests.bench.versions import Version
+
+LIMIT = 1.1
+"""Most that a command may take, of what it took."""
+MEMORY_SLACK_KIB = 10 * 1024
+OUTPUT_DIFFERS = 0.1
+"""Share of the output's size from which a difference is reported: then commands do not do the same work."""
+EXAMPLE = ROOT / "captures" / "rabbitmq-stream" / "c43_basic.pcap"
+START = "start"
+"""In place of a case: `EXAMPLE`, so small that nearly all is start-up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """What is run, and how it is called in tables. ``{file}`` and ``{out}`` in the words are replaced."""
+
+    name: str
+    words: tuple[str, ...]
+    codes: tuple[int, ...] = (0,)
+    launches: int = 1
+
+    def of(self, version: Version) -> Tool:
+        name = f"{self.name}, {version.name}"
+        return Tool(name, (*version.command, *self.words), codes=self.codes, launches=self.launches)
+
+
+def _pcap(name: str, *options: str) -> Command:
+    return Command(name, ("pcap", "{file}", "-q", *options))
+
+
+def _export(level: str) -> Command:
+    return Command(f"export {level}", ("export", "{file}", "-q", "--level", level, "-o", "{out}.parquet"))
+
+
+STARTS = (
+    Command("--help", ("--help",), launches=5),
+    replace(_pcap("pcap -c 1", "-c", "1"), launches=2),
+    replace(_pcap("pcap --summary", "--summary"), launches=2),
+)
+"""Commands on `EXAMPLE`."""
+USUAL = (
+    _pcap("pcap --summary", "--summary"),
+    _pcap("pcap --json", "--json"),
+    _pcap("pcap -T fields", "-T", "fields", "-e", "frame.number", "-e", "frame.type"),
+    _export("messages"),
+    _export("frames"),
+    Command("check", ("check", "{file}", "-q"), codes=(0, 1, 3)),  # problems; no known protocol
+    Command("stats", ("stats", "{file}", "-q")),
+)
+OTHERS = (
+    _pcap("pcap -c 1000", "-c", "1000"),
+    Command("follow", ("follow", "{file}", "-q", "-n", "1")),
+    Command("trace", ("trace", "{file}", "-q", "--text", "Lisbon"), codes=(0, 1)),  # no message has it
+    Command("sql", ("sql", "{file}", "-q", "select protocol, count(*) from frames group by all")),
+    Command("anonymize", ("anonymize", "{file}", "-q", "-o", "{out}.pcapng")),
+    Command("report", ("report", "{file}", "-q", "-o", "{out}.html")),
+)
+WHOLE = (
+    *("rabbitmq-publish", "rabbitmq-deliver-midstream", "nats", "nats-few", "liftbridge", "tank", "cursus", "pravega"),
+    *("mixed", "mixed-midstream", "rabbitmq-publish-lossy", "connections", "rough", "segments", "web"),
+)
+"""Cases of a whole run."""
+WHOLE_MEGABYTES, WHOLE_ROUNDS = 10, 4
+QUICK = {
+    "rough": (2, USUAL),
+    "segments": (24, USUAL[:1]),  # many packets of which little is decoded: the cost of each
+    "web": (6, USUAL[:1]),
+}
+"""Megabytes and commands of a quick run, which .ci/run makes: a minute."""
+QUICK_ROUNDS = 3
+
+
+@dataclass(slots=True)
+class Cell:
+    """One command on one capture."""
+
+    case: str
+    command: Command
+    file: Path
+    old: Runs = field(default_factory=Runs)
+    new: Runs = field(default_factory=Runs)
+
+    @property
+    def left_out(self) -> bool:
+        """Whether the old version cannot do it."""
+        return bool(self.old.failed)
+
+    @property
+    def time(self) -> float:
+        return min(self.new.user_seconds) / min(self.old.user_seconds)
+
+    @property
+    def memory(self) -> float:
+        return min(self.new.peak_kib) / min(self.old.peak_kib)
+
+    def shown_time(self) -> str:
+        return f"{min(self.new.user_seconds):.2f} ({self.time:.2f})"
+
+    def shown_memory(self) -> str:
+        return f"{min(self.new.peak_kib) / 1024:.0f} ({self.memory:.2f})"
+
+    def medians(self) -> float:
+        return statistics.median(self.new.user_seconds) / statistics.median(self.old.user_seconds)
+
+    def needs_more_memory(self, limit: float) -> bool:
+        more = min(self.new.peak_kib) - min(self.old.peak_kib)
+        return self.memory > limit and more > MEMORY_SLACK_KIB
+
+    def above(self, limit: float) -> bool:
+        """Whether the least values are above the limit."""
+        return bool(self.new.failed) or self.time > limit or self.needs_more_memory(limit)
+
+    def complaints(self, limit: float, old: str) -> Iterator[str]:
+        """Sentences about what is too much."""
+        name = f"{self.command.name} on {self.case}"
+        if self.new.failed:
+            yield f"{name}: {self.new.failed}"
+            return
+        if self.time > limit and self.medians() > limit:
+            seconds = f"{min(self.old.user_seconds):.2f} s, now {min(self.new.user_seconds):.2f} s"
+            yield f"{name}: {self.time:.2f} times the user CPU of {old} (limit {limit:g}): {seconds}"
+        if self.needs_more_memory(limit):
+            peaks = f"{min(self.old.peak_kib) / 1024:.0f} MB, now {min(self.new.peak_kib) / 1024:.0f} MB"
+            yield f"{name}: {self.memory:.2f} times the peak memory of {old} (limit {limit:g}): {peaks}"
+
+
+Runner = Callable[[Cell, int], None]
+"""Adds that many alternating rounds to a cell."""
+
+
+def judge(cells: Sequence[Cell], run: Runner, rounds: int, limit: float, old: str) -> list[str]:
+    """Measure all cells, those above the limit again; return a complaint for each that stays there."""
+    for cell in cells:
+        run(cell, rounds)
+    for cell in (cell for cell in cells if not cell.left_out and cell.above(limit)):
+        if not cell.new.failed:
+            print(f"{cell.command.name} on {cell.case}: {cell.time:.2f}, again", file=sys.stderr, flush=True)
+            run(cell, 2 * rounds)
+    return [text for cell in cells if not cell.left_out for text in cell.complaints(limit, old)]
+
+
+def planned(names: Sequence[str] | None, size: float | None, quick: bool, folder: Path) -> list[Cell]:
+    """The cells of a run; their captures are made."""
+    cells = [Cell(START, command, EXAMPLE) for command in STARTS]
+    plan = QUICK if quick else dict.fromkeys(WHOLE, (WHOLE_MEGABYTES, USUAL + OTHERS))
+    for name in names or plan:
+        megabytes, commands = plan.get(name, (WHOLE_MEGABYTES, USUAL + OTHERS))
+        file = Path(made(name, size or megabytes, folder)["path"])
+        cells += [Cell(name, command, file) for command in commands]
+    return cells
+
+
+def runner(old: Version, new: Version, folder: Path) -> Runner:
+    def run(cell: Cell, rounds: int) -> None:
+        tools = {cell.command.of(old): cell.old, cell.command.of(new): cell.new}
+        measure(cell.file, tools, rounds, 0, folder, tools)
+
+    return run
+
+
+def tables(cells: Sequence[Cell], old: str) -> list[str]:
+    """Seconds and MB of the new version, in brackets as ratios."""
+    measured = [cell for cell in cells if not cell.left_out and not cell.new.failed]
+    time = table(f"User CPU, s (times that of {old})", measured, Cell.shown_time)
+    return time + table(f"Peak memory, MB (times that of {old})", measured, Cell.shown_memory)
+
+
+def table(title: str, measured: Sequence[Cell], text: Callable[[Cell], str]) -> list[str]:
+    starts = [f"`{cell.command.name}` {text(cell)}" for cell in measured if cell.case == START]
+    found = {(cell.case, cell.command.name): text(cell) for cell in measured if cell.case != START}
+    commands = dict.fromkeys(name for _, name in found)
+    lines = [f"### {title}", "", f"Start, on a small capture: {', '.join(starts)}.", ""]
+    lines += [f"| capture | {' | '.join(f'`{name}`' for name in commands)} |", "|---|" + "---:|" * len(commands)]
+    for case in dict.fromkeys(case for case, _ in found):
+        lines.append(f"| {case} | {' | '.join(found.get((case, name), '') for name in commands)} |")
+    return [*lines, ""]
+
+
+def notes(cells: Iterable[Cell], old: str) -> list[str]:
+    """What makes ratios mean less."""
+    lines = []
+    for cell in cells:
+        name, before, now = f"`{cell.command.name}` on {cell.case}", cell.old.output_bytes, cell.new.output_bytes
+        if cell.left_out:
+            lines.append(f"* {name} is left out, {old} fails: {cell.old.failed}.")
+        elif abs(now - before) > OUTPUT_DIFFERS * max(now, before):
+            lines.append(f"* {name} writes {now / 1000:,.1f} kB, {old} {before / 1000:,.1f} kB.")
+    return [*lines, ""] if lines else []
+
+
+def against(
+    revision: str,
+    names: Sequence[str] | None,
+    size: float | None,
+    rounds: int | None,
+    limit: float,
+    folder: Path,
+    *,
+    quick: bool,
+) -> tuple[list[str], list[str]]:
+    """Compare the working tree with a revision; return tables, and complaints. Raises `Unavailable`."""
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    # The same for both: sets in the same order, no settings of a user.
+    os.environ |= {"PYTHONHASHSEED": "0", "XDG_CONFIG_HOME": str(folder / "settings")}
+    old, new = versions.committed(revision, folder), versions.current(folder)
+    cells = planned(names, size, quick, folder)
+    rounds = rounds or (QUICK_ROUNDS if quick else WHOLE_ROUNDS)
+    complaints = judge(cells, runner(old, new, folder), rounds, limit, old.name)
+    return [*tables(cells, old.name), *notes(cells, old.name)], complaints
