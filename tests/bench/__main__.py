@@ -120,7 +120,8 @@ def compared(options: argparse.Namespace) -> int:
     print(text)
     if options.write:
         write(VERSIONS, "--against ", text)
-    print("\n".join(complaints), file=sys.stderr)
+    for each in complaints:
+        print(each, file=sys.stderr)
     return 1 if complaints else 0
 
 

@@ -2,7 +2,7 @@
 
 The ratio is that of the least values of all rounds, since other work on the machine only adds to them. Cells above
 their limit are measured again, twice as often; a cell is too slow if the least values and the medians of all its runs
-agree on that. Memory may grow by `MEMORY_SLACK_KIB` anyway.
+agree on that. Memory may grow by `MEMORY_SLACK` anyway.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from tests.bench.versions import Version
 
 LIMIT = 1.1
 """Most that a command may take, of what it took."""
-MEMORY_SLACK_KIB = 10 * 1024
+MEMORY_SLACK = 10
+"""MB that a command may need more, whatever the ratio."""
 OUTPUT_DIFFERS = 0.1
 """Share of the output's size from which a difference is reported: then commands do not do the same work."""
 EXAMPLE = ROOT / "captures" / "rabbitmq-stream" / "c43_basic.pcap"
@@ -78,8 +79,8 @@ WHOLE = (
     *("rabbitmq-publish", "rabbitmq-deliver-midstream", "nats", "nats-few", "liftbridge", "tank", "cursus", "pravega"),
     *("mixed", "mixed-midstream", "rabbitmq-publish-lossy", "connections", "rough", "segments", "web"),
 )
-"""Cases of a whole run."""
-WHOLE_MEGABYTES, WHOLE_ROUNDS = 10, 4
+"""Cases of a whole run: an hour."""
+WHOLE_MEGABYTES, WHOLE_ROUNDS = 8, 3
 QUICK = {
     "rough": (2, USUAL),
     "segments": (24, USUAL[:1]),  # many packets of which little is decoded: the cost of each
@@ -106,28 +107,18 @@ class Cell:
 
     @property
     def time(self) -> float:
-        return min(self.new.user_seconds) / min(self.old.user_seconds)
+        return self.new.user / self.old.user
 
     @property
     def memory(self) -> float:
-        return min(self.new.peak_kib) / min(self.old.peak_kib)
-
-    def shown_time(self) -> str:
-        return f"{min(self.new.user_seconds):.2f} ({self.time:.2f})"
-
-    def shown_memory(self) -> str:
-        return f"{min(self.new.peak_kib) / 1024:.0f} ({self.memory:.2f})"
-
-    def medians(self) -> float:
-        return statistics.median(self.new.user_seconds) / statistics.median(self.old.user_seconds)
+        return self.new.peak_mb / self.old.peak_mb
 
     def needs_more_memory(self, limit: float) -> bool:
-        more = min(self.new.peak_kib) - min(self.old.peak_kib)
-        return self.memory > limit and more > MEMORY_SLACK_KIB
+        return self.memory > limit and self.new.peak_mb - self.old.peak_mb > MEMORY_SLACK
 
     def above(self, limit: float) -> bool:
-        """Whether the least values are above the limit."""
-        return bool(self.new.failed) or self.time > limit or self.needs_more_memory(limit)
+        """Whether to measure again."""
+        return not self.new.failed and (self.time > limit or self.needs_more_memory(limit))
 
     def complaints(self, limit: float, old: str) -> Iterator[str]:
         """Sentences about what is too much."""
@@ -135,11 +126,12 @@ class Cell:
         if self.new.failed:
             yield f"{name}: {self.new.failed}"
             return
-        if self.time > limit and self.medians() > limit:
-            seconds = f"{min(self.old.user_seconds):.2f} s, now {min(self.new.user_seconds):.2f} s"
+        medians = statistics.median(self.new.user_seconds) / statistics.median(self.old.user_seconds)
+        if self.time > limit and medians > limit:
+            seconds = f"{self.old.user:.2f} s, now {self.new.user:.2f} s"
             yield f"{name}: {self.time:.2f} times the user CPU of {old} (limit {limit:g}): {seconds}"
         if self.needs_more_memory(limit):
-            peaks = f"{min(self.old.peak_kib) / 1024:.0f} MB, now {min(self.new.peak_kib) / 1024:.0f} MB"
+            peaks = f"{self.old.peak_mb:.0f} MB, now {self.new.peak_mb:.0f} MB"
             yield f"{name}: {self.memory:.2f} times the peak memory of {old} (limit {limit:g}): {peaks}"
 
 
@@ -151,11 +143,12 @@ def judge(cells: Sequence[Cell], run: Runner, rounds: int, limit: float, old: st
     """Measure all cells, those above the limit again; return a complaint for each that stays there."""
     for cell in cells:
         run(cell, rounds)
-    for cell in (cell for cell in cells if not cell.left_out and cell.above(limit)):
-        if not cell.new.failed:
+    compared = [cell for cell in cells if not cell.left_out]
+    for cell in compared:
+        if cell.above(limit):
             print(f"{cell.command.name} on {cell.case}: {cell.time:.2f}, again", file=sys.stderr, flush=True)
             run(cell, 2 * rounds)
-    return [text for cell in cells if not cell.left_out for text in cell.complaints(limit, old)]
+    return [text for cell in compared for text in cell.complaints(limit, old)]
 
 
 def planned(names: Sequence[str] | None, size: float | None, quick: bool, folder: Path) -> list[Cell]:
@@ -177,22 +170,39 @@ def runner(old: Version, new: Version, folder: Path) -> Runner:
     return run
 
 
-def tables(cells: Sequence[Cell], old: str) -> list[str]:
-    """Seconds and MB of the new version, in brackets as ratios."""
+def tables(cells: Iterable[Cell], old: str) -> list[str]:
+    """Values of the new version, with their ratios: by command, then the CPU by capture."""
     measured = [cell for cell in cells if not cell.left_out and not cell.new.failed]
-    time = table(f"User CPU, s (times that of {old})", measured, Cell.shown_time)
-    return time + table(f"Peak memory, MB (times that of {old})", measured, Cell.shown_memory)
-
-
-def table(title: str, measured: Sequence[Cell], text: Callable[[Cell], str]) -> list[str]:
-    starts = [f"`{cell.command.name}` {text(cell)}" for cell in measured if cell.case == START]
-    found = {(cell.case, cell.command.name): text(cell) for cell in measured if cell.case != START}
+    groups: dict[Command, list[Cell]] = {}
+    for cell in measured:
+        groups.setdefault(cell.command, []).append(cell)
+    heads = f"| command | user CPU, s | times {old} | highest | peak MB | times {old} | highest |"
+    lines = [
+        "All captures: seconds are added, the peak is the highest.",
+        "",
+        heads,
+        "|---|---:|---:|---|---:|---:|---|",
+    ]
+    lines += [row(group) for group in groups.values()]
+    found = {(cell.case, cell.command.name): cell for cell in measured if cell.case != START}
     commands = dict.fromkeys(name for _, name in found)
-    lines = [f"### {title}", "", f"Start, on a small capture: {', '.join(starts)}.", ""]
-    lines += [f"| capture | {' | '.join(f'`{name}`' for name in commands)} |", "|---|" + "---:|" * len(commands)]
+    lines += ["", f"User CPU, s (times {old}):", "", f"| capture | {' | '.join(f'`{name}`' for name in commands)} |"]
+    lines.append("|---|" + "---:|" * len(commands))
     for case in dict.fromkeys(case for case, _ in found):
-        lines.append(f"| {case} | {' | '.join(found.get((case, name), '') for name in commands)} |")
+        some = (found.get((case, name)) for name in commands)
+        texts = (f"{one.new.user:.2f} ({one.time:.2f})" if one else "" for one in some)
+        lines.append(f"| {case} | {' | '.join(texts)} |")
     return [*lines, ""]
+
+
+def row(cells: Sequence[Cell]) -> str:
+    """A command on all its captures."""
+    now, before = sum(cell.new.user for cell in cells), sum(cell.old.user for cell in cells)
+    peak, peak_before = max(cell.new.peak_mb for cell in cells), max(cell.old.peak_mb for cell in cells)
+    slowest, largest = max(cells, key=lambda cell: cell.time), max(cells, key=lambda cell: cell.memory)
+    name = f"`{cells[0].command.name}`" + (", small capture" if cells[0].case == START else "")
+    time = f"{now:.2f} | {now / before:.2f} | {slowest.time:.2f} {slowest.case}"
+    return f"| {name} | {time} | {peak:.0f} | {peak / peak_before:.2f} | {largest.memory:.2f} {largest.case} |"
 
 
 def notes(cells: Iterable[Cell], old: str) -> list[str]:

@@ -58,6 +58,15 @@ class Runs:
     output_bytes: int = 0
     failed: str = ""
 
+    @property
+    def user(self) -> float:
+        """The least user CPU: other work on the machine only adds to it."""
+        return min(self.user_seconds)
+
+    @property
+    def peak_mb(self) -> float:
+        return min(self.peak_kib) / 1024
+
     def typical(self, by_cpu: bool = False) -> float:
         """The median of the wall times, or of the CPU times; NaN if there is none."""
         return statistics.median((self.cpu_seconds if by_cpu else self.seconds) or [math.nan])
