@@ -145,6 +145,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--discard", action="store_true", help="remove each capture once it was measured")
     add("--write", action="store_true", help=f"put the report into {REPORT.name}, or {VERSIONS.name}")
     options = parser.parse_args(arguments)
+    options.folder = options.folder.absolute()
     if options.against is None:
         options.case = options.case or (QUICK_CASES if options.quick else NAMES)
     return options

@@ -20,9 +20,9 @@ from tests.bench.tools import ROOT, Runs, Tool, measure
 from tests.bench.versions import Version
 
 LIMIT = 1.1
-"""Most that a command may take, of what it took."""
+"""Highest ratio that passes."""
 MEMORY_SLACK = 10
-"""MB that a command may need more, whatever the ratio."""
+"""MB that a command may need more at any ratio."""
 OUTPUT_DIFFERS = 0.1
 """Share of the output's size from which a difference is reported: then commands do not do the same work."""
 EXAMPLE = ROOT / "captures" / "rabbitmq-stream" / "c43_basic.pcap"
@@ -32,7 +32,7 @@ START = "start"
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What is run, and how it is called in tables. ``{file}`` and ``{out}`` in the words are replaced."""
+    """A command line, and its name in tables. ``{file}`` and ``{out}`` in the words are replaced."""
 
     name: str
     words: tuple[str, ...]
@@ -177,21 +177,18 @@ def tables(cells: Iterable[Cell], old: str) -> list[str]:
     for cell in measured:
         groups.setdefault(cell.command, []).append(cell)
     heads = f"| command | user CPU, s | times {old} | highest | peak MB | times {old} | highest |"
-    lines = [
-        "All captures: seconds are added, the peak is the highest.",
-        "",
-        heads,
-        "|---|---:|---:|---|---:|---:|---|",
-    ]
+    about = "Least values of all rounds; over all captures, the seconds are added, the peak is the highest."
+    lines = [about, "", heads, "|---|---:|---:|---|---:|---:|---|"]
     lines += [row(group) for group in groups.values()]
     found = {(cell.case, cell.command.name): cell for cell in measured if cell.case != START}
     commands = dict.fromkeys(name for _, name in found)
     lines += ["", f"User CPU, s (times {old}):", "", f"| capture | {' | '.join(f'`{name}`' for name in commands)} |"]
     lines.append("|---|" + "---:|" * len(commands))
-    for case in dict.fromkeys(case for case, _ in found):
+    sizes = {case: cell.file.stat().st_size for (case, _), cell in found.items()}
+    for case in sizes:
         some = (found.get((case, name)) for name in commands)
         texts = (f"{one.new.user:.2f} ({one.time:.2f})" if one else "" for one in some)
-        lines.append(f"| {case} | {' | '.join(texts)} |")
+        lines.append(f"| {case}, {sizes[case] / 1e6:.0f} MB | {' | '.join(texts)} |")
     return [*lines, ""]
 
 
@@ -206,7 +203,7 @@ def row(cells: Sequence[Cell]) -> str:
 
 
 def notes(cells: Iterable[Cell], old: str) -> list[str]:
-    """What makes ratios mean less."""
+    """Cells that were left out, and cells whose ratio means less because the outputs differ."""
     lines = []
     for cell in cells:
         name, before, now = f"`{cell.command.name}` on {cell.case}", cell.old.output_bytes, cell.new.output_bytes
@@ -228,10 +225,9 @@ def against(
     quick: bool,
 ) -> tuple[list[str], list[str]]:
     """Compare the working tree with a revision; return tables, and complaints. Raises `Unavailable`."""
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    old, new = versions.committed(revision, folder), versions.current(folder)
     # The same for both: sets in the same order, no settings of a user.
     os.environ |= {"PYTHONHASHSEED": "0", "XDG_CONFIG_HOME": str(folder / "settings")}
-    old, new = versions.committed(revision, folder), versions.current(folder)
     cells = planned(names, size, quick, folder)
     rounds = rounds or (QUICK_ROUNDS if quick else WHOLE_ROUNDS)
     complaints = judge(cells, runner(old, new, folder), rounds, limit, old.name)

@@ -109,8 +109,8 @@ def test_a_table_has_every_command_and_capture() -> None:
     text = "\n".join(against.tables(cells, "0123abcd"))
     assert "| `--help`, small capture | 1.05 | 1.05 | 1.05 start | 100 | 1.00 | 1.00 start |" in text
     assert "| `pcap --summary` | 2.10 | 1.05 | 1.05 rough | 100 | 1.00 | 1.00 rough |" in text
-    assert "| rough | 1.05 (1.05) |  |" in text
-    assert "| web | 1.05 (1.05) | 1.05 (1.05) |" in text
+    assert "| rough, 0 MB | 1.05 (1.05) |  |" in text
+    assert "| web, 0 MB | 1.05 (1.05) | 1.05 (1.05) |" in text
 
 
 def test_all_captures_of_the_comparison_exist() -> None:

@@ -39,7 +39,7 @@ class Tool:
     codes: tuple[int, ...] = (0,)
     """Exit codes of a run that succeeded."""
     launches: int = 1
-    """Processes of one run, for what is soon over; times are those of one."""
+    """Processes of one run, several if they are short; times are those of one."""
 
     def arguments(self, file: Path, out: Path, limit: int) -> list[str]:
         count = (*self.limited, str(limit)) if self.limited and limit else ()

@@ -1,4 +1,4 @@
-"""A version of wiredecode from git, compiled, with an environment of its own. Imports nothing large."""
+"""Versions of wiredecode from git, each compiled in a separate environment. Imports nothing large."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.bench.tools import PYTHON, ROOT
 BASELINE = Path(__file__).with_name("baseline")
 """The revision that ``.ci/run`` compares with. It moves to a faster one only."""
 EXTRAS = ("zstd", "lz4", "snappy", "sql", "report")
-"""What the measured commands need beside the dependencies, where the version has it."""
+"""Extras that the measured commands need, if the version has them."""
 PACKAGES = ("site-packages", "dist-packages")
 NO_COMMIT = """\
 {revision}: this clone has no such commit. If it is shallow, `git fetch --unshallow` gets the commit; without git it
@@ -24,12 +24,12 @@ cannot be compared."""
 
 
 class Unavailable(Exception):
-    """The version cannot be had; the text is for people."""
+    """The version cannot be run; the text is for people."""
 
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """How to run a version of wiredecode."""
+    """A version of wiredecode, and the Python that runs it."""
 
     name: str
     python: Path
@@ -40,7 +40,7 @@ class Version:
 
 
 def git(*words: str) -> str | None:
-    """What git prints; None if it fails or is missing."""
+    """Return the output of git; None if it fails or is missing."""
     try:
         done = subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=False)
     except FileNotFoundError:

@@ -225,7 +225,7 @@ def close_connections(group: Group, out: Capture) -> None:
 
 
 class Stage:
-    """The talks that run side by side, and what they have said."""
+    """The talks that run side by side, and counts of their frames and messages."""
 
     def __init__(self, speakers: Sequence[Speaker], out: Capture) -> None:
         self.out = out
