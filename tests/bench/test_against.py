@@ -121,7 +121,8 @@ def test_an_unknown_revision_is_one_clear_line_and_exit_code_2(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert program.main(["--against", "no-such-revision", "--folder", str(tmp_path)]) == 2
-    assert "no-such-revision: this clone has no such commit" in capsys.readouterr().err
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("no revision no-such-revision to compare with: ")
 
 
 @pytest.mark.parametrize(("complaints", "code"), [([], 0), (["pcap --json on web: 1.30 times the user CPU"], 1)])
@@ -165,7 +166,7 @@ def test_each_version_runs_its_own_code_compiled(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(versions, "ROOT", root)
     identity = ("-c", "user.name=bench", "-c", "user.email=bench@example.org")
     for words in (("init", "-q"), ("add", "."), (*identity, "commit", "-q", "-m", "before")):
-        assert versions.git(*words) is not None
+        versions.git(*words)
     code.write_text("import packaging; print('now')\n")
     old, new = versions.committed("HEAD", folder), versions.current(folder)
     assert [answer(each, root) for each in (old, new)] == ["before", "now"]

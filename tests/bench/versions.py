@@ -18,9 +18,7 @@ BASELINE = Path(__file__).with_name("baseline")
 EXTRAS = ("zstd", "lz4", "snappy", "sql", "report")
 """Extras that the measured commands need, if the version has them."""
 PACKAGES = ("site-packages", "dist-packages")
-NO_COMMIT = """\
-{revision}: this clone has no such commit. If it is shallow, `git fetch --unshallow` gets the commit; without git it
-cannot be compared."""
+SHALLOW = "In a shallow clone, `git fetch --unshallow` gets all commits."
 
 
 class Unavailable(Exception):
@@ -39,13 +37,12 @@ class Version:
         return (str(self.python), "-P", "-m", "wiredecode")  # -P: not the wiredecode of the current folder
 
 
-def git(*words: str) -> str | None:
-    """Return the output of git; None if it fails or is missing."""
+def git(*words: str) -> str:
+    """Return the output of git."""
     try:
-        done = subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=False)
+        return quietly("git", "-C", str(ROOT), *words)
     except FileNotFoundError:
-        return None
-    return done.stdout.strip() if done.returncode == 0 else None
+        raise Unavailable("git is not installed") from None
 
 
 def baseline() -> str:
@@ -59,19 +56,16 @@ def current(folder: Path) -> Version:
 
 def committed(revision: str, folder: Path) -> Version:
     """A commit of this repository; its files stay in the folder."""
-    commit = git("rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
-    if commit is None:
-        raise Unavailable(NO_COMMIT.format(revision=revision))
+    try:
+        commit = git("rev-parse", "--verify", f"{revision}^{{commit}}")
+    except Unavailable as problem:
+        raise Unavailable(f"no revision {revision} to compare with: {problem}. {SHALLOW}") from None
     place = folder / f"wiredecode-{commit}"
     tree = place / "tree"
     if not tree.exists():
         place.mkdir(parents=True, exist_ok=True)
         archive, part = place / "tree.zip", place / "part"
-        if (
-            git("archive", "--format=zip", f"--output={archive.absolute()}", commit, "wiredecode", "pyproject.toml")
-            is None
-        ):
-            raise Unavailable(f"{revision}: git archive failed")
+        git("archive", "--format=zip", f"--output={archive.absolute()}", commit, "wiredecode", "pyproject.toml")
         shutil.rmtree(part, ignore_errors=True)
         with zipfile.ZipFile(archive) as packed:
             packed.extractall(part)
@@ -120,8 +114,10 @@ def satisfied(needed: Sequence[str]) -> bool:
         return False
 
 
-def quietly(*command: str) -> None:
+def quietly(*command: str) -> str:
+    """Run a command and return its output; raise `Unavailable` with its last line if it fails."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         lines = (done.stderr or done.stdout).strip().splitlines()
-        raise Unavailable(f"{' '.join(command[1:4])}: {lines[-1] if lines else 'failed'}")
+        raise Unavailable(lines[-1] if lines else f"{command[0]} failed")
+    return done.stdout.strip()
