@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.bench import versions
@@ -55,8 +55,8 @@ def _export(level: str) -> Command:
 
 STARTS = (
     Command("--help", ("--help",), launches=5),
-    replace(_pcap("pcap -c 1", "-c", "1"), launches=2),
-    replace(_pcap("pcap --summary", "--summary"), launches=2),
+    _pcap("pcap -c 1", "-c", "1"),
+    _pcap("pcap --summary", "--summary"),
 )
 """Commands on `EXAMPLE`."""
 USUAL = (
@@ -173,9 +173,9 @@ def runner(old: Version, new: Version, folder: Path) -> Runner:
 def tables(cells: Iterable[Cell], old: str) -> list[str]:
     """Values of the new version, with their ratios: by command, then the CPU by capture."""
     measured = [cell for cell in cells if not cell.left_out and not cell.new.failed]
-    groups: dict[Command, list[Cell]] = {}
+    groups: dict[tuple[bool, Command], list[Cell]] = {}
     for cell in measured:
-        groups.setdefault(cell.command, []).append(cell)
+        groups.setdefault((cell.case == START, cell.command), []).append(cell)
     heads = f"| command | user CPU, s | times {old} | highest | peak MB | times {old} | highest |"
     about = "Least values of all rounds; over all captures, the seconds are added, the peak is the highest."
     lines = [about, "", heads, "|---|---:|---:|---|---:|---:|---|"]
