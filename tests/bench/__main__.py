@@ -3,6 +3,8 @@
     python -m tests.bench [--case NAME...] [--size MB] [--rounds 3] [--write]
     python -m tests.bench --quick       about ten minutes
     python -m tests.bench --smoke       seconds: is every capture right, does every tool run?
+    python -m tests.bench --against [REV] [--quick] [--write]
+                                        two versions of wiredecode: exit 1 if a command became slower
 
 Every tool writes to a file, the capture is in the page cache, the rounds alternate between the tools. Peers that
 are not installed are left out, and the report says so. The captures are made when they are missing, and stay in
@@ -13,30 +15,31 @@ from __future__ import annotations
 
 import argparse
 import compileall
-import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tests.bench import clusters, growth, report
+from tests.bench.against import LIMIT, against
+from tests.bench.cases import CASES
 from tests.bench.growth import Plan
 from tests.bench.inputs import NAMES, REAL, Input, generate
-from tests.bench.tools import PYTHON, ROOT, WIREDECODE, measure, tools
+from tests.bench.tools import PYTHON, ROOT, measure, tools
+from tests.bench.versions import Unavailable, baseline
 
 REPORT = ROOT / "docs" / "reference" / "measurements.md"
-BEGIN, END = "<!-- measured: python -m tests.bench --write -->", "<!-- end of measurements -->"
+VERSIONS = ROOT / "docs" / "benchmarks.md"
+BEGIN, END = "<!-- measured: python -m tests.bench {options}--write -->", "<!-- end of measurements -->"
 """``--write`` replaces the text between them."""
-EXAMPLE = ROOT / "captures" / "rabbitmq-stream" / "c43_basic.pcap"
 FULL = Plan(megabytes=300, rounds=3, limit=50_000, linear=(75, 150, 300), memory=(300, 3000), keep=True)
 QUICK = Plan(megabytes=30, rounds=1, limit=5_000, linear=(10, 20, 40), memory=(30, 300), keep=True)
 QUICK_CASES = [name for name in NAMES if not name.startswith(REAL) or name == f"{REAL}mixed"]
 SMOKE = Plan(megabytes=0.2, rounds=1, limit=300, linear=(), memory=(), keep=False)
 SMOKE_CASE = "rabbitmq-publish"
 """The only one that a smoke run gives to the tools; all cases are examined."""
-PARTS = ("tools", "stages", "linear", "memory", "spark", "startup")
+PARTS = ("tools", "stages", "linear", "memory", "spark")
 
 
 def compare(names: Sequence[str], plan: Plan, folder: Path) -> tuple[list[str], bool]:
@@ -64,27 +67,6 @@ def sound(capture: Input) -> bool:
     return capture.frames > 0 and not capture.undecoded and (not capture.doubtful or not capture.messages)
 
 
-def startup(rounds: int) -> list[str]:
-    """Wall time of ``--help``, and of small jobs."""
-    cases = {
-        "python -c 'print()'": [PYTHON, "-c", "print()"],
-        "wiredecode --help": [*WIREDECODE, "--help"],
-        "wiredecode pcap, small capture": [*WIREDECODE, "pcap", str(EXAMPLE), "-c", "1"],
-        "wiredecode pcap --summary, small capture": [*WIREDECODE, "pcap", str(EXAMPLE), "--summary"],
-        "wiredecode pcap --json, small capture": [*WIREDECODE, "pcap", str(EXAMPLE), "--json"],
-    }
-    lines = ["### Start-up", "", "| command | ms |", "|---|---:|"]
-    for name, command in cases.items():
-        times = []
-        for _ in range(rounds):
-            begin = time.perf_counter()
-            quiet = subprocess.DEVNULL
-            subprocess.run(command, stdout=quiet, stderr=quiet, cwd=ROOT, check=True)
-            times.append(time.perf_counter() - begin)
-        lines.append(f"| {name} | {statistics.median(times) * 1000:.0f} |")
-    return [*lines, ""]
-
-
 def run(options: argparse.Namespace, plan: Plan, folder: Path) -> tuple[list[str], bool]:
     """Return the chosen parts of the report, and whether they are valid."""
     lines = [*report.machine(), f"Medians of {plan.rounds} round(s), captures of about {plan.megabytes:g} MB.", ""]
@@ -99,7 +81,6 @@ def run(options: argparse.Namespace, plan: Plan, folder: Path) -> tuple[list[str
         "linear": lambda: growth.linearity(plan, folder),
         "memory": lambda: growth.memory(plan, folder),
         "spark": lambda: clusters.spark(plan, folder),
-        "startup": lambda: startup(max(plan.rounds, 3)),
     }
     for name, part in further.items():
         if name in options.part:
@@ -117,11 +98,38 @@ def smoke(folder: Path) -> bool:
     return right and examined.returncode == 0
 
 
+def write(page: Path, options: str, text: str) -> None:
+    """Put a report between the markers of a page."""
+    begin = BEGIN.format(options=options)
+    head, _, rest = page.read_text().partition(begin)
+    tail = rest.partition(END)[2]
+    page.write_text(f"{head}{begin}\n\n{text}\n{END}{tail or chr(10)}")
+
+
+def compared(options: argparse.Namespace) -> int:
+    """Compare with a revision; the exit code."""
+    try:
+        lines, complaints = against(
+            *(options.against or baseline(), options.case, options.size, options.rounds, options.ratio, options.folder),
+            quick=options.quick,
+        )
+    except Unavailable as problem:
+        print(problem, file=sys.stderr)
+        return 2
+    text = "\n".join([*report.machine(), *lines])
+    print(text)
+    if options.write:
+        write(VERSIONS, "--against ", text)
+    for each in complaints:
+        print(each, file=sys.stderr)
+    return 1 if complaints else 0
+
+
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     add = parser.add_argument
-    add("--case", choices=NAMES, nargs="+", metavar="NAME", help=f"of {', '.join(NAMES)} (default: all)")
+    add("--case", choices=[*CASES, *NAMES], nargs="+", metavar="NAME", help=f"of {', '.join(NAMES)} (default: all)")
     add("--part", choices=PARTS, nargs="+", default=PARTS, metavar="PART", help=f"of {', '.join(PARTS)} (default: all)")
     add("--size", type=float, metavar="MB", help=f"of each capture (default {FULL.megabytes:g})")
     add("--rounds", type=int, help=f"default {FULL.rounds}")
@@ -131,11 +139,15 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--memory", type=float, nargs="+", metavar="MB", help="sizes at which memory is measured")
     add("--quick", action="store_true", help=f"{QUICK.megabytes:g} MB, one round, one real capture")
     add("--smoke", action="store_true", help="tiny captures, all examined")
+    add("--against", nargs="?", const="", metavar="REV", help="compare with it (default: tests/bench/baseline)")
+    add("--ratio", type=float, default=LIMIT, help=f"most of REV's user CPU or memory (default {LIMIT:g})")
     add("--folder", type=Path, default=Path(tempfile.gettempdir()) / "wiredecode-bench", help="where captures stay")
     add("--discard", action="store_true", help="remove each capture once it was measured")
-    add("--write", action="store_true", help=f"put the report into {REPORT.relative_to(ROOT)}")
+    add("--write", action="store_true", help=f"put the report into {REPORT.name}, or {VERSIONS.name}")
     options = parser.parse_args(arguments)
-    options.case = options.case or (QUICK_CASES if options.quick else NAMES)
+    options.folder = options.folder.absolute()
+    if options.against is None:
+        options.case = options.case or (QUICK_CASES if options.quick else NAMES)
     return options
 
 
@@ -158,15 +170,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.smoke:
         with tempfile.TemporaryDirectory(prefix="wiredecode-bench-") as scratch:
             return 0 if smoke(Path(scratch)) else 1
-    compileall.compile_dir(ROOT / "wiredecode", quiet=2)  # as installed programs are, in any environment
     options.folder.mkdir(parents=True, exist_ok=True)
+    if options.against is not None:
+        return compared(options)
+    compileall.compile_dir(ROOT / "wiredecode", quiet=2)  # as installed programs are, in any environment
     lines, right = run(options, planned(options), options.folder)
     text = "\n".join(lines)
     print(text)
     if options.write and right:
-        head, _, rest = REPORT.read_text().partition(BEGIN)
-        tail = rest.partition(END)[2]
-        REPORT.write_text(f"{head}{BEGIN}\n\n{text}\n{END}{tail or chr(10)}")
+        write(REPORT, "", text)
     elif options.write:
         print(f"not written to {REPORT.name}: something failed or was not decoded", file=sys.stderr)
     return 0 if right else 1

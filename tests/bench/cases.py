@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from tests.bench.wire import SEGMENT, Speaker, write_capture
+
 VERSION = 3
 """Of the traffic: a capture in the cache that was made by another version is made anew."""
 
@@ -27,6 +29,10 @@ class Case:
     """Share of the segments with payload that are lost, repeated or late."""
     midstream: bool = False
     """The capture was begun later than its connections: no SYN, no handshake, nothing declared."""
+    turns: int = 0
+    """After that many a connection closes, and another one takes its place; 0: none does."""
+    segment: int = SEGMENT
+    """Most payload bytes of a packet."""
 
 
 CASES = {
@@ -92,6 +98,20 @@ CASES |= {
     for name, case in CASES.items()
     if not case.loss
 }
+CASES |= {
+    "connections": replace(CASES["mixed"], about="all protocols in many short connections, two turns each", turns=2),
+    "rough": replace(
+        CASES["mixed"],
+        about="the same, the first connections begun before the capture, 0.2 % of the segments lost, repeated or late",
+        turns=2,
+        loss=0.002,
+        midstream=True,
+    ),
+    "segments": replace(
+        CASES["rabbitmq-deliver"], about="RabbitMQ Stream, the chunks in segments of 200 bytes", segment=200
+    ),
+    "web": Case("no protocol of wiredecode: HTTP on a thousand connections", (("traffic_web", "BROWSER", 1000),), ()),
+}
 
 
 def make(name: str, megabytes: float, folder: Path) -> dict[str, int | str]:
@@ -102,14 +122,14 @@ def make(name: str, megabytes: float, folder: Path) -> dict[str, int | str]:
         made: dict[str, int | str] = json.loads(account.read_bytes())
         if made.get("version") == VERSION and made["bytes"] == path.stat().st_size:
             return made | {"path": str(path)}
-    from tests.bench.wire import Speaker, write_capture
-
     case = CASES[name]
     speakers: list[Speaker] = []
     for module, speaker, count in case.speakers:
-        speakers += [getattr(importlib.import_module(f"tests.bench.{module}"), speaker)] * count
+        one: Speaker = getattr(importlib.import_module(f"tests.bench.{module}"), speaker)
+        speakers += [replace(one, turns=case.turns)] * count
     part = path.with_suffix(".part")
-    counts = write_capture(part, speakers, int(megabytes * 1e6), case.loss, midstream=case.midstream)
+    size = int(megabytes * 1e6)
+    counts = write_capture(part, speakers, size, case.loss, midstream=case.midstream, segment=case.segment)
     part.replace(path)
     made = {"case": name, "version": VERSION, **counts}
     account.write_text(json.dumps(made))

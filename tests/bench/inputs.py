@@ -7,6 +7,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tests.bench.cases import CASES
 from tests.bench.mixes import MIXES
@@ -14,7 +15,7 @@ from tests.bench.tools import PYTHON, ROOT, WIREDECODE
 
 REAL = "real-"
 """Before the name of a mix of real captures."""
-NAMES = [name for name, case in CASES.items() if not case.loss] + [REAL + name for name in MIXES]
+NAMES = [name for name, case in CASES.items() if not case.loss and case.protocols] + [REAL + name for name in MIXES]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +43,8 @@ def about(name: str) -> str:
     return MIXES[name.removeprefix(REAL)].about if name.startswith(REAL) else CASES[name].about
 
 
-def generate(name: str, megabytes: float, folder: Path) -> Input:
-    """Make the capture unless the folder holds it, and count its frames; counts differ only if something broke."""
+def made(name: str, megabytes: float, folder: Path) -> dict[str, Any]:
+    """Make the capture unless the folder holds it; its path, and its counts by who made it."""
     print(f"{name}: making {megabytes:g} MB", file=sys.stderr, flush=True)
     size = str(megabytes)
     if name.startswith(REAL):
@@ -52,13 +53,19 @@ def generate(name: str, megabytes: float, folder: Path) -> Input:
     else:
         command = ["tests.bench.cases", name, "--size", size, "--folder", str(folder)]
     done = subprocess.run([PYTHON, "-m", *command], cwd=ROOT, check=True, stdout=subprocess.PIPE)
-    made = json.loads(done.stdout)
-    path = Path(made["path"])
+    counts: dict[str, Any] = json.loads(done.stdout)
+    return counts
+
+
+def generate(name: str, megabytes: float, folder: Path) -> Input:
+    """Make the capture unless the folder holds it, and count its frames; counts differ only if something broke."""
+    account = made(name, megabytes, folder)
+    path = Path(account["path"])
     frames, undecoded, doubtful = decoded(path)
-    if made.get("frames", frames) != frames and not CASES[name].loss:
-        print(f"{name}: {made['frames']} frames were made, {frames} were found", file=sys.stderr, flush=True)
-        doubtful += abs(frames - made["frames"])
-    counts = (made["bytes"], made["packets"], frames, made.get("messages", 0))
+    if account.get("frames", frames) != frames and not CASES[name].loss:
+        print(f"{name}: {account['frames']} frames were made, {frames} were found", file=sys.stderr, flush=True)
+        doubtful += abs(frames - account["frames"])
+    counts = (account["bytes"], account["packets"], frames, account.get("messages", 0))
     return Input(name, path, *counts, undecoded, doubtful)
 
 

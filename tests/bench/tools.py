@@ -36,6 +36,10 @@ class Tool:
     """Decodes the protocols' messages, so that frames and messages per second can be reported."""
     only: str = ""
     """The only case it makes sense for."""
+    codes: tuple[int, ...] = (0,)
+    """Exit codes of a run that succeeded."""
+    launches: int = 1
+    """Processes of one run, several if they are short; times are those of one."""
 
     def arguments(self, file: Path, out: Path, limit: int) -> list[str]:
         count = (*self.limited, str(limit)) if self.limited and limit else ()
@@ -49,9 +53,19 @@ class Runs:
     seconds: list[float] = field(default_factory=list)
     cpu_seconds: list[float] = field(default_factory=list)
     """User and system time: hardly disturbed by other work on the machine."""
+    user_seconds: list[float] = field(default_factory=list)
     peak_kib: list[int] = field(default_factory=list)
     output_bytes: int = 0
     failed: str = ""
+
+    @property
+    def user(self) -> float:
+        """The least user CPU: other work on the machine only adds to it."""
+        return min(self.user_seconds)
+
+    @property
+    def peak_mb(self) -> float:
+        return min(self.peak_kib) / 1024
 
     def typical(self, by_cpu: bool = False) -> float:
         """The median of the wall times, or of the CPU times; NaN if there is none."""
@@ -113,40 +127,49 @@ def warm(path: Path) -> None:
             pass
 
 
-def run_once(command: Sequence[str], out: Path, runs: Runs) -> None:
-    """Run to the end; note wall time, peak memory, size of the output (standard output, or files named ``out``).
+def run_once(tool: Tool, command: Sequence[str], out: Path, runs: Runs) -> None:
+    """Run to the end; note times, peak memory, size of the output (standard output, or files named ``out``).
 
     Peak memory is the kernel's (``wait4``): a child's peak starts at what its parent had, so this process stays small.
     """
-    for old in out.parent.glob(f"{out.name}*"):
-        old.unlink()
-    with out.open("wb") as stdout, out.with_suffix(".err").open("w+b") as stderr:
-        begin = time.perf_counter()
-        process = subprocess.Popen(command, stdout=stdout, stderr=stderr, cwd=ROOT)
-        _, status, usage = os.wait4(process.pid, 0)
-        elapsed = time.perf_counter() - begin
-        process.returncode = os.waitstatus_to_exitcode(status)
-        stderr.seek(0)
-        complaint = stderr.read(10_000).decode(errors="replace").strip().splitlines()
-    out.with_suffix(".err").unlink()
-    if process.returncode != 0:
-        runs.failed = f"exit {process.returncode}: {complaint[-1] if complaint else 'no message'}"
-        return
-    runs.seconds.append(elapsed)
-    runs.cpu_seconds.append(usage.ru_utime + usage.ru_stime)
-    runs.peak_kib.append(usage.ru_maxrss)
+    wall = cpu = user = 0.0
+    peak = 0
+    for _ in range(tool.launches):
+        for old in out.parent.glob(f"{out.name}*"):
+            old.unlink()
+        with out.open("wb") as stdout, out.with_suffix(".err").open("w+b") as stderr:
+            begin = time.perf_counter()
+            process = subprocess.Popen(command, stdout=stdout, stderr=stderr, cwd=ROOT)
+            _, status, usage = os.wait4(process.pid, 0)
+            wall += time.perf_counter() - begin
+            process.returncode = os.waitstatus_to_exitcode(status)
+            stderr.seek(0)
+            complaint = stderr.read(10_000).decode(errors="replace").strip().splitlines()
+        out.with_suffix(".err").unlink()
+        if process.returncode not in tool.codes:
+            runs.failed = f"exit {process.returncode}: {complaint[-1] if complaint else 'no message'}"
+            return
+        cpu += usage.ru_utime + usage.ru_stime
+        user += usage.ru_utime
+        peak = max(peak, usage.ru_maxrss)
+    runs.seconds.append(wall / tool.launches)
+    runs.cpu_seconds.append(cpu / tool.launches)
+    runs.user_seconds.append(user / tool.launches)
+    runs.peak_kib.append(peak)
     runs.output_bytes = sum(file.stat().st_size for file in out.parent.glob(f"{out.name}*"))
 
 
-def measure(file: Path, chosen: Iterable[Tool], rounds: int, limit: int, folder: Path) -> dict[Tool, Runs]:
-    """All tools on one capture, alternating, each writing to a file."""
-    results = {tool: Runs() for tool in chosen}
+def measure(
+    file: Path, chosen: Iterable[Tool], rounds: int, limit: int, folder: Path, before: dict[Tool, Runs] | None = None
+) -> dict[Tool, Runs]:
+    """All tools on one capture, alternating, each writing to a file. ``before``: runs that these are added to."""
+    results = before or {tool: Runs() for tool in chosen}
     warm(file)
     out = folder / f"output-{os.getpid()}-"
     for number in range(rounds):
         for tool, runs in results.items():
             if not runs.failed:
-                run_once(tool.arguments(file, out, limit), out, runs)
+                run_once(tool, tool.arguments(file, out, limit), out, runs)
                 figures = f"{runs.seconds[-1]:.2f} s, CPU {runs.cpu_seconds[-1]:.2f} s" if runs.seconds else runs.failed
                 print(f"{file.name}: round {number + 1}/{rounds}: {tool.name}: {figures}", file=sys.stderr, flush=True)
     for left in folder.glob(f"{out.name}*"):

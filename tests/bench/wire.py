@@ -62,6 +62,8 @@ class Speaker:
     begin: Callable[[random.Random, int], Talk]
     port: int
     connections: int = 1
+    turns: int = 0
+    """After that many the connections close, and others take their place; 0: they stay."""
 
 
 @dataclass(slots=True)
@@ -135,6 +137,7 @@ class Group:
 
     def __init__(self, number: int, speaker: Speaker, first: int, seed: int) -> None:
         self.rng = random.Random(seed * 1_000_003 + number)
+        self.speaker, self.turns_left = speaker, speaker.turns or -1
         self.talk = speaker.begin(self.rng, number)
         self.connections = [Connection(first + k, speaker.port, self.rng) for k in range(speaker.connections)]
         self.clock = START_NS + self.rng.randrange(20_000) * MICROSECOND
@@ -147,8 +150,8 @@ class Group:
 class Capture:
     """The file being written, and packets not yet in order."""
 
-    def __init__(self, file: BinaryIO, trouble: Trouble) -> None:
-        self.file, self.trouble = file, trouble
+    def __init__(self, file: BinaryIO, trouble: Trouble, segment: int) -> None:
+        self.file, self.trouble, self.segment = file, trouble, segment
         self.pending: list[tuple[int, bytes]] = []
         self.bytes, self.packets = FILE_HEADER.size, 0
         self.recording = True
@@ -188,9 +191,9 @@ def play(group: Group, turn: Turn, out: Capture) -> int:
         connection, side = group.connections[send.connection], send.side
         if send.side == SERVER:
             group.tick(60, 600)
-        last = len(send.data) - SEGMENT
-        for at in range(0, len(send.data), SEGMENT):
-            part = send.data[at : at + SEGMENT]
+        last = len(send.data) - out.segment
+        for at in range(0, len(send.data), out.segment):
+            part = send.data[at : at + out.segment]
             time_ns = group.tick(3, 14)
             out.add(time_ns, connection.packet(side, time_ns, part, ACK | PSH if at >= last else ACK), payload=True)
             connection.unacknowledged[side] += 1
@@ -221,43 +224,75 @@ def close_connections(group: Group, out: Capture) -> None:
             out.add(time_ns, connection.packet(side, time_ns, b"", flags))
 
 
+class Stage:
+    """The talks that run side by side, and counts of their frames and messages."""
+
+    def __init__(self, speakers: Sequence[Speaker], out: Capture) -> None:
+        self.out = out
+        self.counts = {"connections": 0, "frames": 0, "messages": 0}
+        self.numbers = itertools.count()
+        self.groups = [self.begin(speaker) for speaker in speakers]
+
+    def begin(self, speaker: Speaker) -> Group:
+        group = Group(next(self.numbers), speaker, 1 + self.counts["connections"], 7)
+        self.counts["connections"] += speaker.connections
+        return group
+
+    def say(self, number: int, begin_ns: int) -> int:
+        """Write the next turn of a talk; return its payload bytes. A talk that ends is replaced."""
+        group = self.groups[number]
+        group.clock = max(group.clock, begin_ns)
+        turn = next(group.talk)
+        said = play(group, turn, self.out)
+        self.counts["frames"] += turn.frames
+        self.counts["messages"] += turn.messages
+        group.turns_left -= 1
+        if group.turns_left == 0:
+            close_connections(group, self.out)
+            following = self.groups[number] = self.begin(group.speaker)
+            following.clock = group.tick(20, 400)
+            open_connections(following, self.out)
+        return said
+
+
 def write_capture(
-    path: Path, speakers: Sequence[Speaker], size: int, loss: float = 0.0, *, midstream: bool = False
+    path: Path,
+    speakers: Sequence[Speaker],
+    size: int,
+    loss: float = 0.0,
+    *,
+    midstream: bool = False,
+    segment: int = SEGMENT,
 ) -> dict[str, int]:
     """Write at least ``size`` bytes of all speakers' talks; every speaker has finished at least its first turn.
 
-    ``midstream``: the capture was begun later than its connections, which have opened and said their first turn.
+    ``midstream``: the capture was begun later than the first connections, which have opened and said their first turn.
+    ``segment``: most payload bytes of a packet.
     The result counts bytes, packets, connections, and by the talks' own account frames and messages.
     """
-    firsts = itertools.accumulate((speaker.connections for speaker in speakers), initial=1)
-    groups = [Group(n, speaker, first, 7) for n, (speaker, first) in enumerate(zip(speakers, firsts, strict=False))]
-    counts = {"connections": sum(len(group.connections) for group in groups), "frames": 0, "messages": 0}
-    pace = 8 * SECOND * len(groups) // LINK_BITS
+    pace = 8 * SECOND * len(speakers) // LINK_BITS
     with path.open("wb") as file:
-        out = Capture(file, Trouble(loss))
+        out = Capture(file, Trouble(loss), segment)
+        stage = Stage(speakers, out)
         out.recording = not midstream
-        for group in groups:
+        for group in stage.groups:
             open_connections(group, out)
             if midstream:
                 play(group, next(group.talk), out)
         out.recording = True
-        heap = [(group.clock, number) for number, group in enumerate(groups)]
+        heap = [(group.clock, number) for number, group in enumerate(stage.groups)]
         heapq.heapify(heap)
         turns = 0
-        while out.bytes < size or turns < 3 * len(groups):
+        while out.bytes < size or turns < 3 * len(speakers):
             begin, number = heap[0]
-            group = groups[number]
-            group.clock = max(group.clock, begin)
-            turn = next(group.talk)
-            said = play(group, turn, out)
-            counts["frames"] += turn.frames
-            counts["messages"] += turn.messages
+            said = stage.say(number, begin)
+            group = stage.groups[number]
             pause = int(said * pace * group.rng.uniform(0.5, 1.5))
             heapq.heapreplace(heap, (max(group.clock + 20 * MICROSECOND, begin + pause), number))
             turns += 1
             if turns % FLUSH_TURNS == 0:
                 out.flush(heap[0][0])
-        for group in groups:
+        for group in stage.groups:
             close_connections(group, out)
         out.flush(1 << 63)
-    return {"bytes": out.bytes, "packets": out.packets, **counts}
+    return {"bytes": out.bytes, "packets": out.packets, **stage.counts}

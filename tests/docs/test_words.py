@@ -37,7 +37,8 @@ STUMBLES = {
 
 
 def by_hand(text: str) -> str:
-    """The text without the output of commands."""
+    """The text without the output of commands, and without measurements."""
+    text = re.sub(r"<!-- measured: .*?<!-- end of measurements -->", "", text, flags=re.DOTALL)
     return SAMPLES.SAMPLE.sub(lambda found: f"$ wiredecode {found[1]}\n", text)
 
 
