@@ -105,11 +105,11 @@ class PlainValues:
 def _plain(kind: Any, value: Any) -> Any:
     """Return the value of one word, or None if typer has to look at it."""
     type_, info = kind.annotation, kind.parameter_info
+    if type(value) is type_:  # text and flags; numbers by default
+        return value
     if type_ is int and isinstance(value, str) and value.isdecimal():
         number = int(value)
         return None if number < (info.min or 0) or number > (info.max or number) else number
-    if type_ in (str, bool):
-        return value if isinstance(value, type_) else None
     return value if get_origin(type_) is Literal and value in get_args(type_) else None
 
 
