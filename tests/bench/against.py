@@ -69,7 +69,7 @@ USUAL = (
     Command("stats", ("stats", "{file}", "-q")),
 )
 OTHERS = (
-    _pcap("pcap -c 1000", "-c", "1000"),
+    _pcap("pcap -c 300", "-c", "300"),
     Command("follow", ("follow", "{file}", "-q", "-n", "1")),
     Command("trace", ("trace", "{file}", "-q", "--text", "Lisbon"), codes=(0, 1)),  # no message has it
     Command("sql", ("sql", "{file}", "-q", "select protocol, count(*) from frames group by all")),
@@ -203,15 +203,16 @@ def row(cells: Sequence[Cell]) -> str:
 
 
 def notes(cells: Iterable[Cell], old: str) -> list[str]:
-    """Cells that were left out, and cells whose ratio means less because the outputs differ."""
-    lines = []
+    """Commands that were left out, and commands whose ratios mean less because their outputs differ."""
+    found: dict[str, list[str]] = {}
     for cell in cells:
-        name, before, now = f"`{cell.command.name}` on {cell.case}", cell.old.output_bytes, cell.new.output_bytes
+        name, before, now = f"* `{cell.command.name}`", cell.old.output_bytes, cell.new.output_bytes
         if cell.left_out:
-            lines.append(f"* {name} is left out, {old} fails: {cell.old.failed}.")
+            found.setdefault(f"{name} is left out, {old} fails ({cell.old.failed})", []).append(cell.case)
         elif abs(now - before) > OUTPUT_DIFFERS * max(now, before):
-            lines.append(f"* {name} writes {now / 1000:,.1f} kB, {old} {before / 1000:,.1f} kB.")
-    return [*lines, ""] if lines else []
+            sizes = f"{cell.case} {now / 1000:,.1f} kB ({before / 1000:,.1f})"
+            found.setdefault(f"{name} does not write what {old} writes", []).append(sizes)
+    return [*(f"{what}: {', '.join(where)}." for what, where in found.items()), ""] if found else []
 
 
 def against(

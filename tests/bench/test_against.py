@@ -88,7 +88,10 @@ def test_a_command_that_the_old_version_does_not_have_is_left_out_and_said_to_be
     one.old.failed = "exit 2: no such option"
     assert judged([one], [9.0] * 8) == ([], 1)
     assert against.tables([one], "0123abcd") == [*against.tables([], "0123abcd")]
-    assert "0123abcd fails: exit 2" in against.notes([one], "0123abcd")[0]
+    assert against.notes([one, one], "0123abcd") == [
+        "* `pcap --summary` is left out, 0123abcd fails (exit 2: no such option): rough, rough.",
+        "",
+    ]
 
 
 def test_a_command_that_fails_now_is_a_complaint() -> None:
@@ -99,7 +102,8 @@ def test_a_command_that_fails_now_is_a_complaint() -> None:
 
 def test_other_output_is_noted() -> None:
     one = Cell("rough", USUAL[0], EXAMPLE, Runs(output_bytes=1000), Runs(output_bytes=2000))
-    assert against.notes([one], "0123abcd")[0] == "* `pcap --summary` on rough writes 2.0 kB, 0123abcd 1.0 kB."
+    text = "* `pcap --summary` does not write what 0123abcd writes: rough 2.0 kB (1.0)."
+    assert against.notes([one], "0123abcd") == [text, ""]
     one.new.output_bytes = 1050
     assert against.notes([one], "0123abcd") == []
 
