@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from wiredecode.frames.frame import PARTIAL, UNDECODED, Finding, Frame, failure
-from wiredecode.frames.splitter import Unreadable
+from wiredecode.frames.splitter import Looks, Unreadable
 from wiredecode.net.types import Chunk, Direction, Gap
 
 if TYPE_CHECKING:
@@ -135,6 +135,7 @@ class Framer:
         """The partial frame, or the undecoded bytes, being collected."""
         self.findings: list[Finding] = []
         """Findings to add to the next frame."""
+        self.looks = Looks()
         self.framed = self.undecoded = 0
 
     def start_at(self, offset: int) -> None:
@@ -392,13 +393,14 @@ class Framer:
 
     def _search(self, final: bool) -> bool:
         """Search for the next frame; return whether the stream is in sync again."""
-        data = self._join()
-        if self.sync_at is not None and self.base <= self.sync_at < self.base + len(data):
-            position, found = self.sync_at - self.base, True
-        else:
-            look = self.splitter.search if self.base else self.splitter.begin
+        if self.sync_at is not None and self.base <= self.sync_at < self.base + self.have:
+            data, position, found = self._join(), self.sync_at - self.base, True
+        elif final or self.looks.again(self.base, self.base + self.have):
+            data, look = self._join(), self.splitter.search if self.base else self.splitter.begin
             answer = look(data, final=final)
-            position, found = answer.position, answer.found
+            position, found, self.looks.need = answer.position, answer.found, answer.need
+        else:
+            return False
         position = len(data) if final and not found else position
         if position:
             self._skip_undecoded(data, position)
@@ -429,6 +431,7 @@ class Framer:
         """A gap follows the bytes in the buffer, or the end (``closed``: reason, for people): emit or skip the rest."""
         while self.have and not self.in_sync and self._search(final=True):
             self._split()
+        self.looks.need = 0
         size_known = self.need > self.have
         if self.have and self.in_sync and (size_known or closed):
             data = self._join()
