@@ -101,7 +101,7 @@ def may_be_before(direction: Direction) -> bool:
     """Whether all missing bytes may precede the capture, followed by bytes that were then sent again (SACK)."""
     if direction.started or direction.first_ns is None or not direction.losses:
         return False
-    return all(shown - direction.first_ns <= SETTLED_NS for _, shown, _ in direction.losses)
+    return all(shown - direction.first_ns <= SETTLED_NS for _, shown, *_ in direction.losses)
 
 
 @dataclass(eq=False)

@@ -1,12 +1,14 @@
 """Identifies the protocol of a connection: by the user's choice, the bytes and the port, in that order."""
 
 import heapq
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.frames.frame import failure
+from wiredecode.frames.splitter import Looks
 from wiredecode.net.reassembly import TRUNCATED
 from wiredecode.net.types import Chunk, Connection, Event, Gap
 from wiredecode.protocols.base import Protocol, Rejected, Undecided, Verdict
@@ -69,12 +71,14 @@ class Prefix:
     """The contiguous bytes of one direction that are being recognised.
 
     ``possible``: the protocols that are not rejected, with the stream offset from which each needs the bytes again.
+    ``looks``: when it needs them.
     """
 
     started: bool
     offset: int
     possible: dict[Candidate, int]
     data: bytes = b""
+    looks: defaultdict[Candidate, Looks] = field(default_factory=lambda: defaultdict(Looks))
 
 
 @dataclass
@@ -278,7 +282,10 @@ class Identifier:
         """
         ignore_port = ignore_port or (final and self.held is not None)
         first: Identified | None = None
+        end = prefix.offset + len(prefix.data)
         for each, start in list(prefix.possible.items()):
+            if not (final or prefix.looks[each].again(start, end)):
+                continue
             data = prefix.data[start - prefix.offset :]
             port = (each.has_port(self.connection) or self.user_choice is not None) and not ignore_port
             try:
@@ -301,14 +308,13 @@ class Identifier:
                     self.held, self.held_at = (each, match), self.size
                 del prefix.possible[each]
             elif isinstance(verdict, Undecided):
-                prefix.possible[each] = start + verdict.position
+                prefix.possible[each], prefix.looks[each].need = start + verdict.position, verdict.need
                 self.sure = each if verdict.sure else self.sure
             else:
                 del prefix.possible[each]
                 self.sure = None if self.sure is each else self.sure
         if first is not None:
             return first
-        end = prefix.offset + len(prefix.data)
         keep = min(prefix.possible.values(), default=end)
         prefix.data = prefix.data[keep - prefix.offset :]
         prefix.offset = keep

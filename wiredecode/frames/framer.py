@@ -15,7 +15,7 @@ import numpy as np
 
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.frames.frame import PARTIAL, UNDECODED, Finding, Frame, failure
-from wiredecode.frames.splitter import Unreadable
+from wiredecode.frames.splitter import FEW_BYTES, LOOKS, Looks, Unreadable
 from wiredecode.net.types import Chunk, Direction, Gap
 
 if TYPE_CHECKING:
@@ -106,6 +106,8 @@ class Span:
         self.captured += size
 
 
+LAST_LOOKS = 8 * LOOKS
+"""The same as `LOOKS` at a gap or the end, where searches look at less of the bytes that they get."""
 BLOCK_FRAMES = 24
 BLOCK_BYTES = 8192
 """Fewer frames and fewer bytes are faster one by one (measured): no block is sought in less than ``BLOCK_BYTES``."""
@@ -135,6 +137,7 @@ class Framer:
         """The partial frame, or the undecoded bytes, being collected."""
         self.findings: list[Finding] = []
         """Findings to add to the next frame."""
+        self.looks = Looks()
         self.framed = self.undecoded = 0
 
     def start_at(self, offset: int) -> None:
@@ -269,7 +272,8 @@ class Framer:
             data, behind = self._join(), self.unread
             self.parts, self.have, self.unread = [], 0, deque()
             self._queue(data, self.base)
-            self.unread.extend(behind)
+            behind.extendleft(reversed(self.unread))
+            self.unread = behind
         else:
             self.now = max(self.now, self.pieces.ready[0])
 
@@ -392,13 +396,14 @@ class Framer:
 
     def _search(self, final: bool) -> bool:
         """Search for the next frame; return whether the stream is in sync again."""
-        data = self._join()
-        if self.sync_at is not None and self.base <= self.sync_at < self.base + len(data):
-            position, found = self.sync_at - self.base, True
-        else:
-            look = self.splitter.search if self.base else self.splitter.begin
+        if self.sync_at is not None and self.base <= self.sync_at < self.base + self.have:
+            data, position, found = self._join(), self.sync_at - self.base, True
+        elif final or self.looks.again(self.base, self.base + self.have):
+            data, look = self._join(), self.splitter.search if self.base else self.splitter.begin
             answer = look(data, final=final)
-            position, found = answer.position, answer.found
+            position, found, self.looks.need = answer.position, answer.found, answer.need
+        else:
+            return False
         position = len(data) if final and not found else position
         if position:
             self._skip_undecoded(data, position)
@@ -427,8 +432,11 @@ class Framer:
 
     def _end_contiguous(self, closed: str = "", time_ns: int = 0) -> None:
         """A gap follows the bytes in the buffer, or the end (``closed``: reason, for people): emit or skip the rest."""
-        while self.have and not self.in_sync and self._search(final=True):
+        allowed = LAST_LOOKS * (self.have + FEW_BYTES)
+        while self.have and not self.in_sync and allowed > 0 and self._search(final=True):
+            allowed -= self.have
             self._split()
+        self.looks.need = 0
         size_known = self.need > self.have
         if self.have and self.in_sync and (size_known or closed):
             data = self._join()

@@ -30,6 +30,52 @@ class Found:
 
     position: int
     found: bool
+    need: int = 0
+    """Bytes from there on without which another search finds no more; 0: any may do."""
+
+
+LOOKS = 8
+"""How often the same byte may be searched, on average."""
+FEW_BYTES = 64 * 1024
+"""Bytes that may be searched more often."""
+
+
+class Looks:
+    """Decides when the bytes that a search kept are searched again with those that came since.
+
+    A search that kept many waits until as many came that the work stays in proportion to them.
+    """
+
+    __slots__ = ("_allowed", "_end", "need")
+
+    def __init__(self) -> None:
+        self.need = 0
+        """:attr:`Found.need` of the last search."""
+        self._allowed, self._end = FEW_BYTES, 0
+
+    def again(self, begin: int, end: int) -> bool:
+        """Whether to search the bytes between these stream offsets now."""
+        size = end - begin
+        self._allowed = min(self._allowed + LOOKS * (end - self._end), max(size, FEW_BYTES))
+        self._end = end
+        if size < self.need or size > self._allowed:
+            return False
+        self._allowed -= size
+        return True
+
+
+class Allowance:
+    """Bytes that one search may read to judge what may be frames: some more than it searches."""
+
+    __slots__ = ("left",)
+
+    def __init__(self, data: bytes) -> None:
+        self.left = LOOKS * len(data) + 1024
+
+    def spend(self, size: int) -> bool:
+        """Note bytes that were read; whether more may be read."""
+        self.left -= size
+        return self.left > 0
 
 
 class Splitter(Protocol):
@@ -140,6 +186,8 @@ class Evidence:
     """Where the frame ends, if known; it may be beyond the captured bytes."""
     client: bool | None = None
     """Whether its sender is the client; None: unknown."""
+    need: int = 0
+    """``SHORT``: position up to which bytes are needed to judge it otherwise; 0: any may do."""
 
 
 class Chain:
@@ -151,7 +199,7 @@ class Chain:
     def __init__(self, data: bytes, position: int) -> None:
         self.start = self.end = position
         """Where the frames start, and where the last whole one ends."""
-        self.whole = 0
+        self.whole, self.size = 0, len(data)
         self.best, self.score = BAD, 0
         """Highest level of a frame, and sum of all levels."""
         self.client: bool | None = None
@@ -164,7 +212,7 @@ class Chain:
                 return
             self.best = max(self.best, seen.level)
             self.score += seen.level
-            if seen.end > len(data):
+            if seen.end > self.size:
                 return
             self.whole += 1
             self.add(data, seen)
@@ -176,6 +224,18 @@ class Chain:
 
     def add(self, data: bytes, seen: Evidence) -> None:
         """Add a whole frame, which starts at :attr:`end`."""
+
+    @property
+    def read(self) -> int:
+        """Bytes of its whole frames, with the bad one at its end."""
+        return (self.last.end if self.end < self.last.end <= self.size else self.end) - self.start
+
+    @property
+    def need(self) -> int:
+        """Bytes without which it stays as it is; 0: any may do."""
+        last = self.last
+        reach = last.end if last.level != SHORT and last.end > self.size else last.need
+        return max(reach - self.start, 0)
 
     def enough(self) -> bool:
         """Whether further frames would not change the answer."""

@@ -5,7 +5,7 @@ the sender had received: they precede the segment. A segment that acknowledges b
 are, or for `Limits.gap_seconds`.
 """
 
-from collections import deque
+from collections import OrderedDict
 from heapq import heappop, heappush
 from math import inf
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from typing import NamedTuple
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.net.analysis import ConnectionAnalysis
 from wiredecode.net.limits import SILENT_NS
-from wiredecode.net.logical_time import Clock, WaitEnds, logical_time, packet_of
+from wiredecode.net.logical_time import Clock, WaitEnds, packet_of
 from wiredecode.net.reassembly import Reassembler, ReassemblyContext
 from wiredecode.net.reorder import AckHistory, Arrival, Origin, ending
 from wiredecode.net.segments import ACK, FIN, MASK, RST, FlowKey, advance, distance
@@ -43,7 +43,6 @@ class HeldSegment:
     side: int
     segment: Segment
     origin: Origin
-    delivered: bool = False
 
     def __lt__(self, other: "HeldSegment") -> bool:
         return (self.awaited, self.order) < (other.awaited, other.order)
@@ -191,15 +190,16 @@ def _awaited_position(peer: Reassembler, segment: Segment) -> int:
 class AckHold:
     """Segments of both sides of a connection that wait for the bytes they acknowledge."""
 
-    __slots__ = ("_arrivals", "_awaiting", "_heaps", "_order", "_state", "held", "streams")
+    __slots__ = ("_arrivals", "_awaiting", "_furthest", "_heaps", "_order", "_state", "held", "streams")
 
     def __init__(self, state: ConnectionState) -> None:
         self.held = 0
         """Segments that wait."""
         self._awaiting = [0, 0]  # those that wait for bytes of each side
         self._state, self.streams = state, state.streams
-        self._arrivals: deque[HeldSegment] = deque()  # in packet order
-        self._heaps: tuple[list[HeldSegment], list[HeldSegment]] = ([], [])  # by position waited for
+        self._arrivals: OrderedDict[HeldSegment, None] = OrderedDict()  # those that wait, in packet order
+        self._heaps: tuple[list[HeldSegment], list[HeldSegment]] = ([], [])  # by side and position waited for
+        self._furthest = [0, 0]  # by side: the last of these positions
         self._order = 0
 
     def reach(self, side: int) -> int:
@@ -209,71 +209,70 @@ class AckHold:
 
     def oldest(self) -> Arrival | None:
         """The segment that has waited longest."""
-        arrivals = self._arrivals
-        while arrivals and arrivals[0].delivered:
-            arrivals.popleft()
-        return Arrival(arrivals[0].awaited, arrivals[0].origin) if arrivals else None
+        first = next(iter(self._arrivals), None)
+        return None if first is None else Arrival(first.awaited, first.origin)
 
     def last_awaited(self, side: int) -> int:
         """The furthest position that segments of ``side`` wait for."""
-        return max((each.awaited for each in self._heaps[side] if not each.delivered), default=0)
+        return self._furthest[side] if self._awaiting[1 - side] else 0
 
     def add(self, awaited: int, side: int, segment: Segment, origin: Origin, out: list[Event]) -> None:
-        """Hold a segment; over the limits of its direction, release the oldest ones."""
+        """Hold a segment; over the limits of its direction, release those that wait for the fewest bytes."""
         stream, peer = self.streams[side], self.streams[1 - side]
         each = HeldSegment(awaited, self._order, side, segment, origin)
         self._order += 1
-        self._arrivals.append(each)
+        self._furthest[side] = max(self.last_awaited(side), awaited)
+        self._arrivals[each] = None
         heappush(self._heaps[side], each)
         stream.hold(len(segment.data))
         peer.ack_history = peer.ack_history or AckHistory()
         peer.ack_history.add(awaited, origin.ready_ns, peer.offset)
         if not self._awaiting[1 - side]:
-            peer.direction.awaited.open(origin.at, logical_time(int(self._state.shared.number[0])))
+            peer.direction.awaited.open(origin.at, self._state.shared.first)
         self._awaiting[1 - side] += 1
         self.held += 1
         while stream.held_segments and (name := stream.over_budget()) is not None:
-            first = next(each for each in self._arrivals if each.side == side and not each.delivered)
             stream.limit_reached(name, origin, out, NO_LONGER)
-            self._deliver_without(first, ending(origin.at, origin.clock), out)
+            self._deliver_without(self._heaps[side][0], ending(origin.at, origin.clock), out)
 
     def release(self, cause: Origin, out: list[Event]) -> None:
         """Deliver the segments whose acknowledged bytes are there because of ``cause``."""
         while self.held:
             for side, heap in enumerate(self._heaps):
-                while heap and heap[0].delivered:
-                    heappop(heap)
                 if heap and heap[0].awaited <= self.reach(1 - side):
-                    self._deliver(heappop(heap), cause, out)
+                    self._deliver(heap[0], cause, out)
                     break
             else:
                 return
 
     def limit_reached(self, name: str, origin: Origin, out: list[Event]) -> None:
         """Note that the oldest segment no longer waits because limit ``name`` was reached."""
-        self.streams[self._arrivals[0].side].limit_reached(name, origin, out, NO_LONGER)
+        self.streams[next(iter(self._arrivals)).side].limit_reached(name, origin, out, NO_LONGER)
 
     def give_up(self, cause: Origin, out: list[Event]) -> None:
         """Deliver the oldest segment without the bytes that it acknowledges, because of ``cause``."""
-        self._deliver_without(self._arrivals[0], cause, out)
+        self._deliver_without(next(iter(self._arrivals)), cause, out)
 
     def _deliver_without(self, each: HeldSegment, cause: Origin, out: list[Event]) -> None:
         peer = 1 - each.side
         stream = self.streams[peer]
         stream.given_up = max(stream.given_up, each.awaited)
-        stream.direction.lose(each.origin.at, stream.offset, each.origin.ready_ns, cause.at)
+        stream.direction.lose(each.origin.at, stream.offset, each.origin.ready_ns, cause.at, self._state.shared.first)
         self._deliver(each, cause, out)
         self.release(cause, out)
 
     def _deliver(self, each: HeldSegment, cause: Origin, out: list[Event]) -> None:
         """Deliver a segment: it is ready when ``cause`` and the acknowledged bytes of the other stream are."""
         stream, peer = self.streams[each.side], self.streams[1 - each.side]
-        each.delivered = True
+        del self._arrivals[each]
         self.held -= 1
         stream.release_held(len(each.segment.data))
         peer.flush(out)  # acknowledged bytes come first, also if both are ready with the same packet
         origin = peer.origin_after(each.origin, cause, each.awaited)
         self._awaiting[1 - each.side] -= 1
+        heap = self._heaps[each.side]
+        while heap and heap[0] not in self._arrivals:
+            heappop(heap)
         if not self._awaiting[1 - each.side]:
             peer.direction.awaited.close(origin.at)
         self._state.deliver(each.side, each.segment, origin, out)

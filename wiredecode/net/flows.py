@@ -282,7 +282,7 @@ class Connections:
                 continue
             if 1 < (ahead := distance(expected, ack)) <= stream.limits.window_bytes:
                 stream.direction.acked_beyond = ahead
-                stream.direction.lose(at, stream.offset, state.last_ns)
+                stream.direction.lose(at, stream.offset, state.last_ns, first=state.shared.first)
 
 
 def _is_new_incarnation(state: ConnectionState, side: int, isn: int, late_syn_bytes: int) -> bool:

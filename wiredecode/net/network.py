@@ -238,7 +238,7 @@ class Network:
             segments = self._bucket.keep(segments)
         owners = place_segments(segments, clock, self._connections, out)
         if self._analyser is not None:
-            self._analyser.analyse(segments, owners, self._copies.find(segments, part))
+            self._analyser.analyse(segments, owners, self._copies.find(segments, part, clock))
 
     def tick(self, time_ns: int) -> list[Event]:
         """Live capture: no packet came up to ``time_ns``; give up the gaps that have expired.

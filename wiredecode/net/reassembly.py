@@ -38,6 +38,11 @@ class ReassemblyContext:
     first_ns: int | None = None
     """The capture clock at the first packet."""
 
+    @property
+    def first(self) -> int:
+        """Logical time of the first packet being processed."""
+        return logical_time(int(self.number[0]))
+
     def begin(self, clock: Int64s, number: Int64s) -> None:
         """Start the next packets: the capture clock at each, and their numbers."""
         self.first_ns = int(clock[0]) if self.first_ns is None else self.first_ns
@@ -375,7 +380,8 @@ class Reassembler:
         out.append(Gap(self.direction, self.offset, length, reason, ready, self._ready_ns))
         self.direction.missing += length
         self.direction.first_gap = self.direction.first_gap or ready
-        self.direction.lose(min(ready, self._opened.at if self._opened else ready), self.offset, shows_ns, ready)
+        since = min(ready, self._opened.at if self._opened else ready)
+        self.direction.lose(since, self.offset, shows_ns, ready, self._shared.first)
         if self._past_gaps is None:
             self._past_gaps = deque(maxlen=self.limits.remembered_gaps)
         self._past_gaps.append(PastGap(self.offset, target))
@@ -388,7 +394,7 @@ class Reassembler:
             self._queue, self._opened = ReorderQueue(), origin
             self._acks = Acks(self.base, self.offset, self.limits)
             self._shared.with_gap[self] = None
-            self.direction.gaps.open(origin.at, logical_time(int(self._shared.number[0])))
+            self.direction.gaps.open(origin.at, self._shared.first)
         return self._queue
 
     def _buffer(self, start: int, end: int, data: bytes, origin: Origin, out: list[Event]) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from wiredecode.arrays import Bools, UInt64s
+from wiredecode.arrays import Bools, Int64s, UInt64s
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.net.segments import Segments
 
@@ -13,9 +13,11 @@ COPY_NS = 20_000_000
 """A copy comes within this time after its packet."""
 COMPARED = 8
 """Packets before it with which one is compared: copies come next to each other."""
+REMEMBERED = 4096
+"""The same, of packets with any key: their times may be equal, or the clock stand still."""
 
-SegmentRow = tuple[Segments, PacketBatch, int]
-"""A segment: its row among those of a batch."""
+SegmentRow = tuple[Segments, PacketBatch, int, int]
+"""A segment: its row among those of a batch; the capture clock at its packet."""
 
 
 class Copies:
@@ -24,34 +26,46 @@ class Copies:
     def __init__(self) -> None:
         self.count = 0
         self._seen: dict[int, list[SegmentRow]] = {}
-        """By key, of the last batches."""
-        self._batches: deque[tuple[int, list[int]]] = deque()
-        """By batch: time of its last segment, and the keys of all its segments."""
+        """By key, the latest of the last batches."""
+        self._batches: deque[tuple[int, Segments, list[int]]] = deque()
+        """By batch: the capture clock at its last segment, and its segments with their keys."""
 
-    def find(self, segments: Segments, batch: PacketBatch) -> Bools | None:
-        """Return which segments of a batch are copies; None: no copies. Batches come in the order of the capture."""
+    def find(self, segments: Segments, batch: PacketBatch, clock: Int64s) -> Bools | None:
+        """Return which segments of a batch are copies; None: no copies. Batches come in the order of the capture.
+
+        ``clock``: the capture clock at each packet of the batch, ns.
+        """
         if not len(segments):
             return None
-        self._forget(int(segments.time_ns[0]))
+        times = clock[segments.row].tolist()
+        self._forget(times[0], int(segments.number[0]))
         keys, copied = keys_of(segments).tolist(), set()
-        for row, key in enumerate(keys):
-            here, same_key = (segments, batch, row), self._seen.setdefault(key, [])
-            for earlier in reversed(same_key[-COMPARED:]):
+        for row, (key, now) in enumerate(zip(keys, times, strict=True)):
+            here, same_key = (segments, batch, row, now), self._seen.setdefault(key, [])
+            for earlier in reversed(same_key):
                 if (earlier[0] is not segments or earlier[2] not in copied) and is_copy(earlier, here):
                     copied.add(row)
                     break
             same_key.append(here)
-        self._batches.append((int(segments.time_ns[-1]), keys))
+            if len(same_key) > COMPARED:
+                del same_key[0]
+        self._batches.append((times[-1], segments, keys))
         self.count += len(copied)
         return np.isin(np.arange(len(segments)), [*copied]) if copied else None
 
-    def _forget(self, now: int) -> None:
-        while self._batches and self._batches[0][0] < now - COPY_NS:
-            for key in self._batches.popleft()[1]:
-                if len(self._seen[key]) > 1:
-                    del self._seen[key][0]
-                else:
-                    del self._seen[key]
+    def _forget(self, now: int, number: int) -> None:
+        """Forget the batches that no packet from ``number`` on, with the capture clock at ``now``, is a copy of."""
+        while self._batches:
+            last, segments, keys = self._batches[0]
+            if last >= now - COPY_NS and segments.number[-1] > number - REMEMBERED:
+                return
+            self._batches.popleft()
+            for key in keys:
+                same_key = self._seen.get(key, [])
+                while same_key and same_key[0][0] is segments:
+                    del same_key[0]
+                if not same_key:
+                    self._seen.pop(key, None)
 
 
 def keys_of(segments: Segments) -> UInt64s:
@@ -65,11 +79,14 @@ def keys_of(segments: Segments) -> UInt64s:
 
 def is_copy(earlier: SegmentRow, here: SegmentRow) -> bool:
     """Whether two segments are the same packet, seen at two places."""
+    apart = here[0].number[here[2]] - earlier[0].number[earlier[2]]
+    if here[3] - earlier[3] > COPY_NS or apart >= REMEMBERED:
+        return False
     (first, before, after), (again, behind, later) = seen_at(*earlier), seen_at(*here)
     return first == again and first is not None and before != behind and abs(later - after) <= COPY_NS
 
 
-def seen_at(segments: Segments, batch: PacketBatch, row: int) -> tuple[Any, Any, int]:
+def seen_at(segments: Segments, batch: PacketBatch, row: int, _: int) -> tuple[Any, Any, int]:
     """Return the common properties of copies, where it was seen, and when; none if it came in fragments."""
     header, packet = int(segments.header[row]), int(segments.row[row])
     if header < 0:

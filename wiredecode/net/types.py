@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from operator import itemgetter
 
 from wiredecode.arrays import Int64s
@@ -11,9 +11,9 @@ from wiredecode.net.headers import Outer
 from wiredecode.net.health import ConnectionHealth
 
 MAX_LOSSES = 4096
-"""Losses of one direction whose packets are remembered."""
-LAST_LOSSES = 64
-"""Latest losses that are searched for one between two times."""
+"""Latest losses of one direction that are remembered, besides those of the packets being processed."""
+DISORDER = 64
+"""Losses whose times may be out of order: so many are searched for one between two times."""
 
 
 @dataclass(slots=True, eq=False)
@@ -152,9 +152,11 @@ class Direction:
     """Bytes after the last captured one that the other side acknowledged before the connection was over."""
     unlinked_ns: int = -1
     """Time of its last response whose request is unknown."""
-    losses: list[tuple[int, int, int]] = field(default_factory=list)
+    losses: list[tuple[int, int, int, int]] = field(default_factory=list)
     """Gaps: logical time at which each was given up, rising; time, ns, of the first packet that shows that the bytes
-    were sent; stream offset. Of very many the first."""
+    were sent; stream offset; the latest of these times until then. Of very many the last."""
+    earlier_losses: int = 0
+    """Number of those before, which are no longer remembered."""
     gaps: OpenTimes = field(default_factory=lambda: OpenTimes())
     """When a gap was open."""
     awaited: OpenTimes = field(default_factory=lambda: OpenTimes())
@@ -174,17 +176,26 @@ class Direction:
             return True
         return self.gaps.at(time) or self.awaited.at(time)
 
-    def lose(self, time: int, offset: int, time_ns: int | None = None, given_up: int = 0) -> None:
-        """Note lost bytes that were sent before logical ``time`` and ``time_ns`` (None: truncated by the snapshot)."""
+    def lose(self, time: int, offset: int, time_ns: int | None = None, given_up: int = 0, first: int = 0) -> None:
+        """Note lost bytes that were sent before logical ``time`` and ``time_ns`` (None: truncated by the snapshot).
+
+        ``first``: logical time of the packets being processed: of the losses known before, the last ones are kept.
+        """
         self.lost_from = time if self.lost_from is None else min(self.lost_from, time)
-        if time_ns is not None and len(self.losses) < MAX_LOSSES:
-            last = self.losses[-1][0] if self.losses else 0
-            self.losses.append((max(time, given_up, last), time_ns, offset))
+        if time_ns is None:
+            return
+        losses = self.losses
+        if len(losses) > MAX_LOSSES and (known := bisect_left(losses, (first,))) > MAX_LOSSES:
+            del losses[: known - MAX_LOSSES]
+            self.earlier_losses += known - MAX_LOSSES
+        last, _, _, latest_ns = losses[-1] if losses else (0, 0, 0, time_ns)
+        losses.append((max(time, given_up, last), time_ns, offset, max(time_ns, latest_ns)))
 
     def lost_between(self, start_ns: int, stop_ns: int, known_at: int) -> bool:
-        """Whether bytes were lost between two times, as far as is known at a logical time; of very many the last."""
-        end = bisect_right(self.losses, known_at, key=itemgetter(0))
-        return any(start_ns <= shown <= stop_ns for _, shown, _ in self.losses[max(0, end - LAST_LOSSES) : end])
+        """Whether bytes were lost between two times, as far as is known at a logical time."""
+        begin = bisect_left(self.losses, start_ns, key=itemgetter(3))
+        end = bisect_right(self.losses, known_at, begin, key=itemgetter(0))
+        return any(start_ns <= shown <= stop_ns for _, shown, *_ in self.losses[begin : min(end, begin + DISORDER)])
 
 
 @dataclass(slots=True, eq=False)

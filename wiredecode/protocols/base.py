@@ -54,6 +54,8 @@ class Undecided:
     position: int = 0
     sure: bool = False
     """Whether it is certainly this protocol, of an unknown dialect."""
+    need: int = 0
+    """Bytes from ``position`` on without which the answer is the same; 0: any may decide."""
 
 
 @dataclass(slots=True, frozen=True)

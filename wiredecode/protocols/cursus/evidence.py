@@ -64,7 +64,7 @@ def judge(data: bytes, position: int, final: bool = False) -> Evidence:
     if front.startswith(names.MAGIC):
         return _batch(data, position, end, final)
     if bodies.codec_of(front, 0, len(front)) is not None:
-        return Evidence(WEAK if end <= len(data) else SHORT, end)
+        return Evidence(WEAK if end <= len(data) else SHORT, end, need=end)
     return (_text if front[0] else _envelope)(data, position, end, final)
 
 

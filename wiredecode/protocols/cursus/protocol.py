@@ -98,7 +98,8 @@ class Cursus(BehindProxy):
             if not mixed and (chain.score >= needed or cut_short or alone):
                 return Verdict(position, client=chain.client)
             if chain.last.level >= SHORT and not final and (started or len(data) - position < most):
-                return Undecided(0 if started else position)
+                keep = 0 if started else position
+                return Undecided(keep, need=min(chain.need + position - keep, most))
         if started and port and not final and len(data) < most and int.from_bytes(data[:4], "big") <= MAX_REFUSED_BYTES:
             return Undecided()
         return Rejected() if started or final else Undecided(max(0, len(data) - START_BYTES + 1))
@@ -125,7 +126,7 @@ class Cursus(BehindProxy):
                 if final and position == 0:
                     return Found(position, True)
                 if not final:
-                    return Found(position, False)
+                    return Found(position, False, max(seen.need - position, 0))
                 continue
             following = judge(data, end, final).level
             if following >= WEAK:

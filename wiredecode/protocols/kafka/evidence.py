@@ -48,9 +48,9 @@ def judge_request(data: bytes, position: int) -> Evidence:
     try:
         rest = end - compiler.walk(layer_of(REQUESTS[key].name, version), data, position, end)[1]
     except compiler.FAILED:
-        return Evidence(BAD)
+        return Evidence(BAD, end)
     if not 0 <= rest <= MAX_REST:
-        return Evidence(BAD)
+        return Evidence(BAD, end)
     sure = named and not rest and end - start - length >= MIN_SURE
     return Evidence(SURE if sure else GOOD if named else WEAK, end, True)
 

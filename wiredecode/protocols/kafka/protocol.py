@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from wiredecode.fields.layer import Layer
-from wiredecode.frames.splitter import BAD, GOOD, LengthPrefix, Number
+from wiredecode.frames.splitter import BAD, GOOD, Allowance, LengthPrefix, Number
 from wiredecode.protocols.base import Found, Generated, Protocol, Rejected, Start, Undecided, Verdict, generated_of
 from wiredecode.protocols.kafka import NAME, PORTS, names
 from wiredecode.protocols.kafka.conversation import KafkaConversation
@@ -96,16 +96,19 @@ class Kafka(Protocol):
 
     def search(self, data: bytes, *, final: bool) -> Found:
         """Find a request that may be whole, or responses with rising correlation ids; rejected bytes are passed."""
-        behind = max(0, len(data) - MIN_BYTES)
+        behind, allowance = max(0, len(data) - MIN_BYTES), Allowance(data)
         for match in FRONT.finditer(data):
             position = match.start()
             if position >= behind:
                 break
-            for chain in (RequestChain(data, position), ResponseChain(data, position)):
+            chains = RequestChain(data, position), ResponseChain(data, position)
+            for chain in chains:
                 if chain.is_likely(len(data)):
                     return Found(position, True)
                 if not final and chain.may_become_so(len(data)) and chain.last.end - position < SEARCH_BYTES:
-                    return Found(position, False)
+                    return Found(position, False, min(each.need for each in chains if each.last.level != BAD))
+            if not allowance.spend(chains[0].read):
+                break
         return Found(behind, False)
 
     def conversation(self, start: Start) -> KafkaConversation:

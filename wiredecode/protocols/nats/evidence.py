@@ -4,7 +4,7 @@ import re
 from typing import ClassVar, NamedTuple
 
 from wiredecode.fields.textfields import MAX_DIGITS
-from wiredecode.frames.splitter import BAD, GOOD, SHORT
+from wiredecode.frames.splitter import BAD, GOOD, SHORT, Allowance
 from wiredecode.protocols.base import Found, Split
 from wiredecode.protocols.nats import NAME, transport
 from wiredecode.protocols.nats import transport_websocket as websocket
@@ -38,9 +38,11 @@ OPERATION_START = LINE_START + rb"(?i:CONNECT|INFO|PING|PONG|\+OK|-ERR|H?PUB|SUB
 LINE_CANDIDATE = re.compile(OPERATION_START)
 """Lines that begin like an operation."""
 CANDIDATE = re.compile(
-    OPERATION_START + rb"|[\x14-\x17]\x03[\x00-\x04]|[\x00\x01][\x00-\xff]{2}[\x00-\x04](?=[\x00-\xff]{4})"
+    OPERATION_START
+    + rb"|[\x14-\x17]\x03[\x00-\x04]"
+    + rb"|[\x00\x01](?![\x00-\x03]\x00\x00)[\x00-\xff]{2}[\x00-\x04](?=[\x00-\xff]{4})"
 )
-"""Where to look at while searching: lines that begin like an operation, TLS records, S2 chunks."""
+"""Where to look at while searching: lines that begin like an operation, TLS records, S2 chunks with room for a CRC."""
 START_BYTES = 8
 """Bytes needed to decide whether a position is a candidate."""
 TEXT = re.compile(rb"[\t -~\x80-\xff]*\r?\n")
@@ -182,16 +184,29 @@ def judge(data: bytes, position: int) -> tuple[int, int, str]:
     return (GOOD if stop <= len(data) else SHORT), stop, name
 
 
-def chain(data: bytes, position: int) -> tuple[list[str], int, str]:
-    """Follow operations: (names of the good ones, how the chain ends, name at which it ends)."""
+class Operations(NamedTuple):
+    """Operations that follow each other."""
+
+    names: list[str]
+    """Those of the good ones."""
+    ends: int
+    """GOOD: there are enough; SHORT, BAD: as what follows them was judged, ..."""
+    cut: str = ""
+    """... its name, ..."""
+    stop: int = 0
+    """... and its end as far as known."""
+
+
+def chain(data: bytes, position: int) -> Operations:
+    """Follow operations from ``position`` on."""
     names: list[str] = []
     while len(names) <= CHAIN:
         verdict, stop, name = judge(data, position)
         if verdict != GOOD:
-            return names, verdict, name
+            return Operations(names, verdict, name, stop)
         names.append(name)
         position = stop
-    return names, GOOD, ""
+    return Operations(names, GOOD)
 
 
 def search(data: bytes, *, final: bool) -> Found:
@@ -199,12 +214,13 @@ def search(data: bytes, *, final: bool) -> Found:
 
     Payloads may hold whole operations, but after them the chain breaks.
     """
+    allowance = Allowance(data)
     for match in CANDIDATE.finditer(data):
         position = match.start()
-        names, ends, cut = chain(data, position)
+        names, ends, cut, stop = chain(data, position)
         strong = not STRONG.isdisjoint(names)
         if names and names[0] == transport.S2Chunk.filter_name:
-            if transport.crc_is_good(data, position):
+            if transport.crc_is_good(data, position, allowance):
                 return Found(position, True)
             continue
         if len(names) > CHAIN or (strong and len(names) == CHAIN):
@@ -213,16 +229,27 @@ def search(data: bytes, *, final: bool) -> Found:
             if names or cut in STRONG:
                 return Found(position, True)
         elif ends == SHORT and len(data) - position < SEARCH_BYTES:
-            # The byte before stays, so that the candidate is found again at a place where a line begins.
-            return Found(max(0, position - 1), False)
+            keep, need = kept(position, stop)
+            return Found(keep, False, need)
     return Found(keep_from(data), False)
 
 
-def keep_from(data: bytes, candidate: re.Pattern[bytes] = CANDIDATE) -> int:
-    """Bytes without a candidate that can be dropped: the rest must not look like the start of a line."""
+def kept(position: int, stop: int) -> tuple[int, int]:
+    """From where on a search keeps the bytes of an operation that is not whole, and how many it needs.
+
+    The byte before stays, so that the candidate is found again at a place where a line begins. The one before its end
+    may show that it is none.
+    """
+    keep = max(0, position - 1)
+    return keep, min(stop - 1, position + SEARCH_BYTES) - keep
+
+
+def keep_from(data: bytes) -> int:
+    """Bytes without a good candidate that can be dropped: the rest must not look like the start of a line."""
     line = max(0, data.rfind(b"\n"))
     last = len(data) - START_BYTES
-    return next((at for at in range(last, max(line, last - 64), -1) if candidate.match(data[at:]) is None), line)
+    tried = range(last, max(line, last - 64), -1)
+    return next((at for at in tried if LINE_CANDIDATE.match(data[at:]) is None), line)
 
 
 def role(names: list[str]) -> bool | None:
@@ -266,29 +293,36 @@ class WebSocketStream:
 
     def search(self, data: bytes, *, final: bool) -> Found:
         """The next frame that begins a message and that others of its sender follow, or that its content identifies."""
+        allowance = Allowance(data)
         for match in websocket.CANDIDATE.finditer(data):
             position = match.start()
-            count, cut = self._chain(data, position)
+            count, cut, end = self._chain(data, position)
             enough = count >= websocket.CHAIN or (count > 1 and final and cut)
-            if enough or front(data[position : position + websocket.WINDOW]).names:
+            if enough or (count and allowance.left > 0 and self._speaks(data, position, end, allowance)):
                 return Found(position, True)
             if cut and not final and len(data) - position < websocket.WINDOW:
-                return Found(position, False)
+                return Found(position, False, min(end - position, websocket.WINDOW))
         return Found(len(data), False)
 
     begin = search
 
-    def _chain(self, data: bytes, position: int) -> tuple[int, bool]:
-        """Number of frames that follow each other here, and whether the end of the bytes ends them."""
+    def _speaks(self, data: bytes, position: int, end: int, allowance: Allowance) -> bool:
+        """Whether the frames from ``position`` on, up to ``end``, hold operations."""
+        stop = min(end, position + websocket.WINDOW)
+        allowance.spend(stop - position)
+        return bool(front(data[position:stop]).names)
+
+    def _chain(self, data: bytes, position: int) -> tuple[int, bool, int]:
+        """Frames that follow each other here: number, whether the end of the bytes ends them, end as far as known."""
         masked = data[position + 1 : position + 2] >= b"\x80"
         for count in range(websocket.CHAIN):
             head = websocket.header(data, position)
             if not isinstance(head, websocket.Header) or bool(head.key) != masked:
-                return count, head is None
-            if head.stop > len(data):
-                return count, True
+                return count, head is None, position
             position = head.stop
-        return websocket.CHAIN, True
+            if position > len(data):
+                return count, True, position
+        return websocket.CHAIN, True, position
 
 
 WEBSOCKET = WebSocketStream()
@@ -312,14 +346,18 @@ class Front(NamedTuple):
 
 def front(data: bytes) -> Front:
     """Evidence of the frames at the front of ``data``, whose beginning was not captured: no context is known."""
-    messages, plain, position, masked = websocket.Fragments(websocket.FRONT_BYTES), b"", 0, data[1:2] >= b"\x80"
+    messages, position, masked = websocket.Fragments(websocket.FRONT_BYTES), 0, data[1:2] >= b"\x80"
+    plain, ends = bytearray(), GOOD
     while position < len(data):
         head = websocket.header(data, position)
         if isinstance(head, str) or (head and bool(head.key) != masked):
-            return Front(plain, masked, BAD)
+            ends = BAD
+            break
         if head is None or head.stop > len(data):
-            return Front(plain, masked, SHORT)
-        payload = data[head.body : head.stop]
-        plain += messages.feed(head.first, websocket.unmask(payload, head.key) if masked else payload).data or b""
+            ends = SHORT
+            break
+        if len(plain) < SEARCH_BYTES:
+            payload = data[head.body : head.stop]
+            plain += messages.feed(head.first, websocket.unmask(payload, head.key) if masked else payload).data or b""
         position = head.stop
-    return Front(plain, masked, GOOD)
+    return Front(bytes(plain), masked, ends)

@@ -80,7 +80,7 @@ class Nats(BehindProxy):
         http = any(start.startswith(data[: len(start)]) for start in (b"GET /", b"HTTP/1.1 "))
         if websocket.is_http(data, 0) or (not final and http):
             return self._websocket(data, final)
-        names, ends, _ = evidence.chain(data, 0)
+        names, ends, *_ = evidence.chain(data, 0)
         names = [name for name in names if name in evidence.NAMES]
         if is_believed(names, ends, port, final):
             return Verdict(0, client=evidence.role(names))
@@ -106,24 +106,25 @@ class Nats(BehindProxy):
     def _late(self, data: bytes, final: bool, port: bool) -> Answer:
         """The first bytes seen of a direction that began before."""
         plain = transport.s2_plain(data)
-        if plain is None and data and not final and len(data) < IDENTIFY_BYTES:
-            return Undecided()
+        if isinstance(plain, int) and data and not final and len(data) < IDENTIFY_BYTES:
+            return Undecided(need=min(plain, IDENTIFY_BYTES))
         if isinstance(plain, bytes):
-            names = [name for name in evidence.chain(plain, 0)[0] if name in evidence.NAMES]
+            names = [name for name in evidence.chain(plain, 0).names if name in evidence.NAMES]
             if names or port:
                 return Verdict(0, client=evidence.role(names))
         if (verdict := self._late_websocket(data, final)) is not None:
             return verdict
         for match in evidence.LINE_CANDIDATE.finditer(data):
             position = match.start()
-            names, ends, _ = evidence.chain(data, position)
+            names, ends, _, stop = evidence.chain(data, position)
             if any(name not in evidence.NAMES for name in names):
                 continue
             if is_believed(names, ends, port, final):
                 return Verdict(position, client=evidence.role(names))
             if ends == SHORT and not final and len(data) - position < evidence.SEARCH_BYTES:
-                return Undecided(max(0, position - 1))  # the byte before shows that a line begins
-        return self._late_chunk(data, final, evidence.keep_from(data, evidence.LINE_CANDIDATE), port)
+                keep, need = evidence.kept(position, stop)
+                return Undecided(keep, need=need)
+        return self._late_chunk(data, final, evidence.keep_from(data), port)
 
     def _late_websocket(self, data: bytes, final: bool) -> Answer | None:
         """Judge bytes that begin with a WebSocket frame; None: undecided."""

@@ -8,6 +8,7 @@ import re
 from wiredecode.fields import Binary, Optional, Rest, UInt8, UInt16, UInt24, UInt32, UInt64, When
 from wiredecode.fields.layer import Layer
 from wiredecode.fields.textfields import TextLayer, Token, Until
+from wiredecode.frames.splitter import Allowance
 from wiredecode.protocols.nats import transport_s2 as s2
 from wiredecode.protocols.nats import transport_websocket as websocket
 from wiredecode.protocols.nats.names import S2_CHUNKS
@@ -107,10 +108,16 @@ def stop_of(layer: type[Layer], data: bytes, position: int) -> int | str | None:
     return position + s2.HEADER + length if length <= s2.MAX_CHUNK else "an S2 chunk is too long"
 
 
-def crc_is_good(data: bytes, position: int) -> bool:
-    """Whether the plain bytes of the S2 chunk here, which is whole, have its CRC."""
+def crc_is_good(data: bytes, position: int, allowance: Allowance) -> bool:
+    """Whether the plain bytes of the S2 chunk here, which is whole, have its CRC; False if too much was read before."""
+    if data[position] > s2.UNCOMPRESSED:
+        return True
+    if allowance.left <= 0:
+        return False
     stop = position + s2.HEADER + int.from_bytes(data[position + 1 : position + 4], "little")
-    return data[position] > s2.UNCOMPRESSED or chunk_plain(data, position, stop).crc_good
+    plain = chunk_plain(data, position, stop)
+    allowance.spend(plain.effort)
+    return plain.crc_good
 
 
 def chunk_plain(data: bytes, position: int, stop: int) -> s2.Plain:
@@ -119,10 +126,10 @@ def chunk_plain(data: bytes, position: int, stop: int) -> s2.Plain:
     return s2.plain(data[position], data[body:stop], int.from_bytes(data[body - s2.CRC : body], "little"))
 
 
-def s2_plain(data: bytes) -> bytes | str | None:
-    """Plain bytes of the S2 chunks at the front of ``data``, up to the first with content. None: more bytes are needed.
+def s2_plain(data: bytes) -> bytes | str | int:
+    """Plain bytes of the S2 chunks at the front of ``data``, up to the first with content.
 
-    A text: why they are no S2. Chunks do not depend on earlier ones.
+    A number: as many bytes are needed. A text: why they are no S2. Chunks do not depend on earlier ones.
     """
     position = 0
     while position < len(data):
@@ -135,9 +142,9 @@ def s2_plain(data: bytes) -> bytes | str | None:
         if isinstance(stop, str):
             return stop
         if stop is None or stop > len(data):
-            return None
+            return stop or 0
         if kind <= s2.UNCOMPRESSED:
             plain = chunk_plain(data, position, stop)
             return plain.data if plain.crc_good else "an S2 chunk with a bad CRC"
         position = stop
-    return None
+    return 0

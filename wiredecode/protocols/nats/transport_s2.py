@@ -30,22 +30,30 @@ class Plain:
     data: bytes
     problem: str = ""
     crc_good: bool = True
+    effort: int = 0
+    """Work to find them: about as that of decoding so many bytes of a block."""
+
+
+BYTES_COPIED = 16
+"""Plain bytes that are copied and checked while one byte of a block is decoded."""
 
 
 class DamageError(Exception):
-    """A block that cannot be decoded."""
+    """A block that cannot be decoded; ``effort``: see :attr:`Plain.effort`."""
+
+    effort = 0
 
 
 def plain(kind: int, data: bytes, crc: int) -> Plain:
     """The plain bytes of a chunk with data; ``data`` is without the CRC."""
-    problem = ""
+    effort = 0 if kind == UNCOMPRESSED else len(data)
     try:
         out = data if kind == UNCOMPRESSED else decode(data, MAX_PLAIN)
     except DamageError as damage:
-        out, problem = b"", str(damage)
+        return Plain(b"", str(damage), False, damage.effort)
     if len(out) > MAX_PLAIN:
         return Plain(b"", f"a chunk decompresses to more than {MAX_PLAIN} bytes", False)
-    return Plain(out, problem, not problem and masked_crc(out) == crc)
+    return Plain(out, "", masked_crc(out) == crc, effort + len(out) // BYTES_COPIED)
 
 
 def decode(block: bytes, limit: int) -> bytes:
@@ -65,8 +73,10 @@ def decode(block: bytes, limit: int) -> bytes:
                 repeat(out, offset, length)
             if len(out) > size:
                 raise DamageError("a block gives more bytes than it announces")
-    except IndexError:
-        raise DamageError("a block ends inside an element") from None
+    except (DamageError, IndexError) as error:
+        damage = error if isinstance(error, DamageError) else DamageError("a block ends inside an element")
+        damage.effort = position + len(out) // BYTES_COPIED
+        raise damage from None
     if len(out) != size:
         raise DamageError(f"a block gives {len(out)} bytes, it announces {size}")
     return bytes(out)

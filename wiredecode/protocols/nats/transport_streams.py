@@ -55,7 +55,7 @@ class InnerStream:
             self.carriers[frame.packets[-1]] = self.carriers.get(frame.packets[-1], set()) | self.fragments
             self.fragments = set()
         if data and not self.framer.in_sync and not self.framer.have:
-            names, ends, _ = evidence.chain(data, 0)
+            names, ends, *_ = evidence.chain(data, 0)
             if names and ends != BAD and evidence.NAMES.issuperset(names):
                 self._again(in_sync=True)
         self.carriers.setdefault(frame.packets[-1], set()).update(frame.packets)

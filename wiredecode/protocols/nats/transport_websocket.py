@@ -24,6 +24,8 @@ TAIL = b"\x00\x00\xff\xff"
 """Bytes that permessage-deflate leaves out (RFC 7692 section 7.2.2)."""
 WINDOW = 32 * 1024
 """Largest distance of a back reference in compressed bytes."""
+FEW = 64
+"""Bytes of the next deflate stream of a message that are tried first."""
 CHAIN = 4
 """Headers in a row that identify WebSocket, if the content does not."""
 FRONT_BYTES = 256 * 1024
@@ -182,16 +184,19 @@ class Fragments:
 
 def inflate_message(data: bytes, window: bytes, most: int) -> Plain:
     """The plain bytes, up to a limit, of a compressed message, which may refer to ``window``."""
-    out, rest = b"", data + TAIL
-    while rest:
-        inflate = zlib.decompressobj(-zlib.MAX_WBITS, (window + out)[-WINDOW:])
-        try:
-            out += inflate.decompress(rest, most - len(out) + 1)
-        except zlib.error as error:
-            return Plain(None, CONTEXT if "too far back" in str(error) else DAMAGED)
-        if len(out) > most:
-            return Plain(None, LIMIT)
-        rest = inflate.unused_data  # after a final block, which RFC 7692 section 7.2.3.4 allows
-        if rest == TAIL[1:]:
-            break
-    return Plain(out)
+    out, whole, position = bytearray(), data + TAIL, 0
+    size = end = len(whole)
+    while position < end and not (position == end - 3 and whole.endswith(TAIL[1:])):
+        inflate = zlib.decompressobj(-zlib.MAX_WBITS, (window + out[-WINDOW:])[-WINDOW:])
+        while not inflate.eof and position < end:
+            part = whole[position : position + size]
+            try:
+                out += inflate.decompress(part, most - len(out) + 1)
+            except zlib.error as error:
+                return Plain(None, CONTEXT if "too far back" in str(error) else DAMAGED)
+            if len(out) > most:
+                return Plain(None, LIMIT)
+            position += len(part) - len(inflate.unused_data)
+            size *= 2
+        size = FEW  # after a final block, which RFC 7692 section 7.2.3.4 allows, perhaps many short ones
+    return Plain(bytes(out))

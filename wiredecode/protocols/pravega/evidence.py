@@ -141,7 +141,7 @@ def evidence_of(
     name = layer.type_name
     level = SURE if alone else WEAK if weak or name in WEAK_TYPES else GOOD
     client = name in CLIENT_TYPES if name in CLIENT_TYPES | SERVER_TYPES else None
-    return MessageEvidence(level, end, client, code, layer)
+    return MessageEvidence(level, end, client, code=code, layer=layer)
 
 
 def plausible(code: int, length: int) -> bool:
@@ -159,14 +159,14 @@ def judge(data: bytes, position: int) -> MessageEvidence:
         return MessageEvidence(BAD)
     stop = position + HEADER.size + length
     if stop > len(data):
-        return MessageEvidence(SHORT, stop)
+        return MessageEvidence(SHORT, stop, need=stop)
     for layer in _possible(code):
         values = fit(layer, data, position, stop)
         if values is not None:
             name = values.get(_marks(layer)[1] or "", "?")
             unnamed = not (name and name.isascii() and name.isprintable())
             return evidence_of(code, stop, layer, alone=code == HELLO or has_name(layer, values), weak=unnamed)
-    return MessageEvidence(BAD)
+    return MessageEvidence(BAD, stop)
 
 
 @lru_cache(maxsize=1024)  # bytes from the wire may be any code

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from wiredecode.fields.layer import Layer
-from wiredecode.frames.splitter import BAD, EMPTY, GOOD, SHORT, SURE, Chain, Evidence, LengthPrefix, Number
+from wiredecode.frames.splitter import BAD, EMPTY, GOOD, SHORT, SURE, Allowance, Chain, Evidence, LengthPrefix, Number
 from wiredecode.protocols.base import Found, Rejected, Start, Undecided, Verdict, generated_of
 from wiredecode.protocols.pravega import NAME, PORTS, evidence, names
 from wiredecode.protocols.pravega.conversation import PravegaConversation
@@ -99,6 +99,7 @@ class Pravega(BehindProxy):
             return Undecided()
         if first:
             return Verdict(0, dialect=names.WIRE)
+        allowance = Allowance(data)
         for position in [0] if started else self._candidates(data):
             chain = MessageChain(data, position)
             more_may_come = not final and len(data) - position < SEARCH_BYTES
@@ -111,7 +112,9 @@ class Pravega(BehindProxy):
                     return Undecided(position, sure=True)
                 return Verdict(position, chain.client, chain.dialect)
             if chain.last.level == SHORT and more_may_come:
-                return Undecided(position)
+                return Undecided(position, need=min(chain.need, SEARCH_BYTES))
+            if not allowance.spend(chain.read):
+                break
         return Rejected() if started or final else Undecided(max(0, len(data) - HEADER.size + 1))
 
     def _candidates(self, data: bytes) -> Iterator[int]:
@@ -132,10 +135,13 @@ class Pravega(BehindProxy):
 
     def search(self, data: bytes, *, final: bool) -> Found:
         """A message whose lengths add up, followed by a possible header; or one that also names a segment."""
+        allowance = Allowance(data)
         for position in self._candidates(data):
             judged = evidence.judge(data, position)
             if judged.level == SHORT and not final:
-                return Found(position, False)
+                return Found(position, False, max(judged.need - position, 0))
+            if not allowance.spend(judged.end - position if judged.end <= len(data) else 0):
+                break
             if judged.level < EMPTY:
                 continue
             believed = self._followed(data, judged, final)

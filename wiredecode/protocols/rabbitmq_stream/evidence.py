@@ -81,10 +81,11 @@ def judge(data: bytes, position: int) -> Evidence:
     is_command = (key & ~RESPONSE_BIT) in COMMANDS and 1 <= version <= (2 if key in (2, 8) else 1)
     if not is_command or not FRAMING.length.least <= size <= MAX_FRAME_BYTES:
         return Evidence(BAD)
-    if key == 8 and position + CHUNK_STARTS[version] + CHUNK.size <= len(data):
+    need = position + CHUNK_STARTS[version] + CHUNK.size if key == 8 else end
+    if key == 8 and need <= len(data):
         return Evidence(SURE if chunk_is_sound(data, position, end, version) else BAD, end)
     if end > len(data):
-        return Evidence(SHORT, end)
+        return Evidence(SHORT, end, need=min(end, need))
     return Evidence(BAD if body(data, position, end, key, version) is None else GOOD, end)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from wiredecode.fields.layer import Layer
-from wiredecode.frames.splitter import BAD, GOOD, SHORT, SURE
+from wiredecode.frames.splitter import BAD, GOOD, SHORT, SURE, Allowance
 from wiredecode.protocols.base import Found, Rejected, Start, Undecided, Verdict, generated_of
 from wiredecode.protocols.rabbitmq_stream import NAME, PORTS, evidence
 from wiredecode.protocols.rabbitmq_stream.conversation import RabbitMQConversation
@@ -54,6 +54,7 @@ class RabbitMQStream(BehindProxy):
 
     def _in_midstream(self, data: bytes, port: bool, final: bool) -> Verdict | Undecided | Rejected:
         needed = evidence.FRAMES_TO_BELIEVE if not port else 2 if not final else 1
+        allowance = Allowance(data)
         for position in evidence.candidates(data):
             first = evidence.judge(data, position)
             if first.end - position > evidence.SEARCH_BYTES and first.level < SURE:
@@ -62,15 +63,20 @@ class RabbitMQStream(BehindProxy):
             if chain.best == SURE or chain.whole >= needed:
                 return Verdict(position, client=evidence.role(data, position))
             if chain.last.level == SHORT and not final:
-                return Undecided(position)
+                return Undecided(position, need=chain.need)
+            if not allowance.spend(chain.read):
+                break
         return Rejected() if final else Undecided(evidence.behind(data))
 
     def search(self, data: bytes, *, final: bool) -> Found:
         """A good frame that ends where a segment ends or another starts, or a chunk whose header fits."""
+        allowance = Allowance(data)
         for position in evidence.candidates(data):
             seen = evidence.judge(data, position)
             if seen.level == SURE:
                 return Found(position, True)
+            if not allowance.spend(seen.end - position if seen.end <= len(data) else 0):
+                break
             if seen.end - position > evidence.SEARCH_BYTES:
                 continue
             if seen.level == GOOD:
@@ -82,7 +88,7 @@ class RabbitMQStream(BehindProxy):
                 if following == SHORT:
                     return Found(position, final)
             elif seen.level == SHORT and not final:
-                return Found(position, False)
+                return Found(position, False, max(seen.need - position, 0))
         return Found(evidence.behind(data), False)
 
     def conversation(self, start: Start) -> RabbitMQConversation:

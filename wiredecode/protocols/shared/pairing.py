@@ -143,10 +143,12 @@ class Losses:
 
     def _given_up(self, side: int, frame: Frame) -> list[tuple[int, int]]:
         """Losses of a side that are known at ``frame``, a heap; later ones depend on batches."""
-        losses, later = frame.connection.directions[side].losses, self._later[side]
-        while self._seen[side] < len(losses) and losses[self._seen[side]][0] <= frame.ready:
-            heappush(later, losses[self._seen[side]][1:])
-            self._seen[side] += 1
+        direction, later = frame.connection.directions[side], self._later[side]
+        losses, seen = direction.losses, max(self._seen[side] - direction.earlier_losses, 0)
+        while seen < len(losses) and losses[seen][0] <= frame.ready:
+            heappush(later, losses[seen][1:3])
+            seen += 1
+        self._seen[side] = direction.earlier_losses + seen
         return later
 
 

@@ -232,7 +232,7 @@ class Report:
         if health is not None:
             self.last_ns = max(self.last_ns, health.last_ns)
             for direction in connection.directions:
-                for _, shown_ns, _ in direction.losses[: MAX_PROBLEMS - len(self.holes)]:
+                for _, shown_ns, *_ in direction.losses[: MAX_PROBLEMS - len(self.holes)]:
                     quiet = health.directions[direction.side].quiet
                     begins = (begin for begin, end in quiet if begin < shown_ns <= end + FAREWELL_NS)
                     self.holes.add((min(begins, default=shown_ns) - FAREWELL_NS, shown_ns))

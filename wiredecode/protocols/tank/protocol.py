@@ -49,7 +49,7 @@ class Tank(BehindProxy):
         found = self._find(data, final, sure=port)
         if found.found:
             return Verdict(found.position, client=FrameChain(data, found.position).client)
-        return Rejected() if final else Undecided(found.position)
+        return Rejected() if final else Undecided(found.position, need=found.need)
 
     def split_inner(self, data: bytes) -> Split:
         """A header whose length is out of bounds is a frame: brokers close the connection then."""
@@ -78,7 +78,7 @@ class Tank(BehindProxy):
             cut = seen.last.level == SHORT or seen.last.end > len(data)
             short = after < HEADER.size or HEADER.unpack_from(data, seen.end)[1] < SEARCH_BYTES
             if cut and short and not final:
-                return Found(position, False)
+                return Found(position, False, seen.need)
         return Found(max(0, len(data) - HEADER.size + 1), False)
 
     def conversation(self, start: Start) -> TankConversation:
