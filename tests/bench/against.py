@@ -227,6 +227,7 @@ def against(
 ) -> tuple[list[str], list[str]]:
     """Compare the working tree with a revision; return tables, and complaints. Raises `Unavailable`."""
     old, new = versions.committed(revision, folder), versions.current(folder)
+    os.environ.pop("PYTHONPATH", None)  # it precedes what the environments hold
     # The same for both: sets in the same order, no settings of a user.
     os.environ |= {"PYTHONHASHSEED": "0", "XDG_CONFIG_HOME": str(folder / "settings")}
     cells = planned(names, size, quick, folder)

@@ -169,6 +169,7 @@ def test_each_version_runs_its_own_code_compiled(tmp_path: Path, monkeypatch: py
     (root / "pyproject.toml").write_text('[project]\ndependencies = ["packaging"]\n')
     code.write_text("import packaging; print('before')\n")
     monkeypatch.setattr(versions, "ROOT", root)
+    monkeypatch.delenv("PYTHONPATH", raising=False)  # sessions of Spark set it
     identity = ("-c", "user.name=bench", "-c", "user.email=bench@example.org")
     for words in (("init", "-q"), ("add", "."), (*identity, "commit", "-q", "-m", "before")):
         versions.git(*words)
