@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import json
 from typing import Any, ClassVar
 
 import pyarrow as pa
 import pytest
 
-from tests.tables.freeze import FROZEN, lines
+from tests.tables.freeze import FROZEN, layers, lines
 from tests.toy.installing import install as install
 from tests.toy.installing import installed as installed
 from wiredecode.fields import (
@@ -47,6 +48,20 @@ def test_no_frozen_column_is_removed_or_changes_type() -> None:
 def test_new_columns_are_in_the_frozen_schema() -> None:
     added = set(lines()) - set(FROZEN.read_text().splitlines())
     assert added == set(), "new columns are welcome; write them down with: python -m tests.tables.freeze"
+
+
+@pytest.mark.parametrize("raw", [True, False])
+def test_what_commands_read_is_what_the_declarations_give(raw: bool) -> None:
+    assert json.loads(schema.LAYERS.read_text()) == layers(), "run: python -m tests.tables.freeze"
+    derived = schema.derived_layers(registry.protocols(), raw)
+    read = schema.written_layers(raw)
+    assert pa.schema(read).equals(pa.schema(derived), check_metadata=True)
+    assert str(read) == str(derived)  # the order, too
+
+
+@pytest.mark.usefixtures("installed")
+def test_protocols_of_other_packages_have_columns() -> None:
+    assert "kv" in schema.frames_schema().field("layers").type.names
 
 
 def test_every_column_appears_once_and_is_nullable() -> None:
@@ -206,11 +221,11 @@ def test_a_protocol_of_another_package_has_its_member(monkeypatch: pytest.Monkey
         "kv.hops": Generated("json", "brokers it passed"),
     }
     monkeypatch.setattr(KV, "generated", generated)
-    schema._layers.cache_clear()
+    schema.derived_layers.cache_clear()
     kv = schema.protocol_schema("kv").field("layers").type.field("kv").type
     assert kv.field("age").type == pa.uint32()
     assert schema.is_json(kv.field("hops"))
-    schema._layers.cache_clear()
+    schema.derived_layers.cache_clear()
 
 
 def test_every_generated_field_has_a_specific_type() -> None:

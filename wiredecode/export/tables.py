@@ -100,6 +100,9 @@ def within(batch: pa.RecordBatch, start_ns: int | None, end_ns: int | None) -> p
 class TableExport(Export):
     """Rows as Parquet, Arrow or CSV, or of messages, packets and connections as JSON."""
 
+    inner_comments = False
+    """Whether the output has the meanings of the fields of layers."""
+
     def __init__(self, job: ExportJob, standard: BinaryIO) -> None:
         super().__init__(job, standard)
         self.unit = job.level.removesuffix("s")
@@ -134,7 +137,7 @@ class TableExport(Export):
             on_decoded=source.on_decoded,
         )
         if self.form.name == "parquet":
-            self.portable = portable_schema(self.reader.schema)
+            self.portable = portable_schema(self.reader.schema, inner_comments=self.inner_comments)
         return self.reader
 
     def _needed_columns(self) -> list[str] | None:
@@ -143,7 +146,9 @@ class TableExport(Export):
             return None
         portable = self.form.name == "parquet"
         if portable:
-            self.columns = column_names(portable_schema(table_schema(self.job.level)), self.columns)
+            self.columns = column_names(
+                portable_schema(table_schema(self.job.level), inner_comments=False), self.columns
+            )
         timed = self.job.start is not None or self.job.end is not None
         wanted = [*self.columns, *self._by(), *([TIME] if timed else [])]
         return table_columns(wanted) if portable else list(dict.fromkeys(wanted))

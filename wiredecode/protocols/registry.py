@@ -83,6 +83,11 @@ def protocol_entries() -> tuple[RegistryEntry, ...]:
     return (*built_in, *added)
 
 
+def has_added() -> bool:
+    """Whether other packages may add protocols."""
+    return _is_named(GROUP) or _is_named(CARRIED_GROUP)
+
+
 def carried_by(carrier: str) -> tuple[CarriedProtocol, ...]:
     """The protocols that messages of another one carry."""
     return tuple(each for each in carried_protocols() if each.carrier == carrier)

@@ -39,14 +39,17 @@ SPARK = b"SPARK::metadata::json"
 """Where Spark looks for the metadata of a column."""
 
 
-def portable_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema of a table of wiredecode in files and on Spark, with comments; its first column is ``source``."""
+def portable_schema(schema: pa.Schema, *, inner_comments: bool = True) -> pa.Schema:
+    """The schema of a table of wiredecode in files and on Spark, with comments; its first column is ``source``.
+
+    ``inner_comments``: also of the fields of layers, for which all protocols are imported.
+    """
     fields = [SOURCE]
     for field in schema:
         if field.type == pa.uint64():
             fields += [pa.field(field.name, pa.int64()), pa.field(field.name + LARGE, WIDER[field.type])]
             continue
-        fields.append(field.with_type(_type(field.type, field.name)).remove_metadata())
+        fields.append(field.with_type(_type(field.type, field.name, inner_comments)).remove_metadata())
         if field.name == TIME:
             fields.append(TIME_NS)
     table = (schema.metadata or {}).get(b"wiredecode.table", b"").decode()
@@ -58,22 +61,22 @@ def file_schema(schema: pa.Schema) -> pa.Schema:
     fields = []
     for field in schema:
         kept = {b"comment": text} if (text := (field.metadata or {}).get(b"comment")) else None
-        fields.append(pa.field(field.name, _type(field.type, ""), metadata=kept))
+        fields.append(pa.field(field.name, _type(field.type, "", False), metadata=kept))
     return pa.schema(fields, schema.metadata)
 
 
 @lru_cache(maxsize=8192)  # frames have more than a thousand fields
-def _type(kind: pa.DataType, path: str) -> pa.DataType:
-    """The portable type, with comments on members of structures; an empty ``path``: only without comments."""
+def _type(kind: pa.DataType, path: str, comments: bool) -> pa.DataType:
+    """The portable type, perhaps with comments on members of structures; an empty ``path``: only without comments."""
     if pa.types.is_struct(kind):
         members = []
         for field in kind:
             below = path and f"{path}.{field.name}"
-            member = field.with_type(_type(field.type, below))
-            members.append(_describe_member(member, below) if path else pa.field(member.name, member.type))
+            member = field.with_type(_type(field.type, below, comments))
+            members.append(_describe_member(member, below) if comments else pa.field(member.name, member.type))
         return pa.struct(members)
     if pa.types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(_type(kind.value_type, path)).remove_metadata())
+        return pa.list_(kind.value_field.with_type(_type(kind.value_type, path, comments)).remove_metadata())
     return WIDER.get(kind, kind) if path else kind
 
 

@@ -4,8 +4,11 @@ Metadata of a field completes its type: :data:`JSON_TEXT` marks columns of JSON 
 names of an enumeration, whose numbers are beside them.
 """
 
+import json
 from collections.abc import Iterable, Sequence
 from functools import cache
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -17,7 +20,7 @@ from wiredecode.frames.columns import COLUMNS
 from wiredecode.protocols.base import Protocol
 from wiredecode.protocols.catalogue import UnknownColumn as UnknownColumn
 from wiredecode.protocols.catalogue import column_name, known_columns
-from wiredecode.protocols.registry import protocols
+from wiredecode.protocols.registry import has_added, protocols
 
 VERSION = 2
 """Version of all schemas. A version may add columns; it never removes one or changes its type or meaning."""
@@ -32,6 +35,8 @@ RAW = "raw"
 MAX_DEPTH = 16
 """Nesting of structures that is followed; what is deeper is JSON text."""
 
+LAYERS = Path(__file__).with_name("layers.json")
+"""What the layers of our protocols are as columns, as to derive it takes 0.3 s. ``python -m tests.tables.freeze``."""
 TIME = pa.timestamp("ns", "UTC")
 TYPES = {
     "bool": pa.bool_(),
@@ -56,7 +61,8 @@ INTEGER_RANGES = {
 
 def frames_schema(bytes_choice: str = RAW) -> pa.Schema:
     """Frames of all protocols: ``layers`` has a member per layer name, each with the fields of all message types."""
-    return _frames(_layers(tuple(protocols()), bytes_choice == RAW))
+    raw = bytes_choice == RAW
+    return _frames(derived_layers(tuple(protocols()), raw) if has_added() else written_layers(raw))
 
 
 def protocol_schema(protocol: str, bytes_choice: str = RAW) -> pa.Schema:
@@ -65,7 +71,7 @@ def protocol_schema(protocol: str, bytes_choice: str = RAW) -> pa.Schema:
     ``protocol`` is as in frames: it may be one that others carry. Of an unknown one it is :func:`frames_schema`.
     """
     hosts = tuple(each for each in protocols() if protocol == each.name or protocol in layer_names(each))
-    return _frames(_layers(hosts or tuple(protocols()), bytes_choice == RAW))
+    return _frames(derived_layers(hosts or tuple(protocols()), bytes_choice == RAW))
 
 
 @cache
@@ -174,7 +180,25 @@ def _narrow(field: pa.Field, members: list[pa.Field]) -> pa.Field:
 
 
 @cache
-def _layers(hosts: tuple[Protocol, ...], raw: bool) -> pa.StructType:
+def written_layers(raw: bool) -> pa.StructType:
+    """Those of :data:`LAYERS`; ``raw`` as for :func:`derived_layers`."""
+    return _written_field("layers", json.loads(LAYERS.read_text("utf-8")), raw).type
+
+
+def _written_field(name: str, written: Any, raw: bool) -> pa.Field:
+    """A structure by its members, a list by its element, others by a word; of two words the second is without ``raw``."""
+    if isinstance(written, dict):
+        return pa.field(name, pa.struct([_written_field(member, each, raw) for member, each in written.items()]))
+    if isinstance(written, list):
+        return pa.field(name, pa.list_(_written_field("item", written[0], raw)))
+    of_bytes, _, of_text = written.partition("|")
+    column = of_bytes if raw or not of_text else of_text
+    return pa.field(name, pa.string(), metadata=ENUMERATION) if column == "enum" else spelled_field(name, column, raw)
+
+
+@cache
+def derived_layers(hosts: tuple[Protocol, ...], raw: bool) -> pa.StructType:
+    """The layers of protocols as columns; ``raw``: bytes are bytes, not text."""
     members: dict[str, list[pa.Field]] = {}
     for host in hosts:
         by_name: dict[str, list[pa.Field]] = {}

@@ -17,6 +17,8 @@ NEEDED = {"frames": ("time", "protocol")}
 class LakeExport(TableExport):
     """Rows of any level, as files that one commit per table adds."""
 
+    inner_comments = True
+
     def begin(self, source: Pass) -> TableReader:
         """Open the tables; return the reader of rows. Raises AlreadyThere, ValueError."""
         job = self.job
