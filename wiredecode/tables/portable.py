@@ -39,6 +39,7 @@ SPARK = b"SPARK::metadata::json"
 """Where Spark looks for the metadata of a column."""
 
 
+@lru_cache(maxsize=32)
 def portable_schema(schema: pa.Schema, *, inner_comments: bool = True) -> pa.Schema:
     """The schema of a table of wiredecode in files and on Spark, with comments; its first column is ``source``.
 
@@ -56,6 +57,7 @@ def portable_schema(schema: pa.Schema, *, inner_comments: bool = True) -> pa.Sch
     return pa.schema([_with_comment(field, column_meaning(table, field.name)) for field in fields], schema.metadata)
 
 
+@lru_cache(maxsize=32)
 def file_schema(schema: pa.Schema) -> pa.Schema:
     """The schema in every file: meanings of top columns only, as those of a thousand fields would be 300 KB."""
     fields = []
@@ -65,7 +67,6 @@ def file_schema(schema: pa.Schema) -> pa.Schema:
     return pa.schema(fields, schema.metadata)
 
 
-@lru_cache(maxsize=8192)  # frames have more than a thousand fields
 def _type(kind: pa.DataType, path: str, comments: bool) -> pa.DataType:
     """The portable type, perhaps with comments on members of structures; an empty ``path``: only without comments."""
     if pa.types.is_struct(kind):

@@ -186,7 +186,7 @@ def written_layers(raw: bool) -> pa.StructType:
 
 
 def _written_field(name: str, written: Any, raw: bool) -> pa.Field:
-    """A structure by its members, a list by its element, others by a word; of two words the second is without ``raw``."""
+    """A structure by its members, a list by its element, others by a word; without ``raw`` by the second of two."""
     if isinstance(written, dict):
         return pa.field(name, pa.struct([_written_field(member, each, raw) for member, each in written.items()]))
     if isinstance(written, list):
