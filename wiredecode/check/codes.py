@@ -1,12 +1,14 @@
 """The codes of problems that any protocol can have, and the codes of all protocols."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
+from typing import TypeVar
 
 from wiredecode.protocols.registry import carried_by, protocol_named, protocols
 from wiredecode.protocols.shared.codes import Code, Codes
 from wiredecode.protocols.shared.problems import Checks
 
+T = TypeVar("T")
 CODES = Codes("wiredecode.check", "")
 EXACT = {
     "codec-missing": "frame.codec-missing",
@@ -31,6 +33,17 @@ def checks_of(name: str) -> Checks | None:
     """The checks of a protocol, which is imported for that, or of one that another carries."""
     protocol = protocol_named(name)
     return None if protocol is None else protocol.checks()
+
+
+class ByProtocol(dict[str, T]):
+    """What ``make`` returns for the checks of a protocol, which is imported when it is first asked for."""
+
+    def __init__(self, make: Callable[[Checks], T]) -> None:
+        self._make = make
+
+    def __missing__(self, name: str) -> T:
+        made = self[name] = self._make(checks_of(name) or Checks())
+        return made
 
 
 def offers() -> Iterator[tuple[str, Checks]]:

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
-from wiredecode.check.codes import offers
+from wiredecode.check.codes import ByProtocol
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.shared.gauges import Gauge, Measurement
+from wiredecode.protocols.shared.problems import Checks
 
 LIMIT = 1 << 63
 """Beyond it nothing is an offset or a count: some clients store 2**64 - 1 for none."""
@@ -14,18 +15,23 @@ class Gauges:
     """Receives the frames in order."""
 
     def __init__(self) -> None:
-        self._gauges: dict[tuple[str, str | None], list[Gauge]] = {}
-        for name, checks in offers():
-            for gauge in (kind() for kind in checks.gauges):
-                for each in gauge.types:
-                    self._gauges.setdefault((name, each), []).append(gauge)
+        self._gauges = ByProtocol(by_type)
 
     def read(self, frame: Frame) -> Sequence[Measurement]:
         """Return the measurements of the next frame."""
-        gauges = self._gauges.get((frame.protocol, frame.type))
+        gauges = self._gauges[frame.protocol].get(frame.type)
         if gauges is None:
             return ()
         return [each for gauge in gauges for each in read_gauge(gauge, frame)]
+
+
+def by_type(checks: Checks) -> dict[str | None, list[Gauge]]:
+    """New gauges of a protocol, by the types of frames that they read."""
+    gauges: dict[str | None, list[Gauge]] = {}
+    for gauge in (kind() for kind in checks.gauges):
+        for each in gauge.types:
+            gauges.setdefault(each, []).append(gauge)
+    return gauges
 
 
 def read_gauge(gauge: Gauge, frame: Frame) -> list[Measurement]:

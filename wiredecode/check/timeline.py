@@ -5,7 +5,7 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any
 
-from wiredecode.check.codes import offers
+from wiredecode.check.codes import ByProtocol
 from wiredecode.check.stalls import Silences
 from wiredecode.dataclasses import dataclass, replace
 from wiredecode.frames.bins import Bins
@@ -15,7 +15,7 @@ from wiredecode.frames.identity import BEFORE, HANDSHAKE, client_side, end_text,
 from wiredecode.frames.identity import began as beginning
 from wiredecode.frames.record import rfc3339
 from wiredecode.net.types import Connection
-from wiredecode.protocols.shared.gauges import GROUP, LEADER, REPLICAS, STATE, STREAM, TERM, ChangeReader, read_changes
+from wiredecode.protocols.shared.gauges import GROUP, LEADER, REPLICAS, STATE, STREAM, TERM, read_changes
 from wiredecode.protocols.shared.pairing import Newest
 
 OPENED, CLOSED, REFUSED, RESET = "opened", "closed", "refused", "reset"
@@ -75,9 +75,7 @@ class Timeline:
         self.before = 0
         """Connections that began before the capture."""
         self.first_ns = self.last_ns = 0
-        self._change_readers: dict[tuple[str, str | None], ChangeReader] = {}
-        for name, checks in offers():
-            self._change_readers |= {(name, kind): reader for kind, reader in checks.changes.items()}
+        self._change_readers = ByProtocol(lambda checks: checks.changes)
         self._known: Newest[tuple[str, str], str] = Newest(MAX_KEYS)
         self._silences = Silences()
 
@@ -94,7 +92,7 @@ class Timeline:
             text = f"{silence.server} sends nothing for {(silence.until_ns - silence.since_ns) / 1e9:.3f} s: "
             text += f"{counted(silence.waiting, 'message' if silence.late else 'request')} waited"
             self._add(Event(silence.since_ns, SILENCE, text, silence.server, frame.number, until_ns=silence.until_ns))
-        reader = self._change_readers.get((frame.protocol, frame.type))
+        reader = self._change_readers[frame.protocol].get(frame.type or "")
         if reader is not None and "copy_of" not in frame.generated:
             for change in read_changes(reader, frame):
                 self._change(frame, *change)

@@ -42,6 +42,8 @@ class RegistryEntry:
     ports: tuple[int, ...]
     load: Callable[[], Protocol]
     """Can be pickled."""
+    reply_topics: tuple[str, ...] = ()
+    """:attr:`Protocol.reply_topics`."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,10 @@ def _where_raised(error: Exception, package: str) -> str:
 @cache
 def protocol_entries() -> tuple[RegistryEntry, ...]:
     """All protocols, in the order in which they are tried on unknown bytes."""
-    built_in = [RegistryEntry(package.NAME, package.PORTS, partial(_import, package.NAME)) for package in BUILT_IN]
+    built_in = [
+        RegistryEntry(each.NAME, each.PORTS, partial(_import, each.NAME), getattr(each, "REPLY_TOPICS", ()))
+        for each in BUILT_IN
+    ]
     added = _load_entry_points(GROUP, as_entry)
     names = Counter(each.name for each in (*built_in, *added))
     if twice := [name for name, count in names.items() if count > 1]:
@@ -101,7 +106,7 @@ def carried_protocols() -> tuple[CarriedProtocol, ...]:
 
 def as_entry(protocol: Protocol) -> RegistryEntry:
     """Wrap a protocol that is imported already."""
-    return RegistryEntry(protocol.name, tuple(protocol.ports), partial(_itself, protocol))
+    return RegistryEntry(protocol.name, tuple(protocol.ports), partial(_itself, protocol), protocol.reply_topics)
 
 
 def protocols() -> tuple[Protocol, ...]:

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any
 
-from wiredecode.check.codes import checks_of, offers
-from wiredecode.check.exchanges import Exchange, Exchanges, RequestKey
+from wiredecode.check.codes import checks_of
+from wiredecode.check.exchanges import NO_CHECKS, Exchange, Exchanges, RequestKey
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.frames.frame import Confirmation, Frame
 from wiredecode.frames.identity import broker
 from wiredecode.frames.message import PUBLISH, FrameMessages
 from wiredecode.net.distribution import Distribution
-from wiredecode.protocols.registry import protocols, requests_of
+from wiredecode.protocols.registry import protocol_entries, requests_of
 from wiredecode.protocols.shared.pairing import reply_captured
 
 Row = dict[str, Any]
@@ -41,7 +41,7 @@ def within_limit(topics: set[Any], key: Any, topic: str | None) -> str | None:
 @cache
 def reply_topics() -> tuple[str, ...]:
     """Prefixes of topics that are made for one reply, of all protocols."""
-    return tuple(dict.fromkeys(begin for each in protocols() for begin in each.reply_topics))
+    return tuple(dict.fromkeys(begin for each in protocol_entries() for begin in each.reply_topics))
 
 
 @cache
@@ -71,7 +71,6 @@ class RequestLatency:
         self, exchanges: Exchanges, *, hops: bool = False, counts: dict[RequestKey, RequestOutcomes] | None = None
     ) -> None:
         self._hops = hops
-        self._checks = dict(offers())
         self._exchanges = exchanges
         exchanges.give_up.append(self._give_up)
         self._counts: dict[RequestKey, RequestOutcomes] = defaultdict(RequestOutcomes) if counts is None else counts
@@ -137,7 +136,7 @@ class RequestLatency:
                 "request": request,
                 "topic": topic,
                 "broker": server,
-                "long_poll": protocol in self._checks and request in self._checks[protocol].waits,
+                "long_poll": request in (checks_of(protocol) or NO_CHECKS).waits,
                 "count": counted.latency.count,
                 **counted.latency.columns(),
                 "unanswered": counted.unanswered,

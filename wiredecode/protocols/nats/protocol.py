@@ -10,7 +10,7 @@ from wiredecode.fields.jsonfields import parse
 from wiredecode.fields.layer import Layer
 from wiredecode.frames.splitter import BAD, SHORT
 from wiredecode.protocols.base import Found, Generated, Rejected, Split, Start, Undecided, Verdict, generated_of
-from wiredecode.protocols.nats import NAME, PORTS, evidence, transport
+from wiredecode.protocols.nats import NAME, PORTS, REPLY_TOPICS, evidence, transport
 from wiredecode.protocols.nats import transport_s2 as s2
 from wiredecode.protocols.nats import transport_websocket as websocket
 from wiredecode.protocols.nats.conversation import TRANSPORT_TITLES, NatsConversation
@@ -46,7 +46,7 @@ class Nats(BehindProxy):
     requests = {"nats": frozenset({"PING"})} | {
         name: types for each in carried_by("nats") for name, types in each.requests.items()
     }
-    reply_topics = ("_INBOX.", "$JS.ACK.", "_R_.", "_GR_.")
+    reply_topics = REPLY_TOPICS
     summary_keys = ("error", "status", "subject", "queue", "server_name", "name", "server")
     generated = {**generated_of("nats"), **tls.GENERATED}
     column_types = {"nats.account": "string"}
