@@ -90,7 +90,7 @@ def protocol_entries() -> tuple[RegistryEntry, ...]:
 
 def has_added() -> bool:
     """Whether other packages may add protocols."""
-    return _is_named(GROUP) or _is_named(CARRIED_GROUP)
+    return any(entry_points(group=group) for group in (GROUP, CARRIED_GROUP))
 
 
 def carried_by(carrier: str) -> tuple[CarriedProtocol, ...]:
