@@ -1,6 +1,6 @@
 """Regular expressions that are compiled when they are first used.
 
-Compiling those of all modules took a quarter of the time in which a command starts; most commands use few of them.
+Compiling those of all modules took a quarter of the time in which a command starts; most commands use few.
 """
 
 import re

@@ -36,7 +36,7 @@ def checks_of(name: str) -> Checks | None:
 
 
 class ByProtocol(dict[str, T]):
-    """What ``make`` returns for the checks of a protocol, which is imported when it is first asked for."""
+    """Result of ``make`` for the checks of a protocol, which is imported at first use."""
 
     def __init__(self, make: Callable[[Checks], T]) -> None:
         self._make = make

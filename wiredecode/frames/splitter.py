@@ -35,7 +35,7 @@ class Found:
 
 
 LOOKS = 8
-"""How often the same byte may be searched, on average."""
+"""Number of times that a byte may be searched, on average."""
 FEW_BYTES = 64 * 1024
 """Bytes that may be searched more often."""
 

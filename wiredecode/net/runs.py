@@ -44,7 +44,7 @@ def place_runs(s: Segments, clock: Int64s, connections: Connections, owners: lis
 
 
 def by_connection(s: Segments) -> Iterator[tuple[Int64s, Bools]]:
-    """Yield the rows of each connection with enough of them, and which have the direction of the first.
+    """Yield the rows of each connection that has enough, and which have the direction of the first.
 
     In the order of the first rows. Nothing, if the hash of two connections is the same.
     """

@@ -14,7 +14,7 @@ COPY_NS = 20_000_000
 COMPARED = 8
 """Packets before it with which one is compared: copies come next to each other."""
 REMEMBERED = 4096
-"""The same, of packets with any key: their times may be equal, or the clock stand still."""
+"""The same, of packets with any key: their times may be equal, or the clock stopped."""
 
 SegmentRow = tuple[Segments, PacketBatch, int, int]
 """A segment: its row among those of a batch; the capture clock at its packet."""

@@ -13,7 +13,7 @@ from wiredecode.net.health import ConnectionHealth
 MAX_LOSSES = 4096
 """Latest losses of one direction that are remembered, besides those of the packets being processed."""
 DISORDER = 64
-"""Losses whose times may be out of order: so many are searched for one between two times."""
+"""Number of losses that are searched for one between two times: their times may be out of order."""
 
 
 @dataclass(slots=True, eq=False)

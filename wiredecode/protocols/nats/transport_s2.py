@@ -31,7 +31,7 @@ class Plain:
     problem: str = ""
     crc_good: bool = True
     effort: int = 0
-    """Work to find them: about as that of decoding so many bytes of a block."""
+    """Work to find them: as much as that of decoding this number of bytes of a block."""
 
 
 BYTES_COPIED = 16
