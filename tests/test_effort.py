@@ -45,6 +45,7 @@ def test_a_late_start_is_linear(where: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("of", PROTOCOLS)
 @pytest.mark.parametrize("name", PROTOCOLS)
 def test_the_search_is_linear_in_messages_of_all_protocols(name: str, of: str) -> None:
@@ -52,6 +53,7 @@ def test_the_search_is_linear_in_messages_of_all_protocols(name: str, of: str) -
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("where", PORTS)
 def test_a_late_start_is_linear_in_messages_of_all_protocols(where: str) -> None:
     contents = {f"{name}: {what}": content for name in PROTOCOLS for what, content in own(name).items()}
