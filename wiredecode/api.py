@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 import weakref
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from glob import glob, has_magic
 from html import escape
 from pathlib import Path
@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from wiredecode.capture import CaptureError, open_capture
 from wiredecode.dataclasses import dataclass, field, replace
-from wiredecode.dissect.dissector import Demand, Dissector, find_answers
+from wiredecode.dissect.dissector import ConnectionCallback, Demand, Dissector, find_answers
 from wiredecode.dissect.ledger import KnownOutcome
 from wiredecode.extras import need
 from wiredecode.frames.escape import escape as printable
 from wiredecode.frames.frame import Frame
-from wiredecode.frames.message import Messages
 from wiredecode.frames.totals import Totals
 from wiredecode.net.limits import Limits, limits_of
 from wiredecode.protocols.registry import DecodeAs, decoding
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from wiredecode.filter import Filter
-    from wiredecode.tables.connections import ConnectionTable
     from wiredecode.tls.keylog import KeyLog
 
 Path_ = str | os.PathLike[str] | BinaryIO
@@ -200,7 +198,7 @@ class Dissection:
     def _frames(self) -> Generator[Frame]:
         display, packets = self._display(), open_capture(self.paths)
         shown = style(show_secrets=self.show_secrets)
-        dissector = self._dissector({"style": shown, "select": display, "answers": self._answers()})
+        dissector = self._dissector(self._demand(style=shown, select=display, answers=self._answers()))
         if display is None:
             yield from self._whole(dissector.frames(packets))
             return
@@ -209,20 +207,20 @@ class Dissection:
                 yield frame
 
     def frames_and_choices(
-        self, messages: Messages | None, connections: ConnectionTable | None
+        self, wanted: Callable[[Demand], Demand], ended: ConnectionCallback | None
     ) -> Generator[tuple[Frame, bool]]:
-        """All frames, each with whether the filter chooses it. ``messages``, ``connections``: are filled on the way."""
+        """All frames, and whether the filter chooses them. ``wanted``: what is done; ``ended``: gets connections."""
         display, packets = self._display(), open_capture(self.paths)
-        wanted = {"link_responses": False, "messages": messages, "analyse": connections is not None}
-        over = None if connections is None else connections.end
-        dissector = self._dissector(wanted, display, on_decoded=over)
+        dissector = self._dissector(wanted(self._demand()).for_filters(display), on_decoded=ended)
         for frame in self._whole(dissector.frames(packets)):
             yield frame, display is None or display.matches(frame)
 
-    def _dissector(self, wanted: dict[str, Any], *filters: Filter | None, **how: Any) -> Dissector:
+    def _demand(self, **wanted: Any) -> Demand:
+        return Demand(stable_ids=self.ids == STABLE, decode_as=self.decode_as, keys=self.keys, **wanted)
+
+    def _dissector(self, demand: Demand, **how: Any) -> Dissector:
         """A dissector whose totals are those of the run; ``how``: as for ``Dissector``."""
-        demand = Demand(stable_ids=self.ids == STABLE, decode_as=self.decode_as, keys=self.keys, **wanted)
-        dissector = self._reader_in_use = Dissector(demand.for_filters(*filters), self.limits, **how)
+        dissector = self._reader_in_use = Dissector(demand, self.limits, **how)
         return dissector
 
     def _display(self) -> Filter | None:

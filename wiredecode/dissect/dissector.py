@@ -325,6 +325,8 @@ class Dissector:
             if tracker is not None:
                 tracker.end()
                 self._note_pending(tracker)
+            elif self.demand.stable_ids:  # it had no payload
+                connection.stable_id = connection_id(connection.endpoints, connection.first_ns)
             self.accounts.close_connection(connection, tracker)
             if tracker is not None:
                 tracker.framers = None

@@ -11,13 +11,14 @@ import pyarrow as pa
 
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.dataclasses import dataclass, field
+from wiredecode.dissect.dissector import Dissector
 from wiredecode.filter import Filter, compile_filter
 from wiredecode.frames.totals import Totals
 from wiredecode.net.buckets import Bucket, Buckets
 from wiredecode.net.limits import Limits, limits_of
 from wiredecode.protocols import registry
 from wiredecode.protocols.registry import DecodeAs, decoding
-from wiredecode.spark.parcels import REPORTS, by_bucket, pack_totals, packets, report_text, value
+from wiredecode.spark.parcels import REPORTS, by_bucket, pack, packets, report_text, value
 from wiredecode.tables.portable import portable_rows, portable_schema, table_columns
 from wiredecode.tables.reader import LEVELS, PACKETS, LevelsReader, Rows, table_schema
 from wiredecode.tables.schema import column_names, select
@@ -151,11 +152,17 @@ class BucketReader(LevelsReader):
         return ((level, portable_rows(batch, self.source, self.demand.schemas[level])) for level, batch in rows)
 
     def report(self, since: Totals | None = None, **more: str) -> str:
-        """The report on a bucket that was read to its end; ``since``: what earlier reports counted."""
-        sessions = self.dissector.accounts.sessions
-        apart = sorted(key for key in sessions if key[1] not in self.demand.sessions)
-        totals = self.totals if since is None else self.totals.since(since)
-        return report_text(self.source, totals=pack_totals(totals), apart=apart, bucket=self.bucket, **more)
+        """The report on the bucket, see :func:`bucket_report`."""
+        return bucket_report(self.source, self.bucket, self.dissector, self.demand, since, **more)
+
+
+def bucket_report(
+    source: str, bucket: int, dissector: Dissector, demand: TableDemand, since: Totals | None = None, **more: str
+) -> str:
+    """The report on a bucket that was read to its end; ``since``: what earlier reports counted."""
+    apart = sorted(key for key in dissector.accounts.sessions if key[1] not in demand.sessions)
+    totals = dissector.totals if since is None else dissector.totals.since(since)
+    return report_text(source, totals=pack(totals), apart=apart, bucket=bucket, **more)
 
 
 BucketDecoder = Callable[[str, int, Iterator[pa.RecordBatch], TableDemand], Iterator[Decoded]]

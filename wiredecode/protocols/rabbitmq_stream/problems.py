@@ -92,7 +92,7 @@ class Stored(gauges.Gauge):
 def name_of(frame: Frame) -> str:
     """``orders, subscription 1 of #3``."""
     stream = frame.values.get("stream") or frame.generated.get("stream") or "unknown stream"
-    return f"{stream}, subscription {frame.values.get('subscription_id')} of #{frame.connection.number}"
+    return f"{stream}, subscription {frame.values.get('subscription_id')} of #{frame.connection.id}"
 
 
 # Rules.
