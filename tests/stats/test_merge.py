@@ -15,7 +15,6 @@ from wiredecode.capture import open_capture
 from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.net.buckets import Bucket, Buckets
 from wiredecode.net.distribution import Distribution
-from wiredecode.net.limits import DEFAULT_LIMITS
 from wiredecode.protocols.registry import session_ports
 from wiredecode.stats.counters import Counters
 from wiredecode.stats.tables import STATISTICS
@@ -31,8 +30,8 @@ SEVERAL = (
 
 def counted(path: str, interval: int | None, bucket: Bucket | None = None) -> Counted:
     counters = Counters(STATISTICS, interval)
-    demand = counters.demand(Demand(stable_ids=True))
-    dissector = Dissector(demand, DEFAULT_LIMITS, bucket, on_decoded=counters.end)
+    demand = counters.demand(Demand(stable_ids=True, bucket=bucket))
+    dissector = Dissector(demand, on_decoded=counters.end)
     for frame in dissector.frames(open_capture([CAPTURES / path])):
         counters.frame(frame)
     return counters.finish()

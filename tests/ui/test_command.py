@@ -45,7 +45,7 @@ def test_options_reach_the_screen(monkeypatch: pytest.MonkeyPatch) -> None:
     assert run(["ui", BASIC, *words, "-Y", "frame.number > 5"]) == 0
     limits = said["limits"]
     assert said["files"] == [BASIC] and said["select"].text == "frame.number > 5"
-    assert said["decode_as"][4711].protocol.name == "nats"
+    assert said["reading"].decode_as[4711].protocol.name == "nats"
     assert (limits.gap_seconds, limits.buffered_bytes, limits.fragment_seconds) == (3, 7 << 20, 9)
 
 

@@ -110,7 +110,7 @@ def test_rows_cross_pages_and_are_found_in_both_directions(monkeypatch: pytest.M
 def test_states_with_decrypted_tls_stay_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     folder = CAPTURES / "rabbitmq-stream"
     keys = Decoding(keylog=[folder / "c43_tls.keylog"]).keys
-    made = CaptureModel([str(folder / "c43_tls.pcap")], keys=keys)
+    made = CaptureModel([str(folder / "c43_tls.pcap")], Demand(keys=keys))
     made.run()
     assert made.problem is None and made.rows.count > 20 and len(made.states._states) > 3
     assert list(Path(made._folder.name).glob("state-*")) == [], "they hold secrets and decrypted bytes"

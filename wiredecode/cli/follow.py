@@ -97,7 +97,7 @@ class FollowOptions(options.Captures):
             (raw and self.count, "-c counts frames, and --raw has none; --from and --to bound it"),
             (raw and sys.stdout.isatty(), "raw bytes are not for terminals; name a file or a pipe, or take --hex"),
         )
-        _ = self.tree_options, self.connections, self.display, self.decoding.arguments, self.span.start, self.span.end
+        _ = self.tree_options, self.connections, self.display, self.decoding.demand, self.span.start, self.span.end
 
 
 def follow(settings: FollowOptions) -> int:

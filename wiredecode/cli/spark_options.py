@@ -89,7 +89,7 @@ class SparkInputs:
         options.display_filter(self.display_filter, secrets=secrets)
         if self.decoding.sandbox:
             raise options.UsageError("wiredecode spark starts Java: leave out --sandbox")
-        _ = self.cluster.settings, self.decoding.arguments
+        _ = self.cluster.settings, self.decoding.demand
 
 
 @options.group

@@ -325,9 +325,9 @@ def read_packets(demand: TableDemand, batches: Iterator[pa.RecordBatch]) -> Iter
             yield report_text(part.source, problem=part.text, file=part.file)
             continue
         file = part.file
-        reader = BucketReader(demand, file.source, 0, packets_of(part, demand))
+        reader = BucketReader(demand, file.source, 0)
         try:
-            yield from reader.convert(reader.rows())
+            yield from reader.table_rows(packets_of(part, demand))
         except CaptureError as error:
             yield from (report_text(file.source, problem=str(each), file=file.name) for each in error.errors)
         yield report_text(file.source, totals=pack(reader.totals), file=file.name, place=file.place)

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from wiredecode.dataclasses import dataclass
-from wiredecode.dissect.dissector import Demand, Dissector
-from wiredecode.net.buckets import Bucket
+from wiredecode.dataclasses import dataclass, replace
+from wiredecode.dissect.dissector import Dissector
 from wiredecode.spark.accounts import Accounts
 from wiredecode.spark.decode import TableDemand, bucket_report
 from wiredecode.spark.files import NONE, find
@@ -42,11 +41,9 @@ class BucketCounter:
 
     def __call__(self, source: str, bucket: int, rows: Iterator[pa.RecordBatch], demand: TableDemand) -> Iterator[str]:
         """As :func:`wiredecode.spark.decode.decode_bucket`; the report has what was counted."""
-        display = demand.display()
+        reading, display = replace(demand.reading(bucket), select=None), demand.display()
         counters = Counters(self.statistics(), self.interval, hops=self.hops, whole=display is None)
-        reading = counters.demand(Demand(stable_ids=True, decode_as=demand.decoding, keys=demand.keys))
-        part = Bucket(demand.bucketing, bucket)
-        dissector = Dissector(reading.for_filters(display), demand.reassembly, part, on_decoded=counters.end)
+        dissector = Dissector(counters.demand(reading).for_filters(display), on_decoded=counters.end)
         for frame in dissector.frames(packets(rows)):
             counters.frame(frame, counts=display is None or display.matches(frame))
         yield bucket_report(source, bucket, dissector, demand, counted=pack(counters.finish()))
