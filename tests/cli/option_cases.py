@@ -242,7 +242,7 @@ SHOWN: dict[str, dict[str, Shows]] = {
         "--resolve": has(r"nats-1\.example"),
     },
     "ui": {
-        "-d": has("^decode_as .*5552", of="err"),
+        "-d": has(r"\bdecode_as=.*5552", of="err"),
         "--gap-timeout": has(r"\bgap_seconds=0\.005\b", of="err"),
         "--gap-buffer": has(r"\bbuffered_bytes=1048576\b", of="err"),
         "--limit": has(r"\bbuffered_segments=0\b", of="err"),

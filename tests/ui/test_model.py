@@ -143,7 +143,7 @@ def test_the_list_of_connections_shows_the_same_end_as_follow(name: str) -> None
     survey = Survey()
     dissector = Dissector(Demand(link_responses=False, analyse=True), on_end=survey.end)
     for frame in dissector.frames(open_capture([CAPTURES / name])):
-        survey.see(frame)
+        survey.frame(frame)
     made, found = whole(CAPTURES / name), list[ReportLine]()
     Job("connections", lambda job: found.extend(connections(made, job, 0, 100)), lambda job: None).wait()
     made.close()

@@ -135,7 +135,7 @@ def _choose(settings: FollowOptions, source: list[str | BinaryIO]) -> tuple[int,
     def work() -> None:
         with Postponed() as damage:
             for frame in session.all_frames():
-                survey.see(frame)
+                survey.frame(frame)
         rows.extend(row for row in survey.activities if survey.fits(row) and connections.fits(row.connection))
         active = [row for row in rows if any(row.frames)] or [row for row in rows if row.captured]
         if len(active) == 1:

@@ -461,7 +461,7 @@ class Dissector:
         else:
             frame.sender = conversation.sender(frame)
             frame.layers = {} if self.demand.style is not None else None
-        self.accounts.count_frame(frame)
+        self.accounts.frame(frame)
 
     def _reader(self, connection: Connection, conversation: Conversation) -> FrameReader:
         """Make the reader of a conversation; it calls only `Conversation.decode` if nothing more is needed."""

@@ -147,7 +147,7 @@ class Instruments:
                 self._counts[name][labels] += part.count
         if frame.request is not None and frame.refusal is not None:
             self._count(REFUSALS, 1, frame.protocol, server=broker(frame), more=(ERROR, frame.refusal))
-        for kind, of, value, _ in self._gauges.read(frame):
+        for kind, of, value, _ in self._gauges.frame(frame):
             if (name := LEVELS.get(kind)) is not None:
                 labels = self._series.labels(name, frame.protocol, more=("wiredecode.consumer", of))
                 self._counts[name][labels] = value

@@ -220,12 +220,12 @@ def report(source: str, **content: Any) -> pa.RecordBatch:
 
 
 def pack(counted: Any) -> str:
-    """What was counted, as text."""
+    """Return totals and the like as text."""
     return base64.b64encode(pickle.dumps(counted)).decode()
 
 
 def unpack(text: str) -> Any:
-    """What :func:`pack` packed; only for what this program itself has written."""
+    """Return what :func:`pack` got; only for texts that this program itself has written."""
     return pickle.loads(base64.b64decode(text))
 
 

@@ -1,6 +1,6 @@
 """Counts the frames of a pass for statistics, one by one: memory grows with the results, not with the capture.
 
-What was counted merges, see :mod:`wiredecode.stats.tallies`.
+Results merge, see :mod:`wiredecode.stats.tallies`.
 """
 
 from collections.abc import Callable, Sequence
@@ -71,7 +71,7 @@ class ConsumerCounter:
         self.tally = Tally()
 
     def frame(self, frame: Frame) -> None:
-        for kind, of, value, _ in self._gauges.read(frame):
+        for kind, of, value, _ in self._gauges.frame(frame):
             key = frame.protocol, kind, of
             cell = self.tally.get(key)
             if cell is not None:
@@ -188,7 +188,7 @@ class Counters:
         }
         made = {name: make() for name, make in makers.items() if name in names}
         self.counted = Counted({name: counter.tally for name, counter in made.items()})
-        """What was counted until now; latencies and connections are complete at the end."""
+        """Results until now; latencies and connections are complete at the end."""
         self._confirms: ConfirmLatency | None = made.pop("confirms", None)
         self._adding = [made.pop(name) for name in ("throughput", "deliveries") if name in names]
         self._each = [counter.frame for counter in made.values()]

@@ -1,4 +1,4 @@
-"""What the statistics of a pass are made of: plain data by key that can be pickled, and merges (docs/stats.md).
+"""Results of counting: plain data by key that can be pickled, and merges (docs/stats.md).
 
 The tallies of two parts of the connections, merged, give the rows of the whole. Only limits may differ: which topics
 count as :data:`OTHERS`, and values beyond what :class:`Distribution` keeps exactly.
@@ -40,7 +40,7 @@ class Tally(dict[Any, Any]):
         return cell
 
     def merge(self, other: Any) -> None:
-        """Add the cells of another part of the capture, which are not used any more."""
+        """Add the cells of another part of the capture, which are used up."""
         at = self.topic
         topics = set() if at is None else {key[at] for key in self}
         for key, cell in other.items():
@@ -261,7 +261,7 @@ class Throughput:
         return True
 
     def merge(self, other: "Throughput") -> None:
-        """Add what another part of the capture has, which is not used any more."""
+        """Add the cells of another part of the capture, which are used up."""
         if other._first_ns is None:
             return
         self._first_ns = other._first_ns if self._first_ns is None else min(self._first_ns, other._first_ns)
@@ -301,10 +301,10 @@ def to_datetime(time_ns: int) -> datetime:
 
 
 class Counted(dict[str, Any]):
-    """What was counted for each statistic, by its name: :class:`Tally` and the like."""
+    """Results by the name of the statistic: :class:`Tally` and the like."""
 
     def merge(self, other: "Counted") -> None:
-        """Add what another part of the connections has, which is not used any more."""
+        """Add the results of another part of the connections, which are used up."""
         for name, tally in other.items():
             self[name].merge(tally)
 
@@ -336,7 +336,7 @@ def _fact_field(name: str) -> pa.Field:
 
 
 def _order(statistic: Statistic, row: Row) -> Iterator[Any]:
-    """What rows are sorted by: nulls last."""
+    """Return what the row is sorted by: nulls last."""
     for name in statistic.order:
         value = row[name.removeprefix("-")]
         if name == "severity":

@@ -60,9 +60,9 @@ Rows = tuple[str, pa.RecordBatch]
 class LevelsReader:
     """Reads a capture once, as the tables of :attr:`Demand.levels`; those of ``demand.select`` only.
 
-    :meth:`rows` yields batches of all levels, ``schemas`` has their columns: those of the demand, and what the filter
-    needs. ``protocol``: the schema of frames omits layers that its frames cannot have. ``blocks``: messages may be read
-    as blocks, if all are wanted. ``on_decoded``: as of :class:`Dissector`; connections have TCP analysis then.
+    :meth:`rows` yields batches of all levels, ``schemas`` has their columns: those of the demand and of the filter.
+    ``protocol``: the schema of frames omits layers that its frames cannot have. ``blocks``: messages may be read as
+    blocks, if all are wanted. ``on_decoded``: as of :class:`Dissector`; connections have TCP analysis then.
     Batches have at most :data:`BATCH_ROWS` rows and about :data:`BATCH_BYTES` (of frames: :data:`FRAME_ROWS`,
     :data:`FRAME_BYTES`; of connections: :data:`CONNECTION_ROWS`), in the order of the capture. ``totals`` is complete
     at the end. Raises ``ValueError`` for an unknown level or column.

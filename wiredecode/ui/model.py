@@ -149,7 +149,7 @@ class CaptureModel:
     ) -> None:
         self.source = files if isinstance(files, Growing) else Files(files)
         self.reading = reading
-        """How the user wants packets to be read."""
+        """The options of the user."""
         self._folder = tempfile.TemporaryDirectory(prefix="wiredecode-ui-")
         folder = Path(self._folder.name)
         self.rows, self.states, self.survey = RowStore(folder), States(folder), Survey()
@@ -226,11 +226,11 @@ class CaptureModel:
                 yield batch.part(begin, min(begin + PART_PACKETS, len(batch)))
 
     def _store(self, frames: Iterator[Frame]) -> None:
-        see = self.survey.see
+        survey = self.survey.frame
         while some := list(islice(frames, PART_FRAMES)):
             self.rows.add(some)
             for frame in some:
-                see(frame)
+                survey(frame)
 
     # Passes of others.
 
