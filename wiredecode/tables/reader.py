@@ -62,7 +62,7 @@ class LevelsReader:
 
     :meth:`rows` yields batches of all levels, ``schemas`` has their columns: those of the demand and of the filter.
     ``protocol``: the schema of frames omits layers that its frames cannot have. ``blocks``: messages may be read as
-    blocks, if all are wanted. ``on_decoded``: as of :class:`Dissector`; connections have TCP analysis then.
+    blocks, if all are wanted.
     Batches have at most :data:`BATCH_ROWS` rows and about :data:`BATCH_BYTES` (of frames: :data:`FRAME_ROWS`,
     :data:`FRAME_BYTES`; of connections: :data:`CONNECTION_ROWS`), in the order of the capture. ``totals`` is complete
     at the end. Raises ``ValueError`` for an unknown level or column.
@@ -76,7 +76,6 @@ class LevelsReader:
         *,
         protocol: str | None = None,
         blocks: bool = True,
-        on_decoded: ConnectionCallback | None = None,
     ) -> None:
         levels, display, self._bytes_choice = demand.levels, demand.select, demand.bytes_choice
         one_table = len(levels) == 1 or display is None
@@ -99,9 +98,9 @@ class LevelsReader:
         """Open connections with a frame that matches the filter."""
         self.late: dict[Connection, str | None] = {}
         """Ended connections without a matching frame."""
-        self.on_decoded = on_decoded
-        end = None if self._ended is None and on_decoded is None else self._connection_ended
-        self.dissector = Dissector(self._demand(demand), on_decoded=end)
+        self.on_decoded: ConnectionCallback | None = None
+        """As of :class:`Dissector`, for those who read more of connections than this."""
+        self.dissector = Dissector(self._demand(demand), on_decoded=self._connection_ended)
         """Not used at level ``packets``."""
 
     def _schema(self, level: str, demand: Demand, protocol: str | None) -> pa.Schema:
@@ -129,7 +128,7 @@ class LevelsReader:
             messages=self.messages,
             blocks=self._blocks and self._select is None,
             select=self._select,
-            analyse=CONNECTIONS in self.schemas or demand.analyse or self.on_decoded is not None,
+            analyse=CONNECTIONS in self.schemas or demand.analyse,
         )
 
     @property
@@ -171,8 +170,7 @@ class LevelsReader:
         late: dict[Connection, str | None],
     ) -> None:
         """Continue where another reader of the same tables stopped to :meth:`push`."""
-        end = None if self._ended is None else self._connection_ended
-        dissector.resume(replace(self.dissector.demand, messages=messages), end)
+        dissector.resume(replace(self.dissector.demand, messages=messages), self._connection_ended)
         self.dissector, self.messages, self.matched, self.late = dissector, messages, matched, late
 
     def __getstate__(self) -> dict[str, Any]:
