@@ -297,7 +297,7 @@ class DecodingWithoutNames:
         """A pass with these options."""
         from wiredecode.dissect.dissector import Demand
 
-        return Demand(decode_as=self.ports, limits=self.limits, keys=self.keys, resolve=self.resolves)
+        return self.read(Demand())
 
     def read(self, demand: Demand) -> Demand:
         """``demand`` with these options."""

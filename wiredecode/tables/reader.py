@@ -62,21 +62,14 @@ class LevelsReader:
 
     :meth:`rows` yields batches of all levels, ``schemas`` has their columns: those of the demand and of the filter.
     ``protocol``: the schema of frames omits layers that its frames cannot have. ``blocks``: messages may be read as
-    blocks, if all are wanted.
-    Batches have at most :data:`BATCH_ROWS` rows and about :data:`BATCH_BYTES` (of frames: :data:`FRAME_ROWS`,
-    :data:`FRAME_BYTES`; of connections: :data:`CONNECTION_ROWS`), in the order of the capture. ``totals`` is complete
-    at the end. Raises ``ValueError`` for an unknown level or column.
+    blocks, if all are wanted. Batches have at most :data:`BATCH_ROWS` rows and about :data:`BATCH_BYTES` (of frames:
+    :data:`FRAME_ROWS`, :data:`FRAME_BYTES`; of connections: :data:`CONNECTION_ROWS`), in the order of the capture.
+    ``totals`` is complete at the end. Raises ``ValueError`` for an unknown level or column.
     """
 
     body_bytes = BATCH_BYTES
 
-    def __init__(
-        self,
-        demand: Demand,
-        *,
-        protocol: str | None = None,
-        blocks: bool = True,
-    ) -> None:
+    def __init__(self, demand: Demand, *, protocol: str | None = None, blocks: bool = True) -> None:
         levels, display, self._bytes_choice = demand.levels, demand.select, demand.bytes_choice
         one_table = len(levels) == 1 or display is None
         allowed = MESSAGES in levels and FRAMES not in levels and demand.answers is None and one_table
