@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from wiredecode.frames.frame import PARTIAL, UNDECODED, Finding, Frame, failure
-from wiredecode.frames.splitter import Looks, Unreadable
+from wiredecode.frames.splitter import FEW_BYTES, LOOKS, Looks, Unreadable
 from wiredecode.net.types import Chunk, Direction, Gap
 
 if TYPE_CHECKING:
@@ -106,6 +106,8 @@ class Span:
         self.captured += size
 
 
+LAST_LOOKS = 8 * LOOKS
+"""The same as `LOOKS` at a gap or the end, where searches look at less of the bytes that they get."""
 BLOCK_FRAMES = 24
 BLOCK_BYTES = 8192
 """Fewer frames and fewer bytes are faster one by one (measured): no block is sought in less than ``BLOCK_BYTES``."""
@@ -270,7 +272,8 @@ class Framer:
             data, behind = self._join(), self.unread
             self.parts, self.have, self.unread = [], 0, deque()
             self._queue(data, self.base)
-            self.unread.extend(behind)
+            behind.extendleft(reversed(self.unread))
+            self.unread = behind
         else:
             self.now = max(self.now, self.pieces.ready[0])
 
@@ -429,7 +432,9 @@ class Framer:
 
     def _end_contiguous(self, closed: str = "", time_ns: int = 0) -> None:
         """A gap follows the bytes in the buffer, or the end (``closed``: reason, for people): emit or skip the rest."""
-        while self.have and not self.in_sync and self._search(final=True):
+        allowed = LAST_LOOKS * (self.have + FEW_BYTES)
+        while self.have and not self.in_sync and allowed > 0 and self._search(final=True):
+            allowed -= self.have
             self._split()
         self.looks.need = 0
         size_known = self.need > self.have

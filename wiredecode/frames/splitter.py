@@ -69,7 +69,7 @@ class Allowance:
     __slots__ = ("left",)
 
     def __init__(self, data: bytes) -> None:
-        self.left = LOOKS * len(data) + FEW_BYTES
+        self.left = LOOKS * len(data) + 1024
 
     def spend(self, size: int) -> bool:
         """Note bytes that were read; whether more may be read."""

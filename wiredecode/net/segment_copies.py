@@ -13,7 +13,7 @@ COPY_NS = 20_000_000
 """A copy comes within this time after its packet."""
 COMPARED = 8
 """Packets before it with which one is compared: copies come next to each other."""
-REMEMBERED = 16 * 1024
+REMEMBERED = 4096
 """The same, of packets with any key: their times may be equal, or the clock stand still."""
 
 SegmentRow = tuple[Segments, PacketBatch, int, int]
