@@ -118,7 +118,9 @@ def verdict(coverage: Coverage, problems: Sequence[Problem], totals: Totals, *, 
         elif undecoded:
             text += f"; not decoded: {undecoded}"
     else:
+        others = ", ".join(f"{count:,} {reason}" for reason, count in totals.not_decoded.most_common(MAX_NAMED))
         why = undecoded or f"the capture has no packets{' with TCP payload' * bool(totals.packets)}"
+        why += f" (not decoded: {others})" if others and not undecoded else ""
         text = f"{text}. Nothing else could be judged: {why}" if number else f"Nothing could be judged: {why}"
     remark = f" {counted(notes, 'note')}{'.' if notes_shown else ': --severity note'}" if notes else ""
     whole = not (lost or coverage.one_sided) and not any(name != NO_DATA for name, _ in coverage.others)
