@@ -55,6 +55,8 @@ class Refusals(Rule):
             matching = errors & set(refusal["errors"] or errors) if frame.type in REFUSED[code] else ()
             if matching and (code != MOVED or number in self._coordinated):
                 self._report(frame, code, matching)
+        if not errors and frame.type == "SaslAuthenticateResponse" and frame.refusal:
+            self._report(frame, "sasl-failed", errors)
 
     def _delete(self, frame: Frame) -> None:
         done = f"{short(frame.connection)} deleted it at {self.report.seconds(frame.time_ns)}: frame {frame.number}"
@@ -63,7 +65,7 @@ class Refusals(Rule):
                 self._deleted.put(printable(each["topic"]), done)
 
     def _report(self, frame: Frame, code: str, errors: set[int]) -> None:
-        error = ERRORS.get(min(errors), str(min(errors)))
+        error = ERRORS.get(min(errors), str(min(errors))) if errors else str(frame.refusal)
         refused = [topic_of(each) for each in lists_of(frame.values) if not errors.isdisjoint(errors_in(each))]
         named = (each.partition("[")[0] for each in frame.generated.get("topics_named", "").split())
         topics = dict.fromkeys(filter(None, refused)) or dict.fromkeys(named)
@@ -178,7 +180,7 @@ class Closed(Rule):
 
 @dataclass(eq=False)
 class Advertised(AdvertisedHost):
-    """Leaders of topics that a client asked for by name, and coordinators."""
+    """Leaders of topics that a client asked for by name or that moved (KIP-951), and coordinators."""
 
     types = names.TYPES["advertised"] | names.TYPES["working"]
     codes, code = CODES, "advertised-listener"
@@ -190,7 +192,9 @@ class Advertised(AdvertisedHost):
     def addresses(self, frame: Frame) -> Iterator[tuple[str, int]]:
         values = frame.values
         brokers = [each for each in values.get("brokers") or () if "port" in each]  # the last may be truncated
-        if frame.type == "MetadataRequest":
+        if "node_endpoints" in values:
+            yield from ((each["host"], each["port"]) for each in values["node_endpoints"] if "port" in each)
+        elif frame.type == "MetadataRequest":
             if values.get("topics"):
                 self._named.put(frame.id, True)
         elif frame.type == "FindCoordinatorResponse":
