@@ -212,16 +212,14 @@ class Session:
 
     def rows(self, *, counted: bool = False) -> Iterator[pa.RecordBatch]:
         """The selected rows of the reader's table; it continues to the end for the totals. ``counted``: as shown."""
-        from wiredecode.export.tables import within
-
         assert not isinstance(self._reader, Dissector)
         count, done = self.selection.count, 0
         if counted:
             self.count_shown(0)
-        for _, batch in self._reader.rows(self.batches()):
+        for _, batch in self._reader.rows(self.batches(), self.selection.span.since):
             if done == count if counted else self.stopped:
                 continue
-            rows = within(batch, *self.span_ns()).slice(0, None if count is None else count - done)
+            rows = batch.slice(0, None if count is None else count - done)
             done += len(rows)
             yield rows
             if counted:

@@ -139,8 +139,7 @@ def _opener(
 ) -> Open:
     """Return a function that opens a table of the rows that were asked for, and adds it to ``opened``."""
     from wiredecode.capture import open_capture
-    from wiredecode.export.tables import TIME, TimedReader
-    from wiredecode.tables.reader import FRAMES, MESSAGES, LevelsReader
+    from wiredecode.tables.reader import FRAMES, MESSAGES, TIME, LevelsReader
 
     span, files = captures.span, captures.files
     demand = replace(captures.decoding.demand, show_secrets=show_secrets, two_passes=two_passes)
@@ -153,7 +152,7 @@ def _opener(
         twice = read_twice() if level in (FRAMES, MESSAGES) else demand
         reader = LevelsReader(replace(twice, levels=(level,), columns=columns, select=display()))
         opened.append(reader)
-        rows = (reader if span.is_whole else TimedReader(reader, span.since)).rows(bar.along(capture, capture))
+        rows = reader.rows(bar.along(capture, capture), None if span.is_whole else span.since)
         return reader, (batch for _, batch in rows)
 
     return open_

@@ -1,13 +1,12 @@
 """Rows of any level through Arrow, in one file or in partitions, and the choice of rows and columns."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wiredecode.capture import PacketBatch
 from wiredecode.dataclasses import dataclass, replace
 from wiredecode.export.atomic import NewFolder
 from wiredecode.export.job import Export, ExportJob
@@ -15,10 +14,8 @@ from wiredecode.export.partition import TIMES, LocalFiles, PartitionWriter, chec
 from wiredecode.export.writers import ROW_GROUP, WRITERS, Settings, Writer
 from wiredecode.frames.record import BYTES
 from wiredecode.tables.portable import portable_rows, portable_schema, table_columns
-from wiredecode.tables.reader import LevelsReader, Rows, table_schema
+from wiredecode.tables.reader import TIME, LevelsReader, table_schema
 from wiredecode.tables.schema import column_names, field_of
-
-TIME = "time"
 
 
 @dataclass(frozen=True)
@@ -54,36 +51,6 @@ def _below(column: pa.Array, path: list[str]) -> pa.Array:
     if pa.types.is_list(values.type):
         values, ends = values.values, values.offsets.take(ends)
     return pa.ListArray.from_arrays(ends, values, mask=column.is_null())
-
-
-class TimedReader:
-    """Reads the rows of captures between two times, which ``since`` returns for the time of the first packet.
-
-    The table of ``reader`` has the column :data:`TIME`; ``since`` may return None for no bound.
-    """
-
-    def __init__(self, reader: LevelsReader, since: Callable[[int], tuple[int | None, int | None]]) -> None:
-        self.reader, self._since = reader, since
-        self._span: tuple[int | None, int | None] = None, None
-
-    def rows(self, packets: Iterable[PacketBatch]) -> Iterator[Rows]:
-        """The rows of a capture."""
-        return ((level, within(batch, *self._span)) for level, batch in self.reader.rows(self._note_start(packets)))
-
-    def _note_start(self, packets: Iterable[PacketBatch]) -> Iterator[PacketBatch]:
-        unset = True
-        for batch in packets:
-            if unset and len(batch):
-                unset, self._span = False, self._since(int(batch.time_ns[0]))
-            yield batch
-
-
-def within(batch: pa.RecordBatch, start_ns: int | None, end_ns: int | None) -> pa.RecordBatch:
-    """The rows from ``start_ns`` to ``end_ns``, in nanoseconds since the epoch; None: no bound."""
-    for bound, holds in ((start_ns, pc.greater_equal), (end_ns, pc.less_equal)):
-        if bound is not None:
-            batch = batch.filter(holds(batch.column(TIME).cast(pa.int64()), bound))
-    return batch
 
 
 class TableExport(Export):

@@ -1,9 +1,10 @@
 """A capture as a table: bounded record batches of frames, packets or messages, in order (docs/tables.md)."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.capture.errors import Postponed
@@ -55,6 +56,9 @@ def table_schema(level: str, bytes_choice: str = RAW) -> pa.Schema:
 
 Rows = tuple[str, pa.RecordBatch]
 """A level, and rows of its table."""
+TIME = "time"
+Since = Callable[[int], tuple[int | None, int | None]]
+"""From the time of the first packet to those of the first and the last row; None: no bound."""
 
 
 class LevelsReader:
@@ -128,13 +132,25 @@ class LevelsReader:
     def totals(self) -> Totals:
         return self.dissector.totals if self._packets is None else self._packets.totals
 
-    def rows(self, capture: Iterable[PacketBatch]) -> Iterator[Rows]:
-        """The rows of a capture; a ``CaptureError`` is raised after all rows before it."""
+    def rows(self, capture: Iterable[PacketBatch], since: Since | None = None) -> Iterator[Rows]:
+        """The rows of a capture; a ``CaptureError`` is raised after all rows before it.
+
+        ``since``: times of the rows that are wanted; these have the column :data:`TIME`.
+        """
         where = self._where
-        if where is None:
-            return self._rows(capture)
-        rows = self._rows(where.watch(capture))
-        return ((level, kept) for level, batch in rows if len(kept := where.apply(batch)))
+        span: tuple[int | None, int | None] | None = None
+
+        def noted() -> Iterator[PacketBatch]:
+            nonlocal span
+            for batch in capture:
+                if span is None and since is not None and len(batch):
+                    span = since(int(batch.time_ns[0]))
+                yield batch
+
+        for level, batch in self._rows(noted() if where is None else where.watch(noted())):
+            chosen = batch if where is None else where.apply(batch)
+            if where is None or len(chosen):
+                yield level, chosen if span is None else within(chosen, *span)
 
     def push(self, frames: Iterable[Frame]) -> Iterator[Rows]:
         """The rows of the next frames of ``dissector``, if the caller drives it. Not with ``blocks``."""
@@ -268,6 +284,14 @@ class TableReader(LevelsReader):
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         return (batch for _, batch in self.rows(self._capture))
+
+
+def within(batch: pa.RecordBatch, start_ns: int | None, end_ns: int | None) -> pa.RecordBatch:
+    """The rows from ``start_ns`` to ``end_ns``, in nanoseconds since the epoch; None: no bound."""
+    for bound, holds in ((start_ns, pc.greater_equal), (end_ns, pc.less_equal)):
+        if bound is not None:
+            batch = batch.filter(holds(batch.column(TIME).cast(pa.int64()), bound))
+    return batch
 
 
 def _with_level(level: str, batches: Iterable[pa.RecordBatch]) -> Iterator[Rows]:
