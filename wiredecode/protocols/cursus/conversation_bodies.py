@@ -286,10 +286,11 @@ def _success(frame: Frame, secrets: bool) -> dict[str, Any]:
 def _failure(frame: Frame, secrets: bool) -> dict[str, Any]:
     frame.type = "ERROR"
     values = frame.values
-    details: names_texts.Elements = values.get("details", ())
-    code = values.get("error_code", "")
+    details, code = values.get("details", ()), values.get("error_code", "")
     sentence = names_texts.sentence(code, details, secrets)
-    named = names_texts.reply_fields(details, secrets) if code or not sentence else {"text": sentence}
+    named: dict[str, Any] = {"text": sentence}
+    if code or not sentence:
+        named = names_texts.reply_fields(details, secrets)
     if frame.is_partial:
         return named
     error = named.setdefault("error_class", names.error_class(code))
