@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 
 from wiredecode.check.codes import CODES, checks_of
 from wiredecode.check.exchanges import NO_CHECKS, REMARKABLE_NS, Exchange, Exchanges
-from wiredecode.check.stalls import ANNOUNCED
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Confirmation, Frame
 from wiredecode.frames.identity import short
 from wiredecode.net.distribution import Distribution
+from wiredecode.protocols.shared.facts import MADE, MOVES, SETTLED
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import MAX_EVIDENCE, FrameRef, Publishing, Rule, inner_values
 
@@ -142,7 +142,7 @@ class Publishes(Rule):
             return
         for refused in self._refused.get(stream_key, {}).values():
             refused.confirmed = True
-        if self.report.made and waiting.stream.partition("[")[0] in self.report.made and self._settles(frame, waiting):
+        if self.report.facts.of(MADE, waiting.stream.partition("[")[0]) and self._settles(frame, waiting):
             return
         if confirmation.outcome is None or waiting.is_held(frame):
             return
@@ -158,8 +158,7 @@ class Publishes(Rule):
         begin_ns, key = waiting.time_ns, (frame.source, waiting.stream)
         first_ns = self._begun.get_or_make(key, lambda: frame.time_ns)
         if begin_ns <= first_ns:
-            since_ns, until_ns = self.report.settled.get(frame.source, (begin_ns, 0))
-            self.report.settled[frame.source] = min(since_ns, begin_ns), max(until_ns, frame.time_ns)
+            self.report.facts.note(SETTLED, frame.source, since_ns=begin_ns, until_ns=frame.time_ns)
         return begin_ns <= first_ns
 
     @staticmethod
@@ -227,7 +226,7 @@ class Publishes(Rule):
         slowest, transfer, problem = worst[0], "", None
         busy = slowest.confirm - slowest.published.number >= BUSY * slowest.latency_ns / 1e9
         late = times.largest >= (MANY_SLOW_NS if busy else SLOW_NS) or (p99 >= SLOW_P99_NS and not busy)
-        moved = any(each.name in ANNOUNCED for each in self.report.problems.values())
+        moved = any(self.report.facts.each(MOVES))
         late = late and not (moved and times.largest < MANY_SLOW_NS)
         most = f"p99 {p99 / 1e9:.3f} s, worst {slowest.latency_ns / 1e9:.3f} s of {times.count:,} messages"
         title = f"{broker} confirmed publishes to {stream or 'it'} late: {most}"
