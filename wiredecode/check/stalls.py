@@ -15,7 +15,7 @@ from wiredecode.net.health import DirectionHealth, was_still
 from wiredecode.net.types import Connection
 from wiredecode.protocols.registry import by_name, carried_protocols
 from wiredecode.protocols.shared import problems
-from wiredecode.protocols.shared.facts import DOWN, HEARTBEAT, SETTLED
+from wiredecode.protocols.shared.facts import DOWN, FIRST, HEARTBEAT, MADE
 
 MIN_NS = 1_000_000_000
 """A server that sends nothing for this long while clients wait is silent."""
@@ -393,10 +393,13 @@ class Stalls(problems.Rule):
 
     def _settles(self, server: str, stall: Stall) -> bool:
         """Whether the first publishes to a new topic waited."""
-        settled = self.report.facts.whole(SETTLED, server)
-        if settled is None:
-            return False
-        return settled.since_ns - HELD_AFTER_NS <= stall.since_ns and stall.until_ns <= settled.until_ns + HELD_AFTER_NS
+        facts = self.report.facts
+        first = [each for each in facts.each(FIRST) if each.of[0] == server and facts.of(MADE, each.of[1])]
+        return (
+            bool(first)
+            and min(each.since_ns for each in first) - HELD_AFTER_NS <= stall.since_ns
+            and stall.until_ns <= max(each.until_ns for each in first) + HELD_AFTER_NS
+        )
 
     def _is_cut(self, server: str, stall: Stall, shown: Shown, whys: list[str | None]) -> bool:
         """Whether the path explains it: the server is down, sent in vain, or its host acknowledged nothing."""

@@ -52,8 +52,8 @@ HOLE = Kind("not-captured", (), 0)
 MADE = Kind("made", ("topic",), ALWAYS)
 DELETED = Kind("deleted", ("topic",), 0)
 """A client made or deleted a topic, stream, or consumer."""
-SETTLED = Kind("settled", ("server",), ALWAYS)
-"""Publishes to topics that were just made waited for leaders and replicas."""
+FIRST = Kind("first-publish", ("server", "topic"), ALWAYS)
+"""The first publishes of clients to a topic waited: if it was just made, for leaders and replicas."""
 SERVES = Kind("serves", ("topic",), 0)
 """A client answers requests to a topic."""
 CLIENT = Kind("client", ("host", "server", "name", "user", "virtual_host", "group", "product", "version"), ALWAYS)
