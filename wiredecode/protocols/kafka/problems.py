@@ -54,6 +54,8 @@ class Refusals(Rule):
             matching = errors & set(refusal["errors"] or errors) if frame.type in REFUSED[code] else ()
             if matching and (code != MOVED or number in self._coordinated):
                 self._report(frame, code, matching)
+        if not errors and frame.type == "SaslAuthenticateResponse" and frame.refusal:
+            self._report(frame, "sasl-failed", errors)
 
     def _delete(self, frame: Frame) -> None:
         for each in frame.values.get("responses") or ():
@@ -61,7 +63,7 @@ class Refusals(Rule):
                 self.report.facts.saw(DELETED, printable(each["topic"]), frame=frame, by=short(frame.connection))
 
     def _report(self, frame: Frame, code: str, errors: set[int]) -> None:
-        error = ERRORS.get(min(errors), str(min(errors)))
+        error = ERRORS.get(min(errors), str(min(errors))) if errors else str(frame.refusal)
         refused = [topic_of(each) for each in lists_of(frame.values) if not errors.isdisjoint(errors_in(each))]
         named = (each.partition("[")[0] for each in frame.generated.get("topics_named", "").split())
         topics = dict.fromkeys(filter(None, refused)) or dict.fromkeys(named)
@@ -179,7 +181,7 @@ class Closed(Rule):
 
 @dataclass(eq=False)
 class Advertised(AdvertisedHost):
-    """Leaders of topics that a client asked for by name, and coordinators."""
+    """Leaders of topics that a client asked for by name or that moved (KIP-951), and coordinators."""
 
     types = names.TYPES["advertised"] | names.TYPES["working"]
     codes, code = CODES, "advertised-listener"
@@ -191,7 +193,9 @@ class Advertised(AdvertisedHost):
     def addresses(self, frame: Frame) -> Iterator[tuple[str, int]]:
         values = frame.values
         brokers = [each for each in values.get("brokers") or () if "port" in each]  # the last may be truncated
-        if frame.type == "MetadataRequest":
+        if "node_endpoints" in values:
+            yield from ((each["host"], each["port"]) for each in values["node_endpoints"] if "port" in each)
+        elif frame.type == "MetadataRequest":
             if values.get("topics"):
                 self._named.put(frame.id, True)
         elif frame.type == "FindCoordinatorResponse":

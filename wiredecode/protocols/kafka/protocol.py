@@ -6,7 +6,7 @@ from typing import Any
 
 from wiredecode.fields.layer import Layer
 from wiredecode.frames.splitter import BAD, GOOD, Allowance, LengthPrefix, Number
-from wiredecode.protocols.base import Found, Generated, Protocol, Rejected, Start, Undecided, Verdict, generated_of
+from wiredecode.protocols.base import Found, Generated, Rejected, Start, Undecided, Verdict, generated_of
 from wiredecode.protocols.kafka import NAME, PORTS, names
 from wiredecode.protocols.kafka.conversation import KafkaConversation
 from wiredecode.protocols.kafka.conversation_values import Produced
@@ -16,6 +16,8 @@ from wiredecode.protocols.kafka.layers_records import Batch, Message
 from wiredecode.protocols.kafka.layers_table import REQUESTS, RESPONSES
 from wiredecode.protocols.reading import generated_inside
 from wiredecode.protocols.shared.pairing import Newest, Request
+from wiredecode.protocols.shared.proxy import LAYERS as PROXY_LAYERS
+from wiredecode.protocols.shared.proxy import BehindProxy
 
 
 def generated_fields() -> Iterator[tuple[str, Generated]]:
@@ -45,7 +47,7 @@ FRONT = re.compile(
 """Headers of requests, with a client's name or with none, and of responses; few other bytes look like one."""
 
 
-class Kafka(Protocol):
+class Kafka(BehindProxy):
     """Apache Kafka: clients, brokers and controllers speak the same protocol."""
 
     name = NAME
@@ -67,7 +69,7 @@ class Kafka(Protocol):
         """Metadata on one connection names the topics of others, which copy what it produced."""
         return Kafka()
 
-    def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
+    def recognise_inner(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
         """A request shows its protocol; responses do so on the protocol's port only."""
         requests = RequestChain(data, 0)
         good = requests.best >= GOOD and (started or port or requests.is_certain())
@@ -115,7 +117,7 @@ class Kafka(Protocol):
         return KafkaConversation(start, self.topics, self.produced)
 
     def layers(self) -> Iterable[type[Layer]]:
-        return [*(layer for message in EVERY for layer in versions(message.name).layers()), *OTHERS]
+        return [*(layer for message in EVERY for layer in versions(message.name).layers()), *OTHERS, *PROXY_LAYERS]
 
     def type_names(self) -> Iterable[str]:
         return (*(message.name for message in EVERY), "Request", "Response", "SaslToken")
