@@ -625,6 +625,7 @@ CASES: dict[str, dict[str, Case | See]] = {
         ),
         "--timeline": Case("{basic}", "--timeline", has(r"^ +0\.000 s  opened +2 connections")),
         "--json": Case("{shuffled}", "--json", rows_of("code", "tcp.loss", but="verdict")),
+        "--facts": Case("{basic} --json", "--facts", has('^{"fact":"client","host":"127.0.0.1",.*"user":"guest"')),
         "-q": Case("{basic} -v", "-q", quiet),
         "-v": Case("{basic}", "-v", VERBOSE),
         **ON_INTERFACE,

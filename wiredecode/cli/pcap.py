@@ -83,7 +83,7 @@ def pcap(
     if write is not None:
         return _write(session, captures, write, whole=whole_connections)
     if with_overview and sys.stdout.isatty():
-        from wiredecode.cli.checking import overview
+        from wiredecode.cli.overview import overview
 
         session.output.text(overview(captures))
     return session.run(frames.writer(session))

@@ -94,7 +94,7 @@ def _count(
 def _timeline(settings: CaptureOptions) -> int:
     """Show what changed when, of the connections of the frames chosen."""
     from wiredecode.check.timeline import Timeline
-    from wiredecode.cli.checking import show_timeline
+    from wiredecode.cli.judging import show_timeline
     from wiredecode.dissect.dissector import ANALYSED
 
     changes = Timeline()

@@ -15,6 +15,7 @@ from wiredecode.protocols.nats.conversation_memory import ACK, parse_ack_subject
 from wiredecode.protocols.nats.problems_jetstream import MAX_KNOWN, PUBLISHED, Pulls
 from wiredecode.protocols.nats.problems_requests import INBOX, NOT_DONE, Consumers, Requests
 from wiredecode.protocols.shared.codes import codes_of
+from wiredecode.protocols.shared.facts import MOVES
 from wiredecode.protocols.shared.gauges import LAG, POSITION, STATE, Change, Gauge, Measurement
 from wiredecode.protocols.shared.problems import (
     Called,
@@ -281,13 +282,7 @@ class Clients(Rule):
         name = printable(str(said.get("server_name") or server))
         problem = self.report.add(CODES["lame-duck"], f"{name} announced that it shuts down", server, frame=frame)
         problem.to_end = True
-
-    def finish(self) -> None:
-        code, problems = CODES["lame-duck"], self.report.problems
-        harm = [each for each in problems.values() if each.name in code.explains and each.severity != "note"]
-        for (name, server), problem in problems.items():
-            if name == code.code and not any(server in each.servers for each in harm):
-                problem.severity = "note"  # its clients left in order
+        self.report.facts.saw(MOVES, server, frame=frame, by=name)
 
     def _too_large(self, frame: Frame) -> None:
         for finding in frame.findings:

@@ -16,6 +16,7 @@ from wiredecode.protocols.reading import values_of
 from wiredecode.protocols.shared import gauges, problems
 from wiredecode.protocols.shared.advertised import AdvertisedHost
 from wiredecode.protocols.shared.codes import codes_of
+from wiredecode.protocols.shared.facts import HEARTBEAT, place_of
 from wiredecode.protocols.shared.pairing import Newest
 
 CODES = codes_of("rabbitmq_stream")
@@ -427,6 +428,8 @@ class Heartbeats(problems.Rule):
         title = f"{who} was silent for {seconds}, with a heartbeat of {agreed // 10**9} s"
         key = (connection.number, side) if client else connection.endpoints[side]
         at = problems.FrameRef(connection, side, silence.number, [], since_ns)
+        sender, place = connection.endpoints[side], place_of(at)
+        self.report.facts.note(HEARTBEAT, sender, since_ns=since_ns, until_ns=until_ns, at=place)
         problem = self.report.add(CODES["heartbeat"], title, key, frame=at, until_ns=until_ns)
         problem.alike = connection.endpoints[side].rpartition(":")[0]
         if not client:
