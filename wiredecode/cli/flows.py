@@ -14,6 +14,8 @@ from wiredecode.cli.output import complain, wants_color
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from rich.table import Table
+
     from wiredecode.cli.output import Output
     from wiredecode.flows import Flows
     from wiredecode.flows.table import Row
@@ -22,7 +24,9 @@ MAX_ROWS = 40
 """Most rows on a terminal."""
 DROPPED = "p99 worst-lag until since confirmed p50 lag skipped again delivered"
 """Columns that a narrow terminal leaves out, the first one first."""
-NUMBERS = frozenset("published confirmed refused delivered again skipped lag worst-lag p50 p99".split())
+NUMBERS = frozenset(
+    ("published", "confirmed", "refused", "delivered", "again", "skipped", "lag", "worst-lag", "p50", "p99")
+)
 
 
 @options.group
@@ -155,7 +159,7 @@ def _columns(rows: Sequence[Row], first_ns: int, by: str) -> dict[str, list[str]
     return {name: texts for name, texts in columns.items() if name not in silent or name in ("published", "delivered")}
 
 
-def _grid(columns: dict[str, list[str]], names: Sequence[str], style: str = "") -> object:
+def _grid(columns: dict[str, list[str]], names: Sequence[str], style: str = "") -> Table:
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -175,6 +179,5 @@ def _remark(counted: Flows, rows: Sequence[Row]) -> None:
     """What the table cannot show."""
     if counted.omitted:
         complain(f"{sum(counted.omitted.values()):,} steps of further topics are counted under (others)")
-    sides = {bool(row.publishers) for row in rows}
-    if sides == {False}:
+    if rows and not any(row.publishers for row in rows):
         complain("no publisher was captured: what was published is not known")
