@@ -134,7 +134,7 @@ class FlowRule(Rule):
             return False
         half_ns = (first_ns + last_ns) // 2
         got = [each for each in consumers if each.flow.messages and each.flow.first_ns <= first_ns + MOMENT_NS]
-        there = any(each.party.until_ns >= half_ns for each in got)
+        there = any(each.party.is_open or each.party.until_ns >= half_ns for each in got)
         return there and not any(each.flow.last_ns > first_ns + WHILE_NS for each in got)
 
     def _report_moved(
@@ -229,7 +229,7 @@ class FlowRule(Rule):
                 problem.detail(f"the offset that it stored or committed last before: {stored_before(sides, now):,}")
 
     def _resumes(self, sides: Sequence[Side]) -> bool:
-        """Whether a consumer means to continue where it was: it notes its offset or has a group, and asks not for all."""
+        """Whether a consumer means to continue where it was: it notes its offset, and does not ask for all."""
         if any(
             start == FIRST for each in sides for at_ns, start in each.flow.starts if at_ns > sides[0].party.until_ns
         ):
@@ -237,13 +237,13 @@ class FlowRule(Rule):
         return any(each.group for each in sides) or any(each.flow.stores for each in self._stores(sides))
 
     def _stores(self, sides: Sequence[Side]) -> list[Side]:
-        """The flows of the same clients that note where they are, on any of their connections."""
-        who = {(each.party.name, each.party.host) for each in sides}
+        """The flows of the same clients that note where they are, on any of their connections, or under their name."""
+        who = {(name, each.party.host) for each in sides for name in (each.party.name, each.group) if name}
         parties = self.flows.parties()
         return [
             Side(flow, party, key.group)
             for key, flow in self.flows.flows.items()
-            if flow.stores and ((party := parties[key.connection]).name, party.host) in who
+            if flow.stores and {((party := parties[key.connection]).name, party.host), (key.group, party.host)} & who
         ]
 
     def _skipped(self, topic: Topic) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from typer import Option
@@ -135,6 +136,9 @@ def _columns(rows: Sequence[Row], first_ns: int, by: str) -> dict[str, list[str]
     def number(value: float | None) -> str:
         return "" if value is None else f"{value:,.1f}" if isinstance(value, float) else f"{value:,}"
 
+    def count(name: str, row: Row) -> str:
+        return number(getattr(row, name))
+
     read: dict[str, Callable[[Row], str]] = {
         "second": lambda row: seconds(row.second_ns),
         "from": lambda row: ", ".join(row.publishers) or NOT_CAPTURED,
@@ -142,7 +146,7 @@ def _columns(rows: Sequence[Row], first_ns: int, by: str) -> dict[str, list[str]
         "in": lambda row: row.space,
         "to": lambda row: row.consumer,
         **{
-            name: lambda row, name=name: number(getattr(row, name))  # type: ignore[misc]
+            name: partial(count, name)
             for name in ("published", "confirmed", "refused", "delivered", "again", "skipped", "lag")
         },
         "worst-lag": lambda row: number(row.worst_lag),
@@ -179,5 +183,5 @@ def _remark(counted: Flows, rows: Sequence[Row]) -> None:
     """What the table cannot show."""
     if counted.omitted:
         complain(f"{sum(counted.omitted.values()):,} steps of further topics are counted under (others)")
-    if rows and not any(row.publishers for row in rows):
+    if not any(row.publishers for row in rows):
         complain("no publisher was captured: what was published is not known")
