@@ -12,7 +12,7 @@ BEFORE_NS = 2_000_000_000
 
 def group_by_cause(problems: Iterable[Problem]) -> list[Problem]:
     """The problems without those that another one explains: the worst first, then causes before effects."""
-    unexplained = sorted(join_alike(judged(problems)), key=lambda each: (each.code.rank, each.first_ns or 0))
+    unexplained = sorted(join_alike(told_once(judged(problems))), key=lambda each: (each.code.rank, each.first_ns or 0))
     for first in [each for each in unexplained if each.code.explains and each.severity != "note"]:
         if first not in unexplained:
             continue
@@ -35,6 +35,22 @@ def group_by_cause(problems: Iterable[Problem]) -> list[Problem]:
         later = [each for each in unexplained if each.name in before and concerns(cause, each, [cause])]
         cause.severity = min([cause.severity, *(each.severity for each in later)], key=SEVERITIES.index)
     return sorted(unexplained, key=order)
+
+
+def told_once(problems: Iterable[Problem]) -> list[Problem]:
+    """The problems, with those that are about the same frames below the most exact one."""
+    problems = [*problems]
+    for general in [each for each in problems if each.code.general]:
+        same = [each for each in problems if each is not general and set(general.frames) & set(each.frames)]
+        exact = next((each for each in same if each.severity != "note"), None)
+        if exact is not None:
+            exact.severity = min(exact.severity, general.severity, key=SEVERITIES.index)
+            exact.effects.append(general)
+            problems.remove(general)
+            continue
+        general.effects += same
+        problems = [each for each in problems if each not in same]
+    return problems
 
 
 def judged(problems: Iterable[Problem]) -> list[Problem]:

@@ -51,6 +51,7 @@ class Exchange:
         self.id, self.number, self.protocol, self.type = frame.id, frame.number, frame.protocol, frame.type
         self.connection, self.side, self.sender = frame.connection, frame.side, frame.sender
         self.packets, self.first_ns, self.time_ns = frame.packets[:1], frame.first_ns, frame.time_ns
+        self.size = frame.length
         self.is_copy, self.asks = "copy_of" in frame.generated, frame.expects_response
         self.publishing: Publishing | None = checks.publishes.get(frame.type or "")
         self.topic = frame.values.get(checks.topic)
@@ -60,6 +61,12 @@ class Exchange:
     @property
     def ref(self) -> FrameRef:
         return FrameRef(self.connection, self.side, self.number, self.packets, self.time_ns)
+
+    @property
+    def asker(self) -> tuple[str, str, str | None]:
+        """Who asks, by host and name, and in which protocol: on any connection."""
+        connection = self.connection
+        return connection.endpoints[self.side].rpartition(":")[0], self.protocol, connection.identity.get("name")
 
     @property
     def name(self) -> str | None:

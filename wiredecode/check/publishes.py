@@ -248,11 +248,17 @@ class Publishes(Rule):
         problem = self.report.about(CODES["publish.unconfirmed"], title, key, places, count=unanswered)
         health = connection.health
         end = None if health is None else health.end
+        gave_up, until_ns = end is not None and end.side == first.side, end.time_ns if end else self.report.last_ns
+        waited_ns = until_ns - places[-1].time_ns
         if health is not None and any(side.long_outages() for side in health.directions):
             problem.likely = "the path was interrupted: see tcp.no-ack"
         elif health is not None and health.directions[first.side].was_closed(places[-1].time_ns, health.last_ns):
             problem.likely = "the client did not read its socket: see tcp.zero-window"
-        elif end is not None and end.side == first.side:
+        elif waited_ns >= PATIENCE_NS and not (health and health.directions[first.side].unacknowledged):
+            waited = f"{waited_ns / 1e9:.3f} s" + ", then the client gave up" * gave_up
+            holds = (checks_of(first.protocol) or NO_CHECKS).holds
+            problem.likely = f"the broker did not answer for {waited}: it hangs, or {holds}"
+        elif gave_up:
             problem.likely = "the client ended the connection without waiting for confirms"
         elif end is not None and connection.identity.get("closed_by") != "client":
             problem.likely = "the broker ended the connection before it confirmed them"

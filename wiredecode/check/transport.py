@@ -14,7 +14,7 @@ from wiredecode.net.health import RETRANSMISSION, ConnectionHealth, DirectionHea
 from wiredecode.net.types import Connection
 from wiredecode.protocols.registry import protocol_entries, title_of
 from wiredecode.protocols.shared.codes import SEVERITIES
-from wiredecode.protocols.shared.facts import DOWN, ENDED, MOVES, REFUSED, UNANSWERED, Fact, Place, party_of
+from wiredecode.protocols.shared.facts import ASKED, DOWN, ENDED, MOVES, REFUSED, UNANSWERED, Fact, Place, party_of
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import (
     MAX_PROBLEMS,
@@ -24,6 +24,7 @@ from wiredecode.protocols.shared.problems import (
     begin_of,
     farewell_captured,
     hosts_of,
+    was_captured,
     whole,
 )
 
@@ -60,6 +61,10 @@ class Health(Rule):
     """By endpoint of a server: its newest connections, and when it ended them; None: it did not, or said why."""
     _heard: Newest[tuple[str, int], DirectionHealth] = field(default_factory=lambda: Newest(MAX_PROBLEMS))
     """By server and connection: what the server sent."""
+    _waited: Newest[tuple[tuple[str, ...], str, str], str] = field(default_factory=lambda: Newest(MAX_PROBLEMS))
+    """Servers that ended connections on which neither side had sent a byte, by key of the problem."""
+    _at_once: list[Connection] = field(default_factory=list)
+    """Connections that servers ended within a second, without a byte."""
 
     def __post_init__(self) -> None:
         self._outages = Outages(self.report)
@@ -140,6 +145,18 @@ class Health(Rule):
             if self._went_down(problem, endpoint, [time_ns for _, time_ns in of_server if time_ns is not None]):
                 down[endpoint] = problem
         self._in_turn(down)
+        for each in self._at_once:
+            if not facts.of(ASKED, str(each.number)):  # that no answer came says more
+                client = client_side(each)
+                endpoint, end = each.endpoints[1 - client], each.health.end if each.health is not None else None
+                answered = any(it.directions[1 - client].captured for it, _ in self._ended.get(endpoint, ()))
+                likely = why_ended(each, client, answered=answered) if end is not None and end.is_known else UNKNOWN
+                self._repeated("tcp.nothing-said", each, endpoint, "ended at once, without a byte", likely)
+        for key, endpoint in self._waited.items():
+            problem = self.report.own(CODES["tcp.nothing-said"], key)
+            said = (each.directions[1 - client_side(each)].captured for each, _ in self._ended.get(endpoint, ()))
+            if problem is not None and not any(said):
+                problem.severity = problem.code.severity
         for endpoint in self._ended.keys() - failed:
             self._all_ended(endpoint, self._ended[endpoint])
             self._closed_idle(endpoint, self._ended[endpoint])
@@ -304,43 +321,31 @@ class Health(Rule):
         if end is None or health is None or client is None:
             return
         waited_ns, server = end.time_ns - connection.first_ns, connection.endpoints[1 - client]
-        if end.side != client:
-            said = health.directions[1 - client].payload or connection.directions[1 - client].lossy
-            if waited_ns < WAITED_NS and not said and all(side.packets for side in health.directions):
-                self._repeated(
-                    "tcp.nothing-said",
-                    connection,
-                    server,
-                    "ended at once, without a byte",
-                    self._why_ended(connection, client) if end.is_known else UNKNOWN,
-                )
+        said = health.directions[1 - client].payload or connection.directions[1 - client].lossy
+        if end.side != client and waited_ns < WAITED_NS:
+            if not said and all(side.packets for side in health.directions) and len(self._at_once) < MAX_PROBLEMS:
+                self._at_once.append(connection)
             return
         late = [side.first_ns > end.time_ns for side in connection.directions if side.first_ns is not None]
         silent = bool(late) or not any(side.payload for side in health.directions)
         if not all(late) or not silent or waited_ns < WAITED_NS:
             return
-        title, key = f"{server} accepted a connection and sent nothing", (hosts_of(connection), server)
+        who = "client" if end.side == client else "server"
+        title, key = f"{server} accepted a connection and sent nothing", (hosts_of(connection), server, who)
         problem = self.report.add(CODES["tcp.nothing-said"], title, key, frame=begin_of(connection), severity="note")
-        problem.detail(f"neither side sent a byte; the client closed it after {waited_ns / 1e9:.3f} s")
+        problem.detail(f"neither side sent a byte; the {who} closed it after {waited_ns / 1e9:.3f} s")
+        if end.side != client:
+            problem.likely = (
+                "the server waits for the client to begin: for TLS (nats-server: handshake_first), or another "
+            )
+            problem.likely += "protocol; or the server hangs"
+            self._waited.put(key, server)
         if late:
             likely = "the server's limit of connections or open files was reached, or it hangs: it answered later"
             problem.likely = likely
         if problem.count > 1:
             problem.title = f"{server} accepted {problem.count:,} connections and sent nothing"
             problem.severity = problem.code.severity
-
-    def _why_ended(self, connection: Connection, client: int) -> str:
-        """Why a server ends a connection without a byte."""
-        server, port, spoken = connection.endpoints[1 - client], connection.ports[1 - client], connection.protocols
-        likely = "a load balancer without a working server, or a limit of connections was reached"
-        usual = next((each.name for each in protocol_entries() if spoken and port in each.ports), None)
-        if usual is not None and usual not in spoken:
-            return f"{port} is the port of {title_of(usual)}, which the client does not speak"
-        if any(each.directions[1 - client].captured for each, _ in self._ended.get(server, ())):
-            return f"{likely}, or it fails at what they ask: it answered others"
-        if connection.health is not None and connection.health.directions[client].payload:
-            likely += "; or the first bytes mean nothing to it (a PROXY header, TLS, another protocol)"
-        return likely
 
     def _repeated(self, code: str, connection: Connection, server: str, happened: str, likely: str) -> None:
         """Report what happened to a connection: a note until it happened :data:`MIN_REPEATED` times."""
@@ -378,7 +383,7 @@ class Health(Rule):
         repeated = direction.losses - resent
         if repeated <= 0 or not direction.repeated_ns[0]:  # of handshakes, other problems say more
             return
-        acks = connection.directions[1 - side].captured > 0  # without them, needless retransmissions are not known
+        acks = was_captured(connection, 1 - side)  # without them, needless retransmissions are not known
         share = MIN_SHARE if acks else 5 * MIN_SHARE
         many = repeated >= MIN_REPEATED and repeated >= share * direction.packets
         endpoint = connection.endpoints[side]
@@ -426,3 +431,17 @@ def _is_left(connection: Connection, last_ns: int, used_ns: int) -> bool:
     if health.end is not None and health.end.time_ns < last_ns:
         return False
     return min(health.payload_ns, last_ns) - connection.first_ns < used_ns
+
+
+def why_ended(connection: Connection, client: int, *, answered: bool) -> str:
+    """Why a server ends a connection without a byte; ``answered``: it answered others."""
+    likely = "a load balancer without a working server, or a limit of connections was reached"
+    port, spoken = connection.ports[1 - client], connection.protocols
+    usual = next((each.name for each in protocol_entries() if spoken and port in each.ports), None)
+    if usual is not None and usual not in spoken:
+        return f"{port} is the port of {title_of(usual)}, which the client does not speak"
+    if answered:
+        return f"{likely}, or it fails at what they ask: it answered others"
+    if connection.health is not None and connection.health.directions[client].payload:
+        likely += "; or the first bytes mean nothing to it (a PROXY header, TLS, another protocol)"
+    return likely

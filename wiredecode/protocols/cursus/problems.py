@@ -277,6 +277,7 @@ CHECKS = Checks(
     codes=CODES,
     rules=(Groups, Admission, Advertised),
     waits=READING,
+    expected=frozenset({"exists"}),
     publishes={
         "Batch": Publishing(("topic",), "messages", refusals=True),
         "PUBLISH": Publishing(("topic",), refusals=True),

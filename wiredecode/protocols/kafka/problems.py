@@ -13,6 +13,7 @@ from wiredecode.protocols.kafka.conversation_values import errors_in, lists_of, 
 from wiredecode.protocols.kafka.flows import RecordFlows
 from wiredecode.protocols.kafka.layers_table import APIS, ERRORS, MESSAGES, RESPONSES
 from wiredecode.protocols.kafka.problems_groups import CODES, Blocked, Lags, Members
+from wiredecode.protocols.kafka.problems_sessions import WRONG, WRONG_BROKER, FetchSessions, OneAddress, Sequences
 from wiredecode.protocols.shared.advertised import AdvertisedHost, host_of
 from wiredecode.protocols.shared.facts import DELETED, MADE, MOVES
 from wiredecode.protocols.shared.pairing import Newest
@@ -36,19 +37,29 @@ LASTING_NS, PAUSE_NS = 2_000_000_000, 10_000_000_000
 class Refusals(Rule):
     """Error codes of responses that are problems of their own."""
 
-    types = ALL_RESPONSES - {"ApiVersionsResponse"}
+    types = ALL_RESPONSES - {"ApiVersionsResponse"} | {"ProduceRequest"}
     _coordinated: Newest[int, bool] = field(default_factory=Newest)
     """Connections on which a coordinator has worked."""
     _lasting: Newest[tuple[str, str], tuple[int, int]] = field(default_factory=Newest)
     """First and latest time of passing refusals, by client and title."""
 
+    def __post_init__(self) -> None:
+        self._sequences = Sequences()
+
     def frame(self, frame: Frame) -> None:
+        if frame.type == "ProduceRequest":
+            self._sequences.request(frame)
+            return
         if frame.type == "CreateTopicsResponse":
             for topic, _ in partitions_of(frame.values):
                 self.report.facts.saw(MADE, topic, frame=frame, by=short(frame.connection))
         elif frame.type == "DeleteTopicsResponse":
             self._delete(frame)
         errors, number = set(errors_in(frame.values)), frame.connection.number
+        if not errors and frame.type == "ProduceResponse":
+            self._sequences.answered(frame)
+        if errors & WRONG:
+            self.report.facts.saw(WRONG_BROKER, frame.source, frame=frame)
         if not errors and frame.type in REFUSED[MOVED]:
             self._coordinated.put(number, True)
         for code, refusal in REFUSALS.items() if errors else ():
@@ -84,6 +95,12 @@ class Refusals(Rule):
             self.report.facts.saw(MOVES, frame.source, frame=frame)
         if passing and self._lasts(frame, title):
             problem.severity = CODES[code].severity
+        for text, lost in self._sequences.explain(frame) if code == "out-of-order" else ():
+            problem.detail(text)
+            problem.likely = "a batch got no answer, and the producer gave it up and went on with the next one"
+            problem.first_ns = min(problem.first_ns or lost.time_ns, lost.time_ns)
+            self.report.cite(problem, lost)
+            self.report.concerns(problem, lost.connection)
         for topic in topics if code == "unknown-topic" else ():
             if deleted := self.report.facts.of(DELETED, topic):
                 at, frame_number = self.report.seconds(deleted[-1].since_ns), deleted[-1].places[-1].number
@@ -213,8 +230,9 @@ class Advertised(AdvertisedHost):
 
 CHECKS = Checks(
     codes=CODES,
-    rules=(Refusals, Throttled, Closed, Advertised, Members, Blocked),
+    rules=(Refusals, Throttled, Closed, Advertised, OneAddress, FetchSessions, Members, Blocked),
     waits=names.TYPES["waits"],
+    expected=frozenset({"ALREADY_EXISTS", "MEMBER_ID_REQUIRED"}),
     longest_wait="max_wait_ms",
     pulled=True,
     gauges=(Lags,),

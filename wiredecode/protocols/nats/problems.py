@@ -151,7 +151,9 @@ class ConsumerPlaces(Gauge):
 
 # Rules.
 
-CLOSING = frozenset({"authentication", "stale", "slow-consumer", "max-payload", "server-error", "lame-duck"})
+CLOSING = frozenset(
+    {"authentication", "tls-required", "stale", "slow-consumer", "max-payload", "server-error", "lame-duck"}
+)
 """After these the server closes the connection: why it ended is known."""
 MAX_SUBSCRIPTIONS = 1024
 """Per connection."""
@@ -267,6 +269,8 @@ class Clients(Rule):
         elif name == "lame-duck":
             self._leaves(frame)
             return
+        elif name == "tls-required":
+            title = f"{who} speaks without TLS, and the server requires it"
         elif name == "max-payload":
             title = f"the server says to {who}: {text}"
         else:
@@ -399,6 +403,7 @@ CHECKS = Checks(
     topic="subject",
     refuses=refused_publish,
     waits=frozenset({PULL}),
+    expected=frozenset({"No Messages", "Request Timeout", "Batch Completed", "MaxBytes", "wrong last", "in use"}),
     holds="the stream's leader, perhaps another server of the cluster, was stopped, or its disk or replicas are slow",
     passes_on=("subject", "data"),
     gauges=(ConsumerPlaces,),
