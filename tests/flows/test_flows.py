@@ -48,7 +48,7 @@ def frames(name: str) -> Iterator[Frame]:
 
 @cache
 def counted(name: str) -> Flows:
-    flows = Flows()
+    flows = Flows(copies=True)
     for frame in frames(name):
         flows.frame(frame)
     return flows

@@ -29,6 +29,8 @@ MOST, PARTITIONS = 0.8, 3
 """Share of the messages in one of several partitions that is uneven."""
 HURRIED_NS = 50_000_000
 """A client that asks in vain more often than once in this time asks in a loop."""
+MAX_TOPICS = 100
+"""A client that writes to more topics makes their names, of ids and the like."""
 SHORT_NS = 5_000_000_000
 """A connection that a client opens for a message lives no longer."""
 STEM = re.compile(r"[-_.:#/@]?(?:\d+|[0-9a-f]{8,}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\Z")
@@ -70,11 +72,16 @@ class FlowRule(Rule):
     """Follows the messages of all protocols."""
 
     flows: Flows = field(default_factory=Flows)
+    _consumers: dict[tuple[int, str], list[Side]] = field(default_factory=dict)
+    """At the end: flows to clients by connection and group, also those without messages."""
+    _storing: dict[tuple[str, str], list[Side]] = field(default_factory=dict)
+    """At the end: flows of clients that note where they are, by host, and by name and by group."""
 
     def frame(self, frame: Frame) -> None:
         self.flows.frame(frame)
 
     def finish(self) -> None:
+        self._index()
         topics = topics_of(self.flows)
         sides = [side for topic in topics for side in topic.publishers]
         self._moved(topics)
@@ -91,6 +98,17 @@ class FlowRule(Rule):
             self._waits(label, some)
         self._polls()
         self._commits(topics)
+
+    def _index(self) -> None:
+        parties = self.flows.parties()
+        self._consumers, self._storing = {}, {}
+        for key, flow in self.flows.flows.items():
+            if not key.delivers:
+                continue
+            side, host = Side(flow, parties[key.connection], key.group), parties[key.connection].host
+            self._consumers.setdefault((key.connection, key.group), []).append(side)
+            for name in {side.party.name, key.group} - {""} if flow.stores else ():
+                self._storing.setdefault((name, host), []).append(side)
 
     def _add(self, code: str, title: str, key: Any, sides: Sequence[Side], **how: Any) -> Problem:
         """A problem of these flows; the first one is the one that it is about."""
@@ -110,6 +128,10 @@ class FlowRule(Rule):
 
     def _moved(self, topics: Sequence[Topic]) -> None:
         """A publisher's messages go elsewhere, and reach nobody, since it came back."""
+        written: dict[str, list[Topic]] = {}
+        for topic in topics:
+            for label in by_label(topic.publishers):
+                written.setdefault(label, []).append(topic)
         for topic in topics:
             for label, now in by_label(topic.publishers).items():
                 total, first_ns = sum(each.flow.messages for each in now), min(each.flow.first_ns for each in now)
@@ -122,7 +144,7 @@ class FlowRule(Rule):
                     or not all(each.party.is_whole for each in now)
                 ):
                     continue
-                for other in topics:
+                for other in written[label] if len(written[label]) <= MAX_TOPICS else ():
                     before = [each for each in other.publishers if each.party.label == label]
                     if other is not topic and self._left(before, other.consumers, first_ns, last_ns):
                         self._report_moved(label, total, topic, now, other, before)
@@ -166,8 +188,8 @@ class FlowRule(Rule):
             return  # elsewhere consumers ask for messages, and rules about credit and fetches say more
         for sides in by_label(topic.consumers, group=True).values():
             came = [each for each in sides if each.flow.messages]
-            if not came or any(each.flow.pulls for each in self._all_of(sides)):
-                continue
+            if not came or any(each.flow.pulls or each.flow.stores for each in self._all_of(sides)):
+                continue  # it asks, or acknowledges: what it does not do other rules say
             last_ns, latest = max((each.flow.last_ns, each.party.until_ns) for each in came)
             after = sum(
                 messages_after(each.flow, last_ns + MOMENT_NS) for each in topic.publishers if each.party.is_whole
@@ -191,12 +213,7 @@ class FlowRule(Rule):
     def _all_of(self, sides: Sequence[Side]) -> list[Side]:
         """The flows of the same consumers, also without messages."""
         keys = {(each.party.connection, each.flow.key.group) for each in sides}
-        parties = self.flows.parties()
-        return [
-            Side(flow, parties[key.connection], key.group)
-            for key, flow in self.flows.flows.items()
-            if key.delivers and (key.connection, key.group) in keys
-        ]
+        return [side for key in keys for side in self._consumers[key]]
 
     # Messages that come twice, or never.
 
@@ -239,12 +256,7 @@ class FlowRule(Rule):
     def _stores(self, sides: Sequence[Side]) -> list[Side]:
         """The flows of the same clients that note where they are, on any of their connections, or under their name."""
         who = {(name, each.party.host) for each in sides for name in (each.party.name, each.group) if name}
-        parties = self.flows.parties()
-        return [
-            Side(flow, party, key.group)
-            for key, flow in self.flows.flows.items()
-            if flow.stores and {((party := parties[key.connection]).name, party.host), (key.group, party.host)} & who
-        ]
+        return [*{id(side): side for one in who for side in self._storing.get(one, ())}.values()]
 
     def _skipped(self, topic: Topic) -> None:
         """A consumer never got what was written while it was away."""
@@ -409,7 +421,11 @@ class FlowRule(Rule):
     def _churn(self, sides: Sequence[Side]) -> None:
         """A client opens a connection for each message, or nearly so."""
         for label, own in by_label(sides).items():
-            short = [each for each in own if each.flow.messages <= 2]
+            short = [each for each in own if each.flow.messages <= 2 and not each.flow.refused]
+            unconfirmed = (
+                sum(not each.flow.confirmed for each in short) if any(each.flow.confirmed for each in sides) else 0
+            )
+            short = short if unconfirmed * 2 <= len(short) else []
             short = [each for each in short if each.party.until_ns - each.party.since_ns <= SHORT_NS]
             connections = {each.party.connection for each in short}
             if len(connections) < MANY:
@@ -425,20 +441,18 @@ class FlowRule(Rule):
 
     def _polls(self) -> None:
         """A consumer asks again and again, and nearly always for nothing."""
-        parties = self.flows.parties()
-        for key, flow in self.flows.flows.items():
-            party = parties[key.connection]
-            span_ns = max(party.until_ns - party.since_ns, 1)
-            got = sum(each.messages for other, each in self.flows.flows.items() if _same_consumer(other, key))
-            if flow.empty < 5 * MANY or flow.empty < FEW * max(got, 1) or span_ns / flow.empty > HURRIED_NS:
-                continue
-            side, per_second = Side(flow, party, key.group), flow.empty * 1e9 / span_ns
-            title = (
-                f"{party.label} asks {key.topic}, consumer {key.group}, {per_second:,.0f} times a second for messages"
-            )
-            title += f": {flow.empty:,} of {flow.pulls:,} times there were none"
-            times = {"since_ns": party.since_ns, "until_ns": party.until_ns, "count": flow.empty}
-            self._add("flow.busy-poll", title, (party.label, key.topic, key.group), [side], **times)
+        for (_, group), sides in self._consumers.items():
+            got = sum(each.flow.messages for each in sides)
+            for side in sides:
+                party, flow = side.party, side.flow
+                span_ns = max(party.until_ns - party.since_ns, 1)
+                if flow.empty < 5 * MANY or flow.empty < FEW * max(got, 1) or span_ns / flow.empty > HURRIED_NS:
+                    continue
+                topic, rate = flow.key.topic, flow.empty * 1e9 / span_ns
+                title = f"{party.label} asks {topic}, consumer {group}, {rate:,.0f} times a second for messages"
+                title += f": {flow.empty:,} of {flow.pulls:,} times there were none"
+                times = {"since_ns": party.since_ns, "until_ns": party.until_ns, "count": flow.empty}
+                self._add("flow.busy-poll", title, (party.label, topic, group), [side], **times)
 
     def _commits(self, topics: Sequence[Topic]) -> None:
         """A consumer commits after each message since it came back."""
@@ -523,7 +537,3 @@ def _stores_in(flow: Flow, topic: Topic, partition: int) -> bool:
 
 def _overlaps(one: Party, other: Party) -> bool:
     return one.since_ns <= other.until_ns and other.since_ns <= one.until_ns
-
-
-def _same_consumer(one: Any, other: Any) -> bool:
-    return bool(one.delivers and one.connection == other.connection and one.group == other.group)

@@ -59,7 +59,7 @@ def flows(settings: FlowOptions) -> int:
     from wiredecode.flows.table import rows
 
     display = options.display_filter(settings.display_filter, utc=settings.span.utc)
-    counted = Flows(by_second=settings.by == "second")
+    counted = Flows(by_second=settings.by == "second", copies=True)
     selection = Selection(span=settings.span, display=display)
     session = Session.of(
         *(settings, settings.files, selection, replace(ANALYSED, copies=True)),
@@ -134,7 +134,7 @@ def _columns(rows: Sequence[Row], first_ns: int, by: str) -> dict[str, list[str]
         return f"{(time_ns - first_ns) / 1e9:.3f}" if time_ns else ""
 
     def number(value: float | None) -> str:
-        return "" if value is None else f"{value:,.1f}" if isinstance(value, float) else f"{value:,}"
+        return "" if value is None else f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
 
     def count(name: str, row: Row) -> str:
         return number(getattr(row, name))

@@ -29,6 +29,7 @@ MAX_TIMES = 2048
 """Messages of a flow whose times are kept, evenly over its life: for the time from publish to delivery."""
 MAX_SENT = 65_536
 """Publishes that wait for copies of theirs."""
+MAX_NEWEST = 4096
 OTHERS = "(others)"
 
 
@@ -219,10 +220,16 @@ MAX_STARTS, MAX_FRAMES = 32, 8
 
 
 class Flows:
-    """Receives the frames of a capture; then :attr:`flows` and :meth:`parties`. ``by_second``: count by second, too."""
+    """Receives the frames of a capture; then :attr:`flows` and :meth:`parties`.
 
-    def __init__(self, *, by_second: bool = False) -> None:
-        self._by_second = by_second
+    ``by_second``: count by second, too. ``copies``: measure the time from publish to delivery also by copies, which the
+    dissector has to find.
+    """
+
+    def __init__(self, *, by_second: bool = False, copies: bool = False) -> None:
+        self._by_second, self._copies = by_second, copies
+        self._newest: dict[tuple[int, bool, str, int | None, str], Flow] = {}
+        """Some flows, by what a step says of them."""
         self.flows: dict[FlowKey, Flow] = {}
         self.spaces: dict[str, str] = {}
         """By endpoint of a server: its cluster."""
@@ -249,28 +256,42 @@ class Flows:
                 self._step(step, frame)
 
     def _step(self, step: Step, frame: Frame) -> None:
-        number = frame.connection.number
-        if step.what == flows.SPACE:
-            if step.log:
-                self.spaces[step.log] = step.topic
-            else:
-                self._accounts[number] = step.topic
-            return
-        self.connections.setdefault(number, frame.connection)
-        key = FlowKey(number, step.what not in TO_BROKER, step.topic, step.partition, step.group)
-        flow = self.flows.get(key)
+        what, number = step.what, frame.connection.number
+        flow = self._newest.get((number, what in TO_BROKER, step.topic, step.partition, step.group))
         if flow is None:
-            if len(self.flows) >= MAX_FLOWS:
-                self.omitted[number] += 1
-                key = key._replace(topic=OTHERS, partition=None)
-            flow = self.flows.setdefault(key, Flow(key, self._by_second))
+            if what == flows.SPACE:
+                self._learn(step, number)
+                return
+            flow = self._flow(step, frame.connection)
         flow.step(step, frame)
-        if step.what == flows.PUBLISH:
+        if not self._copies:
+            return
+        if what == flows.PUBLISH:
             self._sent.put(frame.id, frame.time_ns)
-        elif step.what == flows.DELIVER and "copy_of" in frame.generated and len(flow.latencies) < MAX_TIMES:
+        elif what == flows.DELIVER and "copy_of" in frame.generated and len(flow.latencies) < MAX_TIMES:
             sent_ns = self._sent.get(frame.generated["copy_of"])
             if sent_ns is not None:
                 flow.latencies.append(frame.time_ns - sent_ns)
+
+    def _learn(self, step: Step, number: int) -> None:
+        if step.log:
+            self.spaces[step.log] = step.topic
+        else:
+            self._accounts[number] = step.topic
+
+    def _flow(self, step: Step, connection: Connection) -> Flow:
+        self.connections[connection.number] = connection
+        key = FlowKey(connection.number, step.what not in TO_BROKER, step.topic, step.partition, step.group)
+        flow = self.flows.get(key)
+        if flow is None:
+            if len(self.flows) >= MAX_FLOWS:
+                self.omitted[connection.number] += 1
+                key = key._replace(topic=OTHERS, partition=None)
+            flow = self.flows.setdefault(key, Flow(key, self._by_second))
+        if len(self._newest) >= MAX_NEWEST:
+            self._newest.clear()
+        self._newest[connection.number, step.what in TO_BROKER, step.topic, step.partition, step.group] = flow
+        return flow
 
     def parties(self) -> dict[int, Party]:
         """The clients, by connection."""

@@ -1,6 +1,6 @@
 """The way of messages by subject and queue group, and those of JetStream by the sequence of their stream."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from wiredecode.fields import printable
@@ -33,57 +33,69 @@ class SubjectFlows(FlowReader):
         self._consumers: Newest[tuple[int, str], tuple[str, str]] = Newest(MAX_KNOWN)
         """By connection and subscription: the stream and consumer whose messages come there."""
 
-    def read(self, frame: Frame) -> Iterator[Step]:
-        values = frame.values
-        if frame.type == "INFO":
-            if account := values["options"].get("remote_account"):
-                yield Step(flows.SPACE, printable(account))
-            return
-        subject = values["subject"]
-        if frame.type == "SUB":
+    def read(self, frame: Frame) -> Sequence[Step]:
+        values, kind = frame.values, frame.type
+        if kind == "INFO":
+            account = values["options"].get("remote_account")
+            return (Step(flows.SPACE, printable(account)),) if account else ()
+        subject: str = values["subject"]
+        if kind == "SUB":
             self._queues.put((frame.connection.number, values["sid"]), queue := values.get("queue", ""))
-            if not subject.startswith(INTERNAL):
-                yield Step(flows.SUBSCRIBE, printable(subject), group=printable(queue))
-        elif frame.sender == "client":
-            yield from self._sent(frame, subject)
-        else:
-            yield from self._came(frame, subject)
+            return (
+                ()
+                if subject.startswith(INTERNAL)
+                else (Step(flows.SUBSCRIBE, printable(subject), None, printable(queue)),)
+            )
+        return self._sent(frame, subject) if frame.sender == "client" else self._came(frame, subject)
 
-    def _sent(self, frame: Frame, subject: str) -> Iterator[Step]:
+    def _sent(self, frame: Frame, subject: str) -> Sequence[Step]:
         values = frame.values
+        if not subject.startswith(INTERNAL):
+            if frame.expects_response:
+                self._published.put(frame.id, subject)
+            return (Step(flows.PUBLISH, printable(subject), size=values["size"]),)
         if subject.startswith(ACK):
             acked = parse_ack_subject(subject)
-            if acked is not None and not values["data"].startswith(REFUSED):
-                stream, consumer = printable(acked.stream), printable(acked.consumer)
-                yield Step(flows.STORE, stream, group=consumer, first=acked.sequence, log=stream)
-        elif NEXT in subject and subject.startswith("$"):
-            stream, _, consumer = subject.partition(NEXT)[2].partition(".")
-            self._pulls.put(frame.id, (printable(stream), printable(consumer)))
-            yield Step(flows.PULL, printable(stream), group=printable(consumer))
-        elif not subject.startswith(INTERNAL):
-            self._published.put(frame.id, subject)
-            yield Step(flows.PUBLISH, printable(subject), size=values["size"])
+            if acked is None or values["data"].startswith(REFUSED):
+                return ()
+            stream, consumer = printable(acked.stream), printable(acked.consumer)
+            return (Step(flows.STORE, stream, None, consumer, acked.sequence, log=stream),)
+        if NEXT not in subject:
+            return ()
+        stream, _, consumer = subject.partition(NEXT)[2].partition(".")
+        stream, consumer = self._pulls.get_or_make(frame.id, lambda: (printable(stream), printable(consumer)))
+        return (Step(flows.PULL, stream, None, consumer),)
 
-    def _came(self, frame: Frame, subject: str) -> Iterator[Step]:
-        values, request = frame.values, frame.request or 0
+    def _came(self, frame: Frame, subject: str) -> Sequence[Step]:
+        values = frame.values
         key = frame.connection.number, values["sid"]
+        if reply := values.get("reply"):
+            acked = parse_ack_subject(reply)
+            if acked is not None:
+                stream, group, again = printable(acked.stream), printable(acked.consumer), acked.delivered > 1
+                self._consumers.put(key, (stream, group))
+                common = {"size": values["size"], "log": stream, "lag": acked.pending, "again": again}
+                return (Step(flows.DELIVER, printable(subject), None, group, acked.sequence, **common),)
+        if frame.request is not None or "status" in values:
+            return self._answered(frame, key)
+        if subject.startswith(INTERNAL):
+            return ()
+        queue = self._queues.get(key, "")
+        return (Step(flows.DELIVER, printable(subject), None, printable(queue) if queue else "", size=values["size"]),)
+
+    def _answered(self, frame: Frame, key: tuple[int, str]) -> Sequence[Step]:
+        """Acks of publishes, pulls in vain, and heartbeats."""
+        values, request = frame.values, frame.request or 0
         if any(name == STALLED for name in header_names(values)) and key in self._consumers:
             stream, consumer = self._consumers[key]
-            yield Step(flows.STALL, stream, group=consumer)
-        elif values.get("status") == NO_MESSAGES and request in self._pulls:
+            return (Step(flows.STALL, stream, None, consumer),)
+        if values.get("status") == NO_MESSAGES and request in self._pulls:
             stream, consumer = self._pulls[request]
-            yield Step(flows.EMPTY, stream, group=consumer)
-        elif "stream_sequence" in frame.generated and request in self._published:
+            return (Step(flows.EMPTY, stream, None, consumer),)
+        if "stream_sequence" in frame.generated and request in self._published:
             stream, first = printable(frame.generated["stream"]), frame.generated["stream_sequence"]
-            yield Step(flows.CONFIRM, printable(self._published[request]), first=first, log=stream)
-        elif (acked := parse_ack_subject(values.get("reply", ""))) is not None:
-            stream, group, again = printable(acked.stream), printable(acked.consumer), acked.delivered > 1
-            self._consumers.put(key, (stream, group))
-            common = {"first": acked.sequence, "size": values["size"], "log": stream, "lag": acked.pending}
-            yield Step(flows.DELIVER, printable(subject), group=group, again=again, **common)
-        elif not subject.startswith(INTERNAL) and "status" not in values:
-            queue = self._queues.get(key, "")
-            yield Step(flows.DELIVER, printable(subject), group=printable(queue), size=values["size"])
+            return (Step(flows.CONFIRM, printable(self._published[request]), None, "", first, log=stream),)
+        return ()
 
 
 def header_names(values: Mapping[str, Any]) -> Iterator[str]:

@@ -33,7 +33,7 @@ class StreamFlows(FlowReader):
     def read(self, frame: Frame) -> Iterator[Step]:
         values, stream = frame.values, frame.generated.get("stream", "")
         if frame.type == "Publish":
-            count = values["messages"]
+            count = values["messages"] if isinstance(values["messages"], int) else len(values["messages"])
             self._published.put(frame.id, (stream, count))
             yield Step(flows.PUBLISH, stream, messages=count, size=frame.length)
         elif frame.type in ("PublishConfirm", "PublishError"):

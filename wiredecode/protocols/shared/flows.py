@@ -63,9 +63,10 @@ class FlowReader:
         raise NotImplementedError
 
 
-def read_steps(reader: FlowReader, frame: Frame) -> list[Step]:
+def read_steps(reader: FlowReader, frame: Frame) -> Iterable[Step]:
     """Steps of a frame; none if it is truncated, or has odd values."""
     try:
-        return [*reader.read(frame)]
+        steps = reader.read(frame)
+        return steps if type(steps) is tuple else [*steps]
     except (LookupError, TypeError, ValueError, AttributeError):
-        return []
+        return ()
