@@ -123,7 +123,7 @@ TABLE = (
         *("cursus.rebalance", ("poison[0] began 3 times at offset 0", "crashes before it commits")),
     ),
     Outage("nats_service_frozen.pcap", "nats.service-silent", ("app (#1) answered nothing for 4.911 s",)),
-    Outage("kafka_port_of_rabbit.pcap", "tcp.nothing-said", ("5552 is the port of RabbitMQ Stream",)),
+    Outage("kafka_port_of_rabbit.pcap", "request.unanswered", ("5552 is the port of RabbitMQ Stream",)),
     Outage("tank_boundary_again.pcap", "tank.boundary", ("9 clients asked for messages of foo/0",)),
     Outage("pravega_sealed.pcap", "pravega.stream-sealed", ("cannot write to s/st0-9462: it is sealed",)),
     Outage("kafka_one_topic_refuses.pcap", "kafka.too-large", ("for tiny: MESSAGE_TOO_LARGE",)),
@@ -221,7 +221,7 @@ TABLE = (
         "nats_no_backend.pcap", "tcp.nothing-said", ("32 connections to 10.78.0.1:14222 ended at once", "load balancer")
     ),
     Outage("nats_proxy_header.pcap", "nats.server-error", ("Unknown Protocol Operation", "a PROXY header")),
-    Outage("rabbit_proxy_header.pcap", "tcp.nothing-said", ("4 connections to 127.0.0.1:5552", "a PROXY header")),
+    Outage("rabbit_proxy_header.pcap", "protocol.mismatch", ("closed 4 connections", "a PROXY header")),
     Outage(
         "rabbit_reset_by_a_firewall.pcap",
         *("server.ended", ("ended all its 2 connections", "a firewall or load balancer reset them"), ("tcp.reset",)),

@@ -34,6 +34,8 @@ class Exchange:
     stream = ""
     count = pending = 0
     """Messages that were published, as ``check`` counts them, and those without a result yet."""
+    traits: tuple[str, ...] = ()
+    """Values of :attr:`Publishing.traits`."""
     is_confirmed = False
     """Whether another connection confirms it: when its publisher heard of that is not known."""
     latency_key: RequestKey | None = None

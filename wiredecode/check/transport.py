@@ -145,13 +145,7 @@ class Health(Rule):
             if self._went_down(problem, endpoint, [time_ns for _, time_ns in of_server if time_ns is not None]):
                 down[endpoint] = problem
         self._in_turn(down)
-        for each in self._at_once:
-            if not facts.of(ASKED, str(each.number)):  # that no answer came says more
-                client = client_side(each)
-                endpoint, end = each.endpoints[1 - client], each.health.end if each.health is not None else None
-                answered = any(it.directions[1 - client].captured for it, _ in self._ended.get(endpoint, ()))
-                likely = why_ended(each, client, answered=answered) if end is not None and end.is_known else UNKNOWN
-                self._repeated("tcp.nothing-said", each, endpoint, "ended at once, without a byte", likely)
+        self._ended_at_once()
         for key, endpoint in self._waited.items():
             problem = self.report.own(CODES["tcp.nothing-said"], key)
             said = (each.directions[1 - client_side(each)].captured for each, _ in self._ended.get(endpoint, ()))
@@ -160,6 +154,17 @@ class Health(Rule):
         for endpoint in self._ended.keys() - failed:
             self._all_ended(endpoint, self._ended[endpoint])
             self._closed_idle(endpoint, self._ended[endpoint])
+
+    def _ended_at_once(self) -> None:
+        """Connections that servers ended immediately; where all asked for something, that no answer came says more."""
+        silent = {server_endpoint(each) for each in self._at_once if not self.report.facts.of(ASKED, str(each.number))}
+        for each in self._at_once:
+            endpoint, end = server_endpoint(each), each.health.end if each.health is not None else None
+            if endpoint in silent:
+                client = client_side(each)
+                answered = any(it.directions[1 - client].captured for it, _ in self._ended.get(endpoint, ()))
+                likely = why_ended(each, client, answered=answered) if end is not None and end.is_known else UNKNOWN
+                self._repeated("tcp.nothing-said", each, endpoint, "ended at once, without a byte from it", likely)
 
     def _in_turn(self, down: Mapping[str, Problem]) -> None:
         """Servers that went down one after another: a rolling restart."""
@@ -261,7 +266,11 @@ class Health(Rule):
 
     def _closed_idle(self, endpoint: str, ended: Iterable[tuple[Connection, int | None]]) -> None:
         """The server, or a proxy, ended several connections after the same time without data."""
-        ends = [(idle, at, at - idle.health.payload_ns) for idle, at in ended if at and idle.health and whole(idle)]
+        ends = [
+            (idle, at, at - idle.health.payload_ns)
+            for idle, at in ended
+            if at and idle.health and whole(idle) and _spoke(idle)
+        ]
         ends = [each for each in ends if WAITED_NS <= each[2] < each[1]]
         times = [idle_ns for _, _, idle_ns in ends]
         moments = {end_ns // WAITED_NS for _, end_ns, _ in ends}  # a server that goes down ends several at one
@@ -332,6 +341,8 @@ class Health(Rule):
             return
         who = "client" if end.side == client else "server"
         title, key = f"{server} accepted a connection and sent nothing", (hosts_of(connection), server, who)
+        if who == "server":
+            title += f" for {waited_ns / 1e9:.3f} s, then it closed it"
         problem = self.report.add(CODES["tcp.nothing-said"], title, key, frame=begin_of(connection), severity="note")
         problem.detail(f"neither side sent a byte; the {who} closed it after {waited_ns / 1e9:.3f} s")
         if end.side != client:
@@ -415,6 +426,11 @@ class Health(Rule):
             *(CODES["tcp.zero-window"], title, key), frame=at, until_ns=until_ns, count=closed, severity=severity
         )
         problem.weight = direction.zero_window_ns
+
+
+def _spoke(connection: Connection) -> bool:
+    """Whether both sides sent data."""
+    return all(side.captured for side in connection.directions)
 
 
 def _is_gone(answers: DirectionHealth, since_ns: int, until_ns: int) -> bool:

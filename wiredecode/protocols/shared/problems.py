@@ -323,6 +323,8 @@ class Publishing(NamedTuple):
     """Field that names a part of the stream, too."""
     unasked: tuple[str, Any] = ("", None)
     """Field and value of publishes that ask for no answer."""
+    traits: tuple[str, ...] = ()
+    """Fields in which publishes that are confirmed may differ from those that are not."""
 
 
 class Called(NamedTuple):
