@@ -59,7 +59,8 @@ def judged(problems: Iterable[Problem]) -> list[Problem]:
     worse = [each for each in problems if each.severity != "note"]
     for cause in problems:
         harm = (each for each in worse if each.name in cause.code.explains)
-        if cause.code.harmless and not any(each.servers & cause.servers for each in harm):
+        near = (each for each in worse if cause.code.neighbours and explains(cause, each, [cause]))
+        if cause.code.harmless and not any(each.servers & cause.servers for each in harm) and not any(near):
             cause.severity = cause.code.harmless
     return problems
 

@@ -345,7 +345,13 @@ class Health(Rule):
             title += f" for {waited_ns / 1e9:.3f} s, then it closed it"
         problem = self.report.add(CODES["tcp.nothing-said"], title, key, frame=begin_of(connection), severity="note")
         problem.detail(f"neither side sent a byte; the {who} closed it after {waited_ns / 1e9:.3f} s")
-        if end.side != client:
+        if not late and end.side == client:
+            problem.likely = (
+                "the client waits for the server, and has the port of a protocol whose clients begin (HTTP: "
+            )
+            problem.likely += "8222 of nats-server); or the server hangs, or has no file descriptors left; or a load "
+            problem.likely += "balancer accepts for a server that does not work"
+        elif end.side != client:
             problem.likely = (
                 "the server waits for the client to begin: for TLS (nats-server: handshake_first), or another "
             )

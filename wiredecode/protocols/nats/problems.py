@@ -15,6 +15,7 @@ from wiredecode.protocols.nats.conversation_memory import ACK, parse_ack_subject
 from wiredecode.protocols.nats.flows import SubjectFlows
 from wiredecode.protocols.nats.problems_jetstream import MAX_KNOWN, PUBLISHED, Pulls
 from wiredecode.protocols.nats.problems_requests import INBOX, NOT_DONE, Consumers, Requests
+from wiredecode.protocols.nats.problems_servers import Servers
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.facts import MOVES
 from wiredecode.protocols.shared.gauges import LAG, POSITION, STATE, Change, Gauge, Measurement
@@ -409,7 +410,7 @@ CHECKS = Checks(
     gauges=(ConsumerPlaces,),
     flows=(SubjectFlows,),
     codes=CODES,
-    rules=(Clients, Crashes, Pulls, Requests, Consumers),
+    rules=(Clients, Crashes, Servers, Pulls, Requests, Consumers),
     answered=frozenset({"PING", *MESSAGES}),
     publishes=dict.fromkeys(PUBLISHED, Publishing(("subject",), None, True, "stream", "$JS.", "$KV.")),
     covered=frozenset({"server-error", "max-payload", "no-responders", "lame-duck"}),
