@@ -167,10 +167,10 @@ TABLE = (
         "nats_http_port.pcap", "tcp.nothing-said", ("10.78.0.1:8222 accepted 3 connections", "closed it after 2.001 s")
     ),
     Outage(
-        "nats_no_quorum.pcap", "nats.unanswered", ("5 of 60 publishes to ord.x", "stream ORD stored", "its replicas")
+        "nats_no_quorum.pcap", "nats.server-down", ("2 servers left the cluster or went down", "10.78.0.1:4223")
     ),
     Outage("nats_service_slow.pcap", "nats.service-silent", ("pricing (#1) falls behind", "1.501 s", "4.296 s")),
-    Outage("nats_leader_killed.pcap", "nats.not-stored", ("stream ORD is away", "without a leader")),
+    Outage("nats_leader_killed.pcap", "nats.server-down", ("the server at 10.78.0.1:4222 left the cluster",)),
     Outage("nats_leader_paused.pcap", "publish.slow-confirm", ("confirmed publishes to ord.x late", "worst 6.004 s")),
     Outage("rabbit_closed_all.pcap", "rabbitmq_stream.no-close", ("3 connections without Close", "an operator")),
     Outage("rabbit_consumer_blocked.pcap", "rabbitmq_stream.credit-starvation", ("gave no credit for s1 for 3.494 s",)),

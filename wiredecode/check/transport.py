@@ -291,6 +291,8 @@ class Health(Rule):
             return
         if not all(farewell_captured(connection) for connection, _ in there):
             return
+        if not any(connection.directions[1 - client_side(connection)].captured for connection, _ in there):
+            return  # it never said a byte
         title = f"{endpoint} ended all its {len(there):,} connections at {self.report.seconds(last)}"
         ends = {(end.how, end.unread) for pair, _ in there if pair.health and (end := pair.health.end)}
         reset = "a firewall or load balancer reset them: a process that ends closes them by FIN"

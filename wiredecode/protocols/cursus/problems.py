@@ -292,7 +292,8 @@ class Producers(Rule):
         problem.title += f"{problem.count:,} of its requests were refused"
         if len(problem.details) < 2:
             problem.detail(printable(reason))
-        problem.severity = "error" if len(problem.details) > 1 else "warning"  # each took over from the other
+        if len(problem.details) > 1:  # each took over from the other
+            problem.severity = "error"
         if owner is not None:
             self.report.concerns(problem, owner)
 

@@ -45,9 +45,9 @@ class Servers(Rule):
         self._names.put(server, name)
         now, before = frozenset(map(str, urls)), self._urls.get(server, frozenset())
         self._urls.put(server, now)
-        for lost in self._lost:
-            if lost & now:
-                self._lost[lost].back_ns = self._lost[lost].back_ns or frame.time_ns
+        for addresses, lost in self._lost.items():
+            if addresses & now:
+                lost.back_ns = lost.back_ns or frame.time_ns
         if (gone := before - now) and (gone in self._lost or len(self._lost) < MAX_PROBLEMS):
             lost = self._lost.setdefault(gone, Lost())
             lost.back_ns = 0
@@ -77,7 +77,7 @@ class Servers(Rule):
         key = tuple(addresses)
         problem = self.report.about(CODES["server-down"], title, key, lost.refs, until_ns=until_ns, severity=severity)
         problem.to_end, problem.is_over = not lost.back_ns, bool(lost.back_ns)
-        problem.servers |= set(addresses)
+        problem.servers = set(addresses)
         for fact in (*ended, *refused):
             for place in fact.places:
                 self.report.concerns(problem, place.connection)
