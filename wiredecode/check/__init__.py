@@ -67,7 +67,7 @@ class Checker:
             for connection in self._over:
                 self._call(rule.ended, connection)
         for each in () if checks is None else types_of(checks):
-            self._of_type.setdefault((name, each), [*self._always]).append(self._flows.frame)
+            self._of_type.setdefault((name, each), [*self._always]).append(self._flows.flows.frame)
         for published in () if checks is None else checks.publishes:
             self._of_type.setdefault((name, published), [*self._always]).append(self._publishes.frame)
 

@@ -137,13 +137,11 @@ class Flow:
     frames: list[int] = field(default_factory=list)
     """Its first frames, and the last."""
 
-    def step(self, step: Step, frame: Frame) -> None:
-        """Count a step of the flow."""
+    def note(self, step: Step, frame: Frame) -> None:
+        """Note a step of the flow that carries no messages."""
         what, time_ns = step.what, frame.time_ns
         self.log = step.log or self.log
-        if what in (flows.PUBLISH, flows.DELIVER):
-            self._count(step, frame)
-        elif what == flows.CONFIRM:
+        if what == flows.CONFIRM:
             self.confirmed += step.messages
             if step.first is not None:
                 self.offsets.add(step.first, step.first + step.messages)
@@ -162,28 +160,37 @@ class Flow:
         elif what == flows.SUBSCRIBE and len(self.starts) < MAX_STARTS:
             self.starts.append((time_ns, step.start))
 
-    def _count(self, step: Step, frame: Frame) -> None:
+    def count(self, step: Step, frame: Frame) -> None:
+        """Count the messages of a step."""
+        _, _, _, _, first, messages, size, log, _, waited_ns, lag, is_again = step
         time_ns = frame.time_ns
-        self.first_ns = self.first_ns or time_ns
-        self.last_ns = max(self.last_ns, time_ns)
-        self.messages += step.messages
-        self.size += step.size
+        if not self.first_ns:
+            self.first_ns = time_ns
+        if time_ns > self.last_ns:
+            self.last_ns = time_ns
+        self.messages += messages
+        self.size += size
         self.batches += 1
-        self.frames[MAX_FRAMES - 1 :] = [frame.number]
+        if self.batches < MAX_FRAMES:
+            self.frames.append(frame.number)
+        else:
+            self.frames[MAX_FRAMES - 1 :] = [frame.number]
+        if log:
+            self.log = log
         if self.by_second:
             second = time_ns // 1_000_000_000
-            self.seconds[second] = self.seconds.get(second, 0) + step.messages
-        if step.waited_ns is not None:
-            self.waited_ns = max(self.waited_ns, step.waited_ns)
-            self.waits += step.waited_ns >= LONG_NS
-        if step.what == flows.DELIVER and step.first is not None:
-            had = self.offsets.add(step.first, step.first + step.messages)
-            self.again += had if had or not step.again else step.messages
-            self.times.add(step.first, step.messages, time_ns)
-        if step.lag is not None:
-            self.lag = step.lag
-            if step.lag > self.worst_lag:
-                self.worst_lag, self.worst_ns = step.lag, time_ns
+            self.seconds[second] = self.seconds.get(second, 0) + messages
+        if waited_ns:
+            self.waited_ns = max(self.waited_ns, waited_ns)
+            self.waits += waited_ns >= LONG_NS
+        if first is not None:
+            had = self.offsets.add(first, first + messages)
+            self.again += had if had or not is_again else messages
+            self.times.add(first, messages, time_ns)
+        if lag is not None:
+            self.lag = lag
+            if lag > self.worst_lag:
+                self.worst_lag, self.worst_ns = lag, time_ns
 
     def __add__(self, other: Flow) -> Flow:
         """Both as one: what two parts of one capture show of a flow."""
@@ -251,24 +258,28 @@ class Flows:
         readers = self._readers.get(frame.protocol)
         if readers is None:
             readers = self._readers[frame.protocol] = readers_of(frame.protocol)
+        number = frame.connection.number
         for reader in readers.get(frame.type, ()):
             for step in read_steps(reader, frame):
-                self._step(step, frame)
+                what = step[0]
+                flow = self._newest.get((number, what in TO_BROKER, *step[1:4]))
+                if flow is None:
+                    if what == flows.SPACE:
+                        self._learn(step, number)
+                        continue
+                    flow = self._flow(step, frame.connection)
+                if what == flows.PUBLISH or what == flows.DELIVER:
+                    flow.count(step, frame)
+                    if self._copies:
+                        self._measure(what, flow, frame)
+                else:
+                    flow.note(step, frame)
 
-    def _step(self, step: Step, frame: Frame) -> None:
-        what, number = step.what, frame.connection.number
-        flow = self._newest.get((number, what in TO_BROKER, step.topic, step.partition, step.group))
-        if flow is None:
-            if what == flows.SPACE:
-                self._learn(step, number)
-                return
-            flow = self._flow(step, frame.connection)
-        flow.step(step, frame)
-        if not self._copies:
-            return
+    def _measure(self, what: str, flow: Flow, frame: Frame) -> None:
+        """The time from publish to delivery, of copies."""
         if what == flows.PUBLISH:
             self._sent.put(frame.id, frame.time_ns)
-        elif what == flows.DELIVER and "copy_of" in frame.generated and len(flow.latencies) < MAX_TIMES:
+        elif "copy_of" in frame.generated and len(flow.latencies) < MAX_TIMES:
             sent_ns = self._sent.get(frame.generated["copy_of"])
             if sent_ns is not None:
                 flow.latencies.append(frame.time_ns - sent_ns)
