@@ -128,7 +128,9 @@ def verdict(coverage: Coverage, problems: Sequence[Problem], totals: Totals, *, 
         why += f" (not decoded: {others})" if others and not undecoded else ""
         text = f"{text}. Nothing else could be judged: {why}" if number else f"Nothing could be judged: {why}"
     remark = f" {counted(notes, 'note')}{'.' if notes_shown else ': --severity note'}" if notes else ""
-    whole = not (lost or coverage.missing or coverage.one_sided) and not any(name != NO_DATA for name, _ in coverage.others)
+    whole = not (lost or coverage.missing or coverage.one_sided) and not any(
+        name != NO_DATA for name, _ in coverage.others
+    )
     return Verdict(f"{text}.{remark}", judged=bool(coverage.spoken), whole=whole and bool(coverage.spoken))
 
 

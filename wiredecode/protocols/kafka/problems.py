@@ -10,6 +10,7 @@ from wiredecode.frames.identity import short
 from wiredecode.net.types import Connection
 from wiredecode.protocols.kafka import names
 from wiredecode.protocols.kafka.conversation_values import errors_in, lists_of, partitions, partitions_of, topic_of
+from wiredecode.protocols.kafka.flows import RecordFlows
 from wiredecode.protocols.kafka.layers_table import APIS, ERRORS, MESSAGES, RESPONSES
 from wiredecode.protocols.kafka.problems_groups import CODES, Blocked, Lags, Members
 from wiredecode.protocols.shared import refusals
@@ -224,5 +225,6 @@ CHECKS = Checks(
     longest_wait="max_wait_ms",
     pulled=True,
     gauges=(Lags,),
+    flows=(RecordFlows,),
     publishes={"ProduceRequest": Publishing(("topics_named",))},
 )

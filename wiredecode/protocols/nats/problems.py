@@ -11,6 +11,7 @@ from wiredecode.frames.identity import client_side, short
 from wiredecode.net.types import Connection
 from wiredecode.protocols.nats import names
 from wiredecode.protocols.nats.conversation_memory import ACK, parse_ack_subject
+from wiredecode.protocols.nats.flows import SubjectFlows
 from wiredecode.protocols.nats.problems_jetstream import MAX_KNOWN, PUBLISHED, Pulls
 from wiredecode.protocols.nats.problems_requests import INBOX, NOT_DONE, Consumers, Requests
 from wiredecode.protocols.shared.codes import codes_of
@@ -392,6 +393,7 @@ CHECKS = Checks(
     holds="the stream's leader, perhaps another server of the cluster, was stopped, or its disk or replicas are slow",
     passes_on=("subject", "data"),
     gauges=(ConsumerPlaces,),
+    flows=(SubjectFlows,),
     codes=CODES,
     rules=(Clients, Crashes, Pulls, Requests, Consumers),
     answered=frozenset({"PING", *MESSAGES}),

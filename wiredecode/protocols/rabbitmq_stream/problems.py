@@ -10,6 +10,7 @@ from wiredecode.frames.identity import short
 from wiredecode.net.health import ACK_LOST
 from wiredecode.net.types import Connection
 from wiredecode.protocols.rabbitmq_stream import names
+from wiredecode.protocols.rabbitmq_stream.flows import StreamFlows
 from wiredecode.protocols.rabbitmq_stream.problems_consumers import CrashLoop, Flapping, Offsets
 from wiredecode.protocols.rabbitmq_stream.problems_credit import Credits
 from wiredecode.protocols.reading import values_of
@@ -93,7 +94,7 @@ class Stored(gauges.Gauge):
 def name_of(frame: Frame) -> str:
     """``orders, subscription 1 of #3``."""
     stream = frame.values.get("stream") or frame.generated.get("stream") or "unknown stream"
-    return f"{stream}, subscription {frame.values.get('subscription_id')} of #{frame.connection.number}"
+    return f"{stream}, subscription {frame.values.get('subscription_id')} of #{frame.connection.id}"
 
 
 # Rules.
@@ -445,6 +446,7 @@ CHECKS = problems.Checks(
     },
     pushes=frozenset({"Deliver", "Credit", "StoreOffset"}),
     gauges=(CreditGauge, LagGauge, Stored),
+    flows=(StreamFlows,),
     codes=CODES,
     rules=(
         *(Advertised, Credits, Admission, MissingStreams, Heartbeats),

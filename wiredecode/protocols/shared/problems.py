@@ -20,6 +20,7 @@ from wiredecode.protocols.shared.pairing import reply_captured
 if TYPE_CHECKING:
     from wiredecode.net.types import Connection
     from wiredecode.protocols.shared.codes import Code
+    from wiredecode.protocols.shared.flows import FlowReader
     from wiredecode.protocols.shared.gauges import ChangeReader, Gauge
 
 MAX_EVIDENCE = 8
@@ -368,6 +369,8 @@ class Checks:
     """Stream of a publish that a frame refuses, though the publish asked for no answer."""
     alone: Callable[[Frame], bool] = lambda frame: False
     """Whether a server's first frame says that it waits for no other server."""
+    flows: tuple[type[FlowReader], ...] = ()
+    """Readers of the way of messages, from publishers to consumers."""
     gauges: tuple[type[Gauge], ...] = ()
     """Readers of credits, lags and the like from its frames, for plots."""
 
