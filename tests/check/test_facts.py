@@ -31,7 +31,7 @@ def shown(problems: list[Problem]) -> list[object]:
     return [record(each) for each in problems]
 
 
-@pytest.mark.parametrize(("seed", "path"), enumerate(OUTAGES), ids=lambda each: getattr(each, "name", ""))
+@pytest.mark.parametrize(("seed", "path"), [*enumerate(OUTAGES)], ids=lambda each: getattr(each, "name", ""))
 def test_the_order_of_rules_does_not_matter(seed: int, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chance, rules, show = random.Random(seed), Checker._rules, Checker._show
 
