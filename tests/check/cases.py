@@ -67,6 +67,7 @@ def kafka_commit(error: int) -> list[Problem]:
 
 
 CRAFTED: Mapping[str, Case] = {
+    "kafka.invalid-request": partial(kafka, 42),
     "kafka.out-of-order": partial(kafka, 45),
     "kafka.kicked-out": partial(kafka_commit, 25),
     "kafka.not-leader": partial(kafka, 6),
@@ -95,6 +96,21 @@ CRAFTED: Mapping[str, Case] = {
 """Codes that no capture of the repository has, and that no other test of this folder raises."""
 
 NEAR: Mapping[str, Case] = {
+    "kafka.corrupt-log": partial(kafka, 2),  # what a producer sent
+    "kafka.server-failed": partial(kafka, 7),
+    "kafka.invalid-request": partial(kafka, 7),
+    "flow.to-nobody": "stories/healthy-tail.pcap",
+    "flow.nothing-since": "flows/nh-acknone.pcap.gz",
+    "flow.read-again": "flows/rh-deploy.pcap.gz",  # it continues at its stored offset
+    "flow.skipped": "flows/rh-deploy.pcap.gz",
+    "flow.lost": "flows/k-dup-group.pcap.gz",
+    "flow.done-twice": "flows/n-wrong-account.pcap.gz",
+    "flow.shared-group": "kafka/groups.pcap.gz",
+    "flow.uneven": "flows/k-dup-group.pcap.gz",
+    "flow.waits": "flows/k-dup-group.pcap.gz",
+    "flow.connection-each": "kafka/small.pcap",  # 57 connections of several clients
+    "flow.busy-poll": "flows/nh-mirror.pcap.gz",
+    "flow.commit-each": "flows/k-dup-group.pcap.gz",
     "kafka.not-leader": partial(kafka, 7),  # not stored, for another reason
     "kafka.no-leader": partial(kafka, 5),  # this broker does not lead it
     "kafka.sasl-failed": partial(kafka, 29),  # not allowed, but let in

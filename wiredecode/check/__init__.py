@@ -9,6 +9,7 @@ from wiredecode.capture.batch import PacketBatch
 from wiredecode.check.causes import group_by_cause
 from wiredecode.check.codes import CODES, checks_of
 from wiredecode.check.exchanges import Exchanges
+from wiredecode.check.flows import FlowRule, types_of
 from wiredecode.check.publishes import Publishes
 from wiredecode.check.rules import ClearText, ClockRule, Findings, OtherProtocols, Requests
 from wiredecode.check.stalls import Stalls
@@ -40,10 +41,10 @@ class Checker:
         self._clock, self._clear = ClockRule(self.report), ClearText(self.report)
         self._others, self._stalls = OtherProtocols(self.report), Stalls(self.report)
         self._publishes = Publishes(self.report, self.exchanges, max_times)
-        self._trends = Trends(self.report, self.exchanges)
+        self._trends, self._flows = Trends(self.report, self.exchanges), FlowRule(self.report)
         self._exchange = self.exchanges.frame, self._requests.frame, self._trends.frame
         self._general = [self._requests, self._findings, Health(self.report), self._clock, self._others]
-        self._general += [self._clear, self._stalls, self._trends]
+        self._general += [self._clear, self._stalls, self._trends, self._flows]
         self._special: dict[str, list[Rule]] = {}
         """Rules by protocol that was spoken; others are not imported."""
         self._always: list[Callable[[Frame], None]] = [self._stalls.frame]
@@ -65,6 +66,8 @@ class Checker:
                 self._of_type.setdefault((name, each), [*self._always]).append(rule.frame)
             for connection in self._over:
                 self._call(rule.ended, connection)
+        for each in () if checks is None else types_of(checks):
+            self._of_type.setdefault((name, each), [*self._always]).append(self._flows.frame)
         for published in () if checks is None else checks.publishes:
             self._of_type.setdefault((name, published), [*self._always]).append(self._publishes.frame)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from typer import Option
@@ -14,6 +15,8 @@ from wiredecode.cli.output import complain, wants_color
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from rich.table import Table
+
     from wiredecode.cli.output import Output
     from wiredecode.flows import Flows
     from wiredecode.flows.table import Row
@@ -22,7 +25,9 @@ MAX_ROWS = 40
 """Most rows on a terminal."""
 DROPPED = "p99 worst-lag until since confirmed p50 lag skipped again delivered"
 """Columns that a narrow terminal leaves out, the first one first."""
-NUMBERS = frozenset("published confirmed refused delivered again skipped lag worst-lag p50 p99".split())
+NUMBERS = frozenset(
+    ("published", "confirmed", "refused", "delivered", "again", "skipped", "lag", "worst-lag", "p50", "p99")
+)
 
 
 @options.group
@@ -131,6 +136,9 @@ def _columns(rows: Sequence[Row], first_ns: int, by: str) -> dict[str, list[str]
     def number(value: float | None) -> str:
         return "" if value is None else f"{value:,.1f}" if isinstance(value, float) else f"{value:,}"
 
+    def count(name: str, row: Row) -> str:
+        return number(getattr(row, name))
+
     read: dict[str, Callable[[Row], str]] = {
         "second": lambda row: seconds(row.second_ns),
         "from": lambda row: ", ".join(row.publishers) or NOT_CAPTURED,
@@ -138,7 +146,7 @@ def _columns(rows: Sequence[Row], first_ns: int, by: str) -> dict[str, list[str]
         "in": lambda row: row.space,
         "to": lambda row: row.consumer,
         **{
-            name: lambda row, name=name: number(getattr(row, name))  # type: ignore[misc]
+            name: partial(count, name)
             for name in ("published", "confirmed", "refused", "delivered", "again", "skipped", "lag")
         },
         "worst-lag": lambda row: number(row.worst_lag),
@@ -155,7 +163,7 @@ def _columns(rows: Sequence[Row], first_ns: int, by: str) -> dict[str, list[str]
     return {name: texts for name, texts in columns.items() if name not in silent or name in ("published", "delivered")}
 
 
-def _grid(columns: dict[str, list[str]], names: Sequence[str], style: str = "") -> object:
+def _grid(columns: dict[str, list[str]], names: Sequence[str], style: str = "") -> Table:
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -175,6 +183,5 @@ def _remark(counted: Flows, rows: Sequence[Row]) -> None:
     """What the table cannot show."""
     if counted.omitted:
         complain(f"{sum(counted.omitted.values()):,} steps of further topics are counted under (others)")
-    sides = {bool(row.publishers) for row in rows}
-    if sides == {False}:
+    if not any(row.publishers for row in rows):
         complain("no publisher was captured: what was published is not known")

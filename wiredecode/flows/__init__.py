@@ -113,6 +113,8 @@ class Flow:
     stored: int = -1
     """Offset up to which the consumer is done, as it said last."""
     stores: int = 0
+    stalled: int = 0
+    """Times that the server said that it waits for the client's answer to go on."""
     pulls: int = 0
     empty: int = 0
     """Times that it asked, and that there was nothing."""
@@ -150,6 +152,8 @@ class Flow:
         elif what == flows.STORE:
             self.stored = max(self.stored, step.first or 0)
             self.stores += 1
+        elif what == flows.STALL:
+            self.stalled += 1
         elif what == flows.PULL:
             self.pulls += 1
         elif what == flows.EMPTY:
@@ -209,7 +213,7 @@ class Flow:
         return both
 
 
-SUMS = "messages", "size", "confirmed", "refused", "again", "stores", "pulls", "empty", "waits", "batches"
+SUMS = "messages", "size", "confirmed", "refused", "again", "stores", "pulls", "empty", "waits", "batches", "stalled"
 LONG_NS = 500_000_000
 MAX_STARTS, MAX_FRAMES = 32, 8
 
@@ -225,10 +229,15 @@ class Flows:
         self.omitted: Counter[int] = Counter()
         """By connection: steps of topics beyond :data:`MAX_FLOWS`."""
         self._readers: dict[str, dict[str | None, list[FlowReader]]] = {}
-        self._connections: dict[int, Connection] = {}
+        self.connections: dict[int, Connection] = {}
+        """Those with flows, by number."""
         self._parties: dict[int, Party] = {}
         self._accounts: dict[int, str] = {}
         self._sent: Newest[int, int] = Newest(MAX_SENT)
+
+    def __deepcopy__(self, _: object) -> Flows:
+        """Itself: rules that look at it change nothing."""
+        return self
 
     def frame(self, frame: Frame) -> None:
         """Take the next frame."""
@@ -247,7 +256,7 @@ class Flows:
             else:
                 self._accounts[number] = step.topic
             return
-        self._connections.setdefault(number, frame.connection)
+        self.connections.setdefault(number, frame.connection)
         key = FlowKey(number, step.what not in TO_BROKER, step.topic, step.partition, step.group)
         flow = self.flows.get(key)
         if flow is None:
@@ -265,7 +274,7 @@ class Flows:
 
     def parties(self) -> dict[int, Party]:
         """The clients, by connection."""
-        found = {number: self._party(each) for number, each in self._connections.items()}
+        found = {number: self._party(each) for number, each in self.connections.items()}
         return self._parties | found
 
     def _party(self, connection: Connection) -> Party:
@@ -295,7 +304,7 @@ class Flows:
         for key, flow in other.flows.items():
             both.flows[key] = both.flows[key] + flow if key in both.flows else flow
         both.spaces = self.spaces | other.spaces
-        both._connections = self._connections | other._connections
+        both.connections = self.connections | other.connections
         both._accounts = self._accounts | other._accounts
         both._parties = self.parties() | other.parties()
         both.omitted = self.omitted + other.omitted

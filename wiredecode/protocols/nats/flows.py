@@ -1,6 +1,7 @@
 """The way of messages by subject and queue group, and those of JetStream by the sequence of their stream."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
@@ -14,6 +15,8 @@ INTERNAL = ("_INBOX.", "$", "_R_.")
 REFUSED = (b"-NAK", b"+WPI", b"-TERM")
 """Answers to a delivered message that do not say that it is done."""
 NO_MESSAGES = 404
+STALLED = "Nats-Consumer-Stalled"
+"""Header of heartbeats of a consumer that waits for an answer to a flow control request."""
 
 
 class SubjectFlows(FlowReader):
@@ -27,6 +30,8 @@ class SubjectFlows(FlowReader):
         self._pulls: Newest[int, tuple[str, str]] = Newest(MAX_KNOWN)
         """By request: stream and consumer."""
         self._published: Newest[int, str] = Newest(MAX_KNOWN)
+        self._consumers: Newest[tuple[int, str], tuple[str, str]] = Newest(MAX_KNOWN)
+        """By connection and subscription: the stream and consumer whose messages come there."""
 
     def read(self, frame: Frame) -> Iterator[Step]:
         values = frame.values
@@ -61,7 +66,11 @@ class SubjectFlows(FlowReader):
 
     def _came(self, frame: Frame, subject: str) -> Iterator[Step]:
         values, request = frame.values, frame.request or 0
-        if values.get("status") == NO_MESSAGES and request in self._pulls:
+        key = frame.connection.number, values["sid"]
+        if any(name == STALLED for name in header_names(values)) and key in self._consumers:
+            stream, consumer = self._consumers[key]
+            yield Step(flows.STALL, stream, group=consumer)
+        elif values.get("status") == NO_MESSAGES and request in self._pulls:
             stream, consumer = self._pulls[request]
             yield Step(flows.EMPTY, stream, group=consumer)
         elif "stream_sequence" in frame.generated and request in self._published:
@@ -69,8 +78,13 @@ class SubjectFlows(FlowReader):
             yield Step(flows.CONFIRM, printable(self._published[request]), first=first, log=stream)
         elif (acked := parse_ack_subject(values.get("reply", ""))) is not None:
             stream, group, again = printable(acked.stream), printable(acked.consumer), acked.delivered > 1
+            self._consumers.put(key, (stream, group))
             common = {"first": acked.sequence, "size": values["size"], "log": stream, "lag": acked.pending}
             yield Step(flows.DELIVER, printable(subject), group=group, again=again, **common)
         elif not subject.startswith(INTERNAL) and "status" not in values:
-            queue = self._queues.get((frame.connection.number, values["sid"]), "")
+            queue = self._queues.get(key, "")
             yield Step(flows.DELIVER, printable(subject), group=printable(queue), size=values["size"])
+
+
+def header_names(values: Mapping[str, Any]) -> Iterator[str]:
+    return (each["name"] for each in values.get("headers") or ())

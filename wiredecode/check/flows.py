@@ -1,0 +1,529 @@
+"""Problems of the way of messages: every request succeeds, and the messages do not arrive, or not as they should.
+
+Each is an asymmetry ("X while Y"), never a level: what a consumer got before and does not get now, what one group gets
+twice, what a client does now and did not do before.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
+from typing import Any
+
+from wiredecode.check.codes import CODES
+from wiredecode.dataclasses import dataclass, field
+from wiredecode.flows import Flow, Flows, Party
+from wiredecode.flows.intervals import Intervals
+from wiredecode.flows.table import Side, Topic, log_of, skipped, topics_of
+from wiredecode.frames.escape import counted
+from wiredecode.frames.frame import Frame
+from wiredecode.protocols.shared.flows import FIRST, LATEST
+from wiredecode.protocols.shared.problems import MAX_EVIDENCE, Checks, Moment, Problem, Rule
+
+FEW, MANY = 5, 20
+"""Messages, connections or times that are enough to be meant, and that are many."""
+MOMENT_NS, WHILE_NS = 1_000_000_000, 2_000_000_000
+"""Times of both ends that differ by less are the same; how long something lasts that is no accident."""
+MOST, PARTITIONS = 0.8, 3
+"""Share of the messages in one of several partitions that is uneven."""
+HURRIED_NS = 50_000_000
+"""A client that asks in vain more often than once in this time asks in a loop."""
+SHORT_NS = 5_000_000_000
+"""A connection that a client opens for a message lives no longer."""
+STEM = re.compile(r"[-_.:#/@]?(?:\d+|[0-9a-f]{8,}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\Z")
+"""What tells instances of one service apart, at the end of a name."""
+
+
+def stem_of(name: str) -> str:
+    """The name of a service, without the number or id of its instance."""
+    while (shorter := STEM.sub("", name)) != name:
+        name = shorter
+    return name.rstrip("-_.:#/@")
+
+
+def changes(before: Party, now: Party) -> str:
+    """What a client changed: ``it logged in as billing, before as orders``; empty: nothing that is known."""
+    pairs = (
+        ("logged in as {}", before.user, now.user),
+        ("uses {}", _space(before), _space(now)),
+        ("joined group {}", before.group, now.group),
+        ("is connected to {}", before.server.rpartition(":")[0], now.server.rpartition(":")[0]),
+        ("runs on {}", before.host, now.host),
+    )
+    texts = [f"it {text.format(new)}, before {old}" for text, old, new in pairs if old and new and old != new]
+    return "; ".join(texts[:2])
+
+
+def _space(party: Party) -> str:
+    kind = {"rabbitmq_stream": "virtual host", "nats": "account", "kafka": "cluster"}.get(party.protocol, "namespace")
+    return f"{kind} {party.space}" if party.space else ""
+
+
+def types_of(checks: Checks) -> frozenset[str]:
+    """The types of frames of a protocol that :class:`FlowRule` gets."""
+    return frozenset().union(*(reader.types for reader in checks.flows))
+
+
+@dataclass(eq=False)
+class FlowRule(Rule):
+    """Follows the messages of all protocols."""
+
+    flows: Flows = field(default_factory=Flows)
+
+    def frame(self, frame: Frame) -> None:
+        self.flows.frame(frame)
+
+    def finish(self) -> None:
+        topics = topics_of(self.flows)
+        sides = [side for topic in topics for side in topic.publishers]
+        self._moved(topics)
+        self._churn(sides)
+        self._group_changes(topics)
+        for topic in topics:
+            self._nothing_since(topic)
+            self._read_again(topic)
+            self._skipped(topic)
+            self._lost(topic)
+            self._strangers(topic)
+            self._uneven(topic)
+        for label, some in by_label(sides).items():
+            self._waits(label, some)
+        self._polls()
+        self._commits(topics)
+
+    def _add(self, code: str, title: str, key: Any, sides: Sequence[Side], **how: Any) -> Problem:
+        """A problem of these flows; the first one is the one that it is about."""
+        since_ns, until_ns = how.pop("since_ns", sides[0].flow.first_ns), how.pop("until_ns", sides[0].flow.last_ns)
+        connections = self.flows.connections
+        at = Moment(connections[sides[0].party.connection], since_ns)
+        problem = self.report.add(CODES[code], title, key, frame=at, until_ns=until_ns, **how)
+        for side in sides[:MAX_EVIDENCE]:
+            self.report.concerns(problem, connections[side.party.connection])
+        for number in sides[0].flow.frames:
+            if len(problem.frames) < MAX_EVIDENCE and number not in problem.frames:
+                problem.frames.append(number)
+        problem.weight = max(problem.weight, problem.count)
+        return problem
+
+    # Messages that reach nobody.
+
+    def _moved(self, topics: Sequence[Topic]) -> None:
+        """A publisher's messages go elsewhere, and reach nobody, since it came back."""
+        for topic in topics:
+            for label, now in by_label(topic.publishers).items():
+                total, first_ns = sum(each.flow.messages for each in now), min(each.flow.first_ns for each in now)
+                last_ns = max(each.flow.last_ns for each in now)
+                arrived = any(each.flow.messages and each.flow.last_ns >= first_ns for each in topic.consumers)
+                if (
+                    total < FEW
+                    or last_ns - first_ns < MOMENT_NS
+                    or arrived
+                    or not all(each.party.is_whole for each in now)
+                ):
+                    continue
+                for other in topics:
+                    before = [each for each in other.publishers if each.party.label == label]
+                    if other is not topic and self._left(before, other.consumers, first_ns, last_ns):
+                        self._report_moved(label, total, topic, now, other, before)
+                        break
+
+    def _left(self, before: Sequence[Side], consumers: Sequence[Side], first_ns: int, last_ns: int) -> bool:
+        """Whether a publisher wrote to a topic before only, and its consumers are still there."""
+        if not before or max(each.flow.last_ns for each in before) > first_ns + MOMENT_NS:
+            return False
+        half_ns = (first_ns + last_ns) // 2
+        got = [each for each in consumers if each.flow.messages and each.flow.first_ns <= first_ns + MOMENT_NS]
+        there = any(each.party.is_open or each.party.until_ns >= half_ns for each in got)
+        return there and not any(each.flow.last_ns > first_ns + WHILE_NS for each in got)
+
+    def _report_moved(
+        self, label: str, total: int, topic: Topic, now: Sequence[Side], other: Topic, before: Sequence[Side]
+    ) -> None:
+        readers = [each for each in other.consumers if each.flow.messages]
+        who = ", ".join(dict.fromkeys(each.party.label for each in readers))
+        since = self.report.seconds(min(each.flow.first_ns for each in now))
+        name = topic.subject[2]
+        where = "" if name == other.subject[2] else f", before to {other.subject[2]}"
+        title = f"{total:,} messages of {label} to {name} since {since} reach nobody{where}: {who} got the earlier ones"
+        problem = self._add("flow.to-nobody", title, (label, topic.subject), [*now, *before, *readers], count=total)
+        change = changes(before[-1].party, now[0].party)
+        if where:
+            problem.detail(
+                f"{label} published to {other.subject[2]} until {self.report.seconds(before[-1].flow.last_ns)}"
+            )
+            problem.likely = "the name is wrong: the topic, stream or subject that it publishes to was changed"
+        if change:
+            problem.detail(change)
+            problem.likely = change
+        problem.detail(f"{who} is still connected, and got {sum(each.flow.messages for each in readers):,} messages")
+        problem.to_end = max(each.flow.last_ns for each in now) >= self.report.last_ns - WHILE_NS
+
+    def _nothing_since(self, topic: Topic) -> None:
+        """A consumer to which messages are pushed gets none, though they are published and others wait for nothing."""
+        protocol, _, name = topic.subject
+        if protocol != "nats":
+            return  # elsewhere consumers ask for messages, and rules about credit and fetches say more
+        for sides in by_label(topic.consumers, group=True).values():
+            came = [each for each in sides if each.flow.messages]
+            if not came or any(each.flow.pulls for each in self._all_of(sides)):
+                continue
+            last_ns, latest = max((each.flow.last_ns, each.party.until_ns) for each in came)
+            after = sum(
+                messages_after(each.flow, last_ns + MOMENT_NS) for each in topic.publishers if each.party.is_whole
+            )
+            pushed = any(each.flow.log for each in came)
+            if not pushed or after < MANY or latest - last_ns < WHILE_NS:
+                continue
+            who = came[0].label
+            title = f"{who} gets nothing of {name} since {self.report.seconds(last_ns)}, while {after:,} were published"
+            problem = self._add(
+                *("flow.nothing-since", title, (who, topic.subject), came),
+                since_ns=last_ns,
+                until_ns=latest,
+                count=after,
+            )
+            if any(each.flow.stalled for each in self._all_of(sides)):
+                problem.likely = (
+                    "the client does not answer the server's flow control requests: the server waits for it"
+                )
+
+    def _all_of(self, sides: Sequence[Side]) -> list[Side]:
+        """The flows of the same consumers, also without messages."""
+        keys = {(each.party.connection, each.flow.key.group) for each in sides}
+        parties = self.flows.parties()
+        return [
+            Side(flow, parties[key.connection], key.group)
+            for key, flow in self.flows.flows.items()
+            if key.delivers and (key.connection, key.group) in keys
+        ]
+
+    # Messages that come twice, or never.
+
+    def _read_again(self, topic: Topic) -> None:
+        """A consumer that came back got messages again that it had, though it notes where it is."""
+        for label, sides in by_label(topic.consumers, group=True).items():
+            found: list[tuple[Side, Side, int]] = []
+            for now in (each for each in sides if each.flow.offsets.begins):
+                earlier = [each for each in sides if each.party.until_ns <= now.party.since_ns + MOMENT_NS]
+                earlier = [each for each in earlier if log_of(each.flow) == log_of(now.flow) and each is not now]
+                had = Intervals()
+                for each in earlier:
+                    had.update(each.flow.offsets)
+                count = sum(had.within(begin, end) for begin, end in now.flow.offsets)
+                if earlier and count:
+                    found.append((earlier[-1], now, count))
+            count = sum(each for *_, each in found)
+            if count < MANY or not self._resumes(sides):
+                continue
+            before, now, _ = found[0]
+            when, name = self.report.seconds(now.flow.first_ns), topic.subject[2]
+            title = f"{label} got {count:,} messages of {name} again after it came back at {when}"
+            problem = self._add("flow.read-again", title, (label, topic.subject), [now, before], count=count)
+            stored = max(each.flow.stored for each in sides)
+            had_to = max(each.flow.offsets.ends[-1] - 1 for each in sides if each.flow.offsets.ends and each is not now)
+            problem.detail(
+                f"it had messages up to offset {had_to:,}, and began again at {now.flow.offsets.begins[0]:,}"
+            )
+            if stored >= 0:
+                problem.detail(f"the offset that it stored or committed last before: {stored_before(sides, now):,}")
+
+    def _resumes(self, sides: Sequence[Side]) -> bool:
+        """Whether a consumer means to continue where it was: it notes its offset, and does not ask for all."""
+        if any(
+            start == FIRST for each in sides for at_ns, start in each.flow.starts if at_ns > sides[0].party.until_ns
+        ):
+            return any(each.flow.stores for each in self._stores(sides))
+        return any(each.group for each in sides) or any(each.flow.stores for each in self._stores(sides))
+
+    def _stores(self, sides: Sequence[Side]) -> list[Side]:
+        """The flows of the same clients that note where they are, on any of their connections, or under their name."""
+        who = {(name, each.party.host) for each in sides for name in (each.party.name, each.group) if name}
+        parties = self.flows.parties()
+        return [
+            Side(flow, party, key.group)
+            for key, flow in self.flows.flows.items()
+            if flow.stores and {((party := parties[key.connection]).name, party.host), (key.group, party.host)} & who
+        ]
+
+    def _skipped(self, topic: Topic) -> None:
+        """A consumer never got what was written while it was away."""
+        sides_of: dict[tuple[str, str], list[Side]] = {}
+        for each in topic.consumers:
+            if each.flow.offsets.begins:
+                sides_of.setdefault((each.party.name or each.party.host, each.party.host), []).append(each)
+        for (name, _), sides in sides_of.items():
+            holes = skipped([each.flow for each in sides])
+            holes = [(log, begin, end) for log, begin, end in holes if self._was_written(topic, log, begin, end)]
+            count = sum(end - begin for *_, begin, end in holes)
+            if count < FEW * 2:
+                continue
+            log, begin, end = max(holes, key=lambda hole: hole[2] - hole[1])
+            own = sorted((each for each in sides if log_of(each.flow) == log), key=lambda each: each.flow.first_ns)
+            now = next((each for each in own if each.flow.offsets.begins[0] >= end), own[-1])
+            before = [each for each in own if each.flow.offsets.ends[-1] <= begin] or own[:1]
+            away = f"{self.report.seconds(before[-1].flow.last_ns)} to {self.report.seconds(now.flow.first_ns)}"
+            title = f"{name} never got {count:,} messages of {topic.subject[2]}: it got none from {away}"
+            problem = self._add("flow.skipped", title, (name, topic.subject), [now, *before], count=count)
+            problem.first_ns = before[-1].flow.last_ns
+            problem.detail(f"offsets {begin:,} to {end - 1:,} went to no connection of it, later ones did")
+            if any(start == LATEST for _, start in now.flow.starts):
+                problem.likely = "it began with the newest messages (latest, next), and not where it had stopped"
+            elif now.flow.log:
+                problem.likely = "the stream had dropped them before they were read: its limits keep the newest only"
+            if change := changes(before[-1].party, now.party):
+                problem.detail(change)
+            elif before[-1].group != now.group:
+                problem.detail(f"it reads in group {now.group}, before {before[-1].group}")
+
+    def _was_written(self, topic: Topic, log: tuple[str, int | None], begin: int, end: int) -> bool:
+        """Whether publishers of the capture wrote what is in a hole."""
+        sent = [each.flow for each in topic.publishers if log_of(each.flow) == log or not each.flow.offsets.begins]
+        if any(each.offsets.begins for each in sent):
+            return sum(each.offsets.within(begin, end) for each in sent) * 2 >= end - begin
+        return sum(each.confirmed for each in sent) >= end - begin
+
+    def _lost(self, topic: Topic) -> None:
+        """Offsets that brokers give go back: what one had confirmed, another one does not have."""
+        for log in {log_of(each.flow) for each in topic.publishers if each.flow.offsets.begins}:
+            sides = sorted(
+                (each for each in topic.publishers if log_of(each.flow) == log and each.flow.offsets.begins),
+                key=lambda each: each.flow.first_ns,
+            )
+            for before, now in pairwise(sides):
+                end, begin = before.flow.offsets.ends[-1], now.flow.offsets.begins[0]
+                old, new = before.party.server, now.party.server
+                apart = before.flow.times.entries and now.flow.times.entries and old != new
+                later = apart and now.flow.times.entries[0][2] >= before.flow.times.entries[-1][2]
+                if not later or begin >= end or now.flow.offsets.within(begin, end) < FEW:
+                    continue
+                part = "" if log[1] is None else f"[{log[1]}]"
+                title = f"{end - begin:,} confirmed messages of {log[0]}{part} are lost: "
+                title += f"{new} confirms offset {begin:,} after {old} had confirmed up to {end - 1:,}"
+                self._add("flow.lost", title, (topic.subject, log), [now, before], count=end - begin)
+
+    def _group_changes(self, topics: Sequence[Topic]) -> None:
+        """A client subscribes in another queue group than before, while the others stay: each message goes to both."""
+        for topic in topics:
+            for label, sides in by_client(topic.consumers).items():
+                ordered = sorted((each for each in sides if each.group), key=lambda each: each.party.since_ns)
+                for before, now in pairwise(ordered):
+                    apart = before.group != now.group and before.party.until_ns <= now.party.since_ns + MOMENT_NS
+                    others = [
+                        each
+                        for each in topic.consumers
+                        if each.group == before.group
+                        and each.party.label != label
+                        and each.flow.last_ns > now.flow.first_ns > 0
+                    ]
+                    if (
+                        not apart
+                        or now.flow.log
+                        or now.flow.messages < FEW
+                        or not others
+                        or topic.subject[0] == "kafka"
+                    ):
+                        continue
+                    since, name = self.report.seconds(now.party.since_ns), topic.subject[2]
+                    title = f"{label} reads {name} in queue group {now.group} since {since}, before in {before.group}: "
+                    title += f"{now.flow.messages:,} messages went to both groups"
+                    key = label, topic.subject
+                    self._add("flow.done-twice", title, key, [now, before, *others], count=now.flow.messages)
+
+    # Who shares what.
+
+    def _strangers(self, topic: Topic) -> None:
+        """A second application joins a group, and takes a part of its messages."""
+        for group in {each.group for each in topic.consumers if each.group and each.flow.messages}:
+            members = [each for each in topic.consumers if each.group == group and each.flow.messages]
+            stems: dict[str, list[Side]] = {}
+            for each in sorted(members, key=lambda side: side.party.since_ns):
+                stems.setdefault(stem_of(each.party.name), []).append(each)
+            stems.pop("", None)
+            for (old, first), (new, second) in pairwise(stems.items()):
+                hosts = {each.party.host for each in first}.isdisjoint(each.party.host for each in second)
+                related = old.startswith(new) or new.startswith(old) or same_library(first[0].party, second[0].party)
+                together = max(each.flow.last_ns for each in first) > min(each.flow.first_ns for each in second)
+                if not hosts or related or not together or sum(each.flow.messages for each in second) < FEW:
+                    continue
+                since = self.report.seconds(min(each.party.since_ns for each in second))
+                title = f"{new} and {old} share group {group}: {new} joined at {since}, "
+                title += f"each gets a part of {topic.subject[2]}"
+                count = sum(each.flow.messages for each in second)
+                problem = self._add("flow.shared-group", title, (group, topic.subject), [*second, *first], count=count)
+                for name, sides in ((old, first), (new, second)):
+                    got = sum(each.flow.messages for each in sides)
+                    problem.detail(f"{name} on {sides[0].party.host} got {got:,} messages")
+
+    def _uneven(self, topic: Topic) -> None:
+        """Most messages go to one partition, and its consumer falls behind while others have nothing to do."""
+        parts: dict[int, int] = {}
+        for each in topic.publishers:
+            if each.flow.key.partition is not None:
+                parts[each.flow.key.partition] = parts.get(each.flow.key.partition, 0) + each.flow.messages
+        total = sum(parts.values())
+        if len(parts) < PARTITIONS or total < 100 or max(parts.values()) < MOST * total:
+            return
+        hot = max(parts, key=lambda number: parts[number])
+        behind = {number: self._behind(topic, number) for number in parts}
+        worst, others = behind[hot], max((lag for number, lag in behind.items() if number != hot), default=0)
+        consumers = [each for each in topic.consumers if each.flow.key.partition == hot and each.flow.messages]
+        if not consumers or worst < max(MANY, parts[hot] // 10) or worst < 4 * max(others, 1):
+            return
+        name, publishers = topic.subject[2], [each for each in topic.publishers if each.flow.key.partition == hot]
+        title = f"{parts[hot]:,} of {total:,} messages of {name} go to partition {hot}: {consumers[0].party.label} is "
+        title += f"{worst:,} behind there, and other members have nothing to do"
+        problem = self._add("flow.uneven", title, topic.subject, [*publishers, *consumers], count=parts[hot])
+        problem.detail(
+            ", ".join(f"{name}[{number}]: {count:,}" for number, count in sorted(parts.items())[:MAX_EVIDENCE])
+        )
+
+    def _behind(self, topic: Topic, partition: int) -> int:
+        """Messages of a partition that a group has not committed at the end, or not fetched if it commits nothing."""
+        written = [each.flow.offsets.ends[-1] for each in topic.publishers if _ends(each.flow, partition)]
+        stored = [each.flow.stored for each in self._stores(topic.consumers) if _stores_in(each.flow, topic, partition)]
+        fetched = [each.flow.offsets.ends[-1] for each in topic.consumers if _ends(each.flow, partition)]
+        done = stored or fetched
+        return max(max(written) - max(done), 0) if written and done else 0
+
+    # Waits and work by choice.
+
+    def _waits(self, label: str, sides: Sequence[Side]) -> None:
+        """Messages wait in their client for others since it came back."""
+        slow = [each for each in sides if each.flow.batches >= 2 and each.flow.waits * 2 >= each.flow.batches]
+        quick = [each for each in sides if each.flow.batches >= FEW and not each.flow.waits]
+        if not slow or sum(each.flow.waits for each in slow) < FEW:
+            return
+        first_ns, longest = min(each.flow.first_ns for each in slow), max(each.flow.waited_ns for each in slow)
+        before = [each for each in quick if each.flow.last_ns <= first_ns + MOMENT_NS]
+        messages = sum(each.flow.messages for each in slow)
+        title = f"messages of {label} wait up to {longest / 1e9:.1f} s in it before it sends them"
+        title += f", since {self.report.seconds(first_ns)}" if before else ""
+        severity = None if before else "note"
+        problem = self._add("flow.waits", title, label, [*slow, *before], count=messages, severity=severity)
+        problem.detail(f"{messages:,} messages in {counted(sum(each.flow.batches for each in slow), 'batch', 'es')}")
+        if before:
+            sent = sum(each.flow.batches for each in before)
+            problem.detail(f"before: {sum(each.flow.messages for each in before):,} in {counted(sent, 'batch', 'es')}")
+
+    def _churn(self, sides: Sequence[Side]) -> None:
+        """A client opens a connection for each message, or nearly so."""
+        for label, own in by_label(sides).items():
+            short = [each for each in own if each.flow.messages <= 2]
+            short = [each for each in short if each.party.until_ns - each.party.since_ns <= SHORT_NS]
+            connections = {each.party.connection for each in short}
+            if len(connections) < MANY:
+                continue
+            since, until = min(each.party.since_ns for each in short), max(each.party.until_ns for each in short)
+            messages = sum(each.flow.messages for each in short)
+            title = f"{label} opened {len(connections):,} connections for {messages:,} messages"
+            times = {"since_ns": since, "until_ns": until, "count": len(connections)}
+            problem = self._add("flow.connection-each", title, label, short, **times)
+            if long := [each for each in own if each.flow.messages >= FEW and each.party.connection not in connections]:
+                sent = sum(each.flow.messages for each in long)
+                problem.detail(f"before, {counted(len(long), 'connection')} carried {sent:,} messages")
+
+    def _polls(self) -> None:
+        """A consumer asks again and again, and nearly always for nothing."""
+        parties = self.flows.parties()
+        for key, flow in self.flows.flows.items():
+            party = parties[key.connection]
+            span_ns = max(party.until_ns - party.since_ns, 1)
+            got = sum(each.messages for other, each in self.flows.flows.items() if _same_consumer(other, key))
+            if flow.empty < 5 * MANY or flow.empty < FEW * max(got, 1) or span_ns / flow.empty > HURRIED_NS:
+                continue
+            side, per_second = Side(flow, party, key.group), flow.empty * 1e9 / span_ns
+            title = (
+                f"{party.label} asks {key.topic}, consumer {key.group}, {per_second:,.0f} times a second for messages"
+            )
+            title += f": {flow.empty:,} of {flow.pulls:,} times there were none"
+            times = {"since_ns": party.since_ns, "until_ns": party.until_ns, "count": flow.empty}
+            self._add("flow.busy-poll", title, (party.label, key.topic, key.group), [side], **times)
+
+    def _commits(self, topics: Sequence[Topic]) -> None:
+        """A consumer commits after each message since it came back."""
+        for topic in topics:
+            if topic.subject[0] != "kafka":
+                continue
+            rates = []
+            for sides in by_life(topic.consumers).values():
+                stores = [each for each in self._stores(sides) if _overlaps(each.party, sides[0].party)]
+                stores = [each for each in stores if each.flow.key.topic == topic.subject[2]]
+                moved = sum(each.flow.offsets.ends[-1] - each.flow.offsets.begins[0] for each in sides)
+                done = sum(max(each.flow.stored - min(s.flow.offsets.begins[0] for s in sides), 0) for each in stores)
+                rates.append((sum(each.flow.stores for each in stores), min(moved, done or moved), sides, stores))
+            for (few, many, _, _), (commits, messages, now, stores) in pairwise(rates):
+                each_one = commits >= 2 * MANY and commits * 2 >= messages
+                rarely = few * FEW <= many and many >= MANY
+                if not (each_one and rarely and stores):
+                    continue
+                label, since = now[0].label, self.report.seconds(now[0].party.since_ns)
+                title = f"{label} commits after each message of {topic.subject[2]} since {since}: {commits:,} commits"
+                times = {"since_ns": now[0].party.since_ns, "until_ns": now[0].party.until_ns, "count": commits}
+                problem = self._add("flow.commit-each", title, (label, topic.subject), [*now, *stores], **times)
+                problem.detail(f"before: {few:,} commits for {many:,} messages")
+
+
+def messages_after(flow: Flow, time_ns: int) -> int:
+    """Messages of a flow later than a time, as far as the times of some of them show."""
+    entries = flow.times.entries
+    if not entries:
+        return flow.messages if flow.first_ns > time_ns else 0
+    late = sum(at_ns > time_ns for *_, at_ns in entries)
+    return flow.messages * late // len(entries)
+
+
+def stored_before(sides: Sequence[Side], now: Side) -> int:
+    """The offset that a consumer had stored before it came back."""
+    there = [each.flow.stored for each in sides if each.party.since_ns < now.party.since_ns]
+    return max(there, default=-1)
+
+
+def same_library(one: Party, other: Party) -> bool:
+    """Whether a name is only that of a client library, which many applications have."""
+    return any(each.name.lower() in each.product.lower() for each in (one, other) if each.product)
+
+
+def by_label(sides: Iterable[Side], *, group: bool = False) -> dict[str, list[Side]]:
+    """Flows by their client's name; ``group``: and its group."""
+    return _by(sides, lambda side: side.label if group else side.party.label)
+
+
+def by_client(sides: Iterable[Side]) -> dict[str, list[Side]]:
+    """Flows by their client's name, of clients that have one."""
+    return _by((each for each in sides if each.party.name), lambda side: side.party.name)
+
+
+def by_life(sides: Iterable[Side]) -> dict[tuple[str, int], list[Side]]:
+    """Flows by client and life: connections that overlap are one life; in order of time."""
+    found: dict[tuple[str, int], list[Side]] = {}
+    for label, some in by_label([each for each in sides if each.flow.offsets.begins], group=True).items():
+        life, until_ns = 0, 0
+        for each in sorted(some, key=lambda side: side.party.since_ns):
+            life += each.party.since_ns > until_ns > 0
+            until_ns = max(until_ns, each.party.until_ns)
+            found.setdefault((label, life), []).append(each)
+    return found
+
+
+def _by(sides: Iterable[Side], name: Callable[[Side], str]) -> dict[str, list[Side]]:
+    found: dict[str, list[Side]] = {}
+    for side in sides:
+        found.setdefault(name(side), []).append(side)
+    return found
+
+
+def _ends(flow: Flow, partition: int) -> bool:
+    return flow.key.partition == partition and bool(flow.offsets.ends)
+
+
+def _stores_in(flow: Flow, topic: Topic, partition: int) -> bool:
+    return flow.key.topic == topic.subject[2] and flow.key.partition == partition
+
+
+def _overlaps(one: Party, other: Party) -> bool:
+    return one.since_ns <= other.until_ns and other.since_ns <= one.until_ns
+
+
+def _same_consumer(one: Any, other: Any) -> bool:
+    return bool(one.delivers and one.connection == other.connection and one.group == other.group)
