@@ -1,9 +1,11 @@
 """Recognising Kafka, cutting it into frames, and finding the next frame after a gap."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from wiredecode.fields.layer import Layer
+from wiredecode.frames.identity import IdentityReader, texts
 from wiredecode.frames.splitter import LengthPrefix, Number
 from wiredecode.protocols.base import Generated, Protocol, Rejected, Start, Undecided, Verdict, generated_of
 from wiredecode.protocols.kafka import NAME, PORTS, names
@@ -15,6 +17,7 @@ from wiredecode.protocols.kafka.layers_records import Batch, Message
 from wiredecode.protocols.kafka.layers_table import REQUESTS, RESPONSES
 from wiredecode.protocols.reading import generated_inside
 from wiredecode.protocols.shared.pairing import Newest, Request
+from wiredecode.protocols.shared.redaction import Disguises, read_rules
 
 
 def generated_fields() -> Iterator[tuple[str, Generated]]:
@@ -59,6 +62,12 @@ class Kafka(Protocol):
         if started and port and isinstance(answer, Rejected):
             return super().recognise(data, started=False, final=final, port=port)
         return answer
+
+    def identities(self) -> Mapping[str | None, IdentityReader]:
+        return dict.fromkeys(names.TYPES["identities"], partial(texts, names.NAMES["identity"]))
+
+    def disguises(self) -> Disguises:
+        return read_rules(NAME)
 
     def conversation(self, start: Start) -> KafkaConversation:
         return KafkaConversation(start, self.topics, self.produced)

@@ -11,6 +11,7 @@ from wiredecode.protocols.pravega.layers import HEADER, Unknown
 from wiredecode.protocols.pravega.layers_older import OLDER, proposal
 from wiredecode.protocols.shared.proxy import LAYERS as PROXY_LAYERS
 from wiredecode.protocols.shared.proxy import BehindProxy
+from wiredecode.protocols.shared.redaction import Disguises, read_rules
 
 GENERATED = generated_of("pravega")
 
@@ -32,6 +33,9 @@ class Pravega(BehindProxy):
     requests = {"pravega": frozenset({*names.SUCCESSES, *names.APPENDS, "SetupAppend", "ReadSegment"})}
     summary_keys = ("segment", "segment_name", "target", "source", "event_number", "offset", "num_events")
     generated = GENERATED
+
+    def disguises(self) -> Disguises:
+        return {**super().disguises(), **read_rules(NAME)}
 
     def conversation(self, start: Start) -> PravegaConversation:
         return PravegaConversation(start)

@@ -1,8 +1,10 @@
 """Recognises TANK, divides it into frames, and finds the next frame after a gap."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import partial
 
 from wiredecode.fields.layer import Layer
+from wiredecode.frames.identity import IdentityReader, texts
 from wiredecode.frames.splitter import LengthPrefix, Number
 from wiredecode.protocols.base import Split, Start, generated_of
 from wiredecode.protocols.shared.proxy import LAYERS as PROXY_LAYERS
@@ -39,6 +41,9 @@ class Tank(BehindProxy):
         if split.bad is not None:
             split.ends.append((split.ends[-1] if split.ends else 0) + HEADER.size)
         return split
+
+    def identities(self) -> Mapping[str | None, IdentityReader]:
+        return dict.fromkeys(("Consume", "Produce", "DiscoverPartitions"), partial(texts, {"name": "client_id"}))
 
     def conversation(self, start: Start) -> TankConversation:
         return TankConversation(start, self.ports)
