@@ -144,7 +144,7 @@ def tables() -> Iterator[str]:
         rows = [(code(column), kind, meaning) for column, (kind, meaning) in declared_columns()[name].items()]
         yield from (f"## {name}", "", *table(heads, rows))
     yield from ("## Statistics", "", "`wiredecode stats --table NAME`.", "")
-    for one in choose_statistics(None, captures=True):
+    for one in choose_statistics(None):
         yield from (
             f"### {one.name}",
             "",

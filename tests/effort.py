@@ -11,6 +11,7 @@ import random
 import struct
 import time
 import tracemalloc
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -20,7 +21,10 @@ from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.frames.splitter import LengthPrefix
 from wiredecode.protocols.base import Protocol
 from wiredecode.protocols.nats.evidence import WebSocketStream
+from wiredecode.protocols.nats.transport_s2 import IDENTIFIER
+from wiredecode.protocols.nats.transport_websocket import TAIL
 from wiredecode.protocols.registry import DecodeAs, protocol_entries
+from wiredecode.protocols.shared.compression import masked_crc
 from wiredecode.testing import Talk, batches, samples
 
 TIMES = 8
@@ -171,6 +175,9 @@ NATS_OPENING = (
     (0, b'CONNECT {"verbose":false,"lang":"go","version":"1"}\r\nPING\r\n'),
     (1, b"PONG\r\n"),
 )
+ROUTE = b'INFO {"server_id":"R","version":"2.12.2","proto":1,"lnoc":true,"route_pool_size":3}\r\n'
+PLAIN = 512
+"""Bytes of a compressed message, or of a chunk."""
 UPGRADE = b"Upgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
 SWITCH = (
     (0, b"GET / HTTP/1.1\r\nHost: a\r\n" + UPGRADE),
@@ -199,6 +206,35 @@ def in_websockets(side: int, data: bytes) -> Callable[[], object]:
     packets += talk.send(side, b"\x82\x7f" + len(data).to_bytes(8) + data, SEGMENT)
     packets += talk.send(side, bytes(SEGMENT) + data, SEGMENT)[1:]
     return reading(packets)
+
+
+def compressed(data: bytes) -> Callable[[], object]:
+    """Reading NATS in compressed WebSocket messages: ``data`` takes the place of operations."""
+    talk = Talk(server=("10.0.0.2", 443))
+    packets = [*talk.handshake()]
+    for sender, said in SWITCH:
+        packets += talk.send(sender, said)
+    for at in range(0, len(data), PLAIN):
+        deflate = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+        body = (deflate.compress(data[at : at + PLAIN]) + deflate.flush(zlib.Z_SYNC_FLUSH)).removesuffix(TAIL)
+        packets += talk.send(1, b"\xc2\x7e" + len(body).to_bytes(2) + body)
+    return reading(packets)
+
+
+def chunked(data: bytes) -> Callable[[], object]:
+    """Reading a route of NATS in S2 chunks: ``data`` takes the place of operations."""
+    return reading(chunks(data))
+
+
+def chunks(data: bytes) -> list[bytes]:
+    """The packets of that route."""
+    talk = Talk(server=("10.0.0.2", 6222))
+    packets = [*talk.handshake(), *talk.send(1, ROUTE)]
+    for at in range(0, len(data), PLAIN):
+        plain = data[at : at + PLAIN]
+        body = masked_crc(plain).to_bytes(4, "little") + plain
+        packets += talk.send(0, IDENTIFIER * (not at) + b"\1" + len(body).to_bytes(3, "little") + body)
+    return packets
 
 
 def late(port: int, data: bytes) -> Callable[[], object]:
@@ -240,7 +276,7 @@ def work(run: Callable[[], object]) -> int:
 
 def doubles(make: Callable[[int], Callable[[], object]], size: int = SIZE) -> bool:
     """Whether the work doubles with the size."""
-    make(size)()  # compiles and imports that happen at first use
+    make(2 * size)()  # compiles and imports that happen at first use
     return work(make(2 * size)) <= TWICE * work(make(size))
 
 
@@ -252,6 +288,8 @@ def kept(make: Callable[[int], object], size: int) -> int:
         before = tracemalloc.get_traced_memory()[0]
         result = make(size)
         gc.collect()
-        return tracemalloc.get_traced_memory()[0] - before + 0 * id(result)
+        held = tracemalloc.get_traced_memory()[0] - before
+        del result
+        return held
     finally:
         tracemalloc.stop()

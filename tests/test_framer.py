@@ -106,7 +106,7 @@ def test_a_frame_has_the_notes_up_to_its_completing_packet(ready: int, borne: li
         accounts.add_note(note(owner, 0, packet))
     first, other, last = frame(owner, 0, ready), frame(owner, 1, 99), frame(owner, 0, 10)
     for each in (first, other, last):
-        accounts.count_frame(each)
+        accounts.frame(each)
     text = "noted at {0} (stream offset 16909060, packet {0})"
     assert [finding.message for finding in first.findings] == [text.format(packet) for packet in borne]
     rest = [packet for packet in (7, 8, 10) if packet not in borne]

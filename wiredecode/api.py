@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 import weakref
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from glob import glob, has_magic
 from html import escape
 from pathlib import Path
@@ -13,22 +13,20 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from wiredecode.capture import CaptureError, open_capture
 from wiredecode.dataclasses import dataclass, field, replace
-from wiredecode.dissect.dissector import Demand, Dissector, find_answers
-from wiredecode.dissect.ledger import KnownOutcome
+from wiredecode.dissect.dissector import ConnectionCallback, Demand, Dissector
 from wiredecode.extras import need
 from wiredecode.frames.escape import escape as printable
 from wiredecode.frames.frame import Frame
-from wiredecode.frames.message import Messages
 from wiredecode.frames.totals import Totals
-from wiredecode.net.limits import Limits, limits_of
-from wiredecode.protocols.registry import DecodeAs, decoding
+from wiredecode.net.limits import limits_of
+from wiredecode.protocols.registry import decoding
 from wiredecode.view.notebook import style
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from wiredecode.filter import Filter
-    from wiredecode.tables.connections import ConnectionTable
+    from wiredecode.tables.reader import LevelsReader
     from wiredecode.tls.keylog import KeyLog
 
 Path_ = str | os.PathLike[str] | BinaryIO
@@ -91,21 +89,18 @@ def read(
         from wiredecode.filter import compile_filter
 
         compile_filter(filter, secrets=show_secrets, utc=utc)
-    return Dissection(
-        paths=[each for path in several for each in _files_of(path)],
-        level=level,
+    demand = Demand(
+        levels=(level,),
         columns=None if columns is None else list(columns),
-        filter=filter,
         decode_as=decoding(decode_as or {}),
-        bytes=bytes,
+        bytes_choice=bytes,
         show_secrets=show_secrets,
         limits=limits_of(limits or {}),
         keys=None if keylog is None else _keys(keylog),
-        strict=strict,
-        ids=ids,
-        utc=utc,
+        stable_ids=ids == STABLE,
         two_passes=two_passes,
     )
+    return Dissection([each for path in several for each in _files_of(path)], demand, filter, strict=strict, utc=utc)
 
 
 def _files_of(path: Path_) -> list[str | BinaryIO]:
@@ -130,18 +125,10 @@ class Dissection:
     """
 
     paths: list[str | BinaryIO]
-    level: str
-    columns: list[str] | None
-    filter: str | None
-    decode_as: dict[int, DecodeAs]
-    bytes: str
-    show_secrets: bool
-    limits: Limits
-    keys: KeyLog | None
-    strict: bool
-    ids: str
+    demand: Demand
+    filter: str | None = None
+    strict: bool = True
     utc: bool = False
-    two_passes: bool = False
     errors: list[CaptureError] = field(default_factory=list, init=False)
     """Read errors of the last run."""
     _reader_in_use: Any = field(default=None, init=False)
@@ -158,8 +145,8 @@ class Dissection:
         if self._is_stream:
             raise TypeError("a stream can be read once: count while iterating")
         if self._length is None:
-            twice = self.two_passes and self.filter is not None
-            narrow = replace(self, columns=self.schema.names[:1], strict=False, two_passes=twice)
+            twice, columns = self.demand.two_passes and self.filter is not None, self.schema.names[:1]
+            narrow = replace(self, demand=replace(self.demand, columns=columns, two_passes=twice), strict=False)
             with warnings.catch_warnings(action="ignore", category=DamagedCapture):
                 self._length = sum(len(batch) for batch in narrow.batches())
         return self._length
@@ -184,23 +171,27 @@ class Dissection:
         return self._at(CONNECTIONS)
 
     def _at(self, level: str) -> Dissection:
-        return self if level == self.level else replace(self, level=level, columns=None)
+        if level == self.level:
+            return self
+        return replace(self, demand=replace(self.demand, levels=(level,), columns=None))
+
+    @property
+    def level(self) -> str:
+        """The level that iterating and tables give."""
+        return self.demand.levels[0]
 
     # Frames and rows.
 
-    def _answers(self) -> Mapping[int, KnownOutcome] | None:
-        """Answers to requests that are answered late, found by a first pass, if one is wanted."""
-        if not self.two_passes or self.level not in (FRAMES, MESSAGES):
-            return None
-        if self._is_stream:
+    def _read_twice(self, demand: Demand) -> Demand:
+        """The demand with answers to requests that are answered late, found by a first pass, if one is wanted."""
+        if demand.two_passes and self._is_stream and self.level in (FRAMES, MESSAGES):
             raise TypeError("a stream can be read once: leave out two_passes")
-        stable = self.ids == STABLE
-        return find_answers(open_capture(self.paths), self.limits, self.decode_as, keys=self.keys, stable_ids=stable)
+        return demand.read_twice(lambda: open_capture(self.paths))
 
     def _frames(self) -> Generator[Frame]:
         display, packets = self._display(), open_capture(self.paths)
-        shown = style(show_secrets=self.show_secrets)
-        dissector = self._dissector({"style": shown, "select": display, "answers": self._answers()})
+        shown = style(show_secrets=self.demand.show_secrets)
+        dissector = self._dissector(self._read_twice(replace(self.demand, style=shown, select=display)))
         if display is None:
             yield from self._whole(dissector.frames(packets))
             return
@@ -209,20 +200,17 @@ class Dissection:
                 yield frame
 
     def frames_and_choices(
-        self, messages: Messages | None, connections: ConnectionTable | None
+        self, wanted: Callable[[Demand], Demand], ended: ConnectionCallback | None
     ) -> Generator[tuple[Frame, bool]]:
-        """All frames, each with whether the filter chooses it. ``messages``, ``connections``: are filled on the way."""
+        """All frames, and whether the filter chooses them. ``wanted``: what is done; ``ended``: gets connections."""
         display, packets = self._display(), open_capture(self.paths)
-        wanted = {"link_responses": False, "messages": messages, "analyse": connections is not None}
-        over = None if connections is None else connections.end
-        dissector = self._dissector(wanted, display, on_decoded=over)
+        dissector = self._dissector(wanted(self.demand).for_filters(display), on_decoded=ended)
         for frame in self._whole(dissector.frames(packets)):
             yield frame, display is None or display.matches(frame)
 
-    def _dissector(self, wanted: dict[str, Any], *filters: Filter | None, **how: Any) -> Dissector:
-        """A dissector whose totals are those of the run; ``how``: as for ``Dissector``."""
-        demand = Demand(stable_ids=self.ids == STABLE, decode_as=self.decode_as, keys=self.keys, **wanted)
-        dissector = self._reader_in_use = Dissector(demand.for_filters(*filters), self.limits, **how)
+    def _dissector(self, demand: Demand, on_decoded: ConnectionCallback | None = None) -> Dissector:
+        """A dissector whose totals are those of the run."""
+        dissector = self._reader_in_use = Dissector(demand, on_decoded=on_decoded)
         return dissector
 
     def _display(self) -> Filter | None:
@@ -231,7 +219,7 @@ class Dissection:
             return None
         from wiredecode.filter import compile_filter
 
-        return compile_filter(self.filter, secrets=self.show_secrets, utc=self.utc)
+        return compile_filter(self.filter, secrets=self.demand.show_secrets, utc=self.utc)
 
     def _rows(self) -> Generator[dict[str, Any]]:
         from wiredecode.tables.rows import rows
@@ -261,7 +249,7 @@ class Dissection:
         """The schema of tables and batches (docs/tables.md); nothing is read for it."""
         from wiredecode.export.tables import Projection
 
-        return Projection.of(self._reader([]).schema, self.columns).schema
+        return Projection.of(self._reader().schemas[self.level], self.demand.columns).schema
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Arrow record batches of bounded size, in order. Needs pyarrow."""
@@ -270,15 +258,10 @@ class Dissection:
     def _batches(self) -> Generator[pa.RecordBatch]:
         from wiredecode.export.tables import Projection
 
-        reader = self._reader_in_use = self._reader(open_capture(self.paths))
-        projection = Projection.of(reader.schema, self.columns)
-        for batch in self._whole(reader):
+        reader = self._reader_in_use = self._reader()
+        projection = Projection.of(reader.schemas[self.level], self.demand.columns)
+        for _, batch in self._whole(reader.rows(open_capture(self.paths))):
             yield projection.apply(batch)
-
-    def nested(self) -> Iterator[pa.RecordBatch]:
-        """Batches whose ``columns`` stay where they are: ``layers.nats.subject`` is in the structure ``layers``."""
-        reader = self._reader_in_use = self._reader(open_capture(self.paths))
-        return self._start(self._whole(reader))
 
     def table(self) -> pa.Table:
         """Everything as one Arrow table, in memory."""
@@ -308,22 +291,10 @@ class Dissection:
         """The Arrow PyCapsule interface; every call begins anew."""
         return self.reader().__arrow_c_stream__(requested_schema)
 
-    def _reader(self, packets: Any) -> Any:
-        from wiredecode.tables.reader import TableReader
+    def _reader(self) -> LevelsReader:
+        from wiredecode.tables.reader import LevelsReader
 
-        return TableReader(
-            packets,
-            self.level,
-            columns=self.columns,
-            display=self._display(),
-            decode_as=self.decode_as,
-            limits=self.limits,
-            keys=self.keys,
-            bytes_choice=self.bytes,
-            show_secrets=self.show_secrets,
-            stable_ids=self.ids == STABLE,
-            answers=self._answers(),
-        )
+        return LevelsReader(self._read_twice(replace(self.demand, select=self._display())))
 
     # Accounts.
 

@@ -242,7 +242,7 @@ SHOWN: dict[str, dict[str, Shows]] = {
         "--resolve": has(r"nats-1\.example"),
     },
     "ui": {
-        "-d": has("^decode_as .*5552", of="err"),
+        "-d": has(r"\bdecode_as=.*5552", of="err"),
         "--gap-timeout": has(r"\bgap_seconds=0\.005\b", of="err"),
         "--gap-buffer": has(r"\bbuffered_bytes=1048576\b", of="err"),
         "--limit": has(r"\bbuffered_segments=0\b", of="err"),
@@ -625,6 +625,7 @@ CASES: dict[str, dict[str, Case | See]] = {
         ),
         "--timeline": Case("{basic}", "--timeline", has(r"^ +0\.000 s  opened +2 connections")),
         "--json": Case("{shuffled}", "--json", rows_of("code", "tcp.loss", but="verdict")),
+        "--facts": Case("{basic} --json", "--facts", has('^{"fact":"client","host":"127.0.0.1",.*"user":"guest"')),
         "-q": Case("{basic} -v", "-q", quiet),
         "-v": Case("{basic}", "-v", VERBOSE),
         **ON_INTERFACE,
@@ -711,8 +712,13 @@ CASES: dict[str, dict[str, Case | See]] = {
         "--sandbox": See("tests/cli/test_sandbox.py::test_spark_starts_java_and_says_so"),
     },
     "spark stats": {
-        words.split()[0]: See("tests/cli/test_spark.py::test_every_option_of_spark_stats_reaches_the_run")
-        for words, _ in STATS
+        **{
+            words.split()[0]: See("tests/cli/test_spark.py::test_every_option_of_spark_stats_reaches_the_run")
+            for words, _ in STATS
+        },
+        "--keylog": See("tests/cli/test_spark.py::test_key_logs_reach_the_plan"),
+        "--keylog-dir": See("tests/cli/test_spark.py::test_key_logs_reach_the_plan"),
+        "--sandbox": See("tests/cli/test_sandbox.py::test_spark_starts_java_and_says_so"),
     },
     "sql": {
         "--csv-formulas": See("tests/cli/test_export.py::test_formulas_in_csv_can_be_guarded"),

@@ -92,6 +92,19 @@ def test_frames_as_a_table_equal_records(run: Run, basic: Path, tmp_path: Path) 
     assert streams == [record["layers"]["rabbitmq_stream"].get("stream") for record in records]
 
 
+@pytest.mark.parametrize("level", ["frames", "messages", "connections"])
+@pytest.mark.parametrize("form", ["ndjson", "csv"])
+def test_the_summary_lists_the_connections_of_any_table(
+    run: Run, basic: Path, tmp_path: Path, level: str, form: str
+) -> None:
+    """Connections were once listed only where the table needed them."""
+    summary, out = tmp_path / "summary.json", tmp_path / f"rows.{form}"
+    assert run("export", basic, "-o", out, "--level", level, "--summary-json", summary, "-q").code == 0
+    listed = json.loads(summary.read_text())["connection_list"]
+    assert [each["connection"] for each in listed] == [1, 2, 3, 4, 5, 6, 7]
+    assert all("syns" in each for each in listed), "with TCP analysis"
+
+
 def test_columns_keep_their_order_and_select_members(run: Run, basic: Path, tmp_path: Path) -> None:
     columns = ("--columns", "type,layers.rabbitmq_stream.stream,frame")
     run("export", basic, "-o", tmp_path / "x.parquet", "-q", *columns)

@@ -53,7 +53,7 @@ COMMANDS = [
     "fields rabbitmq_stream",
     f"spark {CAPTURE} -o lake --master sc://nowhere",
     f"spark {CAPTURE} -o lake -q",
-    "spark stats lake",
+    f"spark stats {CAPTURE}",
 ]
 NEEDS = {
     "duckdb": r"sql",

@@ -11,7 +11,7 @@ from tests.cli.conftest import Run
 from tests.net.craft import SYN, Talk, batches
 from wiredecode.cli import session
 from wiredecode.dissect import accounts
-from wiredecode.dissect.dissector import Dissector
+from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.net.limits import Limits
 from wiredecode.net.types import Connection
 
@@ -22,7 +22,7 @@ def alive() -> int:
 
 @pytest.mark.parametrize("payload", [b"", b"\0\0\0\x10abcdefgh"], ids=["syn_flood", "one_packet_each"])
 def test_connections_of_a_flood_are_forgotten_with_their_state(payload: bytes) -> None:
-    dissector = Dissector(limits=Limits(connections=100))
+    dissector = Dissector(Demand(limits=Limits(connections=100)))
     gc.collect()
     before = alive()
     for first in range(0, 3000, 500):

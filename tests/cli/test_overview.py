@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Run
-from wiredecode.cli import check_job, checking
+from wiredecode.cli import check_job, overview
 from wiredecode.frames.frame import Frame
 
 CAPTURES = Path(__file__).parents[2] / "captures"
@@ -40,7 +40,7 @@ def test_commands_with_options_begin_with_frames(run: Run, monkeypatch: pytest.M
     on_terminal(monkeypatch)
     for words in (("pcap", str(STORY)), (str(STORY), "-c", "3")):
         assert run(*words).lines[0].startswith("Frame 1 "), words
-    monkeypatch.setattr(checking, "MAX_BYTES", 1000)
+    monkeypatch.setattr(overview, "MAX_BYTES", 1000)
     assert run(str(STORY)).lines[0].startswith("Frame 1 ")
 
 

@@ -73,15 +73,26 @@ def test_key_logs_reach_the_plan(run: Run, jobs: list[SparkOptions], option: str
 
 
 STATS: list[tuple[str, dict[str, Any]]] = [
-    ("--csv-formulas guard", {"csv_formulas": "guard"}),
-    ("--table latency", {"table": ["latency"]}),
-    ("--interval 10s", {"interval": "10s"}),
-    ("--json", {"json": True}),
-    ("--csv", {"csv": True}),
-    ("--master spark://a:7077", {"master": "spark://a:7077"}),
-    ("--conf spark.a=b", {"settings": {"spark.a": "b"}}),
-    ("--color always", {"color": "always"}),
-    ("-v", {"verbose": True}),
+    ("--csv-formulas guard", {"form.csv_formulas": "guard"}),
+    ("--table latency", {"form.table": ["latency"]}),
+    ("--interval 10s", {"form.interval": "10s"}),
+    ("--json", {"form.json": True}),
+    ("--csv", {"form.csv": True}),
+    ("--color always", {"form.color": "always"}),
+    ("--hops", {"hops": True}),
+    ("--source folder", {"source": "folder"}),
+    ("--partitions 7", {"partitions": 7}),
+    ("--split-bytes 0", {"split_bytes": 0}),
+    ("--fail-fast", {"fail_fast": True}),
+    ("-Y frame.length>1", {"display_filter": "frame.length>1"}),
+    ("--master spark://a:7077", {"cluster.master": "spark://a:7077"}),
+    ("--conf spark.a=b", {"cluster.settings": {"spark.a": "b"}}),
+    ("-q", {"verbosity.quiet": True}),
+    ("-v", {"verbosity.verbose": True}),
+    ("-d 4333=nats", {"decoding.decode_as": ["4333=nats"]}),
+    ("--gap-timeout 7", {"decoding.gap_timeout": 7}),
+    ("--gap-buffer 9", {"decoding.gap_buffer": 9}),
+    ("--limit closed_seconds=3", {"decoding.limit": ["closed_seconds=3"]}),
 ]
 
 
@@ -89,18 +100,14 @@ STATS: list[tuple[str, dict[str, Any]]] = [
 def test_every_option_of_spark_stats_reaches_the_run(
     run: Run, monkeypatch: pytest.MonkeyPatch, words: str, said: dict[str, Any]
 ) -> None:
-    started: list[dict[str, Any]] = []
-
-    def ran(folders: list[str], form: Any, cluster: Any, *, verbose: bool) -> int:
-        started.append({**vars(form), "master": cluster.master, "settings": cluster.settings, "verbose": verbose})
-        return 0
-
-    monkeypatch.setattr("wiredecode.cli.spark_stats.run", ran)
+    started: list[Any] = []
+    monkeypatch.setattr("wiredecode.cli.spark_stats.run", lambda settings: started.append(settings) or 0)
+    table = ["--table", "frames", "--csv"] if words.startswith("--csv-f") else ["--table", "frames"]
     for more in ((), words.split()):
-        assert run("spark", "stats", "lake", *more).code == 0
+        assert run("spark", "stats", "captures", *(table if words != "--table latency" else ()), *more).code == 0
     plain, chosen = started
-    assert {name: chosen[name] for name in said} == said
-    assert [name for name in said if plain[name] == said[name]] == []
+    assert {name: attrgetter(name)(chosen) for name in said} == said
+    assert [name for name in said if attrgetter(name)(plain) == said[name]] == []
 
 
 def test_decoding_options_reach_the_plan(run: Run, jobs: list[SparkOptions]) -> None:

@@ -8,6 +8,7 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -61,10 +62,11 @@ def test_only_columns_that_a_query_reads_are_decoded(captures: Path, query: str,
 
     asked: list[tuple[str, set[str]]] = []
 
-    def opener(level: str, names: list[str] | None) -> TableReader:
+    def opener(level: str, names: list[str] | None) -> tuple[TableReader, Iterator[Any]]:
         if names is not None:
             asked.append((level, set(names)))
-        return TableReader(open_capture([captures / "rabbitmq-stream" / "c43_basic.pcap"]), level, columns=names)
+        reader = TableReader(open_capture([captures / "rabbitmq-stream" / "c43_basic.pcap"]), level, columns=names)
+        return reader, iter(reader)
 
     with Database(opener) as database:
         assert sum(len(batch) for batch in database.answer(query)[1]) > 0

@@ -23,10 +23,9 @@ from tests.pcap import write_pcap
 from wiredecode.capture import PacketBatch
 from wiredecode.cli import main
 from wiredecode.dissect import dissector
-from wiredecode.dissect.dissector import find_answers
+from wiredecode.dissect.dissector import Demand, find_answers
 from wiredecode.dissect.ledger import KnownOutcome
 from wiredecode.frames.frame import LATE
-from wiredecode.net.limits import Limits
 from wiredecode.tables.messages import CONFIRM_COLUMNS
 from wiredecode.tables.reader import FRAMES, MESSAGES, TableReader
 
@@ -62,7 +61,7 @@ def rows(
 def test_two_passes_link_late_responses_as_one_pass_links_timely_ones(name: str, stable: bool) -> None:
     whole = read(next(CAPTURES.rglob(Path(name).name)))
     late = slowly(whole)
-    known = find_answers([late], Limits(), {}, stable_ids=stable)
+    known = find_answers([late], Demand(stable_ids=stable))
     places = {}
     for level, columns in ((FRAMES, LINKED), (MESSAGES, CONFIRMED)):
         expected, found = rows(whole, level, columns), rows(late, level, columns, known, stable_ids=stable)
@@ -84,7 +83,7 @@ def test_one_pass_reports_late_and_not_unanswered() -> None:
 
 def test_messages_have_the_time_of_a_late_confirm() -> None:
     late = slowly(read(CAPTURES / "rabbitmq-stream" / "c43_dedup.pcap"))
-    known = find_answers([late], Limits(), {})
+    known = find_answers([late], Demand())
     table = rows(late, MESSAGES, ["frame", *CONFIRM_COLUMNS], known)
     answered = [row for row in table if row["confirm_frame"] is not None]
     assert answered

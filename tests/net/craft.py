@@ -67,6 +67,17 @@ def udp(payload: bytes = b"", source: int = 5353, target: int = 53) -> bytes:
     return struct.pack("!HHHH", source, target, 8 + len(payload), 0) + payload
 
 
+def ppi(linktype: int, packet: bytes, tags: bytes = b"") -> bytes:
+    return struct.pack("<BBHI", 0, 0, 8 + len(tags), linktype) + tags + packet
+
+
+def nflog(packet: bytes, order: str, family: int = 2) -> bytes:
+    """An NFLOG message: prefix and hook before the packet, in the byte order of the host."""
+    parts = [(10, b"web\0\0"), (1, b"\x08\0\1\0"), (9, packet)]
+    attributes = [struct.pack(f"{order}HH", 4 + len(part), kind) + part for kind, part in parts]
+    return bytes([family, 0, 0, 5]) + b"".join(each + bytes(-len(each) % 4) for each in attributes)
+
+
 def of_linktypes(packets: Iterable[tuple[int, bytes]]) -> PacketBatch:
     """One batch of packets of several link types, (link type, bytes)."""
     pairs = list(packets)

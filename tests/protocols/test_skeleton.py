@@ -18,8 +18,8 @@ ALL = frozenset({"protocol", "names", "layers", "conversation", "messages", "pro
 """Modules of every protocol. A family of modules begins with one of these names: ``layers_batch``."""
 CONNECTED = frozenset({"evidence"})
 """Modules of every protocol with its own connections; a carried protocol does not need them."""
-FEW = frozenset({"bulk", "identity", "redaction", "wireshark"})
-"""Optional modules: ``bulk`` where frames are also read in bulk, the others where they hold more than a line."""
+FEW = frozenset({"bulk", "flows", "identity", "redaction", "wireshark"})
+"""Optional modules: those that would hold a line are not there."""
 SPECIAL = {"nats": frozenset({"transport"})}
 """Modules of one protocol: NATS connections may change into S2, TLS or WebSocket streams."""
 FILES = frozenset({"generated.toml", "problems.toml", "wireshark.lua"})

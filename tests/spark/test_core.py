@@ -25,7 +25,7 @@ from wiredecode.capture import CaptureError, PacketBatch, open_capture
 from wiredecode.spark import parcels as module
 from wiredecode.spark.accounts import Accounts
 from wiredecode.spark.decode import TableDemand, decode
-from wiredecode.spark.parcels import ORDER, REPORTS, File, PacketParcels, by_bucket, unpack_totals
+from wiredecode.spark.parcels import ORDER, REPORTS, File, PacketParcels, by_bucket, unpack
 from wiredecode.spark.parcels import packets as in_order
 from wiredecode.tables.portable import portable_rows
 from wiredecode.tables.reader import TableReader
@@ -223,7 +223,7 @@ def test_fragments_reach_their_connection_also_across_files() -> None:
     rows, reports = decoded(rows_of_files(files_of(every, edges), demand), demand)
     assert len(rows) > 100
     assert rows.equals(read([PacketBatch.from_packets(every)], demand))
-    frames = sum(sum(unpack_totals(report["totals"]).frames.values()) for report in reports)
+    frames = sum(sum(unpack(report["totals"]).frames.values()) for report in reports)
     assert frames == len(rows), "a fragment that went to all buckets is decoded in one"
 
 
@@ -232,7 +232,7 @@ def test_totals_of_all_reports_are_those_of_one_reader() -> None:
     reader = TableReader(open_capture([BASIC]), "frames", stable_ids=True)
     assert sum(map(len, reader)) > 0
     _, reports = decoded(file_rows("a", open_capture([BASIC]), first_ns(BASIC), demand), demand)
-    packets_read, whole = unpack_totals(reports[0]["totals"]), Accounts.of(map(json.dumps, reports)).totals
+    packets_read, whole = unpack(reports[0]["totals"]), Accounts.of(map(json.dumps, reports)).totals
     assert (packets_read.packets, packets_read.tcp_packets) == (reader.totals.packets, reader.totals.tcp_packets)
     assert (whole.frames, whole.captured, whole.framed) == (
         *(reader.totals.frames, reader.totals.captured, reader.totals.framed),

@@ -35,7 +35,7 @@ from wiredecode.spark.accounts import Accounts, totals_rows
 from wiredecode.spark.decode import TableDemand
 from wiredecode.spark.folder import DONE, VIEWS, Folder, Occupied
 from wiredecode.spark.parcels import pack_totals, report_text
-from wiredecode.spark.stats import literal
+from wiredecode.spark.written import literal
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

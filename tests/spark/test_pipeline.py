@@ -20,7 +20,7 @@ from tests.support import packets
 from wiredecode.spark import pipeline
 from wiredecode.spark.decode import TableDemand
 from wiredecode.spark.files import Problem
-from wiredecode.spark.parcels import unpack_totals
+from wiredecode.spark.parcels import unpack
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -137,7 +137,7 @@ def test_one_bad_file_among_twenty_is_reported_and_stops_no_other(spark: SparkSe
     assert (metrics.packets.value, metrics.problems.value) == (len(packets(BASIC)) - 1, 1)
     assert metrics.frames.value == len(found)
     assert metrics.undecoded_bytes.value == sum(
-        unpack_totals(report["totals"]).undecoded for report in reports if "totals" in report
+        unpack(report["totals"]).undecoded for report in reports if "totals" in report
     )
     (report,) = [report for report in reports if "problem" in report]
     assert report["file"] == str(bad)

@@ -17,7 +17,7 @@ from tests.spark.support import same_rows
 from wiredecode.capture import PacketBatch, open_capture
 from wiredecode.spark.decode import Decoded, TableDemand, decode
 from wiredecode.spark.increments import LOG, BucketState, Increment, OtherState, ProcessedFiles
-from wiredecode.spark.parcels import ORDER, REPORTS, File, PacketParcels, by_bucket, unpack_totals
+from wiredecode.spark.parcels import ORDER, REPORTS, File, PacketParcels, by_bucket, unpack
 from wiredecode.spark.parcels import packets as in_order
 
 ROOT = Path(__file__).parent.parent.parent / "captures"
@@ -100,7 +100,7 @@ def test_the_last_report_has_the_totals_of_all_turns() -> None:
     found, reports = in_turns(packets, demand, 5)
     stored = [json.loads(text) for text in reports]
     assert [each["bucket"] for each in stored] == [0, 1]
-    totals = [unpack_totals(each["totals"]) for each in stored]
+    totals = [unpack(each["totals"]) for each in stored]
     assert sum(sum(one.frames.values()) for one in totals) == len(found) > 100
     assert all(one.closes for one in totals)
 

@@ -43,9 +43,9 @@ def test_options_reach_the_screen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(app, "run", note)
     words = ["-d", "4711=nats", "--gap-timeout", "3", "--gap-buffer", "7", "--limit", "fragment_seconds=9"]
     assert run(["ui", BASIC, *words, "-Y", "frame.number > 5"]) == 0
-    limits = said["limits"]
+    limits = said["reading"].limits
     assert said["files"] == [BASIC] and said["select"].text == "frame.number > 5"
-    assert said["decode_as"][4711].protocol.name == "nats"
+    assert said["reading"].decode_as[4711].protocol.name == "nats"
     assert (limits.gap_seconds, limits.buffered_bytes, limits.fragment_seconds) == (3, 7 << 20, 9)
 
 

@@ -110,7 +110,7 @@ def test_rows_cross_pages_and_are_found_in_both_directions(monkeypatch: pytest.M
 def test_states_with_decrypted_tls_stay_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     folder = CAPTURES / "rabbitmq-stream"
     keys = Decoding(keylog=[folder / "c43_tls.keylog"]).keys
-    made = CaptureModel([str(folder / "c43_tls.pcap")], keys=keys)
+    made = CaptureModel([str(folder / "c43_tls.pcap")], Demand(keys=keys))
     made.run()
     assert made.problem is None and made.rows.count > 20 and len(made.states._states) > 3
     assert list(Path(made._folder.name).glob("state-*")) == [], "they hold secrets and decrypted bytes"
@@ -143,7 +143,7 @@ def test_the_list_of_connections_shows_the_same_end_as_follow(name: str) -> None
     survey = Survey()
     dissector = Dissector(Demand(link_responses=False, analyse=True), on_end=survey.end)
     for frame in dissector.frames(open_capture([CAPTURES / name])):
-        survey.see(frame)
+        survey.frame(frame)
     made, found = whole(CAPTURES / name), list[ReportLine]()
     Job("connections", lambda job: found.extend(connections(made, job, 0, 100)), lambda job: None).wait()
     made.close()

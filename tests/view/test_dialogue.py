@@ -44,7 +44,7 @@ def created(number: int) -> tuple[int, Layer]:
 def exchanges(frames: list[Frame]) -> list[list[int]]:
     pairs, found = DialogueExchanges(), []
     for frame in frames:
-        found += [[each.frame.number, *(answer.number for answer in each.answers)] for each in pairs.add(frame)]
+        found += [[each.frame.number, *(answer.number for answer in each.answers)] for each in pairs.frame(frame)]
     return found + [[each.frame.number, *(answer.number for answer in each.answers)] for each in pairs.rest()]
 
 
@@ -65,9 +65,9 @@ def test_a_response_outside_the_frames_is_not_waited_for() -> None:
         [create(2), (CLIENT, layers.Heartbeat()), created(2), (CLIENT, layers.Heartbeat())]
     )
     pairs = DialogueExchanges()
-    assert not list(pairs.add(asked))
-    assert not list(pairs.add(heartbeat))
-    assert [each.frame.number for each in pairs.add(last)] == [3, 4, 6]
+    assert not list(pairs.frame(asked))
+    assert not list(pairs.frame(heartbeat))
+    assert [each.frame.number for each in pairs.frame(last)] == [3, 4, 6]
 
 
 def test_a_response_without_its_request_names_the_request() -> None:

@@ -1,7 +1,7 @@
 """A packet with its addresses replaced and everything after its headers blanked, and its checksums."""
 
 from collections import Counter
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -111,6 +111,12 @@ class Packets:
         elif packet.linktype in (SLL, SLL2) and stop >= 16:
             length, at = (packet.was[5], 6) if packet.linktype == SLL else (packet.was[11], 12)
             now[at : at + 8] = mac(packet.was[at : at + 6]) + b"\0\0" if length == 6 else bytes(8)
+        elif packet.linktype == link.LINKTYPE_PPI:
+            now[8:stop] = bytes(max(stop - 8, 0))
+        elif packet.linktype == link.LINKTYPE_NFLOG and stop >= 12:
+            order: Literal["big", "little"] = "little" if packet.was[stop - 2] else "big"
+            size = stop - 8  # one attribute, a prefix of zeros, in place of those before the packet
+            now[4 : stop - 4] = size.to_bytes(2, order) + link.NFLOG_PREFIX.to_bytes(2, order) + bytes(size - 4)
 
     def _arp(self, packet: Packet, at: int) -> None:
         was, now, key = packet.was, packet.now, self.key

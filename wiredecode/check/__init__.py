@@ -16,10 +16,12 @@ from wiredecode.check.transport import Health
 from wiredecode.check.trends import Trends, lags_of
 from wiredecode.check.verdict import TLS, Coverage
 from wiredecode.frames.frame import Frame
+from wiredecode.frames.identity import client_side, server_endpoint
 from wiredecode.net.distribution import MAX_VALUES
 from wiredecode.net.types import Connection
 from wiredecode.protocols.registry import requests_of
 from wiredecode.protocols.shared.codes import SEVERITIES
+from wiredecode.protocols.shared.facts import CLIENT
 from wiredecode.protocols.shared.problems import Moment, Problem, Report, Rule
 
 __all__ = ["SEVERITIES", "Checker", "Problem"]
@@ -123,7 +125,10 @@ class Checker:
             self.report.learn(connection)
         while self._ended:
             self._end(*self._ended.popleft())
-        for rule in self._rules():
+        rules = [*self._rules()]
+        for rule in rules:
+            self._call(rule.gather)
+        for rule in rules:
             self._call(rule.finish)
         return group_by_cause(self.report.problems.values())
 
@@ -133,12 +138,22 @@ class Checker:
 
     def _end(self, connection: Connection, foreign: str | None) -> None:
         self.report.learn(connection)
+        self._introduce(connection)
         self.coverage.end(connection, foreign)
         if len(self._over) < MAX_OVER:
             self._over.append(connection)
         for rule in self._rules():
             if type(rule).ended is not Rule.ended:  # most have none
                 self._call(rule.ended, connection)
+
+    def _introduce(self, connection: Connection) -> None:
+        """Note who the client of a connection is."""
+        host, server = connection.endpoints[client_side(connection)].rpartition(":")[0], server_endpoint(connection)
+        said = [connection.identity.get(name, "") for name in CLIENT.of[2:]]
+        if any(said):
+            health = connection.health
+            until_ns = connection.first_ns if health is None else health.last_ns
+            self.report.facts.note(CLIENT, host, server, *said, since_ns=connection.first_ns, until_ns=until_ns)
 
     def _call(self, method: Callable[..., None], subject: Frame | Connection | PacketBatch | None = None) -> None:
         """If a rule fails, the others continue; its failure is a problem, too."""

@@ -12,7 +12,7 @@ BEFORE_NS = 2_000_000_000
 
 def group_by_cause(problems: Iterable[Problem]) -> list[Problem]:
     """The problems without those that another one explains: the worst first, then causes before effects."""
-    unexplained = sorted(join_alike(problems), key=lambda each: (each.code.rank, each.first_ns or 0))
+    unexplained = sorted(join_alike(judged(problems)), key=lambda each: (each.code.rank, each.first_ns or 0))
     for first in [each for each in unexplained if each.code.explains and each.severity != "note"]:
         if first not in unexplained:
             continue
@@ -35,6 +35,17 @@ def group_by_cause(problems: Iterable[Problem]) -> list[Problem]:
         later = [each for each in unexplained if each.name in before and concerns(cause, each, [cause])]
         cause.severity = min([cause.severity, *(each.severity for each in later)], key=SEVERITIES.index)
     return sorted(unexplained, key=order)
+
+
+def judged(problems: Iterable[Problem]) -> list[Problem]:
+    """The problems, with the severity of those that did no harm."""
+    problems = [*problems]
+    worse = [each for each in problems if each.severity != "note"]
+    for cause in problems:
+        harm = (each for each in worse if each.name in cause.code.explains)
+        if cause.code.harmless and not any(each.servers & cause.servers for each in harm):
+            cause.severity = cause.code.harmless
+    return problems
 
 
 def order(problem: Problem) -> tuple[int, int, bool, int, int]:

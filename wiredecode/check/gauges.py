@@ -17,7 +17,7 @@ class Gauges:
     def __init__(self) -> None:
         self._gauges = ByProtocol(by_type)
 
-    def read(self, frame: Frame) -> Sequence[Measurement]:
+    def frame(self, frame: Frame) -> Sequence[Measurement]:
         """Return the measurements of the next frame."""
         gauges = self._gauges[frame.protocol].get(frame.type)
         if gauges is None:

@@ -9,6 +9,7 @@ from wiredecode.frames.escape import counted
 from wiredecode.frames.identity import client_side, server_endpoint, short
 from wiredecode.net.health import MIN_OUTAGE_NS, ConnectionHealth, FirstEnd, Outage
 from wiredecode.net.types import Connection
+from wiredecode.protocols.shared.facts import UNHEARD
 from wiredecode.protocols.shared.problems import MAX_PROBLEMS, Moment, Problem, Report, farewell_captured, hosts_of
 
 MIN_LOST = 10
@@ -92,6 +93,7 @@ class Outages:
         )
         if length_ns > problem.weight:
             problem.weight, problem.title = length_ns, f"{connection.endpoints[1 - side]} {happened}"
+        self._report.facts.note(UNHEARD, *hosts, since_ns=outage.since_ns, until_ns=outage.until_ns, times=outage.times)
         unheard = self._unheard.setdefault(hosts, [])
         if len(unheard) < MAX_PROBLEMS:
             unheard.append(Unheard(connection, side == client_side(connection), outage, full))
@@ -101,7 +103,7 @@ class Outages:
         """Say why, by all connections of the capture."""
         down = dict[Hosts, tuple[Problem, Outage]]()
         for hosts, unheard in self._unheard.items():
-            if (problem := self._report.problems.get((CODES["tcp.no-ack"].code, hosts))) is not None:
+            if (problem := self._report.own(CODES["tcp.no-ack"], hosts)) is not None:
                 problem.alike = "/".join(hosts)
                 longest = _explain(problem, unheard, [each for each in connections if hosts_of(each) == hosts])
                 if problem.title.endswith(DOWN):

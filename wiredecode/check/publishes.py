@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 
 from wiredecode.check.codes import CODES, checks_of
 from wiredecode.check.exchanges import NO_CHECKS, REMARKABLE_NS, Exchange, Exchanges
-from wiredecode.check.stalls import ANNOUNCED
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Confirmation, Frame
 from wiredecode.frames.identity import short
 from wiredecode.net.distribution import Distribution
+from wiredecode.protocols.shared.facts import FIRST, MADE, MOVES
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import MAX_EVIDENCE, FrameRef, Publishing, Rule, inner_values
 
@@ -90,8 +90,8 @@ class Publishes(Rule):
     max_times: int
     """Different latencies of a stream that are exact."""
     _confirmed: dict[tuple[str, str], Confirmed] = field(default_factory=dict)
-    _begun: Newest[tuple[str, str], int] = field(default_factory=lambda: Newest(MAX_STREAMS))
-    """Time of the first confirm of topics that were made in the capture, by broker."""
+    _begun: Newest[tuple[int, str], int] = field(default_factory=lambda: Newest(MAX_PLACES))
+    """Time of the first confirm, by connection and stream."""
     _published: Newest[tuple[int, str], int] = field(default_factory=lambda: Newest(MAX_PLACES))
     """Messages by connection and stream."""
     _refused: Newest[tuple[int, str], dict[str, Refused]] = field(default_factory=lambda: Newest(MAX_PLACES))
@@ -142,8 +142,11 @@ class Publishes(Rule):
             return
         for refused in self._refused.get(stream_key, {}).values():
             refused.confirmed = True
-        if self.report.made and waiting.stream.partition("[")[0] in self.report.made and self._settles(frame, waiting):
-            return
+        if waiting.time_ns <= self._begun.get_or_make(stream_key, lambda: frame.time_ns):
+            topic, since_ns = waiting.stream.partition("[")[0], waiting.time_ns
+            self.report.facts.note(FIRST, frame.source, topic, since_ns=since_ns, until_ns=frame.time_ns)
+            if self.report.facts.of(MADE, topic):
+                return
         if confirmation.outcome is None or waiting.is_held(frame):
             return
         key = frame.source, waiting.stream
@@ -152,15 +155,6 @@ class Publishes(Rule):
             confirmed = self._confirmed[key] = Confirmed(Distribution(self.max_times))
         if confirmed is not None:
             confirmed.add(frame, waiting, count)
-
-    def _settles(self, frame: Frame, waiting: Exchange) -> bool:
-        """Whether a publish to a topic that was just made came before its first confirm."""
-        begin_ns, key = waiting.time_ns, (frame.source, waiting.stream)
-        first_ns = self._begun.get_or_make(key, lambda: frame.time_ns)
-        if begin_ns <= first_ns:
-            since_ns, until_ns = self.report.settled.get(frame.source, (begin_ns, 0))
-            self.report.settled[frame.source] = min(since_ns, begin_ns), max(until_ns, frame.time_ns)
-        return begin_ns <= first_ns
 
     @staticmethod
     def _refuse(by_reason: dict[str, Refused], waiting: Exchange, how: Publishing, why: str, count: int) -> None:
@@ -227,7 +221,7 @@ class Publishes(Rule):
         slowest, transfer, problem = worst[0], "", None
         busy = slowest.confirm - slowest.published.number >= BUSY * slowest.latency_ns / 1e9
         late = times.largest >= (MANY_SLOW_NS if busy else SLOW_NS) or (p99 >= SLOW_P99_NS and not busy)
-        moved = any(each.name in ANNOUNCED for each in self.report.problems.values())
+        moved = any(self.report.facts.each(MOVES))
         late = late and not (moved and times.largest < MANY_SLOW_NS)
         most = f"p99 {p99 / 1e9:.3f} s, worst {slowest.latency_ns / 1e9:.3f} s of {times.count:,} messages"
         title = f"{broker} confirmed publishes to {stream or 'it'} late: {most}"

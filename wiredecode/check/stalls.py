@@ -15,6 +15,7 @@ from wiredecode.net.health import DirectionHealth, was_still
 from wiredecode.net.types import Connection
 from wiredecode.protocols.registry import by_name, carried_protocols
 from wiredecode.protocols.shared import problems
+from wiredecode.protocols.shared.facts import DOWN, FIRST, HEARTBEAT, MADE
 
 MIN_NS = 1_000_000_000
 """A server that sends nothing for this long while clients wait is silent."""
@@ -24,8 +25,6 @@ MIN_END_NS = 2_000_000_000
 """The same if it sends nothing until the end."""
 MIN_WAITING, LONG_NS = 3, 3_000_000_000
 """Requests or messages that wait: a single slow one is no stall, except a publish that waits for the second."""
-ANNOUNCED = frozenset({"kafka.coordinator-moved", "kafka.not-leader"})
-"""Problems of servers that are stopped in order: they move their work to others before."""
 HICCUP_NS = 1_500_000_000
 """A single shorter wait is a note if the server continued to serve others: its replicas or leaders moved."""
 MIN_PROMPT = 10
@@ -262,6 +261,62 @@ class Stall:
             (self.alive if alive else self.silent).add(connection.number)
 
 
+class Shown(NamedTuple):
+    """The silences that count for a stall."""
+
+    silences: list[Silence]
+
+    @property
+    def waiting(self) -> int:
+        """Requests, publishes and messages that waited."""
+        return sum(each.waiting for each in self.silences)
+
+    @property
+    def published(self) -> int:
+        return sum(each.published for each in self.silences)
+
+    @property
+    def connections(self) -> int:
+        return len({each.connection.number for each in self.silences})
+
+    @property
+    def unserved(self) -> bool:
+        """Whether the server never answered anything on these connections."""
+        return not any(each.served for each in self.silences)
+
+    @property
+    def late(self) -> bool:
+        return any(each.late for each in self.silences)
+
+    @property
+    def only_publishes(self) -> bool:
+        """Whether a publisher waited on each connection."""
+        return all(each.published for each in self.silences) and not self.late
+
+    def is_stall(self, stall: Stall) -> bool:
+        """Whether enough waited, or on enough connections, or for long enough; more if the server served others."""
+        long = self.published > 0 and stall.until_ns - stall.since_ns >= LONG_NS
+        if self.waiting < MIN_WAITING and (stall.alive or (self.connections < 2 and not long)):
+            return False
+        return not stall.alive or self.published >= self.waiting or self.unserved
+
+    def did(self, stall: Stall) -> str:
+        """The server's part of a title."""
+        length = f"{(stall.until_ns - stall.since_ns) / 1e9:.3f} s"
+        if self.unserved:
+            return f"accepted {counted(self.connections, 'connection')} and answered nothing there for {length}"
+        return f"sent nothing for the last {length}" if stall.to_end else f"stalled for {length}"
+
+    @property
+    def what_waited(self) -> str:
+        """The clients' part of a title."""
+        if self.late:
+            return "messages were delivered late"
+        if self.published == self.waiting:
+            return f"{counted(self.waiting, 'publish', 'es')} waited"
+        return f"{counted(self.waiting, 'request')} waited"
+
+
 @dataclass(eq=False)
 class Stalls(problems.Rule):
     """Servers that stopped serving for a time."""
@@ -318,56 +373,15 @@ class Stalls(problems.Rule):
             self._add(silence, to_end=True)
 
     def _judge(self, server: str, stall: Stall) -> None:
-        begin_ns, end_ns = self.report.settled.get(server, (problems.LAST, 0))
-        if begin_ns - HELD_AFTER_NS <= stall.since_ns and stall.until_ns <= end_ns + HELD_AFTER_NS:
-            return  # the first publishes to a new topic waited
-        late_ns = stall.until_ns - (stall.until_ns - stall.since_ns) // EDGE
-        spoke = any(stall.since_ns < time_ns < late_ns for time_ns in stall.behind)
-        silences = [each for each in stall.silences if _is_known(each) and not (each.late and spoke)]
-        waiting, published = sum(each.waiting for each in silences), sum(each.published for each in silences)
-        number = len({each.connection.number for each in silences})
-        unserved = not any(each.served for each in silences)
-        long = published and stall.until_ns - stall.since_ns >= LONG_NS
-        if waiting < MIN_WAITING and ((number < 2 and not long) or stall.alive):
+        shown = Shown([each for each in stall.silences if _counts(each, stall)])
+        if self._settles(server, stall) or not shown.is_stall(stall):
             return
-        if stall.alive and published < waiting and not unserved:
-            return
-        whys = [_why(each) for each in silences]
-        cut = self._while_stalled(stall, CODES["tcp.no-answer"].code, server)
-        unheard = cut is not None and not cut.likely and not any(whys) and not (unserved and number > 1)
-        if unheard or None in whys or any(why and "tcp.no-ack" in why for why in whys):
-            return  # the path was cut (no accept queue is full): another problem says so
-        length = f"{(stall.until_ns - stall.since_ns) / 1e9:.3f} s"
-        late = [each for each in silences if each.late]
-        if late:
-            waited = "messages were delivered late"
-        else:
-            waited = counted(waiting, "publish" if published == waiting else "request", "es" if published else "s")
-            waited = f"{waited} waited" if published in (0, waiting) else f"{counted(waiting, 'request')} waited"
-        if unserved:
-            did = f"accepted {counted(number, 'connection')} and answered nothing there for {length}"
-        else:
-            did = f"sent nothing for the last {length}" if stall.to_end else f"stalled for {length}"
-        title, at = f"{server} {did}: {waited}", problems.Moment(None, stall.since_ns)
-        short = stall.alive and stall.until_ns - stall.since_ns < HICCUP_NS and len(self._stalls[server]) == 1
-        severity = "error" if stall.to_end else "note" if short else None
-        key = server, stall.since_ns
-        problem = self.report.add(CODES["server.stalled"], title, key, frame=at, severity=severity)
-        problem.to_end = stall.to_end and stall.until_ns >= self.report.last_ns
-        problem.last_ns, problem.weight = stall.until_ns, stall.until_ns - stall.since_ns
-        if not stall.alive and (stall.silent or number > 1):
-            problem.weight += ALL_SILENT * (2 if published < waiting else 1)  # others may have waited for it
-        for each in silences:
-            self.report.concerns(problem, each.connection)
-            numbers = filter(None, (*each.frames[:2], each.frame))
-            self.report.cite(problem, *(problems.FrameRef(each.connection, 0, number, [], 0) for number in numbers))
-        problem.servers.add(server)
-        if stall.alive and unserved:
-            problem.likely = "its limit of connections was reached, or the thread that serves them hangs"
-        else:
-            beats = self._while_stalled(stall, "rabbitmq_stream.heartbeat", server)  # flow control sends them
-            whole = all(each.published for each in silences) and not late and beats is None
-            problem.likely = self._likely(stall, checks_of(next(iter(silences[0].connection.protocols))), whole=whole)
+        whys = [_why(each) for each in shown.silences]
+        if self._is_cut(server, stall, shown, whys):
+            return  # no accept queue is full: another problem says so
+        problem = self._report(server, stall, shown)
+        beats = self.report.facts.meets(HEARTBEAT, server, since_ns=stall.since_ns, until_ns=stall.until_ns)
+        problem.likely = self._likely(stall, shown, whole=shown.only_publishes and not beats)  # flow control sends them
         if stall.alive:
             problem.detail(f"it continued to serve {counted(len(stall.alive), 'other connection')}")
         elif stall.silent:
@@ -377,21 +391,58 @@ class Stalls(problems.Rule):
         elif not any(whys) and not stall.alive:
             problem.likely += ", or the path to it was cut: its host was not heard either"
 
-    def _while_stalled(self, stall: Stall, code: str, server: str) -> problems.Problem | None:
-        """A problem of the server in the time of its stall."""
-        problem = self.report.problems.get((code, server))
-        if problem is None or (problem.first_ns or 0) >= stall.until_ns or (problem.last_ns or 0) <= stall.since_ns:
-            return None
+    def _settles(self, server: str, stall: Stall) -> bool:
+        """Whether the first publishes to a new topic waited."""
+        facts = self.report.facts
+        first = [each for each in facts.each(FIRST) if each.of[0] == server and facts.of(MADE, each.of[1])]
+        return (
+            bool(first)
+            and min(each.since_ns for each in first) - HELD_AFTER_NS <= stall.since_ns
+            and stall.until_ns <= max(each.until_ns for each in first) + HELD_AFTER_NS
+        )
+
+    def _is_cut(self, server: str, stall: Stall, shown: Shown, whys: list[str | None]) -> bool:
+        """Whether the path explains it: the server is down, sent in vain, or its host acknowledged nothing."""
+        if None in whys or any(why and "tcp.no-ack" in why for why in whys):
+            return True
+        down = self.report.facts.meets(DOWN, server, since_ns=stall.since_ns, until_ns=stall.until_ns)
+        return down and not any(whys) and not (shown.unserved and shown.connections > 1)
+
+    def _report(self, server: str, stall: Stall, shown: Shown) -> problems.Problem:
+        length_ns, title = stall.until_ns - stall.since_ns, f"{server} {shown.did(stall)}: {shown.what_waited}"
+        short = stall.alive and length_ns < HICCUP_NS and len(self._stalls[server]) == 1
+        severity, at = "error" if stall.to_end else "note" if short else None, problems.Moment(None, stall.since_ns)
+        key = server, stall.since_ns
+        problem = self.report.add(CODES["server.stalled"], title, key, frame=at, severity=severity)
+        problem.to_end = stall.to_end and stall.until_ns >= self.report.last_ns
+        problem.last_ns, problem.weight = stall.until_ns, length_ns
+        if not stall.alive and (stall.silent or shown.connections > 1):
+            waits = shown.published < shown.waiting  # others may have waited for it
+            problem.weight += ALL_SILENT * (2 if waits else 1)
+        for each in shown.silences:
+            self.report.concerns(problem, each.connection)
+            numbers = filter(None, (*each.frames[:2], each.frame))
+            self.report.cite(problem, *(problems.FrameRef(each.connection, 0, number, [], 0) for number in numbers))
+        problem.servers.add(server)
         return problem
 
     @staticmethod
-    def _likely(stall: Stall, checks: problems.Checks | None, *, whole: bool) -> str:
+    def _likely(stall: Stall, shown: Shown, *, whole: bool) -> str:
         """``whole``: only connections of publishers waited."""
-        held = (checks or NO_CHECKS).holds
+        checks = checks_of(next(iter(shown.silences[0].connection.protocols))) or NO_CHECKS
         paused = "the server's process was paused, stopped or blocked"
+        if stall.alive and shown.unserved:
+            return "its limit of connections was reached, or the thread that serves them hangs"
         if stall.alive:
-            return held
-        return f"{paused}; or {held} (no other connection asked anything meanwhile)" if whole else paused
+            return checks.holds
+        return f"{paused}; or {checks.holds} (no other connection asked anything meanwhile)" if whole else paused
+
+
+def _counts(silence: Silence, stall: Stall) -> bool:
+    """Whether a silence is known, and none of messages that a gap held back."""
+    late_ns = stall.until_ns - (stall.until_ns - stall.since_ns) // EDGE
+    spoke = silence.late and any(stall.since_ns < time_ns < late_ns for time_ns in stall.behind)
+    return _is_known(silence) and not spoke
 
 
 def _is_known(silence: Silence) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 from wiredecode.dataclasses import dataclass
 from wiredecode.frames.escape import counted, times, wrap_escaped
 from wiredecode.frames.record import rfc3339
+from wiredecode.protocols.shared.facts import Fact
 from wiredecode.protocols.shared.problems import MAX_EVIDENCE, Problem
 
 WIDTH = 80
@@ -155,4 +156,20 @@ def record(problem: Problem, files: Sequence[str] = ("FILE",)) -> dict[str, Any]
         "advice": problem.code.advice,
         "show": Layout(files=files).command(command(problem)),
         "effects": [record(each, files) for each in problem.effects],
+    }
+
+
+def fact_record(fact: Fact) -> dict[str, Any]:
+    """One object of ``--facts``."""
+    connections = {place.connection.number: place.connection.description for place in fact.places}
+    return {
+        "fact": fact.kind.name,
+        **dict(zip(fact.kind.of, fact.of, strict=True)),
+        "by": fact.by or None,
+        "count": fact.times,
+        "first_time": rfc3339(fact.since_ns),
+        "last_time": rfc3339(fact.until_ns),
+        "frames": [place.number for place in fact.places if place.number],
+        "packets": [packet for place in fact.places for packet in place.packets],
+        "connections": [{"connection": number, "description": text} for number, text in connections.items()],
     }

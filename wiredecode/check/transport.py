@@ -1,20 +1,20 @@
 """Problems of TCP, reported when a connection is over."""
 
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Any
 
 from wiredecode.check.codes import CODES, checks_of
 from wiredecode.check.outages import Outages
-from wiredecode.check.stalls import ANNOUNCED
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.frames.escape import counted
 from wiredecode.frames.identity import client_side, server_endpoint, short
-from wiredecode.net.health import RETRANSMISSION, DirectionHealth
+from wiredecode.net.health import RETRANSMISSION, ConnectionHealth, DirectionHealth
 from wiredecode.net.types import Connection
 from wiredecode.protocols.registry import protocol_entries, title_of
 from wiredecode.protocols.shared.codes import SEVERITIES
+from wiredecode.protocols.shared.facts import DOWN, ENDED, MOVES, REFUSED, UNANSWERED, Fact, Place, party_of
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import (
     MAX_PROBLEMS,
@@ -24,7 +24,6 @@ from wiredecode.protocols.shared.problems import (
     begin_of,
     farewell_captured,
     hosts_of,
-    users_of,
     whole,
 )
 
@@ -59,8 +58,6 @@ class Health(Rule):
     """By endpoint: packets of the connections that had losses."""
     _ended: dict[str, deque[tuple[Connection, int | None]]] = field(default_factory=dict)
     """By endpoint of a server: its newest connections, and when it ended them; None: it did not, or said why."""
-    _stopped: set[str] = field(default_factory=set)
-    """Servers that ended connections."""
     _heard: Newest[tuple[str, int], DirectionHealth] = field(default_factory=lambda: Newest(MAX_PROBLEMS))
     """By server and connection: what the server sent."""
 
@@ -72,25 +69,17 @@ class Health(Rule):
         if health is None:
             return
         if health.refused or health.unanswered:
-            code = CODES["tcp.refused"] if health.refused else CODES["tcp.no-answer"]
-            to = connection.endpoints[server]
-            did = "refused" if health.refused else "did not answer"
-            severity = None if health.refused or health.syns > 1 else "note"  # TCP sends a SYN again
-            title, at = f"{to} {did} the connection", begin_of(connection)
-            problem = self.report.add(code, title, to, frame=at, until_ns=health.last_ns, severity=severity)
-            severity = None if problem.count >= MIN_REPEATED else severity  # an ICMP error ends each attempt
-            problem.severity = min(problem.severity, severity or code.severity, key=SEVERITIES.index)
-            if problem.count > 1:
-                problem.title = f"{to} {did} {problem.count:,} connections"
+            self._failed(connection, health)
             return
         if self._never_completed(connection):
             return
         if len(self._ended) < MAX_PROBLEMS and any(side.captured for side in connection.directions):
             end = health.end
             of_server = self._ended.setdefault(connection.endpoints[server], deque(maxlen=MAX_PROBLEMS))
-            silent = end is None or end.side != server or "closed_by" in connection.identity
-            of_server.append((connection, None if silent or end is None else end.time_ns))
-            self._stopped |= set() if silent else {connection.endpoints[server]}
+            said_why = end is None or end.side != server or "closed_by" in connection.identity
+            of_server.append((connection, None if said_why or end is None else end.time_ns))
+            if end is not None and not said_why:
+                self.report.facts.note(ENDED, connection.endpoints[server], since_ns=end.time_ns)
         self._heard.put((connection.endpoints[server], connection.number), health.directions[server])
         if connection.initiator is None and any(side.captured for side in connection.directions):
             title = "connections began before the capture"
@@ -105,40 +94,91 @@ class Health(Rule):
             self._loss(connection, side, direction, resent)
             self._window(connection, side, direction)
 
+    def _failed(self, connection: Connection, health: ConnectionHealth) -> None:
+        """A connection was refused, or not answered."""
+        code = CODES["tcp.refused"] if health.refused else CODES["tcp.no-answer"]
+        to, at, until_ns = connection.endpoints[1 - client_side(connection)], begin_of(connection), health.last_ns
+        did = "refused" if health.refused else "did not answer"
+        severity = None if health.refused or health.syns > 1 else "note"  # TCP sends a SYN again
+        problem = self.report.add(
+            code, f"{to} {did} the connection", to, frame=at, until_ns=until_ns, severity=severity
+        )
+        severity = None if problem.count >= MIN_REPEATED else severity  # an ICMP error ends each attempt
+        problem.severity = min(problem.severity, severity or code.severity, key=SEVERITIES.index)
+        if problem.count > 1:
+            problem.title = f"{to} {did} {problem.count:,} connections"
+        kind = REFUSED if health.refused else UNANSWERED
+        place = Place(connection.first_ns, 0, (connection.first,), party_of(connection))
+        self.report.facts.note(kind, to, since_ns=connection.first_ns, until_ns=until_ns, at=place)
+
+    def gather(self) -> None:
+        """Servers that are down, as far as other connections to their hosts show it."""
+        for fact in self.report.facts.each(UNANSWERED):
+            (server,) = fact.of
+            if not (self._is_up(fact) or self._is_one_sided(server)):
+                self.report.facts.note(DOWN, server, since_ns=fact.since_ns, until_ns=fact.until_ns)
+
     def finish(self) -> None:
         ended = [connection for of_server in self._ended.values() for connection, _ in of_server]
         self._outages.explain(ended)
         self._never_closed(ended)
         speaking: dict[str, set[tuple[str, str]]] = {}
         for each in ended:
-            speaking.setdefault(server_endpoint(each).rpartition(":")[2], set()).update(users_of(each))
-        down = []
-        for (name, endpoint), problem in self.report.problems.items():
-            if name not in (CODES["tcp.refused"].code, CODES["tcp.no-answer"].code):
-                continue
-            self._explain_attempts(problem, endpoint)
+            speaking.setdefault(server_endpoint(each).rpartition(":")[2], set()).update(party_of(each).users)
+        down, failed, facts = dict[str, Problem](), set[str](), self.report.facts
+        for fact in (*facts.each(REFUSED), *facts.each(UNANSWERED)):
+            code, (endpoint,) = CODES["tcp.refused" if fact.kind is REFUSED else "tcp.no-answer"], fact.of
+            problem = self.report.own(code, endpoint)
+            if problem is None:
+                continue  # the user asked about another time
+            self._explain_attempts(problem, fact)
             users = speaking.get(endpoint.rpartition(":")[2], ())  # of servers at this port, as it was down throughout
             problem.users |= {user for user in users if any(user[0] in hosts for hosts in problem.paths)}
-            of_server = self._ended.pop(endpoint, deque())
+            of_server = self._ended.get(endpoint, ())
+            failed.add(endpoint)
             self._accepted_again(problem, [connection.first_ns for connection, _ in of_server])
             if self._went_down(problem, endpoint, [time_ns for _, time_ns in of_server if time_ns is not None]):
-                down.append((problem.first_ns or 0, problem.last_ns or 0))
-        if len(down) > 1 and all(last + TOGETHER_NS < begin for (_, last), (begin, _) in pairwise(sorted(down))):
-            for problem in self.report.problems.values():  # one after another: a rolling restart
-                few = problem.name == CODES["tcp.refused"].code and problem.count <= FEW_REFUSED
-                problem.severity = "note" if few else problem.severity
-        for endpoint, of_server in self._ended.items():
-            self._all_ended(endpoint, of_server)
-            self._closed_idle(endpoint, of_server)
+                down[endpoint] = problem
+        self._in_turn(down)
+        for endpoint in self._ended.keys() - failed:
+            self._all_ended(endpoint, self._ended[endpoint])
+            self._closed_idle(endpoint, self._ended[endpoint])
 
-    def _explain_attempts(self, problem: Problem, endpoint: str) -> None:
+    def _in_turn(self, down: Mapping[str, Problem]) -> None:
+        """Servers that went down one after another: a rolling restart."""
+        times = sorted((each.first_ns or 0, each.last_ns or 0) for each in down.values())
+        if len(down) > 1 and all(last + TOGETHER_NS < begin for (_, last), (begin, _) in pairwise(times)):
+            for fact in self.report.facts.each(REFUSED):
+                problem = self.report.own(CODES["tcp.refused"], fact.of[0])
+                if problem is not None and problem.count <= FEW_REFUSED:
+                    problem.severity = "note"
+
+    def _heard_around(self, fact: Fact) -> set[str]:
+        """Servers that were heard before and after connections failed, and meanwhile where they were asked."""
+        around = ((of, each) for of, each in self._heard.items() if each.first_ns < fact.since_ns)
+        around = ((of, each) for of, each in around if each.last_ns > fact.until_ns)
+        return {server for (server, _), each in around if not _is_gone(each, fact.since_ns, fact.until_ns)}
+
+    def _accepted(self, fact: Fact) -> int:
+        """Connections that the server accepted while it did not answer others."""
+        of_server = self._ended.get(fact.of[0], ())
+        return sum(fact.since_ns < each.first_ns < fact.until_ns for each, _ in of_server)
+
+    def _is_up(self, fact: Fact) -> bool:
+        """Whether the host of a server that did not answer was heard."""
+        hosts = {each.rpartition(":")[0] for each in self._heard_around(fact)}
+        return self._accepted(fact) >= MIN_REPEATED or fact.of[0].rpartition(":")[0] in hosts
+
+    def _is_one_sided(self, server: str) -> bool:
+        """Whether a connection to the host of a server shows only what was sent to it."""
+        host = server.rpartition(":")[0]
+        return any(not side.packets for (each, _), side in self._heard.items() if each.rpartition(":")[0] == host)
+
+    def _explain_attempts(self, problem: Problem, fact: Fact) -> None:
         """Say why connections were refused or not answered: whether the server was heard before and afterwards."""
-        first_ns, last_ns = problem.first_ns or 0, problem.last_ns or 0
-        around = [each for each in self._heard.items() if each[1].first_ns < first_ns and each[1].last_ns > last_ns]
-        heard = {each[0][0] for each in around if not _is_gone(each[1], first_ns, last_ns)}
-        if problem.name == CODES["tcp.no-answer"].code:
-            self._explain_no_answer(problem, endpoint, {each.rpartition(":")[0] for each in heard})
-        elif endpoint in heard:
+        if fact.kind is UNANSWERED:
+            self._explain_no_answer(problem, fact)
+        elif fact.of[0] in self._heard_around(fact):
             problem.likely = "a firewall rejects new connections, or its listener is closed: open ones continue"
 
     def _went_down(self, problem: Problem, endpoint: str, ends: list[int]) -> bool:
@@ -156,17 +196,15 @@ class Health(Rule):
         problem.title = f"{endpoint} went down: it refused {counted(problem.count, 'connection')}"
         return True
 
-    def _explain_no_answer(self, problem: Problem, endpoint: str, heard: set[str]) -> None:
-        """Say why SYNs got no answer; ``heard``: hosts that were heard before and afterwards."""
-        first_ns, last_ns, host = problem.first_ns or 0, problem.last_ns or 0, endpoint.rpartition(":")[0]
-        accepted = sum(first_ns < each.first_ns < last_ns for each, _ in self._ended.get(endpoint, ()))
+    def _explain_no_answer(self, problem: Problem, fact: Fact) -> None:
+        """Say why SYNs got no answer."""
+        (endpoint,), accepted = fact.of, self._accepted(fact)
         if accepted >= MIN_REPEATED:
-            heard = {host}
             tried = problem.count + accepted
             problem.title = f"{endpoint} did not answer {problem.count:,} of {tried:,} connections"
-        if host in heard:
+        if self._is_up(fact):
             problem.likely = "a firewall drops new connections, or too many wait to be accepted: its host is up"
-        elif host in {each.rpartition(":")[0] for (each, _), answers in self._heard.items() if not answers.packets}:
+        elif self._is_one_sided(endpoint):
             served = problem.count >= MIN_REPEATED and endpoint in self._ended
             problem.severity, problem.likely = "note", "only one direction was captured"
             if served:  # the client acknowledged nothing, as it did on earlier connections
@@ -230,9 +268,9 @@ class Health(Rule):
         title = f"{endpoint} ended all its {len(there):,} connections at {self.report.seconds(last)}"
         ends = {(end.how, end.unread) for pair, _ in there if pair.health and (end := pair.health.end)}
         reset = "a firewall or load balancer reset them: a process that ends closes them by FIN"
-        stopped = set().union(*(each.servers for each in self.report.problems.values() if each.name in ANNOUNCED))
-        stopped &= self._stopped
-        severity = "note" if endpoint in stopped and len(stopped) >= MIN_ENDED else None  # one after another
+        facts = self.report.facts
+        stopped = {each.of for each in facts.each(MOVES)} & {each.of for each in facts.each(ENDED)}
+        severity = "note" if (endpoint,) in stopped and len(stopped) >= MIN_ENDED else None  # one after another
         for connection, time_ns in there:
             end = connection.health.end if connection.health is not None else None
             at = Moment(connection, time_ns, end.packet if end is not None else None)

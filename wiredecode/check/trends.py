@@ -9,9 +9,10 @@ from wiredecode.check.gauges import read_gauge
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Confirmation, Frame
+from wiredecode.protocols.shared.facts import SERVES, Fact
 from wiredecode.protocols.shared.gauges import LAG, POSITION, Gauge
 from wiredecode.protocols.shared.pairing import Newest
-from wiredecode.protocols.shared.problems import MAX_EVIDENCE, Checks, FrameRef, Report, Rule, ref_of
+from wiredecode.protocols.shared.problems import MAX_EVIDENCE, Checks, FrameRef, Problem, Report, Rule, ref_of
 
 MAX_TRENDS = 1000
 """Servers and kinds of requests that are followed."""
@@ -117,16 +118,27 @@ class Trends(Rule):
         problem = self.report.about(CODES["request.slower"], title, key, refs, until_ns=max(arrived))
         problem.alike, problem.weight = server, int(worst)
         problem.detail(f"{kind}: {how}")
-        at = refs[0]
+        self._by_path(problem, server, refs[0], worst)
+        if served := self.report.facts.of(SERVES, kind.removeprefix("request ")):
+            self._by_service(problem, server, served[-1])
+
+    def _by_path(self, problem: Problem, server: str, at: FrameRef, worst_ns: int) -> None:
+        """Whether the path became slow, or is fast."""
         rtt = None if at.connection.health is None else at.connection.health.directions[at.side].rtt
         if rtt is None or not rtt.count:
             return
-        if rtt.percentile(900) > max(SLOW_NS, worst * 3 // 4):  # hosts delay ACKs by 0.2 s at most
+        if rtt.percentile(900) > max(SLOW_NS, worst_ns * 3 // 4):  # hosts delay ACKs by 0.2 s at most
             problem.alike = f"the path of {at.connection.endpoints[at.side].rpartition(':')[0]}"
-            problem.title = f"the path to {server} became slow: its host acknowledged after {worst / 1e6:.0f} ms"
+            problem.title = f"the path to {server} became slow: its host acknowledged after {worst_ns / 1e6:.0f} ms"
             problem.likely = "a full queue or a longer way of packets between both hosts; the server is not slower"
         elif rtt.percentile(500) < SLOW_NS // TIMES:
             problem.detail(f"the path is fast: packets were acknowledged within {rtt.percentile(500) / 1e6:.3f} ms")
+
+    def _by_service(self, problem: Problem, server: str, served: Fact) -> None:
+        """The server only passes the requests on, to a client that answers them."""
+        problem.title = problem.title.replace(server, served.by, 1)
+        problem.likely = "the service is overloaded, or what it asks itself is slow"
+        self.report.concerns(problem, served.places[-1].connection)
 
 
 class Lags(Rule):

@@ -34,6 +34,8 @@ class Coverage:
     """Connections of decoded protocols ..."""
     one_sided: int = 0
     """... of which only one direction was captured."""
+    missing: int = 0
+    """Bytes that were sent and not captured, on connections of decoded protocols."""
     hidden: int = 0
     """Bytes of encrypted TLS records."""
     _encrypted: set[int] = field(default_factory=set)
@@ -48,6 +50,7 @@ class Coverage:
         health = connection.health
         self.connections += bool(decoded)
         self.one_sided += bool(decoded) and health is not None and not all(side.packets for side in health.directions)
+        self.missing += bool(decoded) * sum(side.missing for side in connection.directions)
         if decoded and connection.number not in self._encrypted:
             return
         self._encrypted.discard(connection.number)
@@ -117,11 +120,17 @@ def verdict(coverage: Coverage, problems: Sequence[Problem], totals: Totals, *, 
             text += f" ({undecoded})" if undecoded else ""
         elif undecoded:
             text += f"; not decoded: {undecoded}"
+        if coverage.missing:
+            text += f"; {coverage.missing:,} bytes were not captured"
     else:
+        others = ", ".join(f"{count:,} {reason}" for reason, count in totals.not_decoded.most_common(MAX_NAMED))
         why = undecoded or f"the capture has no packets{' with TCP payload' * bool(totals.packets)}"
+        why += f" (not decoded: {others})" if others and not undecoded else ""
         text = f"{text}. Nothing else could be judged: {why}" if number else f"Nothing could be judged: {why}"
     remark = f" {counted(notes, 'note')}{'.' if notes_shown else ': --severity note'}" if notes else ""
-    whole = not (lost or coverage.one_sided) and not any(name != NO_DATA for name, _ in coverage.others)
+    whole = not (lost or coverage.missing or coverage.one_sided) and not any(
+        name != NO_DATA for name, _ in coverage.others
+    )
     return Verdict(f"{text}.{remark}", judged=bool(coverage.spoken), whole=whole and bool(coverage.spoken))
 
 

@@ -32,6 +32,7 @@ def check(
         help="Exit 1 if any problem is at least this severe; undecoded: exit 3 if not all was captured and decoded.",
     ),
     json: bool = Option(False, "--json", help="One JSON object per problem, then one with the verdict (NDJSON)."),
+    facts: bool = Option(False, "--facts", help="With --json: before the problems one JSON object per fact."),
     write: Path | None = Option(
         None, "-w", "--write", metavar="OUT.pcapng", help="Write the packets of all evidence, too."
     ),
@@ -52,18 +53,19 @@ def check(
     from wiredecode.cli.check_job import CheckOptions, FileCheck, make_layout, watch, write_evidence
 
     live, span = captures.live, captures.span
-    check_options = CheckOptions(severity=severity, fail_on=fail_on, json=json, color=color)
+    check_options = CheckOptions(severity=severity, fail_on=fail_on, json=json, facts=facts, color=color)
     if live.interface is not None:
-        alone = connection or display_filter or write or two_passes or timeline or not span.is_whole
+        alone = connection or display_filter or write or two_passes or timeline or facts or not span.is_whole
         options.refuse(
             (captures.files, "-i checks an interface: leave out files"),
-            (alone, "-n, -Y, -w, -2, --timeline, --from and --to go with files"),
+            (alone, "-n, -Y, -w, -2, --facts, --timeline, --from and --to go with files"),
         )
         clock = options.times(time or (None if json else "absolute"), utc=span.utc, records=json)
         return watch(captures, live, check_options, clock)
     files = captures.files or []
     options.refuse(
         (not files, "nothing to check: give capture files, or -i IFACE"),
+        (facts and not json, "--facts goes with --json"),
         (live.capture_filter or live.duration is not None or live.via is not None, "-f, --duration and --via need -i"),
     )
     if write is not None:

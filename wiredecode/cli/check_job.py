@@ -11,11 +11,11 @@ from pathlib import Path
 from wiredecode.capture import CaptureError, PacketBatch
 from wiredecode.check import SEVERITIES, Checker, Problem
 from wiredecode.check.live import Event, Watch
-from wiredecode.check.text import COLORS, WIDTH, Layout, record, report_lines
+from wiredecode.check.text import COLORS, WIDTH, Layout, fact_record, record, report_lines
 from wiredecode.check.timeline import Timeline
 from wiredecode.check.verdict import NOT_JUDGED, Verdict, verdict
 from wiredecode.cli.capturing import OptionalLive, capturing
-from wiredecode.cli.checking import feed_checker, show_timeline
+from wiredecode.cli.judging import feed_checker, show_timeline
 from wiredecode.cli.live import PATIENCE_NS, PipeSession, SniffSession, is_pipe
 from wiredecode.cli.options import Captures, Reading
 from wiredecode.cli.output import say, wants_color
@@ -43,6 +43,7 @@ class CheckOptions:
     severity: str
     fail_on: str | None
     json: bool
+    facts: bool
     color: str
 
     @property
@@ -132,6 +133,8 @@ class FileCheck:
         self.exit_code = options.exit_code(conclusion, (each.severity for each in problems))
         terminal = sys.stdout.isatty()
         if options.json:
+            for fact in self.checker.report.facts if options.facts else ():
+                session.output.write(dumps(fact_record(fact)))
             for problem in shown:
                 session.output.write(dumps(record(problem, self.layout.files)))
             session.output.json(conclusion.record(self.checker.coverage, problems))

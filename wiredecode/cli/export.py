@@ -5,13 +5,14 @@ from __future__ import annotations
 import signal
 import sys
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from typer import Option
 
 from wiredecode.cli import interrupt, options
 from wiredecode.cli.interrupt import INTERRUPTED
 from wiredecode.cli.output import Output, complain, reason_of, say, text_bytes
+from wiredecode.dataclasses import replace
 from wiredecode.export.atomic import STANDARD_OUTPUT
 from wiredecode.export.target import ExportError
 from wiredecode.frames.escape import escape
@@ -77,13 +78,21 @@ class ExportOptions(options.Captures):
         """The export. Raises ExportError."""
         from wiredecode.export.job import ExportJob
 
+        demand = replace(
+            self.decoding.demand,
+            levels=(self.level,),
+            columns=options.names(self.columns, "--columns"),
+            select=self.display,
+            stable_ids=self.ids == "stable",
+            two_passes=self.two_passes,
+            show_secrets=self.show_secrets,
+        )
         job = ExportJob(
             files=self.files,
             out=self.out,
             format=self.format_,
             compression=self.compression,
-            level=self.level,
-            columns=options.names(self.columns, "--columns"),
+            demand=demand,
             partitions=options.names(self.partition_by, "--partition-by") or [],
             overwrite=self.overwrite,
             row_group=self.row_group,
@@ -91,13 +100,8 @@ class ExportOptions(options.Captures):
             count=self.count and min(self.count, sys.maxsize),
             start=self.span.start,
             end=self.span.end,
-            display=self.display,
             bytes=self.bytes_,
             ranges=self.ranges,
-            ids=self.ids,
-            two_passes=self.two_passes,
-            show_secrets=self.show_secrets,
-            **self.decoding.arguments,
         )
         job.check()
         return job
@@ -149,7 +153,7 @@ def run(settings: ExportOptions, export: Export) -> int:
     job = export.job
     try:
         session = open_session(settings, export)
-        code = session.work(partial(export.write, session))
+        code = session.work(partial(write, export, session))
         if code == INTERRUPTED:
             raise KeyboardInterrupt
         if code and not session.totals.packets:
@@ -183,15 +187,22 @@ def open_session(settings: ExportOptions, export: Export) -> Session:
     """The pass over the captures, and the output opened."""
     from wiredecode.cli.session import Selection, Session
 
-    selection = Selection(settings.count, settings.span, settings.display)
-    session = Session(
-        *(settings.files, settings.verbosity, selection),
-        summary_json=settings.summary_json,
-        to_stdout=settings.out == STANDARD_OUTPUT,
-    )
+    summary = settings.summary_json
     try:
-        reader = export.begin(session)
+        reader = export.begin(analyse=summary is not None)
     except (FileExistsError, NotADirectoryError, ValueError) as error:
         raise options.UsageError(str(error)) from None
-    session.read_with(reader, Output(binary=export.packed))
-    return session
+    return Session(
+        *(settings.files, settings.verbosity, reader, Selection(export.job.count, settings.span, settings.display)),
+        summary_json=summary,
+        to_stdout=settings.out == STANDARD_OUTPUT,
+        output=Output(binary=export.packed),
+    )
+
+
+def write(export: Any, session: Session) -> None:
+    """Write everything but the end."""
+    if export.job.is_records:
+        export.write(session.frames(), session.output, session.guard)
+    else:
+        export.write(session.rows())

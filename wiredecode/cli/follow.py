@@ -97,7 +97,7 @@ class FollowOptions(options.Captures):
             (raw and self.count, "-c counts frames, and --raw has none; --from and --to bound it"),
             (raw and sys.stdout.isatty(), "raw bytes are not for terminals; name a file or a pipe, or take --hex"),
         )
-        _ = self.tree_options, self.connections, self.display, self.decoding.arguments, self.span.start, self.span.end
+        _ = self.tree_options, self.connections, self.display, self.decoding.demand, self.span.start, self.span.end
 
 
 def follow(settings: FollowOptions) -> int:
@@ -135,7 +135,7 @@ def _choose(settings: FollowOptions, source: list[str | BinaryIO]) -> tuple[int,
     def work() -> None:
         with Postponed() as damage:
             for frame in session.all_frames():
-                survey.see(frame)
+                survey.frame(frame)
         rows.extend(row for row in survey.activities if survey.fits(row) and connections.fits(row.connection))
         active = [row for row in rows if any(row.frames)] or [row for row in rows if row.captured]
         if len(active) == 1:

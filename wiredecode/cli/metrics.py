@@ -107,7 +107,7 @@ def metrics(settings: MetricsOptions, files: options.OptionalFiles = None) -> in
 def _of_files(
     settings: MetricsOptions, files: list[str], instruments: Instruments, checker: Checker, watch: Watch, registry: Any
 ) -> int:
-    from wiredecode.cli.checking import feed_checker
+    from wiredecode.cli.judging import feed_checker
     from wiredecode.cli.session import Session
     from wiredecode.dissect.dissector import ANALYSED
     from wiredecode.export.atomic import open_output
@@ -147,7 +147,7 @@ def _of_files(
 def _live(
     settings: MetricsOptions, make: Callable[..., Instruments], checker: Checker, watch: Watch, registry: Any
 ) -> int:
-    from wiredecode.cli.checking import feed_checker
+    from wiredecode.cli.judging import feed_checker
     from wiredecode.cli.live import PATIENCE_NS, SniffSession
     from wiredecode.dissect.dissector import ANALYSED
     from wiredecode.metrics.evidence import AlertPackets

@@ -18,9 +18,10 @@ from typer import Argument, Option
 from typer.models import ParameterInfo
 
 from wiredecode.cli.completion import complete_decode_as, complete_limit
-from wiredecode.dataclasses import dataclass, is_dataclass
+from wiredecode.dataclasses import dataclass, is_dataclass, replace
 
 if TYPE_CHECKING:
+    from wiredecode.dissect.dissector import Demand
     from wiredecode.filter import Filter
     from wiredecode.net.limits import Limits
     from wiredecode.protocols.registry import DecodeAs
@@ -292,14 +293,15 @@ class DecodingWithoutNames:
         return [*(self.keylog or []), *inside]
 
     @property
-    def arguments(self) -> dict[str, Any]:
-        """These options as arguments of ``TableReader``."""
-        return {**self.of_user, "limits": self.limits}
+    def demand(self) -> Demand:
+        """A pass with these options."""
+        from wiredecode.dissect.dissector import Demand
 
-    @property
-    def of_user(self) -> dict[str, Any]:
-        """These options as fields of ``Demand``."""
-        return {"decode_as": self.ports, "keys": self.keys, "resolve": self.resolves}
+        return self.read(Demand())
+
+    def read(self, demand: Demand) -> Demand:
+        """``demand`` with these options."""
+        return replace(demand, decode_as=self.ports, limits=self.limits, keys=self.keys, resolve=self.resolves)
 
 
 @group

@@ -12,31 +12,11 @@ from wiredecode.capture.errors import Postponed
 from wiredecode.cli.frame_output import FrameOptions
 from wiredecode.cli.output import wants_color
 from wiredecode.cli.session import Session
-from wiredecode.export.tables import within
 from wiredecode.frames.record import BYTES, JsonArray
 from wiredecode.net.limits import Limits
 from wiredecode.tables.reader import PACKETS, TableReader
 from wiredecode.tables.rows import dumps, rows
 from wiredecode.view.theme import SEVERITY, paint
-
-
-def chosen_packets(session: Session, limits: Limits, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
-    """Make ``session`` read the table of packets; return the rows that it selects."""
-    reader = TableReader(session.batches(), PACKETS, columns=columns, limits=limits, display=session.selection.display)
-    session.read_with(reader)
-    session.count_shown(0)
-
-    def selected() -> Iterator[pa.RecordBatch]:
-        count, shown = session.selection.count, 0
-        for batch in reader:
-            if shown == count:
-                continue
-            rows = within(batch, *session.span_ns()).slice(0, None if count is None else count - shown)
-            shown += len(rows)
-            yield rows
-            session.count_shown(len(rows))
-
-    return selected()
 
 
 def numbers(

@@ -62,7 +62,13 @@ def pcap(
     kind = PipeSession if follow_file or is_pipe(files) else Session
     source = _open_growing(files) if follow_file else files
     if display is not None and display.chooses_packets:
-        session = kind(source, captures.verbosity, selection, summary_json=summary_json, to_stdout=write is None)
+        from wiredecode.tables.reader import LevelsReader
+
+        columns = None if write is None else ["packet", "connection", "time"]
+        reader = LevelsReader(replace(captures.decoding.demand, levels=("packets",), columns=columns, select=display))
+        session = kind(
+            *(source, captures.verbosity, reader, selection), summary_json=summary_json, to_stdout=write is None
+        )
         return _packets(session, captures, frames, write, whole=whole_connections)
     demand = frames.demand(display)
     if kind is Session and write is None and selection.is_everything:
@@ -77,7 +83,7 @@ def pcap(
     if write is not None:
         return _write(session, captures, write, whole=whole_connections)
     if with_overview and sys.stdout.isatty():
-        from wiredecode.cli.checking import overview
+        from wiredecode.cli.overview import overview
 
         session.output.text(overview(captures))
     return session.run(frames.writer(session))
@@ -87,19 +93,17 @@ def _packets(
     session: Session, captures: options.Captures, frames: FrameOptions, write: Path | None, *, whole: bool
 ) -> int:
     """Show or write the selected packets, if the filter chooses packets; return the exit code."""
-    from wiredecode.cli.packet_output import chosen_packets, numbers, packet_writer
+    from wiredecode.cli.packet_output import numbers, packet_writer
 
     display = session.selection.display
     assert display is not None
     if write is None and (frames.hexdump or frames.full or frames.ranges or frames.shape in (FIELDS, PDML)):
         way = f"-Y 'frame && ({display.text})'"
         raise options.UsageError(f"this filter chooses packets, shown as lines or --json; for frames use {way}")
-    limits = captures.decoding.limits
-    _ = captures.decoding.keys  # a key log must be readable, also if packets need no secrets
+    batches = session.rows(counted=True)
     if write is None:
-        return session.work(packet_writer(session, frames, chosen_packets(session, limits)))
-    batches = chosen_packets(session, limits, ["packet", "connection", "time"])
-    also = partial(numbers, batches, captures.files, limits, whole=whole)
+        return session.work(packet_writer(session, frames, batches))
+    also = partial(numbers, batches, captures.files, captures.decoding.limits, whole=whole)
     return _write(session, captures, write, whole=False, also=also)
 
 

@@ -56,7 +56,7 @@ def report(settings: ReportOptions) -> int:
 
 def _run(settings: ReportOptions, source: list[str | BinaryIO]) -> int:
     """Read the captures once for everything and once for the sequence, then write the page."""
-    from wiredecode.cli.checking import feed_checker
+    from wiredecode.cli.judging import feed_checker
     from wiredecode.cli.session import Selection, Session
     from wiredecode.dissect.dissector import ANALYSED
     from wiredecode.export.atomic import open_output

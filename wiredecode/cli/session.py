@@ -7,6 +7,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Self, TypeVar
 
@@ -16,18 +17,20 @@ from wiredecode.cli.interrupt import INTERRUPTED
 from wiredecode.cli.options import READ_ONCE, Reading, Span, UsageError, Verbosity
 from wiredecode.cli.output import Output, ReadingBar, complain, say
 from wiredecode.dataclasses import dataclass, field, replace
-from wiredecode.dissect.dissector import FRAMES_ONLY, ConnectionCallback, Demand, Dissector, EventCallback, find_answers
+from wiredecode.dissect.dissector import FRAMES_ONLY, ConnectionCallback, Demand, Dissector, EventCallback
 from wiredecode.frames.frame import Frame, strip
 from wiredecode.frames.record import totals_record
 from wiredecode.frames.totals import Totals
 from wiredecode.view.totals import files_text, filter_hints, shown_text, totals_text
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from wiredecode.capture.live.sniffer import Sniffer
     from wiredecode.filter import Filter
     from wiredecode.frames.block import FrameBlock
     from wiredecode.tables.connections import ConnectionTable
-    from wiredecode.tables.reader import TableReader
+    from wiredecode.tables.reader import LevelsReader
 
 Rendered = TypeVar("Rendered")
 Source = list[str] | list[str | BinaryIO] | Capture
@@ -67,25 +70,28 @@ EVERYTHING = Selection()
 class Session:
     """One pass over ``source``: yields the frames of ``selection``, then reports totals and errors.
 
+    ``reader`` reads and counts the packets. With ``summary_json`` its demand has TCP analysis, see :meth:`of`.
     ``totals``: report them, unless the user wants quiet. ``to_stdout``: frames are written there: if that is a
-    terminal, there is no progress bar. :meth:`read_with` comes before :meth:`work`.
+    terminal, there is no progress bar. Records go to ``output``.
     """
 
     def __init__(
         self,
         source: Source | Sniffer,
         verbosity: Verbosity,
+        reader: Dissector | LevelsReader,
         selection: Selection = EVERYTHING,
         *,
         summary_json: Path | None = None,
         totals: bool = True,
         to_stdout: bool = True,
+        output: Output | None = None,
     ) -> None:
         for each in source if isinstance(source, list) else ():
             if not isinstance(each, str):
                 each.seek(0)  # a copy of standard input, which an earlier pass has read
         self.capture = open_capture(source) if isinstance(source, list) else source
-        self.output = Output()
+        self._reader, self.output = reader, output or Output()
         self.selection, self._summary_json = selection, summary_json
         self.quiet, self.verbose = verbosity.quiet, verbosity.verbose
         self.shows_totals = totals and not self.quiet
@@ -98,12 +104,11 @@ class Session:
         self.interrupted = False
         self.connections: ConnectionTable | None = None
         """Ended connections, for ``--summary-json``."""
-        self.on_decoded: ConnectionCallback | None = None
         if summary_json is not None:
             from wiredecode.tables.connections import ConnectionTable
 
             self.connections = ConnectionTable(most=MAX_LISTED)
-            self.on_decoded = self.connections.end
+            reader.on_decoded = self.connections.end
         self._bar = ReadingBar(wanted=not (self.quiet or (to_stdout and sys.stdout.isatty())))
         self._collected = 0
         """Number of ended connections at the last garbage collection."""
@@ -128,24 +133,20 @@ class Session:
         ``demand``: None is `FRAMES_ONLY`; what the selection and ``colors``, a filter that only colours output, need is
         added. ``two_passes``: requests know responses that are too late for one pass. ``options``: of the session.
         """
-        decoding, limits = reading.decoding, reading.decoding.limits
-        demand = replace(demand or FRAMES_ONLY, **decoding.of_user).for_filters(selection.display, colors)
-        if two_passes and (not isinstance(source, list) or "-" in source):
-            raise UsageError(READ_ONCE)
-        if two_passes and demand.link_responses and isinstance(source, list):
-            answers = find_answers(open_capture(source), limits, decoding.ports, keys=decoding.keys)
-            demand = replace(demand, answers=answers)
-        session = cls(source, reading.verbosity, selection, **options)
-        if session.on_decoded is not None:
-            demand, on_decoded = replace(demand, analyse=True), session.on_decoded
-        dissector = Dissector(demand, limits, on_end=on_end, on_decoded=on_decoded, on_events=on_events)
-        session.read_with(dissector)
-        return session
+        demand = reading.decoding.read(demand or FRAMES_ONLY).for_filters(selection.display, colors)
+        if two_passes:
+            if not isinstance(source, list) or "-" in source:
+                raise UsageError(READ_ONCE)
+            demand = replace(demand, two_passes=True).read_twice(partial(open_capture, source))
+        if options.get("summary_json") is not None:
+            demand = replace(demand, analyse=True)
+        dissector = Dissector(demand, on_end=on_end, on_decoded=on_decoded, on_events=on_events)
+        return cls(source, reading.verbosity, dissector, selection, **options)
 
-    def read_with(self, reader: Dissector | TableReader, output: Output | None = None) -> None:
-        """Let ``reader`` read the batches and count them; records go to ``output``."""
-        self._reader, self.output = reader, output or self.output
-        self.dissector = reader if isinstance(reader, Dissector) else reader.dissector
+    @property
+    def dissector(self) -> Dissector:
+        """What decodes the frames."""
+        return self._reader if isinstance(self._reader, Dissector) else self._reader.dissector
 
     def run(self, show: Callable[[Iterable[Frame]], None]) -> int:
         """Show the selected frames, then the totals; return the exit code."""
@@ -209,6 +210,23 @@ class Session:
         """All frames, plain ones in blocks; each list holds the next numbers, in any order."""
         return self.dissector.frames_and_blocks(self.batches())
 
+    def rows(self, *, counted: bool = False) -> Iterator[pa.RecordBatch]:
+        """The selected rows of the reader's table; it continues to the end for the totals. ``counted``: as shown."""
+        assert not isinstance(self._reader, Dissector)
+        count, done = self.selection.count, 0
+        if counted:
+            self.count_shown(0)
+        for _, batch in self._reader.rows(self.batches(), self.selection.span.since):
+            if done == count if counted else self.stopped:
+                continue
+            rows = batch.slice(0, None if count is None else count - done)
+            done += len(rows)
+            yield rows
+            if counted:
+                self.count_shown(len(rows))
+            elif done == count:
+                self.stopped = True
+
     def _select(self, frames: Iterable[Frame]) -> Iterator[Frame]:
         count, display = self.selection.count, self.selection.display
         matches = None if display is None else display.matches
@@ -228,10 +246,6 @@ class Session:
         self.shown = (self.shown or 0) + more
         if self.shown == self.selection.count and not self.selection.reads_on:
             self.stopped = True
-
-    def stop(self) -> None:
-        """Write no more; what was read counts in the totals."""
-        self.stopped = True
 
     def within(self, time_ns: int) -> bool:
         """Whether a time is within ``--from`` and ``--to``."""

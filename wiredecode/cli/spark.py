@@ -3,7 +3,7 @@
 from typing import Any
 
 from wiredecode.cli.commands import Command
-from wiredecode.cli.options import with_groups
+from wiredecode.cli.options import names, with_groups
 from wiredecode.cli.spark_options import SparkOptions
 
 
@@ -33,5 +33,6 @@ def spark(settings: SparkOptions) -> int:
     """
     from wiredecode.cli.spark_job import run
 
-    settings.check()
+    settings.check(secrets=settings.show_secrets)
+    names(settings.columns, "--columns")
     return run(settings)

@@ -9,7 +9,7 @@ import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from functools import cached_property
 from typing import IO, TYPE_CHECKING, Any, NoReturn
@@ -20,7 +20,7 @@ from wiredecode.cli.interrupt import INTERRUPTED
 from wiredecode.cli.options import UsageError, refuse
 from wiredecode.cli.output import complain, say
 from wiredecode.cli.session import totals_width, write_summary
-from wiredecode.cli.spark_options import SparkOptions
+from wiredecode.cli.spark_options import SparkInputs, SparkOptions
 from wiredecode.dataclasses import replace
 from wiredecode.export.lake import kind_of, open_lake
 from wiredecode.export.lake.run import AlreadyThere, TableRun, contents, run_of, selection
@@ -88,7 +88,7 @@ def nothing_to_do(options: SparkOptions, there: AlreadyThere) -> int:
     return 0
 
 
-def reason(error: BaseException, options: SparkOptions) -> str:
+def reason(error: BaseException, options: SparkInputs) -> str:
     """Why there is no result, in a line. Bugs of wiredecode are raised again."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
@@ -122,7 +122,7 @@ def check_combined(options: SparkOptions) -> None:
 
 
 @contextmanager
-def log_of(options: SparkOptions) -> Iterator[IO[bytes] | None]:
+def log_of(options: SparkInputs) -> Iterator[IO[bytes] | None]:
     """Where Java writes to. With -v or a log level of the user's it is seen, and py4j's lines on an interrupt."""
     if options.verbosity.verbose or "spark.log.level" in options.cluster.settings:
         yield None
@@ -149,17 +149,13 @@ class SparkRun:
         """Check inputs, output and states before Spark starts. Raises ValueError, Occupied, Stopped, AlreadyThere."""
         options, inputs = self.options, self.inputs
         check_size(options.split_bytes or 0)
-        problems = [problem.text for problem in inputs.problems]
-        if problems and self.demand.fail_fast:
-            raise Stopped(problems[0])
+        if inputs.problems and self.demand.fail_fast:
+            raise Stopped(inputs.problems[0].text)
         if self.states is not None:
             self.increment(self.states).log()
             open_lake(options.out)
         if not inputs.files and options.stream is None and not options.finish:
-            if not inputs.changed and not problems:
-                problems = [f"{', '.join(options.inputs)}: the folder holds no file with the name of a capture"]
-            for text in problems:
-                complain(escape(text))
+            complain_of_inputs(inputs, options.inputs)
             raise Stopped(f"nothing could be read; {options.out} was not written")
         if self.states is None and kind_of(options.out):
             _ = self.tables
@@ -294,10 +290,7 @@ class SparkRun:
         options, totals = self.options, accounts.totals
         if not options.verbosity.quiet and self.written:
             say(totals_text(totals, verbose=options.verbosity.verbose, width=totals_width()))
-            for name, port in accounts.apart:
-                complain(f"connections of {name} on port {port} are decoded separately here: use -d {port}={name}")
-        for _, _, problem in accounts.problems:
-            complain(escape(problem))
+        complain_of(accounts, apart=not options.verbosity.quiet and self.written)
         if options.summary_json is not None:
             write_summary(options.summary_json, self.summary(accounts))
         if not self.written:
@@ -307,6 +300,21 @@ class SparkRun:
         elif not options.verbosity.quiet:
             say(f"{'written':<10}{escape(options.out)}")
         return FAILED if accounts.problems else 0
+
+
+def complain_of_inputs(inputs: Inputs, names: Sequence[str]) -> None:
+    """Say why there is nothing to read."""
+    nothing = [] if inputs.changed else [f"{', '.join(names)}: the folder holds no file with the name of a capture"]
+    for text in [problem.text for problem in inputs.problems] or nothing:
+        complain(escape(text))
+
+
+def complain_of(accounts: Accounts, *, apart: bool = True) -> None:
+    """Say what could not be read, and which connections were decoded ``apart``."""
+    for name, port in accounts.apart if apart else ():
+        complain(f"connections of {name} on port {port} are decoded separately here: use -d {port}={name}")
+    for _, _, problem in accounts.problems:
+        complain(escape(problem))
 
 
 def anything(accounts: Accounts) -> bool:

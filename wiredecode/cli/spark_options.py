@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 from typer import Argument, Option
@@ -37,8 +37,8 @@ class Cluster:
 
 
 @options.group
-class SparkOptions:
-    """Options of ``wiredecode spark``."""
+class SparkInputs:
+    """Captures to read on Spark, and how."""
 
     inputs: list[str] = Argument(
         ...,
@@ -46,6 +46,56 @@ class SparkOptions:
         show_default=False,
         help="pcap or pcapng files, also compressed; folders; patterns in quotes. Local, or URIs.",
     )
+    source: str = Option(
+        "none",
+        metavar="HOW",
+        help="How to find the capture point of a file: folder (by its name), or a regular expression "
+        "whose first group is the source, as in '/(client|broker)/'. none: they are one.",
+    )
+    partitions: int | None = Option(None, min=1, metavar="N", help="Tasks that decode. [default: by size]")
+    split_bytes: int | None = Option(
+        None,
+        min=0,
+        metavar="BYTES",
+        help="Size of the parts that large pcap files are read in; 0: whole files. [default: 128 MiB]",
+    )
+    fail_fast: bool = Option(
+        False, "--fail-fast", help="End at the first file that cannot be read; nothing is written."
+    )
+    display_filter: options.DisplayFilter = None
+    cluster: Cluster
+    decoding: options.DecodingWithoutNames
+    verbosity: options.Verbosity
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """These options as arguments of :class:`TableDemand`."""
+        from wiredecode.net.limits import Limits
+
+        protocols = {
+            port: choice.protocol.name + (f"/{choice.dialect}" if choice.dialect else "")
+            for port, choice in self.decoding.ports.items()
+        }
+        return {
+            "filter": self.display_filter,
+            "decode_as": protocols,
+            "limits": {each.name: getattr(self.decoding.limits, each.name) for each in fields(Limits)},
+            "keylog": [str(path.absolute()) for path in self.decoding.key_files],
+            "fail_fast": self.fail_fast,
+        }
+
+    def check(self, *, secrets: bool = False) -> None:
+        """Refuse what cannot be read, before Spark is looked for."""
+        options.display_filter(self.display_filter, secrets=secrets)
+        if self.decoding.sandbox:
+            raise options.UsageError("wiredecode spark starts Java: leave out --sandbox")
+        _ = self.cluster.settings, self.decoding.demand
+
+
+@options.group
+class SparkOptions(SparkInputs):
+    """Options of ``wiredecode spark``."""
+
     out: str = Option(
         ...,
         "-o",
@@ -62,19 +112,6 @@ class SparkOptions:
     )
     columns: str | None = Option(
         None, metavar="A,B,...", help="Only these, and those that folders and findings are made of."
-    )
-    source: str = Option(
-        "none",
-        metavar="HOW",
-        help="How to find the capture point of a file: folder (by its name), or a regular expression "
-        "whose first group is the source, as in '/(client|broker)/'. none: they are one.",
-    )
-    partitions: int | None = Option(None, min=1, metavar="N", help="Tasks that decode. [default: by size]")
-    split_bytes: int | None = Option(
-        None,
-        min=0,
-        metavar="BYTES",
-        help="Size of the parts that large pcap files are read in; 0: whole files. [default: 128 MiB]",
     )
     increment: str | None = Option(
         None,
@@ -96,27 +133,11 @@ class SparkOptions:
         help="With --stream or --increment: the capture is over. Read all files, end all connections, stop.",
     )
     overwrite: bool = Option(False, "--overwrite", help="Into tables: write captures that they hold already again.")
-    fail_fast: bool = Option(
-        False, "--fail-fast", help="End at the first file that cannot be read; nothing is written."
-    )
-    display_filter: options.DisplayFilter = None
     show_secrets: options.ShowSecrets = False
-    cluster: Cluster
-    decoding: options.DecodingWithoutNames
-    verbosity: options.Verbosity
     summary_json: options.SummaryJson = None
-
-    def check(self) -> None:
-        """Refuse what cannot be read, before Spark is looked for."""
-        options.display_filter(self.display_filter, secrets=self.show_secrets)
-        options.names(self.columns, "--columns")
-        if self.decoding.sandbox:
-            raise options.UsageError("wiredecode spark starts Java: leave out --sandbox")
-        _ = self.cluster.settings, self.decoding.arguments
 
     def demand(self) -> TableDemand:
         """Demand for the tasks. Raises ``ValueError``."""
-        from wiredecode.net.limits import Limits
         from wiredecode.spark.decode import TableDemand
         from wiredecode.spark.writing import REQUIRED_COLUMNS
 
@@ -126,17 +147,4 @@ class SparkOptions:
         )
         if columns is not None and len(levels) == 1:
             columns = list(dict.fromkeys([*REQUIRED_COLUMNS.get(levels[0], ()), *columns]))
-        protocols = {
-            port: choice.protocol.name + (f"/{choice.dialect}" if choice.dialect else "")
-            for port, choice in self.decoding.ports.items()
-        }
-        return TableDemand(
-            levels,
-            columns=columns,
-            filter=self.display_filter,
-            decode_as=protocols,
-            limits={each.name: getattr(self.decoding.limits, each.name) for each in fields(Limits)},
-            keylog=[str(path.absolute()) for path in self.decoding.key_files],
-            show_secrets=self.show_secrets,
-            fail_fast=self.fail_fast,
-        )
+        return TableDemand(levels, columns=columns, show_secrets=self.show_secrets, **self.reading)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
 from itertools import chain, islice
 from pathlib import Path
@@ -14,6 +14,7 @@ from typer import Argument, Option
 from wiredecode.capture.source import STANDARD_INPUT
 from wiredecode.cli import options
 from wiredecode.cli.output import Output, ReadingBar, complain, say, text_bytes, wants_color
+from wiredecode.dataclasses import replace
 from wiredecode.export import target
 from wiredecode.export.atomic import STANDARD_OUTPUT, open_output
 from wiredecode.frames.escape import escape
@@ -21,12 +22,10 @@ from wiredecode.frames.escape import escape
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from wiredecode.capture import PacketBatch
     from wiredecode.export.query import Open
-    from wiredecode.export.tables import TimedReader
     from wiredecode.export.writers import Settings
     from wiredecode.filter import Filter
-    from wiredecode.tables.reader import TableReader
+    from wiredecode.tables.reader import LevelsReader
 MAX_ROWS = 1_000
 """Most rows of a table on a terminal."""
 
@@ -79,7 +78,7 @@ def sql(
         return options.display_filter(display_filter, secrets=show_secrets, utc=captures.span.utc)
 
     selection = display()  # a wrong one ends the command before anything is read
-    opened: list[TableReader | TimedReader] = []
+    opened: list[LevelsReader] = []
     shows = form is not None and out == STANDARD_OUTPUT and sys.stdout.isatty()
     bar = ReadingBar(wanted=not shows and not quiet)
     opener = _opener(captures, display, opened, bar, show_secrets=show_secrets, two_passes=two_passes)
@@ -120,7 +119,7 @@ def _form(chosen: SqlFormat | None, out: str) -> target.OutputFormat | None:
         raise options.UsageError(str(error)) from None
 
 
-def _say_hints(opened: list[TableReader | TimedReader], display: Filter | None) -> None:
+def _say_hints(opened: list[LevelsReader], display: Filter | None) -> None:
     """Names that the filter could not find, of all tables that were read."""
     from wiredecode.view.totals import filter_hints
 
@@ -132,7 +131,7 @@ def _say_hints(opened: list[TableReader | TimedReader], display: Filter | None) 
 def _opener(
     captures: options.Captures,
     display: Callable[[], Filter | None],
-    opened: list[TableReader | TimedReader],
+    opened: list[LevelsReader],
     bar: ReadingBar,
     *,
     show_secrets: bool,
@@ -140,26 +139,21 @@ def _opener(
 ) -> Open:
     """Return a function that opens a table of the rows that were asked for, and adds it to ``opened``."""
     from wiredecode.capture import open_capture
-    from wiredecode.dissect.dissector import find_answers
-    from wiredecode.export.tables import TIME, TimedReader
-    from wiredecode.tables.reader import FRAMES, MESSAGES, TableReader
+    from wiredecode.tables.reader import FRAMES, MESSAGES, TIME, LevelsReader
 
-    span, decoding = captures.span, captures.decoding
-    reading = {**decoding.arguments, "show_secrets": show_secrets}
-    packets = open_capture(captures.files)
-    answers = cache(partial(find_answers, packets, decoding.limits, decoding.ports, keys=decoding.keys))
+    span, files = captures.span, captures.files
+    demand = replace(captures.decoding.demand, show_secrets=show_secrets, two_passes=two_passes)
+    read_twice = cache(partial(demand.read_twice, partial(open_capture, files)))
 
-    def open_(level: str, columns: list[str] | None) -> TableReader | TimedReader:
-        capture, chosen = open_capture(captures.files), display()
-        more = {**reading, "answers": answers() if two_passes and level in (FRAMES, MESSAGES) else None}
+    def open_(level: str, columns: list[str] | None) -> tuple[LevelsReader, Iterator[pa.RecordBatch]]:
+        capture = open_capture(files)
         if not span.is_whole:
             columns = columns and list(dict.fromkeys([*columns, TIME]))
-
-        def reader(packets: Iterable[PacketBatch]) -> TableReader:
-            return TableReader(bar.along(packets, capture), level, columns=columns, display=chosen, **more)
-
-        opened.append(reader(capture) if span.is_whole else TimedReader(capture, reader, span.since))
-        return opened[-1]
+        twice = read_twice() if level in (FRAMES, MESSAGES) else demand
+        reader = LevelsReader(replace(twice, levels=(level,), columns=columns, select=display()))
+        opened.append(reader)
+        rows = reader.rows(bar.along(capture, capture), None if span.is_whole else span.since)
+        return reader, (batch for _, batch in rows)
 
     return open_
 

@@ -10,7 +10,6 @@ from typer import Option
 from wiredecode.cli import options
 from wiredecode.cli.interrupt import INTERRUPTED
 from wiredecode.cli.stats_output import StatsOptions, parse_tables, show
-from wiredecode.dataclasses import replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,8 +18,8 @@ if TYPE_CHECKING:
     from wiredecode.dissect.dissector import ConnectionCallback, Demand
     from wiredecode.filter import Filter
     from wiredecode.net.types import Connection
-    from wiredecode.stats.counters import Counters
     from wiredecode.stats.tables import Statistic
+    from wiredecode.stats.tallies import Counted
 
 
 @options.group
@@ -62,17 +61,17 @@ def stats(settings: CaptureOptions) -> int:
         statistics, length = parse_tables(form)
     except ValueError as error:
         raise options.UsageError(str(error)) from None
-    code, counters = _count(settings, statistics, length)
-    if counters is not None:
-        show([(statistic, counters.table(statistic)) for statistic in statistics], form)
+    code, counted = _count(settings, statistics, length)
+    if counted is not None:
+        show([(statistic, counted.table(statistic)) for statistic in statistics], form)
     return code
 
 
 def _count(
     settings: CaptureOptions, statistics: Sequence[Statistic], interval: int | None
-) -> tuple[int, Counters | None]:
-    """The exit code, and the counters; None: nothing could be counted."""
-    from wiredecode.dissect.dissector import FRAMES_ONLY
+) -> tuple[int, Counted | None]:
+    """The exit code, and what was counted; None: nothing could be."""
+    from wiredecode.dissect.dissector import Demand
     from wiredecode.stats.counters import Counters
     from wiredecode.tables import bound_memory, without_pandas
 
@@ -80,9 +79,7 @@ def _count(
     without_pandas()
     display = settings.display
     counters = Counters(statistics, interval, hops=settings.hops, whole=display is None and settings.span.is_whole)
-    end = None if counters.connections is None else counters.connections.end
-    demand = replace(FRAMES_ONLY, analyse=end is not None, messages=counters.messages, copies=counters.link)
-    session = settings.session(demand, on_decoded=end)
+    session = settings.session(counters.demand(Demand()), on_decoded=counters.end)
 
     def work() -> None:
         for frame in session.all_frames():
@@ -91,13 +88,13 @@ def _count(
 
     code = session.work(work)
     failed = code == INTERRUPTED or (code and not session.totals.packets)
-    return code, None if failed else counters
+    return code, None if failed else counters.finish()
 
 
 def _timeline(settings: CaptureOptions) -> int:
     """Show what changed when, of the connections of the frames chosen."""
     from wiredecode.check.timeline import Timeline
-    from wiredecode.cli.checking import show_timeline
+    from wiredecode.cli.judging import show_timeline
     from wiredecode.dissect.dissector import ANALYSED
 
     changes = Timeline()

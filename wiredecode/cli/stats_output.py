@@ -47,7 +47,7 @@ def parse_tables(form: StatsOptions) -> tuple[list[Statistic], int | None]:
     """Tables and interval of ``--table`` and ``--interval``. Raises ``ValueError``."""
     from wiredecode.stats.tables import choose_statistics, seconds
 
-    statistics = choose_statistics(form.table, captures=True)
+    statistics = choose_statistics(form.table)
     if form.json and form.csv:
         raise ValueError("--json and --csv are two formats: choose one")
     if form.csv and len(statistics) > 1:

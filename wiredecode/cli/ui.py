@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer import Option
@@ -69,7 +69,7 @@ def ui(
         if decoding.sandbox:
             raise options.UsageError("--sandbox starts no programs: leave out --web")
         return _serve(listen or THIS_HOST, live)
-    arguments = {**decoding.arguments, "settings": options.settings()}
+    arguments: dict[str, Any] = {"reading": decoding.demand, "settings": options.settings()}
     if not served and not all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
         raise options.UsageError("ui needs a terminal; wiredecode pcap FILE writes to files and pipes")
     from wiredecode.cli.session import collect_less

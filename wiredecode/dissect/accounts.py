@@ -59,7 +59,7 @@ class Accounts:
         """Whether a direction has notes for its next frame."""
         return connection.directions[side] in self._notes
 
-    def count_frame(self, frame: Frame) -> None:
+    def frame(self, frame: Frame) -> None:
         """Count a decoded frame, and add the notes of its direction."""
         if self._notes:
             self._attach_notes(frame)

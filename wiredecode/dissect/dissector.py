@@ -7,7 +7,7 @@ Frames of all connections come out in the order of the packets that completed th
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import chain
@@ -28,7 +28,7 @@ from wiredecode.extras import installed
 from wiredecode.frames.frame import NOTHING, OK, UNDECODED, Frame, connection_id, merge_generated, strip
 from wiredecode.frames.identity import IdentityReader, learn
 from wiredecode.frames.totals import Totals
-from wiredecode.net.limits import DEFAULT_LIMITS
+from wiredecode.net.limits import DEFAULT_LIMITS, Limits
 from wiredecode.net.logical_time import END, logical_time, packet_of
 from wiredecode.net.network import Network
 from wiredecode.net.types import Chunk, Connection, Event, Note
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from wiredecode.frames.block import FrameBlock
     from wiredecode.frames.message import Messages
     from wiredecode.net.buckets import Bucket
-    from wiredecode.net.limits import Limits
     from wiredecode.protocols.base import Protocol
     from wiredecode.protocols.registry import DecodeAs
 
@@ -60,8 +59,37 @@ EventCallback = Callable[[list[Event]], None]
 
 @dataclass(frozen=True)
 class Demand:
-    """Products of a :class:`Dissector`, and its options."""
+    """One pass over a capture: how packets are read, which frames are chosen, and what is made of them.
 
+    The command line, :func:`wiredecode.read`, exports and Spark fill it; a :class:`Dissector` or a reader of tables
+    (:mod:`wiredecode.tables.reader`) gets it.
+    """
+
+    decode_as: Mapping[int, DecodeAs] = field(default_factory=dict)
+    """Protocols of ports, chosen by the user."""
+    limits: Limits = DEFAULT_LIMITS
+    bucket: Bucket | None = None
+    """Only its connections are dissected; None: all."""
+    decrypt: bool = True
+    """Use TLS secrets: those in captures, and ``keys``."""
+    keys: KeyLog | None = None
+    """TLS secrets of the user."""
+    resolve: bool = False
+    """Connections get the names of their addresses found in the capture."""
+    protocols: tuple[Protocol, ...] | None = None
+    """Protocols to try; None: all that are installed."""
+    stable_ids: bool = False
+    """Records have stable ids of connections and frames (:mod:`wiredecode.frames.frame`), and times of packets."""
+    two_passes: bool = False
+    """Requests know responses that are too late for one pass, see :meth:`read_twice`."""
+    levels: tuple[str, ...] = ()
+    """Tables that are made: ``frames``, ``messages``, ``connections``; or ``packets`` alone."""
+    columns: Sequence[str] | None = None
+    """Columns of the only table; None: all."""
+    bytes_choice: str = "raw"
+    """Bytes in tables: as they are, or as text (a key of :data:`wiredecode.frames.record.BYTES`)."""
+    show_secrets: bool = False
+    """Passwords and tokens stay readable in tables."""
     style: Style | None = None
     """Style of the JSON-ready record of every frame (``Frame.layers``); None: there are no records."""
     recorded: frozenset[str] | None = None
@@ -85,18 +113,6 @@ class Demand:
     skip_hidden: bool = False
     """Only number the frames of connections that ``select`` excludes, if that does not change the output. Totals are
     wrong then."""
-    stable_ids: bool = False
-    """Records have stable ids of connections and frames (:mod:`wiredecode.frames.frame`), and times of packets."""
-    decode_as: Mapping[int, DecodeAs] = field(default_factory=dict)
-    """Protocols of ports, chosen by the user."""
-    decrypt: bool = True
-    """Use TLS secrets: those in captures, and ``keys``."""
-    keys: KeyLog | None = None
-    """TLS secrets of the user."""
-    resolve: bool = False
-    """Connections get the names of their addresses found in the capture."""
-    protocols: tuple[Protocol, ...] | None = None
-    """Protocols to try; None: all that are installed."""
     analyse: bool = False
     """Connections get their TCP analysis (``Connection.health``)."""
 
@@ -118,6 +134,11 @@ class Demand:
                 )
         return demand
 
+    def read_twice(self, read: Callable[[], Iterable[PacketBatch]]) -> Demand:
+        """Return this demand with what a first pass over the packets of ``read`` finds, if that is wanted."""
+        linked = self.link_responses and not {"packets", "connections"}.intersection(self.levels[:1])
+        return replace(self, answers=find_answers(read(), self)) if self.two_passes and linked else self
+
 
 DEFAULT = Demand()
 FRAMES_ONLY = Demand(link_responses=False, copies=False)
@@ -127,7 +148,7 @@ ANALYSED = replace(FRAMES_ONLY, analyse=True)
 
 
 class Dissector:
-    """Dissects one capture as ``demand`` and its filter say, within ``limits``; of a ``bucket`` only its connections.
+    """Dissects one capture as ``demand`` and its filter say.
 
     Call :meth:`frames`, or :meth:`feed`, :meth:`tick` (live) and :meth:`finish`; with blocks :meth:`frames_and_blocks`.
 
@@ -139,18 +160,16 @@ class Dissector:
     def __init__(
         self,
         demand: Demand = DEFAULT,
-        limits: Limits = DEFAULT_LIMITS,
-        bucket: Bucket | None = None,
         *,
         on_end: ConnectionCallback | None = None,
         on_decoded: ConnectionCallback | None = None,
         on_events: EventCallback | None = None,
     ) -> None:
         self.demand = demand = demand.for_filters()
-        self.network = Network(limits, bucket, analyse=demand.analyse, resolve=demand.resolve)
+        self.network = Network(demand.limits, demand.bucket, analyse=demand.analyse, resolve=demand.resolve)
         self._tls = Decryption(KeyLog() if demand.keys is None else demand.keys) if demand.decrypt else None
         self.accounts = Accounts()
-        self._on_end, self._on_decoded, self._on_events = on_end, on_decoded, on_events
+        self._on_end, self.on_decoded, self._on_events = on_end, on_decoded, on_events
         entries = registry.protocol_entries() if demand.protocols is None else map(registry.as_entry, demand.protocols)
         self._candidates = [*map(Candidate, entries)]
         self._decode_as = choices_of(self._candidates, demand.decode_as)
@@ -181,7 +200,7 @@ class Dissector:
 
     def resume(self, demand: Demand, on_decoded: ConnectionCallback | None = None) -> None:
         """Continue after pickling, with the same ``demand``."""
-        self.demand, self._on_decoded, self._readers = demand.for_filters(), on_decoded or self._on_decoded, {}
+        self.demand, self.on_decoded, self._readers = demand.for_filters(), on_decoded or self.on_decoded, {}
 
     def frames(self, batches: Iterable[PacketBatch]) -> Iterator[Frame]:
         """Yield the frames of a capture; raise an error of the capture after the frames before it."""
@@ -325,6 +344,8 @@ class Dissector:
             if tracker is not None:
                 tracker.end()
                 self._note_pending(tracker)
+            elif self.demand.stable_ids:  # it had no payload
+                connection.stable_id = connection_id(connection.endpoints, connection.first_ns)
             self.accounts.close_connection(connection, tracker)
             if tracker is not None:
                 tracker.framers = None
@@ -343,8 +364,8 @@ class Dissector:
                 for conversation in filter(None, (tracker.conversation, tracker.security)):
                     self._readers.pop(conversation, None)
             self.accounts.drop_notes(connection)
-            if self._on_decoded is not None:
-                self._on_decoded(connection, foreign)
+            if self.on_decoded is not None:
+                self.on_decoded(connection, foreign)
         self._ended.clear()
 
     # From ready frames to output.
@@ -440,7 +461,7 @@ class Dissector:
         else:
             frame.sender = conversation.sender(frame)
             frame.layers = {} if self.demand.style is not None else None
-        self.accounts.count_frame(frame)
+        self.accounts.frame(frame)
 
     def _reader(self, connection: Connection, conversation: Conversation) -> FrameReader:
         """Make the reader of a conversation; it calls only `Conversation.decode` if nothing more is needed."""
@@ -479,21 +500,15 @@ class Dissector:
         return True
 
 
-def find_answers(
-    packets: Iterable[PacketBatch],
-    limits: Limits,
-    decode_as: Mapping[int, DecodeAs],
-    *,
-    keys: KeyLog | None = None,
-    stable_ids: bool = False,
-) -> Mapping[int, KnownOutcome]:
+def find_answers(packets: Iterable[PacketBatch], demand: Demand) -> Mapping[int, KnownOutcome]:
     """First pass of two: outcomes of requests that are answered too late for one pass, for :attr:`Demand.answers`.
 
-    It ends at an error of the capture.
+    ``demand``: of the second pass. It ends at an error of the capture.
     """
     outcomes: dict[int, KnownOutcome] = {}
-    demand = Demand(late_outcomes=outcomes, copies=False, decode_as=decode_as, keys=keys, stable_ids=stable_ids)
+    names = "decode_as", "limits", "bucket", "keys", "stable_ids"
+    reading: dict[str, Any] = {name: getattr(demand, name) for name in names}
     with suppress(CaptureError):
-        for _ in Dissector(demand, limits).frames(packets):
+        for _ in Dissector(Demand(late_outcomes=outcomes, copies=False, **reading)).frames(packets):
             pass
     return outcomes

@@ -4,36 +4,26 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from wiredecode.capture import open_capture
 from wiredecode.capture.remote import NewObject, is_local
 from wiredecode.capture.source import STANDARD_INPUT
-from wiredecode.dataclasses import dataclass, field
-from wiredecode.dissect.dissector import find_answers
+from wiredecode.dataclasses import dataclass, field, replace
 from wiredecode.export import target
 from wiredecode.export.atomic import STANDARD_OUTPUT, NewFile, NewFolder
 from wiredecode.export.lake import kind_of
 from wiredecode.export.target import ExportError
 from wiredecode.frames.escape import counted, escape
-from wiredecode.net.limits import Limits
 
 if TYPE_CHECKING:
-    from wiredecode.capture import PacketBatch
-    from wiredecode.dissect.dissector import ConnectionCallback, Dissector
-    from wiredecode.dissect.ledger import KnownOutcome
-    from wiredecode.filter import Filter
-    from wiredecode.frames.frame import Frame
-    from wiredecode.protocols.registry import DecodeAs
-    from wiredecode.tables.reader import TableReader
-    from wiredecode.tls.keylog import KeyLog
+    from wiredecode.dissect.dissector import Demand, Dissector
+    from wiredecode.tables.reader import LevelsReader
 
 RECORDS = ("ndjson", "json")
 """Formats in which frames are the records that ``pcap --json`` writes."""
-Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,28 +34,24 @@ class ExportJob:
     out: str
     format: str | None = None
     compression: str | None = None
-    level: str = "frames"
-    columns: list[str] | None = None
-    """The columns that were asked for; None: all."""
+    demand: Demand
+    """The pass over the captures: its only level, the columns and the frames that were asked for."""
     partitions: list[str] = field(default_factory=list)
     """Columns that name folders."""
     overwrite: bool = False
     row_group: int | None = None
     guard_formulas: bool = False
     count: int | None = None
-    display: Filter | None = None
     start: Any = None
     end: Any = None
     """Times between which rows are written, as they were asked for; None: no bound."""
     bytes: str | None = None
     ranges: bool = False
-    ids: str = "capture"
-    two_passes: bool = False
-    show_secrets: bool = False
-    decode_as: Mapping[int, DecodeAs] = field(default_factory=dict)
-    limits: Limits = field(default_factory=Limits)
-    keys: KeyLog | None = None
-    resolve: bool = False
+
+    @property
+    def level(self) -> str:
+        """Content of a row."""
+        return self.demand.levels[0]
 
     @property
     def is_lake(self) -> bool:
@@ -76,11 +62,6 @@ class ExportJob:
     def is_records(self) -> bool:
         """True if frames become records, without Arrow."""
         return self.level == "frames" and self.form.name in RECORDS and not self.partitions
-
-    @property
-    def stable_ids(self) -> bool:
-        """True if ids do not depend on the rest of the capture: rows of many exports are in one table."""
-        return self.ids == "stable" or self.is_lake
 
     @cached_property
     def form(self) -> target.OutputFormat:
@@ -95,12 +76,10 @@ class ExportJob:
         folder = self.partitions and self.format is None and not Path(self.out).suffix
         return target.output_format(self.out, "parquet" if folder else self.format, self.compression)
 
-    def answers(self) -> Mapping[int, KnownOutcome] | None:
-        """Outcomes of requests that are answered late, from a first pass, or None if no such pass is wanted."""
-        if not self.two_passes or self.level not in ("frames", "messages"):
-            return None
-        packets, stable = open_capture(self.files), self.stable_ids
-        return find_answers(packets, self.limits, self.decode_as, keys=self.keys, stable_ids=stable)
+    def read_twice(self) -> Demand:
+        """The demand with what a first pass finds, if one is wanted. Rows of many exports in one table: stable ids."""
+        demand = replace(self.demand, stable_ids=self.demand.stable_ids or self.is_lake)
+        return demand.read_twice(partial(open_capture, self.files))
 
     def check(self) -> None:
         """Raise ExportError for options that do not fit together, and for an unsuitable output."""
@@ -110,7 +89,7 @@ class ExportJob:
         if self.out == STANDARD_OUTPUT:
             self._check_standard_output()
         form = self.form
-        if self.ranges and (not self.is_records or self.columns):
+        if self.ranges and (not self.is_records or self.demand.columns):
             raise ExportError("--ranges goes with whole frames as ndjson or json")
         if self.overwrite and not self.partitions:
             raise ExportError(
@@ -118,7 +97,7 @@ class ExportJob:
             )
         if self.partitions and (form.name in RECORDS or (form.is_text and form.compression)):
             raise ExportError("partitions are parquet, arrow or plain csv")
-        if self.two_passes and STANDARD_INPUT in self.files:
+        if self.demand.two_passes and STANDARD_INPUT in self.files:
             raise ExportError("--two-passes reads the captures twice, and standard input can be read only once")
         if self.row_group and form.name != "parquet":
             raise ExportError(f"--row-group goes with parquet, not with {form.name}")
@@ -135,8 +114,8 @@ class ExportJob:
         for option, given in (("--partition-by", self.partitions), ("--ranges", self.ranges), ("--bytes", self.bytes)):
             if given:
                 raise ExportError(f"{option} does not go with {self.out}")
-        if self.display is not None:
-            self.display.check_stable()
+        if self.demand.select is not None:
+            self.demand.select.check_stable()
         _ = self.form
 
     def _check_standard_output(self) -> None:
@@ -162,24 +141,6 @@ class ExportJob:
                 raise ExportError(f"{self.out} is one of the captures")
 
 
-class Pass(Protocol):
-    """The pass over the captures that an export takes its rows from."""
-
-    capture: Any
-    output: Any
-    """Collects bytes for :attr:`Export.packed`."""
-    on_decoded: ConnectionCallback | None
-    """As of :class:`Dissector`; connections have TCP analysis then."""
-    stopped: bool
-    """True once no more is to be written; the pass continues for its totals."""
-
-    def batches(self) -> Iterator[PacketBatch]: ...
-    def frames(self) -> Iterator[Frame]: ...
-    def stop(self) -> None: ...
-    def span_ns(self) -> tuple[int | None, int | None]: ...
-    def guard(self, make: Callable[[Frame], Made]) -> Callable[[Frame], Made]: ...
-
-
 class Export:
     """An output that is committed or discarded. ``standard``: the stream of standard output."""
 
@@ -193,12 +154,11 @@ class Export:
         self.raw = self.packed = standard
         """``packed`` compresses into ``raw``, or is the same."""
 
-    def begin(self, source: Pass) -> Dissector | TableReader:
-        """Open the output; return what reads the pass. Raises ValueError, FileExistsError, NotADirectoryError."""
-        raise NotImplementedError
+    def begin(self, *, analyse: bool) -> Dissector | LevelsReader:
+        """Open the output; return what reads the captures. ``analyse``: connections have TCP analysis.
 
-    def write(self, source: Pass) -> None:
-        """Write everything but the end."""
+        Raises ValueError, FileExistsError, NotADirectoryError.
+        """
         raise NotImplementedError
 
     def end(self) -> None:

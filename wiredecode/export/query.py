@@ -15,11 +15,10 @@ from wiredecode.extras import need
 from wiredecode.tables.reader import LEVELS, table_schema
 
 if TYPE_CHECKING:
-    from wiredecode.export.tables import TimedReader
-    from wiredecode.tables.reader import TableReader
+    from wiredecode.tables.reader import LevelsReader
 
-    Open = Callable[[str, list[str] | None], TableReader | TimedReader]
-    """Opens the captures anew: takes level and columns."""
+    Open = Callable[[str, list[str] | None], tuple[LevelsReader, Iterator[pa.RecordBatch]]]
+    """Opens the captures anew, for a level and columns: what reads them, and the rows."""
 
 
 MEMORY = "256MiB"
@@ -67,9 +66,9 @@ class Table:
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         try:
-            reader = self._reader()
+            reader, rows = self._read()
             try:
-                yield from map(self._convert, reader)
+                yield from map(self._convert, rows)
             except CaptureError as error:
                 self.errors += error.errors
                 self.unreadable = not reader.totals.packets
@@ -79,7 +78,7 @@ class Table:
             self.failure = error
             raise
 
-    def _reader(self) -> TableReader | TimedReader:
+    def _read(self) -> tuple[LevelsReader, Iterator[pa.RecordBatch]]:
         if self.needed is None:
             return self._open(self.level, None)
         wanted = {TIME if name == TIME_NS else name for name in self.needed}

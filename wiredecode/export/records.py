@@ -1,11 +1,12 @@
 """Frames as records, byte for byte as ``pcap --json`` writes them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from wiredecode.dissect.dissector import Demand, Dissector
-from wiredecode.export.job import Export, Pass
+from wiredecode.dataclasses import replace
+from wiredecode.dissect.dissector import Dissector
+from wiredecode.export.job import Export
 from wiredecode.fields.layer import Style
 from wiredecode.frames.columns import KEYS
 from wiredecode.frames.frame import Frame
@@ -14,6 +15,7 @@ from wiredecode.protocols.catalogue import catalogue, generated_entries, known_c
 from wiredecode.protocols.registry import protocols
 
 Record = dict[str, Any]
+Line = Callable[[Frame], bytes]
 Tree = dict[str, Any]
 """A tree of names: each leads to a Tree or None."""
 
@@ -21,40 +23,31 @@ Tree = dict[str, Any]
 class RecordExport(Export):
     """Records as lines or as one array, whole or with some of their columns."""
 
-    def begin(self, source: Pass) -> Dissector:
+    def begin(self, *, analyse: bool) -> Dissector:
         """Open the output; return the dissector. Raises UnknownColumn."""
-        job = self.job
-        self._columns = None if job.columns is None else _check_columns(job.columns)
+        job, demand = self.job, self.job.demand
+        self._columns = None if demand.columns is None else _check_columns(demand.columns)
         self._show = BYTES[job.bytes or "hex"]
-        if job.display is not None and job.stable_ids:
-            job.display.check_stable()
-        demand = Demand(
-            style=Style(self._show, job.show_secrets),
-            answers=job.answers(),
-            select=job.display,
-            decode_as=job.decode_as,
-            keys=job.keys,
-            resolve=job.resolve,
-            stable_ids=job.stable_ids,
-            analyse=source.on_decoded is not None,
-        )
-        dissector = Dissector(demand, job.limits, on_decoded=source.on_decoded)
+        if demand.select is not None and demand.stable_ids:
+            demand.select.check_stable()
+        style = Style(self._show, demand.show_secrets)
+        dissector = Dissector(replace(job.read_twice(), style=style, analyse=analyse))
         self.open()
         return dissector
 
-    def write(self, source: Pass) -> None:
-        """Write the record of every frame."""
-        line, self._output = source.guard(self._line()), source.output
-        write = source.output.write
+    def write(self, frames: Iterable[Frame], output: Any, guard: Callable[[Line], Line]) -> None:
+        """Write the record of every frame to ``output``; ``guard`` protects what makes it."""
+        line, self._output = guard(self._line()), output
+        write = output.write
         array = self._array = JsonArray(write, b"[\n", b"\n]\n") if self.form.name == "json" else None
-        for frame in source.frames():
+        for frame in frames:
             self.done += 1
             if array is None:
                 write(line(frame))
             else:
                 array.add(line(frame)[:-1])
 
-    def _line(self) -> Callable[[Frame], bytes]:
+    def _line(self) -> Line:
         ranges, show = self.job.ranges, self._show
         if self._columns is None:
             return partial(record_line, ranges=ranges, show=show)
@@ -68,7 +61,7 @@ class RecordExport(Export):
             self._output.flush()
 
 
-def _check_columns(names: list[str]) -> list[str]:
+def _check_columns(names: Sequence[str]) -> list[str]:
     """The columns of records by name: their keys, and fields below ``layers``. Raises :class:`UnknownColumn`."""
     layers = [layer for protocol in protocols() for layer in protocol.layers()]
     fields = [entry.name for entry in (*catalogue(layers), *generated_entries(protocols()))]

@@ -1,25 +1,21 @@
 """Rows of any level through Arrow, in one file or in partitions, and the choice of rows and columns."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wiredecode.capture import PacketBatch
-from wiredecode.dataclasses import dataclass
+from wiredecode.dataclasses import dataclass, replace
 from wiredecode.export.atomic import NewFolder
-from wiredecode.export.job import Export, ExportJob, Pass
+from wiredecode.export.job import Export, ExportJob
 from wiredecode.export.partition import TIMES, LocalFiles, PartitionWriter, check_partition
 from wiredecode.export.writers import ROW_GROUP, WRITERS, Settings, Writer
 from wiredecode.frames.record import BYTES
-from wiredecode.frames.totals import Totals
 from wiredecode.tables.portable import portable_rows, portable_schema, table_columns
-from wiredecode.tables.reader import TableReader, table_schema
+from wiredecode.tables.reader import TIME, LevelsReader, table_schema
 from wiredecode.tables.schema import column_names, field_of
-
-TIME = "time"
 
 
 @dataclass(frozen=True)
@@ -57,46 +53,6 @@ def _below(column: pa.Array, path: list[str]) -> pa.Array:
     return pa.ListArray.from_arrays(ends, values, mask=column.is_null())
 
 
-class TimedReader:
-    """Reads the rows of ``packets`` between two times, which ``since`` returns for the time of the first packet.
-
-    ``open_`` makes the reader of packets, whose table has the column :data:`TIME`.
-    """
-
-    def __init__(
-        self,
-        packets: Iterable[PacketBatch],
-        open_: Callable[[Iterable[PacketBatch]], TableReader],
-        since: Callable[[int], tuple[int | None, int | None]],
-    ) -> None:
-        self._since = since
-        self._span: tuple[int | None, int | None] = None, None
-        self._reader = open_(self._note_start(packets))
-
-    @property
-    def totals(self) -> Totals:
-        return self._reader.totals
-
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        for batch in self._reader:
-            yield within(batch, *self._span)
-
-    def _note_start(self, packets: Iterable[PacketBatch]) -> Iterator[PacketBatch]:
-        unset = True
-        for batch in packets:
-            if unset and len(batch):
-                unset, self._span = False, self._since(int(batch.time_ns[0]))
-            yield batch
-
-
-def within(batch: pa.RecordBatch, start_ns: int | None, end_ns: int | None) -> pa.RecordBatch:
-    """The rows from ``start_ns`` to ``end_ns``, in nanoseconds since the epoch; None: no bound."""
-    for bound, holds in ((start_ns, pc.greater_equal), (end_ns, pc.less_equal)):
-        if bound is not None:
-            batch = batch.filter(holds(batch.column(TIME).cast(pa.int64()), bound))
-    return batch
-
-
 class TableExport(Export):
     """Rows as Parquet, Arrow or CSV, or of messages, packets and connections as JSON."""
 
@@ -106,39 +62,26 @@ class TableExport(Export):
     def __init__(self, job: ExportJob, standard: BinaryIO) -> None:
         super().__init__(job, standard)
         self.unit = job.level.removesuffix("s")
-        self.columns = job.columns
+        self.columns = job.demand.columns
         self.writer: Writer | None = None
         self.portable: pa.Schema | None = None
         """Schema of rows in Parquet."""
 
-    def begin(self, source: Pass) -> TableReader:
+    def begin(self, *, analyse: bool) -> LevelsReader:
         """Open the output; return the reader of rows. Raises ValueError, FileExistsError, NotADirectoryError."""
-        reader = self._read(source)
-        schema = reader.schema if self.portable is None else self.portable
+        reader = self._read(analyse=analyse)
+        schema = reader.schemas[self.job.level] if self.portable is None else self.portable
         self.projection = Projection.of(schema, self._columns(schema))
         self.writer = self._open_writer()
         return reader
 
-    def _read(self, source: Pass) -> TableReader:
-        job = self.job
-        self.reader = TableReader(
-            source.batches(),
-            job.level,
-            columns=self._needed_columns(),
-            decode_as=job.decode_as,
-            limits=job.limits,
-            keys=job.keys,
-            resolve=job.resolve,
-            bytes_choice=job.bytes if job.bytes and not self.form.is_text else "raw",
-            show_secrets=job.show_secrets,
-            display=job.display,
-            stable_ids=job.stable_ids,
-            answers=job.answers(),
-            on_decoded=source.on_decoded,
-        )
+    def _read(self, *, analyse: bool) -> LevelsReader:
+        job, columns = self.job, self._needed_columns()
+        choice = job.bytes if job.bytes and not self.form.is_text else "raw"
+        reader = LevelsReader(replace(job.read_twice(), columns=columns, bytes_choice=choice, analyse=analyse))
         if self.form.name == "parquet":
-            self.portable = portable_schema(self.reader.schema, inner_comments=self.inner_comments)
-        return self.reader
+            self.portable = portable_schema(reader.schemas[job.level], inner_comments=self.inner_comments)
+        return reader
 
     def _needed_columns(self) -> list[str] | None:
         """The columns to read, also for partitions and a selection by time; those of Parquet are derived from them."""
@@ -179,20 +122,13 @@ class TableExport(Export):
             lambda stream, schema: make(stream, schema, settings),
         )
 
-    def write(self, source: Pass) -> None:
-        """Write the rows, as many as were asked for."""
+    def write(self, items: Iterable[pa.RecordBatch]) -> None:
+        """Write rows."""
         assert self.writer is not None
-        for batch in self.reader:
-            if source.stopped:  # the reader continues to the end for the totals
-                continue
-            rows = within(batch, *source.span_ns())
-            if self.job.count is not None:
-                rows = rows.slice(0, self.job.count - self.done)
+        for rows in items:
             if len(rows):
                 self.writer.write(self.shape_rows(rows))
             self.done += len(rows)
-            if self.done == self.job.count:
-                source.stop()
 
     def shape_rows(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         return self.projection.apply(self.made_portable(rows))

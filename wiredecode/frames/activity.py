@@ -35,7 +35,7 @@ class Activity:
     foreign: str | None = None
     """Likely protocol of a connection that is not decoded."""
 
-    def add(self, frame: Frame) -> None:
+    def frame(self, frame: Frame) -> None:
         """Count a frame of the connection."""
         self.ended_ns = time_ns = frame.time_ns
         side, protocol = frame.side, frame.protocol
@@ -79,7 +79,7 @@ class Activities:
     def frame(self, frame: Frame) -> Activity:
         """Count the next frame; return the traffic of its connection."""
         activity = self.by_number.get(frame.connection.number) or self.of(frame.connection)
-        activity.add(frame)
+        activity.frame(frame)
         return activity
 
     def of(self, connection: Connection) -> Activity:

@@ -31,7 +31,8 @@ from wiredecode.net.health import RETRANSMISSION
 from wiredecode.net.types import Connection
 from wiredecode.protocols.shared.gauges import CREDIT, LAG
 from wiredecode.protocols.shared.problems import Problem
-from wiredecode.stats.latency import ConfirmLatency, PublishOutcomes, RequestLatency, RequestOutcomes
+from wiredecode.stats.latency import ConfirmLatency, RequestLatency
+from wiredecode.stats.tallies import PublishOutcomes, RequestOutcomes
 
 ADVISED = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
 BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, *ADVISED)
@@ -146,7 +147,7 @@ class Instruments:
                 self._counts[name][labels] += part.count
         if frame.request is not None and frame.refusal is not None:
             self._count(REFUSALS, 1, frame.protocol, server=broker(frame), more=(ERROR, frame.refusal))
-        for kind, of, value, _ in self._gauges.read(frame):
+        for kind, of, value, _ in self._gauges.frame(frame):
             if (name := LEVELS.get(kind)) is not None:
                 labels = self._series.labels(name, frame.protocol, more=("wiredecode.consumer", of))
                 self._counts[name][labels] = value

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from wiredecode.frames.escape import valid
-from wiredecode.stats.latency import topic_group
+from wiredecode.stats.topics import topic_group
 
 Labels = tuple[tuple[str, str | int], ...]
 """Names and values of attributes."""

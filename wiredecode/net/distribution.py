@@ -74,16 +74,31 @@ class Distribution:
         if len(self._waiting) >= min(WAITING, self._most) and len(self._waiting) * 4 >= len(self._values):
             self._merge_waiting()
 
-    def _merge_waiting(self) -> None:
-        if not self._waiting:
+    def merge(self, other: "Distribution") -> None:
+        """Add all times of another one."""
+        other._merge_waiting()
+        if not other.count:
             return
-        values = np.concatenate([self._values, np.frombuffer(self._waiting, np.int64)])
-        counts = np.concatenate([self._counts, np.frombuffer(self._weights, np.int64)])
-        self._waiting, self._weights = array("q"), array("q")
+        self.smallest = min(self.smallest, other.smallest) if self.count else other.smallest
+        self.largest = max(self.largest, other.largest) if self.count else other.largest
+        self.count += other.count
+        self._bits = min(self._bits, other._bits)
+        self._merge_waiting()
+        self._take(other._values, other._counts)
+
+    def _merge_waiting(self) -> None:
+        if self._waiting:
+            waiting, self._waiting = np.frombuffer(self._waiting, np.int64), array("q")
+            weights, self._weights = np.frombuffer(self._weights, np.int64), array("q")
+            self._take(waiting, weights)
+
+    def _take(self, more: Int64s, weights: Int64s) -> None:
+        """Merge values with their counts into those kept."""
+        values, counts = np.concatenate([self._values, more]), np.concatenate([self._counts, weights])
         self._values, self._counts = merge_counts(values, counts)
         while len(self._values) > self._most:
             self._values, self._counts = merge_counts(round_values(self._values, self._bits), self._counts)
-            self._bits -= 1
+            self._bits -= len(self._values) > self._most
 
     def percentile(self, thousandths: int) -> int:
         """The percentile, interpolated linearly between the nearest values, rounded half up. There must be a value."""

@@ -21,12 +21,21 @@ LINKTYPE_ETHERNET = 1
 LINKTYPE_LOOP = 108
 LINKTYPE_LINUX_SLL = 113
 LINKTYPE_LINUX_SLL2 = 276
+LINKTYPE_PPP = 9
+LINKTYPE_PPI = 192
+LINKTYPE_NFLOG = 239
 LINKTYPES_RAW = (12, 14, 101)
 """101 is LINKTYPE_RAW; 12 and 14 are DLT_RAW as BSD and OpenBSD wrote it into files."""
 LINKTYPE_IPV4 = 228
 LINKTYPE_IPV6 = 229
 FAMILIES_IPV6 = (10, 24, 28, 30)
 """AF_INET6 of Linux, NetBSD and OpenBSD, FreeBSD, Darwin."""
+
+PPP_PROTOCOLS = {0x21: IPV4, 0x57: IPV6}
+NFLOG_PAYLOAD, NFLOG_PREFIX = 9, 10
+"""Types of the attributes that hold the packet, and a text of the rule that logs it."""
+MAX_ATTRIBUTES = 32
+"""Attributes of NFLOG before it, at most; the kernel writes some 15."""
 
 _TYPED = {LINKTYPE_ETHERNET: (12, 14), LINKTYPE_LINUX_SLL: (14, 16), LINKTYPE_LINUX_SLL2: (0, 20)}
 """Link types that carry an ethertype: its position, length of the header."""
@@ -81,6 +90,8 @@ def network_layer(batch: PacketBatch, octets: Octets, vlan_tags: int) -> tuple[I
 def _one_linktype(
     linktype: int, start: Int64s, captured: Int64s, octets: Octets, vlan_tags: int
 ) -> tuple[Int64s, Int64s]:
+    if linktype == LINKTYPE_PPI:
+        return _inside_ppi(start, captured, octets, vlan_tags)
     if linktype in _TYPED:
         at, length = _TYPED[linktype]
         offset, ethertype = untag(start + length, octets.u16(start + at), octets, vlan_tags)
@@ -90,6 +101,10 @@ def _one_linktype(
         return offset, np.where(captured > 0, ethertype, TRUNCATED)
     elif linktype in (LINKTYPE_NULL, LINKTYPE_LOOP):
         offset, ethertype = start + 4, _by_family(octets.u32(start))
+    elif linktype == LINKTYPE_PPP:
+        offset, ethertype = _behind_ppp(start, octets)
+    elif linktype == LINKTYPE_NFLOG:
+        offset, ethertype = _inside_nflog(start, captured, octets), _family_type(octets.u8(start))
     elif linktype in (LINKTYPE_IPV4, LINKTYPE_IPV6):
         offset, ethertype = start, np.full(len(start), IPV4 if linktype == LINKTYPE_IPV4 else IPV6, np.int64)
     else:
@@ -114,13 +129,61 @@ def untag(offset: Int64s, ethertype: Int64s, octets: Octets, vlan_tags: int) -> 
 def _by_family(word: Int64s) -> Int64s:
     """BSD null header: the address family in the byte order of the host (loop: always big-endian)."""
     swapped = (word >> 24) | ((word >> 8) & 0xFF00)
-    family = np.where(word > 0xFFFF, swapped, word)
+    return _family_type(np.where(word > 0xFFFF, swapped, word))
+
+
+def _family_type(family: Int64s) -> Int64s:
     return np.where(family == 2, IPV4, np.where(np.isin(family, FAMILIES_IPV6), IPV6, ADDRESS_FAMILY + family))
+
+
+def _behind_ppp(start: Int64s, octets: Octets) -> tuple[Int64s, Int64s]:
+    """PPP: address and control may be left out, and the protocol's first byte if it is 0 (RFC 1661 section 6)."""
+    offset = start + 2 * (octets.u16(start) == 0xFF03)
+    short = octets.u8(offset) & 1 == 1
+    protocol = np.where(short, octets.u8(offset), octets.u16(offset))
+    ethertype = PPP_NUMBER + protocol
+    for number, known in PPP_PROTOCOLS.items():
+        ethertype = np.where(protocol == number, known, ethertype)
+    return offset + np.where(short, 1, 2), ethertype
+
+
+def _inside_ppi(start: Int64s, captured: Int64s, octets: Octets, vlan_tags: int) -> tuple[Int64s, Int64s]:
+    """A PPI header names its length and the link type of what it holds, little-endian."""
+    word = octets.u32(start)
+    length = ((word & 0xFF) << 8) | ((word >> 8) & 0xFF)
+    inner = octets.u32(start + 4)
+    inner = (inner >> 24) | ((inner >> 8) & 0xFF00)
+    offset, ethertype = start + length, np.full(len(start), TRUNCATED, np.int64)
+    whole = (length >= 8) & (length <= captured)
+    for linktype in np.unique(inner[whole]).tolist():
+        rows = np.flatnonzero(whole & (inner == linktype))
+        if linktype == LINKTYPE_PPI:  # only a forged one holds another
+            ethertype[rows] = UNKNOWN_LINKTYPE
+            continue
+        place = offset[rows], captured[rows] - length[rows]
+        offset[rows], ethertype[rows] = _one_linktype(linktype, *place, octets, vlan_tags)
+    return offset, ethertype
+
+
+def _inside_nflog(start: Int64s, captured: Int64s, octets: Octets) -> Int64s:
+    """Where the packet begins among the attributes of NFLOG: length and type in the byte order of the host, padding."""
+    at, end, found = start + 4, start + captured, np.zeros(len(start), bool)
+    for _ in range(MAX_ATTRIBUTES):
+        length, kind = octets.u16(at), octets.u16(at + 2)
+        little = (kind > 0xFF) | ((kind == 0) & (length > 0xFF))
+        length = np.where(little, (length >> 8) | ((length & 0xFF) << 8), length)
+        found |= (np.where(little, kind >> 8, kind) == NFLOG_PAYLOAD) & (at < end)
+        if (found | (at >= end)).all():
+            break
+        at = np.where(found, at, at + np.maximum((length + 3) & ~3, 4))
+    return np.where(found, at + 4, end + 1)
 
 
 HEADER_TRUNCATED = "truncated header"
 FRAGMENT_INCOMPLETE = "IP fragment incomplete"
 
+PPP_NUMBER = 1 << 19
+"""Added to the protocol of a PPP frame that is not IP."""
 ADDRESS_FAMILY = 1 << 16
 """Added to a BSD address family that is not IP, to distinguish it from an ethertype."""
 IP_VERSION = 1 << 17
@@ -146,6 +209,8 @@ def ethertype_name(ethertype: int) -> str:
     """Name of a network layer other than IP, as `link.network_layer` numbers them."""
     if ethertype < 0:
         return HEADER_TRUNCATED
+    if ethertype >= PPP_NUMBER:
+        return f"PPP protocol 0x{ethertype - PPP_NUMBER:04x}"
     if ethertype >= IP_PROTOCOL:
         return protocol_name(ethertype - IP_PROTOCOL)
     if ethertype >= IP_VERSION:

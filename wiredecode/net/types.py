@@ -9,6 +9,7 @@ from wiredecode.arrays import Int64s
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.net.headers import Outer
 from wiredecode.net.health import ConnectionHealth
+from wiredecode.net.logical_time import END
 
 MAX_LOSSES = 4096
 """Latest losses of one direction that are remembered, besides those of the packets being processed."""
@@ -92,24 +93,27 @@ class Connection:
 class OpenTimes:
     """Intervals of logical time, such as those with a gap. Only the latest closed ones are kept."""
 
-    __slots__ = ("_times",)
+    __slots__ = ("_begins", "_ends")
 
     def __init__(self) -> None:
-        self._times: list[tuple[int, int]] = []  # begin, end; end 0: still open
+        self._begins: list[int] = []
+        self._ends: list[int] = []  # each at least the one before, so that both rise
 
     def open(self, time: int, first: int) -> None:
-        """Begin an interval at ``time``; intervals that ended before ``first`` are no longer needed."""
-        if self._times and self._times[0][1] < first:
-            self._times = [each for each in self._times if each[1] >= first]
-        self._times.append((time, 0))
+        """Begin an interval at ``time``, not before the last one; those that ended before ``first`` are not needed."""
+        over = bisect_left(self._ends, first)
+        del self._begins[:over], self._ends[:over]
+        self._begins.append(time)
+        self._ends.append(END)
 
     def close(self, time: int) -> None:
         """End the last interval at ``time``."""
-        self._times[-1] = self._times[-1][0], time
+        self._ends[-1] = max([time, *self._ends[-2:-1]])
 
     def at(self, time: int) -> bool:
         """Whether an interval is open at ``time``."""
-        return any(opened <= time and not 0 < closed <= time for opened, closed in self._times)
+        last = bisect_right(self._begins, time) - 1
+        return last >= 0 and time < self._ends[last]
 
 
 @dataclass(slots=True, eq=False)

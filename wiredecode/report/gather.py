@@ -173,7 +173,7 @@ class Gathering:
         self.timeline.frame(frame)
         time_ns, length, sender = frame.time_ns, frame.length, frame.sender
         self.by_time.add(time_ns, SENDERS[sender], length)
-        (self.connections.get(frame.connection.number) or self._activity(frame.connection)).add(frame)
+        (self.connections.get(frame.connection.number) or self._activity(frame.connection)).frame(frame)
         if time_ns > self.last_ns:
             self.last_ns = time_ns
         command = self.commands[frame.protocol, frame.shown_type, sender]
@@ -184,7 +184,7 @@ class Gathering:
             self._answer(frame, self.checker.exchanges.of(frame.request))
         if frame.expects_response and (request := self.checker.exchanges.open.get(frame.id)) is not None:
             request.counted = command
-        for reading in self._gauges.read(frame):
+        for reading in self._gauges.frame(frame):
             self._show(frame, reading)
         if parts and not frame.is_copy:
             self._count_messages(frame, parts)

@@ -49,7 +49,7 @@ class Skipped:
     def count(self) -> int:
         return self.types.total()
 
-    def add(self, frame: Frame) -> None:
+    def frame(self, frame: Frame) -> None:
         self.first_ns = self.first_ns or frame.time_ns
         self.last_ns = frame.time_ns
         self.types[frame.shown_type] += 1
@@ -108,7 +108,7 @@ class Sequence:
             self.items.append(Skipped())
         skipped = self.items[-1]
         assert isinstance(skipped, Skipped)
-        skipped.add(frame)
+        skipped.frame(frame)
 
     def _show(self, frame: Frame) -> None:
         self._arrows += 1

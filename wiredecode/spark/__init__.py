@@ -1,8 +1,8 @@
 """Captures of any size on Spark (docs/spark.md).
 
 ``frames``, ``messages``, ``connections`` and ``packets`` make DataFrames of captures, with connections that cross
-files; ``read`` gives tables that were written, ``register`` adds ``spark.read.format("wiredecode")``. Nothing of Spark
-is imported before one of them is asked for.
+files; ``statistics`` counts; ``read`` gives tables that were written, ``register`` adds
+``spark.read.format("wiredecode")``. Nothing of Spark is imported before one of them is asked for.
 """
 
 from __future__ import annotations
@@ -13,10 +13,22 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from wiredecode.spark.pipeline import Metrics, connections, frames, messages, packets, rows
     from wiredecode.spark.source import register
-    from wiredecode.spark.stats import common, read
+    from wiredecode.spark.stats import statistics
+    from wiredecode.spark.written import common, read
 
-__all__ = ["Metrics", "common", "connections", "frames", "messages", "packets", "read", "register", "rows"]
-PLACES = {"common": "stats", "read": "stats", "register": "source"}
+__all__ = [
+    "Metrics",
+    "common",
+    "connections",
+    "frames",
+    "messages",
+    "packets",
+    "read",
+    "register",
+    "rows",
+    "statistics",
+]
+PLACES = {"common": "written", "read": "written", "register": "source", "statistics": "stats"}
 
 
 def __getattr__(name: str) -> Any:

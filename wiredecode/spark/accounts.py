@@ -9,7 +9,7 @@ import pyarrow as pa
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.frames.record import totals_record
 from wiredecode.frames.totals import Totals
-from wiredecode.spark.parcels import unpack_totals
+from wiredecode.spark.parcels import unpack
 
 TOTALS, PROBLEMS = "totals", "problems"
 TOTALS_SCHEMA = pa.schema(
@@ -35,6 +35,8 @@ class Accounts:
     """Protocols and ports of connections that know of each other, and were decoded apart."""
     states: dict[tuple[str, int], str] = field(default_factory=dict)
     """Location of the state of a source's bucket that the next run continues from."""
+    counted: dict[str, Any] = field(default_factory=dict)
+    """For statistics, by source."""
     reports: list[str] = field(default_factory=list)
     """Sources of all tables."""
 
@@ -48,12 +50,16 @@ class Accounts:
             source = each["source"]
             if "state" in each:
                 accounts.states[source, each["bucket"]] = each["state"]
+            if "counted" in each and (part := unpack(each["counted"])) is not (
+                mine := accounts.counted.setdefault(source, part)
+            ):
+                mine.merge(part)
             if "problem" in each:
                 accounts.problems.append((source, each["file"], each["problem"]))
             if "totals" not in each:
                 continue
             accounts.apart += ((name, port) for name, port in each.get("apart", ()))
-            total, part = accounts.sources.setdefault(source, Totals()), unpack_totals(each["totals"])
+            total, part = accounts.sources.setdefault(source, Totals()), unpack(each["totals"])
             if "bucket" in each:
                 total.add_connections(part)
                 continue

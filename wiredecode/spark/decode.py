@@ -11,13 +11,14 @@ import pyarrow as pa
 
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.dataclasses import dataclass, field
+from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.filter import Filter, compile_filter
 from wiredecode.frames.totals import Totals
 from wiredecode.net.buckets import Bucket, Buckets
 from wiredecode.net.limits import Limits, limits_of
 from wiredecode.protocols import registry
 from wiredecode.protocols.registry import DecodeAs, decoding
-from wiredecode.spark.parcels import REPORTS, by_bucket, pack_totals, packets, report_text, value
+from wiredecode.spark.parcels import REPORTS, by_bucket, pack, packets, report_text, value
 from wiredecode.tables.portable import portable_rows, portable_schema, table_columns
 from wiredecode.tables.reader import LEVELS, PACKETS, LevelsReader, Rows, table_schema
 from wiredecode.tables.schema import column_names, select
@@ -109,6 +110,20 @@ class TableDemand:
         """The filter, new for every run."""
         return None if self.filter is None else compile_filter(self.filter, secrets=self.show_secrets, utc=True)
 
+    def reading(self, bucket: int) -> Demand:
+        """The pass over the packets of a bucket."""
+        return Demand(
+            levels=tuple(self.levels),
+            columns=table_columns(self.columns),
+            decode_as=self.decoding,
+            keys=self.keys,
+            show_secrets=self.show_secrets,
+            select=self.display(),
+            stable_ids=True,
+            limits=self.reassembly,
+            bucket=Bucket(self.bucketing, bucket),
+        )
+
     def __getstate__(self) -> dict[str, object]:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
@@ -128,34 +143,30 @@ class BucketReader(LevelsReader):
     body_bytes = 12 << 20
     """Two batches make a row group; with larger ones a worker needs 80 MB more."""
 
-    def __init__(
-        self, demand: TableDemand, source: str, bucket: int, batches: Iterable[PacketBatch] = (), *, blocks: bool = True
-    ) -> None:
-        super().__init__(
-            batches,
-            demand.levels,
-            columns=table_columns(demand.columns),
-            decode_as=demand.decoding,
-            keys=demand.keys,
-            show_secrets=demand.show_secrets,
-            display=demand.display(),
-            blocks=blocks,
-            stable_ids=True,
-            limits=demand.reassembly,
-            bucket=Bucket(demand.bucketing, bucket),
-        )
+    def __init__(self, demand: TableDemand, source: str, bucket: int, *, blocks: bool = True) -> None:
+        super().__init__(demand.reading(bucket), blocks=blocks)
         self.demand, self.source, self.bucket = demand, source, bucket
+
+    def table_rows(self, packets: Iterable[PacketBatch]) -> Iterator[Rows]:
+        """The rows of packets, as they are on Spark."""
+        return self.convert(self.rows(packets))
 
     def convert(self, rows: Iterable[Rows]) -> Iterator[Rows]:
         """Rows of the reader as rows on Spark."""
         return ((level, portable_rows(batch, self.source, self.demand.schemas[level])) for level, batch in rows)
 
     def report(self, since: Totals | None = None, **more: str) -> str:
-        """The report on a bucket that was read to its end; ``since``: what earlier reports counted."""
-        sessions = self.dissector.accounts.sessions
-        apart = sorted(key for key in sessions if key[1] not in self.demand.sessions)
-        totals = self.totals if since is None else self.totals.since(since)
-        return report_text(self.source, totals=pack_totals(totals), apart=apart, bucket=self.bucket, **more)
+        """The report on the bucket, see :func:`bucket_report`."""
+        return bucket_report(self.source, self.bucket, self.dissector, self.demand, since, **more)
+
+
+def bucket_report(
+    source: str, bucket: int, dissector: Dissector, demand: TableDemand, since: Totals | None = None, **more: str
+) -> str:
+    """The report on a bucket that was read to its end; ``since``: what earlier reports counted."""
+    apart = sorted(key for key in dissector.accounts.sessions if key[1] not in demand.sessions)
+    totals = dissector.totals if since is None else dissector.totals.since(since)
+    return report_text(source, totals=pack(totals), apart=apart, bucket=bucket, **more)
 
 
 BucketDecoder = Callable[[str, int, Iterator[pa.RecordBatch], TableDemand], Iterator[Decoded]]
@@ -164,8 +175,8 @@ BucketDecoder = Callable[[str, int, Iterator[pa.RecordBatch], TableDemand], Iter
 
 def decode_bucket(source: str, bucket: int, rows: Iterator[pa.RecordBatch], demand: TableDemand) -> Iterator[Decoded]:
     """Decode a bucket from its first packet to its last one."""
-    reader = BucketReader(demand, source, bucket, packets(rows))
-    yield from reader.convert(reader.rows())
+    reader = BucketReader(demand, source, bucket)
+    yield from reader.table_rows(packets(rows))
     yield reader.report()
 
 

@@ -107,7 +107,7 @@ class PacketParcels:
         yield from self._send(*self._waiting)
         self._headers.finish()
         self.totals.tcp_packets = self._headers.tcp_packets
-        yield report(file.source, totals=pack_totals(self.totals), file=file.name, place=file.place)
+        yield report(file.source, totals=pack(self.totals), file=file.name, place=file.place)
 
     def _parcel(self, bucket: int, data: bytes, **values: Any) -> dict[str, Any]:
         file = self.file
@@ -202,9 +202,12 @@ def slice_buffer(buffer: bytes, start: Int64s, length: Int64s, rows: Int64s) -> 
 
 
 def report_text(source: str, **content: Any) -> str:
-    """A report as JSON: ``totals`` (see :func:`pack_totals`) of a ``file`` from a ``place`` on, or of a ``bucket``;
-    ``problem`` in a ``file``; ``apart``: protocols and ports of connections that know of each other, and were decoded
-    separately. Spark may repeat one if a task ran again."""
+    """A report as JSON. Spark may repeat one if a task ran again.
+
+    ``totals`` (see :func:`pack`) of a ``file`` from a ``place`` on, or of a ``bucket``, with ``counted`` for
+    statistics; ``problem`` in a ``file``; ``apart``: protocols and ports of connections that know of each other, and
+    were decoded separately.
+    """
     return json.dumps({"source": source, **content})
 
 
@@ -216,15 +219,14 @@ def report(source: str, **content: Any) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([row], PARCELS)
 
 
-def pack_totals(totals: Totals) -> str:
-    """Totals as text."""
-    return base64.b64encode(pickle.dumps(totals)).decode()
+def pack(counted: Any) -> str:
+    """Return totals and the like as text."""
+    return base64.b64encode(pickle.dumps(counted)).decode()
 
 
-def unpack_totals(text: str) -> Totals:
-    """The totals of :func:`pack_totals`; only for what this program itself has written."""
-    totals: Totals = pickle.loads(base64.b64decode(text))
-    return totals
+def unpack(text: str) -> Any:
+    """Return what :func:`pack` got; only for texts that this program itself has written."""
+    return pickle.loads(base64.b64decode(text))
 
 
 # After the shuffle: the parcels of a bucket become packets in order again.

@@ -24,7 +24,7 @@ from wiredecode.dataclasses import dataclass, replace
 from wiredecode.spark import session, splits
 from wiredecode.spark.decode import BucketDecoder, BucketReader, Decoded, TableDemand, decode, decode_bucket
 from wiredecode.spark.files import Inputs, Problem, find
-from wiredecode.spark.parcels import ORDER, PARCELS, PacketParcels, pack_totals, report, report_text, unpack_totals
+from wiredecode.spark.parcels import ORDER, PARCELS, PacketParcels, pack, report, report_text, unpack
 from wiredecode.tables import bound_memory
 from wiredecode.tables.reader import PACKETS as PACKET_LEVEL
 
@@ -195,7 +195,7 @@ class Metrics:
                 if "problem" in report:
                     self.problems.add(1)
                 elif "totals" in report:
-                    totals = unpack_totals(report["totals"])
+                    totals = unpack(report["totals"])
                     self.packets.add(0 if "bucket" in report else totals.packets)  # a file's report has them, too
                     self.frames.add(sum(totals.frames.values()))
                     self.undecoded_bytes.add(totals.undecoded)
@@ -325,12 +325,12 @@ def read_packets(demand: TableDemand, batches: Iterator[pa.RecordBatch]) -> Iter
             yield report_text(part.source, problem=part.text, file=part.file)
             continue
         file = part.file
-        reader = BucketReader(demand, file.source, 0, packets_of(part, demand))
+        reader = BucketReader(demand, file.source, 0)
         try:
-            yield from reader.convert(reader.rows())
+            yield from reader.table_rows(packets_of(part, demand))
         except CaptureError as error:
             yield from (report_text(file.source, problem=str(each), file=file.name) for each in error.errors)
-        yield report_text(file.source, totals=pack_totals(reader.totals), file=file.name, place=file.place)
+        yield report_text(file.source, totals=pack(reader.totals), file=file.name, place=file.place)
 
 
 def packets_of(split: splits.Split, demand: TableDemand) -> Iterator[PacketBatch]:

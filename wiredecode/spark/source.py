@@ -24,7 +24,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from wiredecode.capture import CaptureError, open_capture
+from wiredecode.capture import CaptureError, PacketBatch, open_capture
 from wiredecode.dataclasses import dataclass, replace
 from wiredecode.spark.decode import BucketReader, TableDemand
 from wiredecode.spark.files import NONE, find
@@ -205,12 +205,13 @@ class CaptureReader(DataSourceReader):
         bound_memory()
         demand = self.wanted.demand
         if isinstance(part, Split):
-            reader = BucketReader(demand, part.file.source, 0, packets(part))
+            reader = BucketReader(demand, part.file.source, 0)
+            read: Iterable[PacketBatch] = packets(part)
         else:
-            files = open_capture([file.name for file in part.files])
-            reader = BucketReader(replace(demand, buckets=part.buckets), part.source, part.bucket, files)
+            read = open_capture([file.name for file in part.files])
+            reader = BucketReader(replace(demand, buckets=part.buckets), part.source, part.bucket)
         try:
-            yield from (batch for _, batch in reader.convert(reader.rows()))
+            yield from (batch for _, batch in reader.table_rows(read))
         except CaptureError as error:
             for each in error.errors:
                 if demand.fail_fast:

@@ -1,7 +1,7 @@
 """Statistics of captures: counts, latencies, publish to confirm, throughput, findings, connections (docs/stats.md).
 
-One machine counts frames as they are decoded (:mod:`wiredecode.stats.counters`); on Spark, SQL asks the tables
-(:mod:`wiredecode.spark.stats`). A test compares both.
+Frames are counted as they are decoded (:mod:`wiredecode.stats.counters`). What was counted merges
+(:mod:`wiredecode.stats.tallies`): tasks of Spark return it, the driver adds it up (:mod:`wiredecode.spark.stats`).
 """
 
 from __future__ import annotations
@@ -34,10 +34,11 @@ def statistics(
     from wiredecode.stats.counters import Counters
     from wiredecode.stats.tables import choose_statistics, seconds
 
-    wanted = choose_statistics(tables, captures=True)
+    wanted = choose_statistics(tables)
     whole = reading.get("filter") is None
     counters = Counters(wanted, None if interval == "auto" else seconds(interval), hops=hops, whole=whole)
     dissection = read(paths, **reading)
-    for frame, counts in dissection.frames_and_choices(counters.messages, counters.connections):
+    for frame, counts in dissection.frames_and_choices(counters.demand, counters.end):
         counters.frame(frame, counts=counts)
-    return {statistic.name: counters.table(statistic) for statistic in wanted}
+    counted = counters.finish()
+    return {statistic.name: counted.table(statistic) for statistic in wanted}

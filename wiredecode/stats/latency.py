@@ -1,61 +1,18 @@
 """Latencies of ``stats``: from request to response (`RequestLatency`), from publish to confirm (`ConfirmLatency`)."""
 
-import re
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from functools import cache
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from wiredecode.check.codes import checks_of
-from wiredecode.check.exchanges import NO_CHECKS, Exchange, Exchanges, RequestKey
-from wiredecode.dataclasses import dataclass, field
+from wiredecode.check.exchanges import Exchange, Exchanges, RequestKey
+from wiredecode.dataclasses import dataclass
 from wiredecode.frames.frame import Confirmation, Frame
 from wiredecode.frames.identity import broker
 from wiredecode.frames.message import PUBLISH, FrameMessages
-from wiredecode.net.distribution import Distribution
-from wiredecode.protocols.registry import protocol_entries, requests_of
+from wiredecode.protocols.registry import requests_of
 from wiredecode.protocols.shared.pairing import reply_captured
-
-Row = dict[str, Any]
-ExchangeKey = tuple[str, str | None, str | None]
-"""Protocol, stream, broker."""
-MAX_TOPICS = 20_000
-OTHERS = "(others)"
-"""Topic of all further topics."""
-
-
-def topic_group(topic: str) -> str:
-    """The topic; of topics made for one reply only the prefix: ``"_INBOX.*"``."""
-    match = for_replies().search(topic)
-    return topic if match is None else f"{topic[: match.end()]}*"
-
-
-def within_limit(topics: set[Any], key: Any, topic: str | None) -> str | None:
-    """Add the key of a topic to ``topics``, and return the topic; :data:`OTHERS` if ``topics`` is full."""
-    if key not in topics and len(topics) >= MAX_TOPICS:
-        return OTHERS
-    topics.add(key)
-    return topic
-
-
-@cache
-def reply_topics() -> tuple[str, ...]:
-    """Prefixes of topics that are made for one reply, of all protocols."""
-    return tuple(dict.fromkeys(begin for each in protocol_entries() for begin in each.reply_topics))
-
-
-@cache
-def for_replies() -> re.Pattern[str]:
-    """Pattern of these prefixes, also after other tokens of the topic."""
-    return re.compile(rf"(?<![^.])(?:{'|'.join(map(re.escape, reply_topics()))})")
-
-
-@dataclass(slots=True, eq=False)
-class RequestOutcomes:
-    """Latencies and unanswered requests of one type to one broker."""
-
-    latency: Distribution = field(default_factory=Distribution)
-    unanswered: int = 0
+from wiredecode.stats.tallies import PublishOutcomes, PublishTally, RequestTally
+from wiredecode.stats.topics import topic_group, within_limit
 
 
 class RequestLatency:
@@ -67,13 +24,11 @@ class RequestLatency:
     ``counts``: outcomes by key; a mapping that makes missing ones.
     """
 
-    def __init__(
-        self, exchanges: Exchanges, *, hops: bool = False, counts: dict[RequestKey, RequestOutcomes] | None = None
-    ) -> None:
+    def __init__(self, exchanges: Exchanges, *, hops: bool = False, counts: Mapping[Any, Any] | None = None) -> None:
         self._hops = hops
         self._exchanges = exchanges
         exchanges.give_up.append(self._give_up)
-        self._counts: dict[RequestKey, RequestOutcomes] = defaultdict(RequestOutcomes) if counts is None else counts
+        self.tally = RequestTally() if counts is None else counts
         self._topics: set[str] = set()
 
     def frame(self, frame: Frame) -> None:
@@ -82,7 +37,7 @@ class RequestLatency:
             return
         request = self._exchanges.of(frame.request)
         if request is None or (request.given_up and request.latency_key is None):  # its type is unknown
-            self._counts[frame.protocol, None, None, broker(frame)].latency.add(frame.latency_ns)
+            self.tally[frame.protocol, None, None, broker(frame)].latency.add(frame.latency_ns)
         elif self._hops or not request.is_copy:
             self._response(frame, request, frame.latency_ns)
 
@@ -115,48 +70,17 @@ class RequestLatency:
             else:
                 request.elsewhere = [*request.elsewhere, (key, latency_ns)]
         if same:
-            self._counts[*key[:3], broker(frame)].latency.add(latency_ns)
+            self.tally[*key[:3], broker(frame)].latency.add(latency_ns)
 
     def _give_up(self, request: Exchange) -> None:
         """No response came on the connection of the request: count those on other connections, or it as unanswered."""
         if request.latency_key is not None or (request.is_copy and not self._hops):
             return
         for key, latency_ns in request.elsewhere:
-            self._counts[key].latency.add(latency_ns)
+            self.tally[key].latency.add(latency_ns)
         always = request.type in requests_of(request.protocol)
         if request.asks and not request.elsewhere and (always or reply_captured(request)):
-            self._counts[self._key(request, request.name, broker(request))].unanswered += 1
-
-    def rows(self) -> Iterator[Row]:
-        """Rows of the table, in any order; call it once, at the end."""
-        self._exchanges.expire()
-        for (protocol, request, topic, server), counted in self._counts.items():
-            yield {
-                "protocol": protocol,
-                "request": request,
-                "topic": topic,
-                "broker": server,
-                "long_poll": request in (checks_of(protocol) or NO_CHECKS).waits,
-                "count": counted.latency.count,
-                **counted.latency.columns(),
-                "unanswered": counted.unanswered,
-            }
-
-
-@dataclass(slots=True, eq=False)
-class PublishOutcomes:
-    """Outcomes of messages published to one stream of one broker; latencies in ns."""
-
-    latency: Distribution = field(default_factory=Distribution)
-    """From the last byte of a publish to its confirm."""
-    whole: Distribution = field(default_factory=Distribution)
-    """From the first byte of a publish to its confirm."""
-    transfer_ns: int = 0
-    """From its first byte to its last: sum of all messages, and the longest."""
-    longest_ns: int = 0
-    failed: int = 0
-    unconfirmed: int = 0
-    unknown: int = 0
+            self.tally[self._key(request, request.name, broker(request))].unanswered += 1
 
 
 @dataclass(slots=True, eq=False)
@@ -177,11 +101,9 @@ class ConfirmLatency:
     ``rows``: outcomes by key; a mapping that makes missing ones, and needs no times from the first byte.
     """
 
-    def __init__(
-        self, exchanges: Exchanges, *, hops: bool = False, rows: dict[ExchangeKey, PublishOutcomes] | None = None
-    ) -> None:
+    def __init__(self, exchanges: Exchanges, *, hops: bool = False, rows: Mapping[Any, Any] | None = None) -> None:
         self._hops = hops
-        self._rows: dict[ExchangeKey, PublishOutcomes] = defaultdict(PublishOutcomes) if rows is None else rows
+        self.tally = PublishTally() if rows is None else rows
         self._keeps = rows is None
         """Whether times from the first byte are counted, too."""
         self._exchanges = exchanges
@@ -191,7 +113,7 @@ class ConfirmLatency:
         """Count the next frame, after :meth:`Exchanges.frame`, and its messages."""
         checks = checks_of(frame.protocol) if frame.request is None and frame.findings else None
         if checks is not None and (refused := checks.refuses(frame)):
-            self._rows[frame.protocol, refused, broker(frame)].failed += 1
+            self.tally[frame.protocol, refused, broker(frame)].failed += 1
         if not parts or not frame.expects_response:
             return
         publish = self._exchanges.open.get(frame.id)
@@ -210,7 +132,7 @@ class ConfirmLatency:
                 fresh = {*part.shares} - shares
                 shares |= fresh
                 length = len(fresh)
-            to = self._rows[publish.protocol, part.topic, broker(publish)]
+            to = self.tally[publish.protocol, part.topic, broker(publish)]
             opened.append(OpenMessages(to, count, length, length))
             count += length
         return opened
@@ -248,22 +170,3 @@ class ConfirmLatency:
             else:
                 some.to.unknown += some.pending
         publication.messages = ()
-
-    def rows(self) -> Iterator[Row]:
-        """Rows of the table, in any order; call it once, at the end."""
-        self._exchanges.expire()
-        for (protocol, stream, server), confirmed in self._rows.items():
-            if confirmed.latency.count or confirmed.failed or confirmed.unconfirmed or confirmed.unknown:
-                yield {
-                    "protocol": protocol,
-                    "stream": stream,
-                    "broker": server,
-                    "confirmed": confirmed.latency.count,
-                    **confirmed.latency.columns(),
-                    "failed": confirmed.failed,
-                    "unconfirmed": confirmed.unconfirmed,
-                    "unknown": confirmed.unknown,
-                    **{f"first_byte_{name}": value for name, value in confirmed.whole.columns().items()},
-                    "transfer_mean_us": confirmed.transfer_ns / (confirmed.whole.count or 1) / 1e3,
-                    "transfer_max_us": confirmed.longest_ns / 1e3,
-                }

@@ -13,7 +13,6 @@ from wiredecode.frames.escape import duration, escape
 from wiredecode.tables.rows import values
 from wiredecode.view.grid import grid
 
-FRAMES, MESSAGES = "frames", "messages"
 SOURCE = "source"
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 HOUR = 3600
@@ -21,12 +20,10 @@ HOUR = 3600
 
 @dataclass(frozen=True)
 class Statistic:
-    """A table of statistics. On one machine its first column, ``source``, is missing."""
+    """A table of statistics; on Spark with a column ``source`` before the others."""
 
     name: str
     title: str
-    level: str
-    """Rows that it is counted from: frames or messages."""
     columns: tuple[str, ...]
     narrow: tuple[str, ...]
     """Columns that a narrow terminal keeps. It drops others from the right."""
@@ -35,11 +32,7 @@ class Statistic:
     preferred: tuple[str, ...] = ()
     """Columns that a narrow terminal drops last."""
     facts: tuple[str, ...] = ()
-    """Further columns on one machine."""
-    needs: tuple[str, ...] = ()
-    """On Spark: columns that its query reads."""
-    query: str = ""
-    """On Spark: the query."""
+    """Further columns, of another source."""
 
     @property
     def heading(self) -> str:
@@ -56,20 +49,17 @@ def _statistic(name: str, table: dict[str, Any]) -> Statistic:
     return Statistic(name, **fields)
 
 
-_EVERY = tuple(_statistic(name, table) for name, table in _TABLES.items())
-STATISTICS = tuple(each for each in _EVERY if each.query)
-"""The statistics that Spark has, too."""
+STATISTICS = tuple(_statistic(name, table) for name, table in _TABLES.items())
 NAMES = tuple(statistic.name for statistic in STATISTICS)
 
 
-def choose_statistics(names: Iterable[str] | None, *, captures: bool = False) -> list[Statistic]:
-    """The statistics of these names, or all. Raises ValueError. ``captures``: also those that Spark does not have."""
-    by_name = {each.name: each for each in (_EVERY if captures else STATISTICS)}
-    wanted = tuple(names or by_name)
+def choose_statistics(names: Iterable[str] | None) -> list[Statistic]:
+    """The statistics of these names, or all. Raises ValueError."""
+    wanted = tuple(names or NAMES)
     for name in wanted:
-        if name not in by_name:
-            raise ValueError(f"no statistic is called {name!r}; there is {', '.join(by_name)}")
-    return [each for name, each in by_name.items() if name in wanted]
+        if name not in NAMES:
+            raise ValueError(f"no statistic is called {name!r}; there is {', '.join(NAMES)}")
+    return [each for each in STATISTICS if each.name in wanted]
 
 
 FITTING = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400)

@@ -5,7 +5,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from wiredecode.frames.frame import connection_id
 from wiredecode.frames.identity import FACTS, began, client_side, ended_by
 from wiredecode.frames.record import rfc3339
 from wiredecode.net.health import BITS, KINDS, DirectionHealth
@@ -98,8 +97,6 @@ class ConnectionTable:
         if self._most is not None and len(self.rows) >= self._most:
             self.not_listed += 1
             return
-        if self._stable and connection.stable_id is None:  # it had no payload
-            connection.stable_id = connection_id(connection.endpoints, connection.first_ns)
         self.rows.append(row(connection, foreign))
         if self._stable:  # packets are called by their times
             self.rows[-1]["end_packet"] = self.rows[-1]["end_time"]

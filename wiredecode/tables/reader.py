@@ -1,16 +1,16 @@
 """A capture as a table: bounded record batches of frames, packets or messages, in order (docs/tables.md)."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.capture.errors import Postponed
 from wiredecode.dataclasses import replace
 from wiredecode.dissect.dissector import ConnectionCallback, Demand, Dissector
-from wiredecode.dissect.ledger import LIMIT, KnownOutcome
-from wiredecode.fields.layer import Style
+from wiredecode.dissect.ledger import LIMIT
 from wiredecode.filter import Filter
 from wiredecode.filter.tables import NAMES, TableFilter
 from wiredecode.frames.block import FrameBlock
@@ -18,10 +18,8 @@ from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import Messages
 from wiredecode.frames.record import BYTES
 from wiredecode.frames.totals import Totals
-from wiredecode.net.buckets import Bucket
-from wiredecode.net.limits import DEFAULT_LIMITS, Limits
 from wiredecode.net.types import Connection
-from wiredecode.protocols.registry import DecodeAs, protocols
+from wiredecode.protocols.registry import protocols
 from wiredecode.tables.connections import ConnectionTable
 from wiredecode.tables.frames import style_for
 from wiredecode.tables.messages import BATCH_BYTES, CONFIRM_COLUMNS, FrameBatches, HeldMessages, MessageBatches
@@ -36,7 +34,6 @@ from wiredecode.tables.schema import (
     protocol_schema,
     select,
 )
-from wiredecode.tls.keylog import KeyLog
 
 FRAMES, MESSAGES, PACKETS, CONNECTIONS = LEVELS = ("frames", "messages", "packets", "connections")
 WAITS = {FRAMES: frozenset(("response", "outcome")), MESSAGES: frozenset(CONFIRM_COLUMNS)}
@@ -59,107 +56,101 @@ def table_schema(level: str, bytes_choice: str = RAW) -> pa.Schema:
 
 Rows = tuple[str, pa.RecordBatch]
 """A level, and rows of its table."""
+TIME = "time"
+Since = Callable[[int], tuple[int | None, int | None]]
+"""From the time of the first packet to those of the first and the last row; None: no bound."""
 
 
 class LevelsReader:
-    """Reads a capture once, as the tables of several levels (``packets`` alone); see :class:`TableReader`.
+    """Reads a capture once, as the tables of :attr:`Demand.levels`; those of ``demand.select`` only.
 
-    :meth:`rows` yields batches of all levels, ``schemas`` has their columns. ``columns``: with one level only.
-    ``on_decoded``: as of :class:`Dissector`; connections have TCP analysis then. ``bucket``: only its connections.
+    :meth:`rows` yields batches of all levels, ``schemas`` has their columns: those of the demand and of the filter.
+    ``protocol``: the schema of frames omits layers that its frames cannot have. ``blocks``: messages may be read as
+    blocks, if all are wanted. Batches have at most :data:`BATCH_ROWS` rows and about :data:`BATCH_BYTES` (of frames:
+    :data:`FRAME_ROWS`, :data:`FRAME_BYTES`; of connections: :data:`CONNECTION_ROWS`), in the order of the capture.
+    ``totals`` is complete at the end. Raises ``ValueError`` for an unknown level or column.
     """
 
     body_bytes = BATCH_BYTES
 
-    def __init__(
-        self,
-        capture: Iterable[PacketBatch],
-        levels: Sequence[str],
-        *,
-        columns: Sequence[str] | None = None,
-        decode_as: Mapping[int, DecodeAs] | None = None,
-        limits: Limits = DEFAULT_LIMITS,
-        keys: KeyLog | None = None,
-        resolve: bool = False,
-        bytes_choice: str = RAW,
-        show_secrets: bool = False,
-        protocol: str | None = None,
-        blocks: bool = True,
-        display: Filter | None = None,
-        stable_ids: bool = False,
-        answers: Mapping[int, KnownOutcome] | None = None,
-        on_decoded: ConnectionCallback | None = None,
-        bucket: Bucket | None = None,
-    ) -> None:
-        self._capture, self._bytes_choice = capture, bytes_choice
+    def __init__(self, demand: Demand, *, protocol: str | None = None, blocks: bool = True) -> None:
+        levels, display, self._bytes_choice = demand.levels, demand.select, demand.bytes_choice
         one_table = len(levels) == 1 or display is None
-        allowed = MESSAGES in levels and FRAMES not in levels and answers is None and one_table
+        allowed = MESSAGES in levels and FRAMES not in levels and demand.answers is None and one_table
         self._blocks = allowed and blocks
         self._where = where(display, levels[0], blocks=self._blocks)
         self._select = display if self._where is None else None
-        if self._where is not None:
-            self._capture = self._where.watch(capture)
-        if stable_ids and display is not None:
+        if demand.stable_ids and display is not None:
             display.check_stable()
-        self.schemas = {level: self._schema(level, columns, protocol, stable_ids=stable_ids) for level in levels}
+        self.schemas = {level: self._schema(level, demand, protocol) for level in levels}
         self.messages = Messages() if MESSAGES in levels else None
         """Messages that the dissector collects, until their frame comes."""
         self._packets: PacketTable | None = None
         if PACKETS in levels:
-            analyse = not {"connection", "tcp_analysis"}.isdisjoint(self.schemas[PACKETS].names) and not stable_ids
-            self._packets = PacketTable(limits, stable_ids=stable_ids, analyse=analyse)
+            analyse = not {"connection", "tcp_analysis"}.isdisjoint(self.schemas[PACKETS].names)
+            stable = demand.stable_ids
+            self._packets = PacketTable(demand.limits, stable_ids=stable, analyse=analyse and not stable)
         self._ended = ConnectionTable(self.schemas[CONNECTIONS]) if CONNECTIONS in levels else None
         self.matched: set[Connection] = set()
         """Open connections with a frame that matches the filter."""
         self.late: dict[Connection, str | None] = {}
         """Ended connections without a matching frame."""
-        demand = Demand(stable_ids=stable_ids, answers=answers, decode_as=decode_as or {}, keys=keys, resolve=resolve)
-        demand = self._demand(demand, style_for(bytes_choice, show_secrets=show_secrets), display)
-        if on_decoded is not None:
-            demand = replace(demand, analyse=True)
-        self._on_decoded = on_decoded
-        end = None if self._ended is None and on_decoded is None else self._connection_ended
-        self.dissector = Dissector(demand, limits, bucket, on_decoded=end)
+        self.on_decoded: ConnectionCallback | None = None
+        """As of :class:`Dissector`, for those who read more of connections than this."""
+        self.dissector = Dissector(self._demand(demand), on_decoded=self._connection_ended)
         """Not used at level ``packets``."""
 
-    def _schema(
-        self, level: str, columns: Sequence[str] | None, protocol: str | None, *, stable_ids: bool
-    ) -> pa.Schema:
+    def _schema(self, level: str, demand: Demand, protocol: str | None) -> pa.Schema:
         """The schema of a table, with the columns that were asked for and those that the filter needs."""
-        schema = table_schema(level, self._bytes_choice)
+        schema, columns = table_schema(level, self._bytes_choice), demand.columns
         if protocol is not None and level == FRAMES:
             schema = protocol_schema(protocol, bytes_choice=self._bytes_choice)
-        if stable_ids:
+        if demand.stable_ids:
             schema = schema.with_metadata({**schema.metadata, **STABLE_IDS})
         if self._where is not None and columns is not None:
             columns = list(dict.fromkeys([*columns, *self._where.columns]))
         return select(schema, columns)
 
-    def _demand(self, demand: Demand, style: Style, display: Filter | None) -> Demand:
+    def _demand(self, demand: Demand) -> Demand:
         """Add to a demand what the columns of the tables need."""
-        frames = self.schemas.get(FRAMES, pa.schema([]))
+        display, frames = demand.select, self.schemas.get(FRAMES, pa.schema([]))
         records = "layers" in frames.names
         linked = (WAITS[level].intersection(self.schemas[level].names) for level in WAITS if level in self.schemas)
         return replace(
             demand,
-            style=style if records else None,
+            style=style_for(self._bytes_choice, show_secrets=demand.show_secrets) if records else None,
             recorded=recorded_in(frames) if records and self._select is None else None,
             link_responses=any(linked),
             copies=FRAMES in self.schemas and (shows_copies(frames) or (display is not None and display.needs_copies)),
             messages=self.messages,
             blocks=self._blocks and self._select is None,
             select=self._select,
-            analyse=CONNECTIONS in self.schemas,
+            analyse=CONNECTIONS in self.schemas or demand.analyse,
         )
 
     @property
     def totals(self) -> Totals:
         return self.dissector.totals if self._packets is None else self._packets.totals
 
-    def rows(self) -> Iterator[Rows]:
+    def rows(self, capture: Iterable[PacketBatch], since: Since | None = None) -> Iterator[Rows]:
+        """The rows of a capture; a ``CaptureError`` is raised after all rows before it.
+
+        ``since``: times of the rows that are wanted; these have the column :data:`TIME`.
+        """
         where = self._where
-        if where is None:
-            return self._rows()
-        return ((level, kept) for level, batch in self._rows() if len(kept := where.apply(batch)))
+        span: tuple[int | None, int | None] | None = None
+
+        def noted() -> Iterator[PacketBatch]:
+            nonlocal span
+            for batch in capture:
+                if span is None and since is not None and len(batch):
+                    span = since(int(batch.time_ns[0]))
+                yield batch
+
+        for level, batch in self._rows(noted() if where is None else where.watch(noted())):
+            chosen = batch if where is None else where.apply(batch)
+            if where is None or len(chosen):
+                yield level, chosen if span is None else within(chosen, *span)
 
     def push(self, frames: Iterable[Frame]) -> Iterator[Rows]:
         """The rows of the next frames of ``dissector``, if the caller drives it. Not with ``blocks``."""
@@ -188,22 +179,21 @@ class LevelsReader:
         late: dict[Connection, str | None],
     ) -> None:
         """Continue where another reader of the same tables stopped to :meth:`push`."""
-        end = None if self._ended is None else self._connection_ended
-        dissector.resume(replace(self.dissector.demand, messages=messages), end)
+        dissector.resume(replace(self.dissector.demand, messages=messages), self._connection_ended)
         self.dissector, self.messages, self.matched, self.late = dissector, messages, matched, late
 
     def __getstate__(self) -> dict[str, Any]:
         """Nothing: a pickled dissector refers to this reader, but the process that continues has its own."""
         return {}
 
-    def _rows(self) -> Iterator[Rows]:
+    def _rows(self, capture: Iterable[PacketBatch]) -> Iterator[Rows]:
         damage = Postponed()
         if self._packets is not None:
-            yield from _with_level(PACKETS, self._packet_batches(self._packets))
+            yield from _with_level(PACKETS, self._packet_batches(self._packets, capture))
         elif self.dissector.demand.blocks:
-            yield from self._messages(_until(damage, self.dissector.frames_and_blocks(self._capture)))
+            yield from self._messages(_until(damage, self.dissector.frames_and_blocks(capture)))
         else:
-            yield from self.push(_until(damage, self.dissector.frames(self._capture)))
+            yield from self.push(_until(damage, self.dissector.frames(capture)))
         damage.raise_again()
 
     def _collect(self, level: str) -> FrameBatches | MessageBatches:
@@ -246,8 +236,8 @@ class LevelsReader:
         yield from self._connections()
 
     def _connection_ended(self, connection: Connection, foreign: str | None) -> None:
-        if self._on_decoded is not None:
-            self._on_decoded(connection, foreign)
+        if self.on_decoded is not None:
+            self.on_decoded(connection, foreign)
         if self._ended is None:
             return
         if self._select is None or connection in self.matched:
@@ -263,9 +253,9 @@ class LevelsReader:
         if self._ended is not None and len(self._ended.rows) >= least:
             yield from _with_level(CONNECTIONS, self._ended.batches(CONNECTION_ROWS))
 
-    def _packet_batches(self, table: PacketTable) -> Iterator[pa.RecordBatch]:
+    def _packet_batches(self, table: PacketTable, capture: Iterable[PacketBatch]) -> Iterator[pa.RecordBatch]:
         try:
-            for packets in self._capture:
+            for packets in capture:
                 if len(packets):
                     yield table.batch(packets).select(self.schemas[PACKETS].names)
         finally:
@@ -275,27 +265,33 @@ class LevelsReader:
 class TableReader(LevelsReader):
     """Reads ``capture`` (batches of packets, as :func:`wiredecode.capture.open_capture` gives) as a table of a level.
 
-    ``columns`` chooses columns, ``layers.nats.subject`` a member of one; ``schema`` has the chosen ones. ``decode_as``,
-    ``keys``, ``resolve``: as for :class:`Demand`. ``bytes_choice``: ``raw`` keeps bytes as bytes, a key of ``BYTES``
-    makes them text. ``protocol``: the schema of frames omits layers that its frames cannot have.
-
-    ``blocks``: read messages as blocks, if all are wanted. ``display``: only rows of frames that match; columns
-    that it needs may be in ``schema``, too.
-
-    Iterating gives batches of at most :data:`BATCH_ROWS` rows and about :data:`BATCH_BYTES` (of frames:
-    :data:`FRAME_ROWS`, :data:`FRAME_BYTES`; of connections: :data:`CONNECTION_ROWS`), in the order of the capture; a
-    ``CaptureError`` is raised after all rows before it. ``totals`` is complete at the end. Raises ``ValueError`` for an
-    unknown level or column.
-
-    ``stable_ids``: ids of connections, frames and packets need no count (docs/tables.md, "Stable ids").
+    Iterating gives its rows; ``schema`` has its columns. ``display``: only rows of frames that match. ``reading``: of
+    :class:`Demand`. Others as of :class:`LevelsReader`.
     """
 
-    def __init__(self, capture: Iterable[PacketBatch], level: str, **reading: Any) -> None:
-        super().__init__(capture, (level,), **reading)
-        self.level, self.schema = level, self.schemas[level]
+    def __init__(
+        self,
+        capture: Iterable[PacketBatch],
+        level: str,
+        *,
+        display: Filter | None = None,
+        protocol: str | None = None,
+        blocks: bool = True,
+        **reading: Any,
+    ) -> None:
+        super().__init__(Demand(levels=(level,), select=display, **reading), protocol=protocol, blocks=blocks)
+        self._capture, self.level, self.schema = capture, level, self.schemas[level]
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        return (batch for _, batch in self.rows())
+        return (batch for _, batch in self.rows(self._capture))
+
+
+def within(batch: pa.RecordBatch, start_ns: int | None, end_ns: int | None) -> pa.RecordBatch:
+    """The rows from ``start_ns`` to ``end_ns``, in nanoseconds since the epoch; None: no bound."""
+    for bound, holds in ((start_ns, pc.greater_equal), (end_ns, pc.less_equal)):
+        if bound is not None:
+            batch = batch.filter(holds(batch.column(TIME).cast(pa.int64()), bound))
+    return batch
 
 
 def _with_level(level: str, batches: Iterable[pa.RecordBatch]) -> Iterator[Rows]:

@@ -140,7 +140,7 @@ class Collector:
             self._confirm(frame)
         elif frame.request in self._by_frame:
             self._answer(frame, self._by_frame[frame.request])
-        for reading in self._gauges.read(frame):
+        for reading in self._gauges.frame(frame):
             if reading.covers is not None:
                 topic, partition, last = reading.covers
                 self._store(frame, reading.of, (frame.generated.get("namespace"), topic, partition), last)

@@ -10,6 +10,7 @@ from rich.terminal_theme import TerminalTheme
 from textual.app import App
 from textual.screen import Screen
 
+from wiredecode.dissect.dissector import DEFAULT, Demand
 from wiredecode.filter import Filter
 from wiredecode.settings import Settings
 from wiredecode.ui.live import Live
@@ -93,10 +94,10 @@ def run(
     *,
     live: Live | None = None,
     settings: Settings = NOTHING_SET,
-    **model: Any,
+    reading: Demand = DEFAULT,
 ) -> int:
     """Show captures until the user leaves; the exit code. ``live``: what makes the files grow, which ends then."""
-    app = Inspector(CaptureModel(files, **model), select, live, settings)
+    app = Inspector(CaptureModel(files, reading), select, live, settings)
     try:
         app.run()
     finally:

@@ -6,7 +6,7 @@ States of dissectors at places of the capture are kept in files, so that reading
 import pickle
 import tempfile
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from math import inf
@@ -18,18 +18,15 @@ from typing import Any
 from zlib import compress, decompress
 
 from wiredecode.capture import CaptureError, PacketBatch
-from wiredecode.dataclasses import dataclass
-from wiredecode.dissect.dissector import Demand, Dissector
+from wiredecode.dataclasses import dataclass, replace
+from wiredecode.dissect.dissector import DEFAULT, Demand, Dissector
 from wiredecode.fields.layer import Style
 from wiredecode.filter import Filter, number_range
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import Messages
 from wiredecode.net.health import ConnectionHealth
-from wiredecode.net.limits import DEFAULT_LIMITS, Limits
 from wiredecode.net.network import Network
 from wiredecode.net.types import Connection
-from wiredecode.protocols.registry import DecodeAs
-from wiredecode.tls.keylog import KeyLog
 from wiredecode.ui.jobs import Job, Stopped
 from wiredecode.ui.packets import Files, Growing, Position, Stop
 from wiredecode.ui.store import RowStore
@@ -148,15 +145,11 @@ class CaptureModel:
     def __init__(
         self,
         files: Sequence[str] | Growing,
-        decode_as: Mapping[int, DecodeAs] | None = None,
-        limits: Limits = DEFAULT_LIMITS,
-        keys: KeyLog | None = None,
-        resolve: bool = False,
+        reading: Demand = DEFAULT,
     ) -> None:
         self.source = files if isinstance(files, Growing) else Files(files)
-        self.limits = limits
-        self.of_user: dict[str, Any] = {"decode_as": dict(decode_as or {}), "keys": keys, "resolve": resolve}
-        """Choices of the user, as fields of :class:`Demand`."""
+        self.reading = reading
+        """The options of the user."""
         self._folder = tempfile.TemporaryDirectory(prefix="wiredecode-ui-")
         folder = Path(self._folder.name)
         self.rows, self.states, self.survey = RowStore(folder), States(folder), Survey()
@@ -233,22 +226,22 @@ class CaptureModel:
                 yield batch.part(begin, min(begin + PART_PACKETS, len(batch)))
 
     def _store(self, frames: Iterator[Frame]) -> None:
-        see = self.survey.see
+        survey = self.survey.frame
         while some := list(islice(frames, PART_FRAMES)):
             self.rows.add(some)
             for frame in some:
-                see(frame)
+                survey(frame)
 
     # Passes of others.
 
     def demand(self, **wanted: Any) -> Demand:
         """Demand on the dissector, with the choices of the user."""
-        return Demand(**self.of_user, **{"link_responses": False, **wanted})
+        return replace(self.reading, **{"link_responses": False, **wanted})
 
     def dissector(self, demand: Demand, *, on_end: OnEnd | None = None, on_decoded: OnEnd | None = None) -> Dissector:
-        """A dissector with the limits that the user gave."""
+        """A dissector that calls these functions at the ends of connections."""
         over = None if on_decoded is None else Ends(on_decoded).over
-        return Dissector(demand, self.limits, on_end=Ends(on_end).over, on_decoded=over)
+        return Dissector(demand, on_end=Ends(on_end).over, on_decoded=over)
 
     def frames(
         self, dissector: Dissector, job: Job, look: Look = lambda batch: None, so_far: Callable[[], Any] | None = None
@@ -270,7 +263,7 @@ class CaptureModel:
 
     def health(self, job: Job) -> dict[int, ConnectionHealth]:
         """The TCP analysis of all connections, by number; empty if a ring has dropped its first files."""
-        network = Network(self.limits, analyse=True)
+        network = Network(self.reading.limits, analyse=True)
         by_number: dict[int, ConnectionHealth] = {}
         if self._gone:
             return by_number

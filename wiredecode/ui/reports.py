@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from wiredecode.check import Problem
     from wiredecode.check.timeline import Timeline
-    from wiredecode.stats.counters import Counters
     from wiredecode.stats.tables import Statistic
+    from wiredecode.stats.tallies import Counted
     from wiredecode.trace.text import Hop
 
 MAX_FOLLOWED = 5_000
@@ -112,24 +112,23 @@ def statistics(model: CaptureModel, job: Job, number: int, width: int) -> list[R
     from wiredecode.stats.counters import Counters
     from wiredecode.stats.tables import choose_statistics
 
-    wanted = choose_statistics(None, captures=True)
+    wanted = choose_statistics(None)
     counters = Counters(wanted, None)
-    assert counters.connections is not None  # all tables are asked for
-    demand = model.demand(messages=counters.messages, analyse=True)
-    dissector = model.dissector(demand, on_decoded=counters.connections.end)
+    dissector = model.dissector(counters.demand(model.demand()), on_decoded=counters.end)
 
     def so_far() -> list[ReportLine]:
-        return _tables(model, counters, [each for each in wanted if each.name in SO_FAR and counters.table(each)])
+        counted = counters.counted
+        return _tables(model, counted, [each for each in wanted if each.name in SO_FAR and counted.table(each)])
 
     for frame in model.frames(dissector, job, so_far=so_far):
         counters.frame(frame)
-    return _tables(model, counters, wanted)
+    return _tables(model, counters.finish(), wanted)
 
 
-def _tables(model: CaptureModel, counters: Counters, wanted: Sequence[Statistic]) -> list[ReportLine]:
+def _tables(model: CaptureModel, counted: Counted, wanted: Sequence[Statistic]) -> list[ReportLine]:
     lines = []
     for statistic in wanted:
-        table = counters.table(statistic)
+        table = counted.table(statistic)
         lines.append(ReportLine(Text(statistic.heading, theme.HEAD)))
         lines += _table(model, statistic, table) if table.num_rows else [ReportLine(Text("none", "dim"))]
         lines.append(ReportLine(Text()))

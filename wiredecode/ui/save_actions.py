@@ -7,6 +7,7 @@ from typing import Any, BinaryIO
 
 from textual.app import App
 
+from wiredecode.dataclasses import replace
 from wiredecode.export.atomic import NewFile
 from wiredecode.export.packets import ChosenPackets, PacketFile
 from wiredecode.fields.layer import Style
@@ -112,7 +113,7 @@ def _packets(model: CaptureModel, file: BinaryIO, wanted: set[int] | None, job: 
     chosen, packets = ChosenPackets(whole=False), PacketFile(file)
     chosen.select(_frames(model, None, wanted, job))
     chosen.finish()
-    packets.copy(model.files, chosen, 0, model.limits)
+    packets.copy(model.files, chosen, 0, model.reading.limits)
     return str(packets)
 
 
@@ -122,14 +123,15 @@ def _table(model: CaptureModel, file: BinaryIO, wanted: set[int] | None, job: Jo
 
     from wiredecode.export.writers import ParquetWriter, Settings
     from wiredecode.tables.portable import portable_rows, portable_schema
-    from wiredecode.tables.reader import TableReader
+    from wiredecode.tables.reader import LevelsReader
 
     packets = model.source.again(lambda: job.stopped, job.progress)
-    table = TableReader(packets, "frames", limits=model.limits, blocks=False, **model.of_user)
-    numbers = None if wanted is None else pa.array(sorted(wanted), table.schema.field("frame").type)
-    count, schema = 0, portable_schema(table.schema)
+    table = LevelsReader(replace(model.reading, levels=("frames",)), blocks=False)
+    columns = table.schemas["frames"]
+    numbers = None if wanted is None else pa.array(sorted(wanted), columns.field("frame").type)
+    count, schema = 0, portable_schema(columns)
     writer = ParquetWriter(file, schema, Settings())
-    for batch in table:
+    for _, batch in table.rows(packets):
         chosen = batch if numbers is None else batch.filter(pc.is_in(batch.column("frame"), numbers))
         writer.write(portable_rows(chosen, "", schema))
         count += chosen.num_rows

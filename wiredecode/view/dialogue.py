@@ -51,7 +51,7 @@ class DialogueExchanges:
         self._waiting: deque[DialogueExchange] = deque()
         self._open: dict[int, DialogueExchange] = {}
 
-    def add(self, frame: Frame) -> Iterator[DialogueExchange]:
+    def frame(self, frame: Frame) -> Iterator[DialogueExchange]:
         """Take the next frame, give what is complete."""
         request = None if frame.request is None else self._open.get(frame.request)
         if request is not None:
@@ -112,7 +112,7 @@ class Dialogue:
         for frame in frames:
             if self._messages is not None and (parts := self._messages.of(frame)):
                 self._bodies[frame.number] = parts
-            for exchange in exchanges.add(frame):
+            for exchange in exchanges.frame(frame):
                 self._exchange(exchange)
         for exchange in exchanges.rest():
             self._exchange(exchange)

@@ -27,7 +27,7 @@ class Survey:
         self._fitting: set[int] = set()
         """Numbers of connections that have a frame that fits the display filter."""
 
-    def see(self, frame: Frame) -> None:
+    def frame(self, frame: Frame) -> None:
         """Count the next frame."""
         number = self.activities.frame(frame).connection.number
         if self._display is not None and number not in self._fitting and self._display.matches(frame):

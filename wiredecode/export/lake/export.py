@@ -2,13 +2,12 @@
 
 import pyarrow as pa
 
-from wiredecode.export.job import Pass
 from wiredecode.export.lake import open_lake
 from wiredecode.export.lake.run import contents, run_of, selection
 from wiredecode.export.lake.table import TABLES, LakeWriter, commit
 from wiredecode.export.tables import TableExport
 from wiredecode.frames.escape import escape
-from wiredecode.tables.reader import TableReader
+from wiredecode.tables.reader import LevelsReader
 
 NEEDED = {"frames": ("time", "protocol")}
 """Columns that tables are divided by; of other levels it is ``time``."""
@@ -19,7 +18,7 @@ class LakeExport(TableExport):
 
     inner_comments = True
 
-    def begin(self, source: Pass) -> TableReader:
+    def begin(self, *, analyse: bool) -> LevelsReader:
         """Open the tables; return the reader of rows. Raises AlreadyThere, ValueError."""
         job = self.job
         if self.columns is not None:
@@ -27,7 +26,7 @@ class LakeExport(TableExport):
         lake = open_lake(job.out)
         captures = run_of(contents(job.files), self._selection_text(), self.columns)
         captures.replaces(lake.find_known(TABLES, captures), overwrite=job.overwrite)
-        reader = self._read(source)
+        reader = self._read(analyse=analyse)
         self.lake, self.captures = lake, captures
         self.into = self.writer = LakeWriter(lake, job.level, captures, compression=self.form.compression)
         self.committing = False
@@ -36,7 +35,7 @@ class LakeExport(TableExport):
     def _selection_text(self) -> str:
         """The selection of rows, as the tables record it."""
         job = self.job
-        display = None if job.display is None else job.display.text
+        display = None if job.demand.select is None else job.demand.select.text
         return selection(job.level, display, count=job.count, **{"from": job.start, "to": job.end})
 
     def shape_rows(self, rows: pa.RecordBatch) -> pa.RecordBatch:

@@ -286,8 +286,11 @@ def _success(frame: Frame, secrets: bool) -> dict[str, Any]:
 def _failure(frame: Frame, secrets: bool) -> dict[str, Any]:
     frame.type = "ERROR"
     values = frame.values
-    named = names_texts.reply_fields(values.get("details", ()), secrets)
-    code = values.get("error_code", "")
+    details, code = values.get("details", ()), values.get("error_code", "")
+    sentence = names_texts.sentence(code, details, secrets)
+    named: dict[str, Any] = {"text": sentence}
+    if code or not sentence:
+        named = names_texts.reply_fields(details, secrets)
     if frame.is_partial:
         return named
     error = named.setdefault("error_class", names.error_class(code))
@@ -295,7 +298,7 @@ def _failure(frame: Frame, secrets: bool) -> dict[str, Any]:
     words = named.get("details", ())
     if len(words) == 2 and words[0] == "LEADER_IS":
         named["leader"] = words[1]
-    _refuse(frame, code)
+    _refuse(frame, sentence or code)
     if any("secret" in piece for piece in values.get("details", ())):
         frame.find("warning", "security", "token-echoed", "the broker sends a token to the client", "details")
     return named

@@ -7,6 +7,7 @@ from typing import Any
 from wiredecode.fields import Array, Kind, Text, UInt64, When, credentials, printable, text
 from wiredecode.fields.emitter import Emitter
 from wiredecode.fields.layer import Layer
+from wiredecode.protocols.cursus.names import POSITIONAL
 
 TOKEN = b"token="
 """End of the names of all secrets: token, auth_token, internal_token."""
@@ -18,6 +19,13 @@ CREDENTIAL = re.compile(
 )
 """Signs that a text is or holds a credential: the forms all protocols know, a command that logs in, a word, a
 letter that was escaped for no reason."""
+FORM = re.compile(credentials.VALUE.pattern.encode())
+"""The same in names, in which a word means nothing: a topic may be called ``password-resets``."""
+NAMES = re.compile(rb"(?:topic|stream|group|member|memberId|consumer|consumer_?[iI]d|producer_?[iI]d|broker|leader)=\Z")
+"""Before the name of something."""
+COMMANDS = "|".join(("REGISTER_GROUP", "GROUP_STATUS", "FETCH_OFFSET", "SETGROUP", *POSITIONAL)).encode()
+NAMED = re.compile(rb"(?:" + COMMANDS + rb")(?:[ \t]+[^\s=]+){0,4}[ \t]+\Z")
+"""Before a word of a positional command, which is a name."""
 STEMS = ("login", "hello", "\\u00", "//")
 """Words of secrets that only Cursus has."""
 MAX_KEY_BYTES = 64
@@ -129,7 +137,8 @@ def token_ahead(pattern: bytes | Reach) -> When:
         low = max(low, data.rfind(b"\0", low, position) + 1)  # the length of the frame at the latest
         if not may_hold(data[low:stop]):
             return False
-        for matched in CREDENTIAL.finditer(data, low, stop):
+        is_name = NAMES.search(data, low, position) or NAMED.search(data, low, position)
+        for matched in (FORM if is_name else CREDENTIAL).finditer(data, low, stop):
             if matched.end() > position or (matched.end() == position and data[position - 1 : position] == b"="):
                 return True
         return False

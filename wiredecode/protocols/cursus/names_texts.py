@@ -225,6 +225,18 @@ def reply_fields(elements: Elements, secrets: bool) -> dict[str, Any]:
     return {**named, **({"details": words} if words else {}), **({OTHER: other} if other else {})}
 
 
+def sentence(code: str, details: Elements, secrets: bool) -> str:
+    """The text of an error that begins with no code: ``acks=all not yet implemented``; empty: it has one."""
+    is_code = "_" in code or code.isupper() or (code and not (details and "key" not in details[0]))
+    if is_code:
+        return ""
+    parts = [printable(code)]
+    for piece in known_pieces(details):
+        name = f"{printable(piece['key'])}=" if "key" in piece else ""
+        parts.append(name + piece_text(piece, secrets))
+    return " ".join(filter(None, parts))
+
+
 def _parse_value(key: str, value: str) -> Any:
     """Lists and JSON in the value of a reply field."""
     if key == "assignments":

@@ -1,11 +1,13 @@
 """One connection to a broker: requests, the responses by their correlation ids, and SASL."""
 
+import json
 import struct
 from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
 from itertools import islice
 
+from wiredecode.fields import printable
 from wiredecode.fields.layer import Style
 from wiredecode.frames.frame import NOT_ASKED, OK, Frame
 from wiredecode.frames.message import Messages
@@ -26,6 +28,7 @@ from wiredecode.protocols.kafka.layers_records import is_intact, slots
 from wiredecode.protocols.kafka.layers_table import APIS, ERRORS, MESSAGES
 from wiredecode.protocols.kafka.messages import add_messages
 from wiredecode.protocols.reading import FrameDecoder
+from wiredecode.protocols.shared import proxy
 from wiredecode.protocols.shared.pairing import Newest, Outstanding, Request, link
 from wiredecode.protocols.shared.publications import confirm_parts
 from wiredecode.protocols.shared.seeking import GOOD
@@ -63,6 +66,8 @@ class KafkaConversation(Conversation):
         """Tokens without headers follow, until the client sends a request again."""
 
     def decode(self, frame: Frame, style: Style | None) -> None:
+        if not frame.offset and proxy.decode(self, frame, style):
+            return
         frame.protocol = NAME
         if self.client is None:
             self.client = frame.side if judge_request(frame.data, 0).level >= GOOD else 1 - frame.side
@@ -80,7 +85,7 @@ class KafkaConversation(Conversation):
         self._name_partitions(frame)
         if frame.type in CARRIERS:
             self._check_batches(frame)
-        if frame.side != self.client and (frame.values.get("error") != 0 or frame.type == "ProduceResponse"):
+        if frame.side != self.client:
             self._report_errors(frame)
 
     def messages(self, frame: Frame, out: Messages) -> None:
@@ -126,6 +131,8 @@ class KafkaConversation(Conversation):
             for topic in frame.values.get("topics") or ():
                 if topic.get("topic_id") and topic.get("topic"):
                     self.topics.put(topic["topic_id"], topic["topic"])
+        elif request.key == names.SASL_AUTHENTICATE and (status := refused_token(frame.values.get("auth_bytes"))):
+            frame.refuse(f"the token was refused: {status}", "auth_bytes")
         elif request.key == names.SASL_HANDSHAKE and request.version == 0:
             self.raw_sasl = frame.values.get("error") == 0
 
@@ -174,9 +181,18 @@ class KafkaConversation(Conversation):
                     frame.generate("copy_of", frame.generated.get("copy_of", self.produced[content].frame))
 
     def _report_errors(self, frame: Frame) -> None:
-        """The outcome of a request, by the error codes of its response."""
+        """The outcome of a request, by the error codes of its response: parts may be refused where the whole is not."""
         if errors := [*errors_in(frame.values)]:
-            frame.refuse(refusal_text(errors), "error" if "error" in frame.values else None)
+            frame.refuse(refusal_text(errors), "error" if frame.values.get("error") else None)
+
+
+def refused_token(challenge: bytes | None) -> str:
+    """The status with which a broker refuses an OAuth token, though its error is 0 (RFC 7628 section 3.2.2); or ""."""
+    try:
+        said = json.loads(challenge or b"") if challenge and challenge[:1] == b"{" else {}
+    except ValueError:
+        return ""
+    return printable(str(said["status"])) if "status" in said else ""
 
 
 def refusal_text(errors: Iterable[int]) -> str:

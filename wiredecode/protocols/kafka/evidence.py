@@ -81,7 +81,7 @@ class RequestChain(Chain):
     """Requests in a row: they name one client."""
 
     needed = {
-        seeking.START: {GOOD: 1, WEAK: 3},
+        seeking.START: {GOOD: 1, WEAK: 4},
         seeking.START_HOME: {WEAK: 1},
         seeking.LATE: {SURE: 1, GOOD: 3},
         seeking.LATE_HOME: {GOOD: 1},
@@ -93,6 +93,8 @@ class RequestChain(Chain):
         seen, start = judge_request(data, position), position + REQUEST.size
         if seen.level < GOOD:
             return seen
+        if seen.end > len(data) and seen.end - position > seeking.SEARCH_BYTES and self.place == seeking.KNOWN:
+            return Evidence(WEAK, seen.end, True)  # a header alone is no reason to skip so much
         name = data[start : start + REQUEST.unpack_from(data, position)[-1]]
         if self.named not in (None, name):
             return Evidence(BAD)

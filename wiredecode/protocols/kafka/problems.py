@@ -10,9 +10,11 @@ from wiredecode.frames.identity import short
 from wiredecode.net.types import Connection
 from wiredecode.protocols.kafka import names
 from wiredecode.protocols.kafka.conversation_values import errors_in, lists_of, partitions, partitions_of, topic_of
+from wiredecode.protocols.kafka.flows import RecordFlows
 from wiredecode.protocols.kafka.layers_table import APIS, ERRORS, MESSAGES, RESPONSES
 from wiredecode.protocols.kafka.problems_groups import CODES, Blocked, Lags, Members
 from wiredecode.protocols.shared.advertised import AdvertisedHost, host_of
+from wiredecode.protocols.shared.facts import DELETED, MADE, MOVES
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import Checks, FrameRef, Publishing, Rule, ref_of
 
@@ -39,13 +41,11 @@ class Refusals(Rule):
     """Connections on which a coordinator has worked."""
     _lasting: Newest[tuple[str, str], tuple[int, int]] = field(default_factory=Newest)
     """First and latest time of passing refusals, by client and title."""
-    _deleted: Newest[str, str] = field(default_factory=Newest)
-    """By topic: the client that deleted it, and the time."""
 
     def frame(self, frame: Frame) -> None:
         if frame.type == "CreateTopicsResponse":
             for topic, _ in partitions_of(frame.values):
-                self.report.made.put(topic, None)
+                self.report.facts.saw(MADE, topic, frame=frame, by=short(frame.connection))
         elif frame.type == "DeleteTopicsResponse":
             self._delete(frame)
         errors, number = set(errors_in(frame.values)), frame.connection.number
@@ -55,15 +55,16 @@ class Refusals(Rule):
             matching = errors & set(refusal["errors"] or errors) if frame.type in REFUSED[code] else ()
             if matching and (code != MOVED or number in self._coordinated):
                 self._report(frame, code, matching)
+        if not errors and frame.type == "SaslAuthenticateResponse" and frame.refusal:
+            self._report(frame, "sasl-failed", errors)
 
     def _delete(self, frame: Frame) -> None:
-        done = f"{short(frame.connection)} deleted it at {self.report.seconds(frame.time_ns)}: frame {frame.number}"
         for each in frame.values.get("responses") or ():
             if each.get("error") == 0 and each.get("topic"):
-                self._deleted.put(printable(each["topic"]), done)
+                self.report.facts.saw(DELETED, printable(each["topic"]), frame=frame, by=short(frame.connection))
 
     def _report(self, frame: Frame, code: str, errors: set[int]) -> None:
-        error = ERRORS.get(min(errors), str(min(errors)))
+        error = ERRORS.get(min(errors), str(min(errors))) if errors else str(frame.refusal)
         refused = [topic_of(each) for each in lists_of(frame.values) if not errors.isdisjoint(errors_in(each))]
         named = (each.partition("[")[0] for each in frame.generated.get("topics_named", "").split())
         topics = dict.fromkeys(filter(None, refused)) or dict.fromkeys(named)
@@ -79,11 +80,14 @@ class Refusals(Rule):
         passing = REFUSALS[code].get("passing", False)
         problem = self.report.add(CODES[code], title, title, frame=frame, severity="note" if passing else None)
         problem.likely, problem.alike = REFUSALS[code].get("likely", {}).get(error, ""), error
+        if REFUSALS[code].get("moves"):
+            self.report.facts.saw(MOVES, frame.source, frame=frame)
         if passing and self._lasts(frame, title):
             problem.severity = CODES[code].severity
-        for topic in topics:
-            if code == "unknown-topic" and topic in self._deleted:
-                problem.detail(self._deleted[topic])
+        for topic in topics if code == "unknown-topic" else ():
+            if deleted := self.report.facts.of(DELETED, topic):
+                at, frame_number = self.report.seconds(deleted[-1].since_ns), deleted[-1].places[-1].number
+                problem.detail(f"{deleted[-1].by} deleted it at {at}: frame {frame_number}")
                 problem.likely = "the topic was deleted while it was used"
 
     def _lasts(self, frame: Frame, title: str) -> bool:
@@ -178,7 +182,7 @@ class Closed(Rule):
 
 @dataclass(eq=False)
 class Advertised(AdvertisedHost):
-    """Leaders of topics that a client asked for by name, and coordinators."""
+    """Leaders of topics that a client asked for by name or that moved (KIP-951), and coordinators."""
 
     types = names.TYPES["advertised"] | names.TYPES["working"]
     codes, code = CODES, "advertised-listener"
@@ -190,7 +194,9 @@ class Advertised(AdvertisedHost):
     def addresses(self, frame: Frame) -> Iterator[tuple[str, int]]:
         values = frame.values
         brokers = [each for each in values.get("brokers") or () if "port" in each]  # the last may be truncated
-        if frame.type == "MetadataRequest":
+        if "node_endpoints" in values:
+            yield from ((each["host"], each["port"]) for each in values["node_endpoints"] if "port" in each)
+        elif frame.type == "MetadataRequest":
             if values.get("topics"):
                 self._named.put(frame.id, True)
         elif frame.type == "FindCoordinatorResponse":
@@ -212,5 +218,6 @@ CHECKS = Checks(
     longest_wait="max_wait_ms",
     pulled=True,
     gauges=(Lags,),
+    flows=(RecordFlows,),
     publishes={"ProduceRequest": Publishing(("topics_named",))},
 )

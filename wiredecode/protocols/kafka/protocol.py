@@ -7,7 +7,7 @@ from typing import Any
 from wiredecode.fields.layer import Layer
 from wiredecode.frames.identity import IdentityReader, texts
 from wiredecode.frames.splitter import LengthPrefix, Number
-from wiredecode.protocols.base import Generated, Protocol, Rejected, Start, Undecided, Verdict, generated_of
+from wiredecode.protocols.base import Generated, Start, generated_of
 from wiredecode.protocols.kafka import NAME, PORTS, names
 from wiredecode.protocols.kafka.conversation import KafkaConversation
 from wiredecode.protocols.kafka.conversation_values import Produced
@@ -17,6 +17,8 @@ from wiredecode.protocols.kafka.layers_records import Batch, Message
 from wiredecode.protocols.kafka.layers_table import REQUESTS, RESPONSES
 from wiredecode.protocols.reading import generated_inside
 from wiredecode.protocols.shared.pairing import Newest, Request
+from wiredecode.protocols.shared.proxy import LAYERS as PROXY_LAYERS
+from wiredecode.protocols.shared.proxy import BehindProxy
 from wiredecode.protocols.shared.redaction import Disguises, read_rules
 
 
@@ -33,7 +35,7 @@ def generated_fields() -> Iterator[tuple[str, Generated]]:
 EVERY = (*REQUESTS.values(), *RESPONSES.values())
 
 
-class Kafka(Protocol):
+class Kafka(BehindProxy):
     """Apache Kafka: clients, brokers and controllers speak the same protocol."""
 
     name = NAME
@@ -56,24 +58,17 @@ class Kafka(Protocol):
         """Metadata on one connection names the topics of others, which copy what it produced."""
         return Kafka()
 
-    def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
-        """Requests may come after the preface of a proxy, which brokers refuse."""
-        answer = super().recognise(data, started=started, final=final, port=port)
-        if started and port and isinstance(answer, Rejected):
-            return super().recognise(data, started=False, final=final, port=port)
-        return answer
-
     def identities(self) -> Mapping[str | None, IdentityReader]:
         return dict.fromkeys(names.TYPES["identities"], partial(texts, names.NAMES["identity"]))
 
     def disguises(self) -> Disguises:
-        return read_rules(NAME)
+        return {**super().disguises(), **read_rules(NAME)}
 
     def conversation(self, start: Start) -> KafkaConversation:
         return KafkaConversation(start, self.topics, self.produced)
 
     def layers(self) -> Iterable[type[Layer]]:
-        return [*(layer for message in EVERY for layer in versions(message.name).layers()), *OTHERS]
+        return [*(layer for message in EVERY for layer in versions(message.name).layers()), *OTHERS, *PROXY_LAYERS]
 
     def type_names(self) -> Iterable[str]:
         return (*(message.name for message in EVERY), "Request", "Response", "SaslToken")

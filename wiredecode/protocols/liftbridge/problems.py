@@ -3,14 +3,14 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from wiredecode.dataclasses import dataclass, field
+from wiredecode.dataclasses import dataclass
 from wiredecode.fields import compiler, printable
-from wiredecode.frames.escape import counted
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.liftbridge import names
 from wiredecode.protocols.liftbridge.layers_operations import Cursor
 from wiredecode.protocols.liftbridge.problems_replicas import (
     IN_SYNC,
+    LEADER_LOST,
     Metadata,
     Partition,
     Refusals,
@@ -18,7 +18,7 @@ from wiredecode.protocols.liftbridge.problems_replicas import (
     Silence,
     cluster_of,
     name_of,
-    report_sync,
+    note_sync,
     spelled_in,
 )
 from wiredecode.protocols.shared.codes import codes_of
@@ -112,27 +112,18 @@ class Cluster(Rule):
     """Leaders that went away, replicas out of sync."""
 
     types = frozenset({"PropagatedRequest"})
-    _lost: Newest[str, Newest[Partition, None]] = field(default_factory=Newest)
-    """By leader: the partitions of which others reported it."""
 
     def frame(self, frame: Frame) -> None:
         if "copy_of" in frame.generated:
             return
         values = inner_values(frame)
         if isinstance(operation := values.get("report_leader_op"), Mapping):
-            self._reported(frame, operation, partition_of(frame, operation))
+            partition = partition_of(frame, operation)
+            leader = spelled_in(partition.namespace, name_of(operation, "leader"))
+            self.report.facts.saw(LEADER_LOST, leader, str(partition), frame=frame, by=name_of(operation, "replica"))
         for name in IN_SYNC:
             if isinstance(operation := values.get(name), Mapping):
-                report_sync(self.report, frame, name, operation, partition_of(frame, operation))
-
-    def _reported(self, frame: Frame, operation: Mapping[str, Any], partition: Partition) -> None:
-        leader, by = spelled_in(partition.namespace, name_of(operation, "leader")), name_of(operation, "replica")
-        lost = self._lost.get_or_make(leader, lambda: Newest[Partition, None]())
-        problem = self.report.add(CODES["leader-lost"], "", leader, frame=frame)
-        if partition not in lost:
-            lost.put(partition, None)
-            problem.detail(f"{partition}: reported by {by} at {self.report.seconds(frame.time_ns)}")
-        problem.title = f"{leader}, leader of {counted(len(lost), 'partition')}, did not answer"
+                note_sync(self.report, frame, name, operation, partition_of(frame, operation))
 
 
 CHECKS = Checks(

@@ -17,13 +17,18 @@ from wiredecode.net.types import Connection
 from wiredecode.protocols.liftbridge import names
 from wiredecode.protocols.liftbridge.names import DEFAULT_NAMESPACE, describe_operation
 from wiredecode.protocols.shared.codes import codes_of
+from wiredecode.protocols.shared.facts import Fact, Kind
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import FrameRef, Moment, Problem, Report, Rule, inner_values, ref_of
 
 CODES = codes_of("liftbridge")
 
-IN_SYNC = {"shrink_isr_op": ("replica_to_remove", "removed"), "expand_isr_op": ("replica_to_add", "back in sync")}
-"""By operation: field of the replica, and its new state."""
+OUT_OF_SYNC, BACK_IN_SYNC = (Kind(name, ("server", "partition"), 0) for name in ("out-of-sync", "back-in-sync"))
+LEADER_LOST = Kind("leader-lost", ("server", "partition"), 0)
+LAGS = Kind("lags", ("server",))
+"""What leaders say of replicas, and replicas of leaders; and replicas that asked late for messages."""
+IN_SYNC = {"shrink_isr_op": (OUT_OF_SYNC, "replica_to_remove"), "expand_isr_op": (BACK_IN_SYNC, "replica_to_add")}
+"""By operation: its fact, and the field of the replica."""
 MAX_PARTITIONS = 10_000
 MAX_CLUSTERS = 64
 
@@ -60,7 +65,7 @@ class Metadata(Rule):
 
     def _leads(self, frame: Frame, leader: str, term: int, latest: tuple[str, int] | None) -> None:
         self._leaders.put(cluster_of(frame), (leader, term))
-        if latest is None and ("liftbridge.election", cluster_of(frame)) not in self.report.problems:
+        if latest is None and self.report.own(CODES["election"], cluster_of(frame)) is None:
             return  # the capture began later than the election
         before = f" instead of {printable(latest[0])}" if latest is not None and latest[0] != leader else ""
         title = f"term {term}: {printable(leader)} leads{before} from {self.report.seconds(frame.time_ns)} on"
@@ -99,7 +104,7 @@ class Metadata(Rule):
             operation = entry["raft_log"].get(name)
             if isinstance(operation, Mapping):  # a leader of both sends no PropagatedRequest
                 partition = Partition(cluster, name_of(operation, "stream"), operation.get("partition", 0))
-                report_sync(self.report, frame, name, operation, partition)
+                note_sync(self.report, frame, name, operation, partition)
 
     def _changed(self, frame: Frame, stream: str, operation: Mapping[str, Any]) -> None:
         key = Partition(cluster_of(frame), stream, operation.get("partition", 0))
@@ -189,19 +194,11 @@ def name_of(said: Mapping[str, Any], name: str) -> str:
     return printable(str(said.get(name) or "?"))
 
 
-def report_sync(report: Report, frame: Frame, name: str, operation: Mapping[str, Any], partition: Partition) -> None:
+def note_sync(report: Report, frame: Frame, name: str, operation: Mapping[str, Any], partition: Partition) -> None:
     """A replica is no longer in sync, or again: by a request, or by the log of Raft, whose entry may be the same."""
-    field_name, did = IN_SYNC[name]
-    replica, at = spelled_in(partition.namespace, name_of(operation, field_name)), f"{partition}: {did} at "
-    problem = report.problems.get((CODES["isr-shrink"].code, replica))
-    if problem is not None and any(text.startswith(at) for text in problem.details):
-        return
-    by = f" by {name_of(operation, 'leader')}" if did == "removed" else ""
-    if by:
-        problem = report.add(CODES["isr-shrink"], f"{replica} fell out of the replicas in sync", replica, frame=frame)
-    if problem is not None:
-        report.cite(problem, frame)
-        problem.detail(f"{at}{report.seconds(frame.time_ns)}{by}")
+    kind, field_name = IN_SYNC[name]
+    replica = spelled_in(partition.namespace, name_of(operation, field_name))
+    report.facts.saw(kind, replica, str(partition), frame=frame, by=name_of(operation, "leader"))
 
 
 @dataclass(slots=True)
@@ -268,6 +265,7 @@ class Replicas(Rule):
 
     def _lags(self, frame: Frame, replica: str, partition: Partition, since: int) -> None:
         lag = frame.time_ns - since
+        self.report.facts.saw(LAGS, replica, frame=frame)
         problem = self.report.add(CODES["replica-lag"], "", replica, frame=frame, severity="note")
         if lag > problem.weight:
             problem.weight = lag
@@ -351,20 +349,54 @@ class Silence(Rule):
 
     def finish(self) -> None:
         """Why replicas were removed: those that followed an idle partition are, too, when messages come again."""
-        kinds = "isr-shrink", "leader-lost", "replica-lag"
-        for _, name in [key for key in self.report.problems if key[0] in (CODES[kind].code for kind in kinds[:2])]:
-            server = self._servers.get(name, Server())
-            removed, lost, late = (self.report.problems.get((CODES[kind].code, name)) for kind in kinds)
+        for name, facts in by_server(self.report, OUT_OF_SYNC, BACK_IN_SYNC, LEADER_LOST).items():
+            self._report_removed(name, [each for each in facts if each.kind is not LEADER_LOST])
+            self._report_lost(name, [each for each in facts if each.kind is LEADER_LOST])
+            removed, lost = (self.report.own(CODES[kind], name) for kind in ("isr-shrink", "leader-lost"))
             seen = lost or removed
-            if seen is None or seen.first_ns is None or seen.last_ns is None:
+            if seen is not None and seen.first_ns is not None and seen.last_ns is not None:
+                self._explain(name, removed, lost, (seen.first_ns, seen.last_ns))
+
+    def _report_removed(self, replica: str, facts: list[Fact]) -> None:
+        problem, told = None, set[tuple[Kind, str]]()
+        for each in facts:
+            (_, partition), place = each.of, each.places[0]
+            if (each.kind, partition) in told or (problem is None and each.kind is BACK_IN_SYNC):
                 continue
-            if server.sent_ns:  # else its side was not captured
-                self._heard(server, self.report.last_ns)
-            silent = any(begin < seen.last_ns and end >= seen.first_ns for begin, end in server.gaps)
-            if not silent and removed is not None and late is None:
-                removed.severity = "note"
-            ends = sorted((each for each in server.ends if each[0] <= seen.last_ns), key=lambda end: end[0])
-            if ends and (silent or lost is not None):
-                gone = f"went away: its connections ended at {self.report.seconds(ends[-1][0])}"
-                problem = self.report.add(CODES["leader-lost"], f"{name} {gone}", name, frame=ends[-1][1], count=0)
-                problem.title = problem.title.replace("did not answer", gone)
+            told.add((each.kind, partition))
+            did, by = "back in sync", ""
+            if each.kind is OUT_OF_SYNC:
+                did, by, title = "removed", f" by {each.by}", f"{replica} fell out of the replicas in sync"
+                problem = self.report.add(CODES["isr-shrink"], title, replica, frame=place)
+            assert problem is not None
+            self.report.cite(problem, place)
+            problem.detail(f"{partition}: {did} at {self.report.seconds(place.time_ns)}{by}")
+
+    def _report_lost(self, leader: str, facts: list[Fact]) -> None:
+        partitions = dict.fromkeys(each.of[1] for each in facts)
+        title = f"{leader}, leader of {counted(len(partitions), 'partition')}, did not answer"
+        for each in facts:
+            how: Any = {"until_ns": each.until_ns, "count": each.times}
+            problem = self.report.add(CODES["leader-lost"], title, leader, frame=each.places[0], **how)
+            if partitions.pop(each.of[1], each) is None:
+                problem.detail(f"{each.of[1]}: reported by {each.by} at {self.report.seconds(each.since_ns)}")
+
+    def _explain(self, name: str, removed: Problem | None, lost: Problem | None, seen_ns: tuple[int, int]) -> None:
+        server, (first_ns, last_ns) = self._servers.get(name, Server()), seen_ns
+        if server.sent_ns:  # else its side was not captured
+            self._heard(server, self.report.last_ns)
+        silent = any(begin < last_ns and end >= first_ns for begin, end in server.gaps)
+        if not silent and removed is not None and not self.report.facts.of(LAGS, name):
+            removed.severity = "note"
+        ends = sorted((each for each in server.ends if each[0] <= last_ns), key=lambda end: end[0])
+        if ends and (silent or lost is not None):
+            gone = f"went away: its connections ended at {self.report.seconds(ends[-1][0])}"
+            problem = self.report.add(CODES["leader-lost"], f"{name} {gone}", name, frame=ends[-1][1], count=0)
+            problem.title = problem.title.replace("did not answer", gone)
+
+
+def by_server(report: Report, *kinds: Kind) -> dict[str, list[Fact]]:
+    """Facts of these kinds by server, in order of time."""
+    facts = sorted((each for each in report.facts if each.kind in kinds), key=lambda each: each.places[0])
+    servers = dict.fromkeys(each.of[0] for each in facts)
+    return {name: [each for each in facts if each.of[0] == name] for name in servers}

@@ -12,9 +12,11 @@ from wiredecode.frames.identity import client_side, short
 from wiredecode.net.types import Connection
 from wiredecode.protocols.nats import names
 from wiredecode.protocols.nats.conversation_memory import ACK, parse_ack_subject
+from wiredecode.protocols.nats.flows import SubjectFlows
 from wiredecode.protocols.nats.problems_jetstream import MAX_KNOWN, PUBLISHED, Pulls
 from wiredecode.protocols.nats.problems_requests import INBOX, NOT_DONE, Consumers, Requests
 from wiredecode.protocols.shared.codes import codes_of
+from wiredecode.protocols.shared.facts import MOVES
 from wiredecode.protocols.shared.gauges import LAG, POSITION, STATE, Change, Gauge, Measurement
 from wiredecode.protocols.shared.problems import (
     Called,
@@ -281,13 +283,7 @@ class Clients(Rule):
         name = printable(str(said.get("server_name") or server))
         problem = self.report.add(CODES["lame-duck"], f"{name} announced that it shuts down", server, frame=frame)
         problem.to_end = True
-
-    def finish(self) -> None:
-        code, problems = CODES["lame-duck"], self.report.problems
-        harm = [each for each in problems.values() if each.name in code.explains and each.severity != "note"]
-        for (name, server), problem in problems.items():
-            if name == code.code and not any(server in each.servers for each in harm):
-                problem.severity = "note"  # its clients left in order
+        self.report.facts.saw(MOVES, server, frame=frame, by=name)
 
     def _too_large(self, frame: Frame) -> None:
         for finding in frame.findings:
@@ -406,6 +402,7 @@ CHECKS = Checks(
     holds="the stream's leader, perhaps another server of the cluster, was stopped, or its disk or replicas are slow",
     passes_on=("subject", "data"),
     gauges=(ConsumerPlaces,),
+    flows=(SubjectFlows,),
     codes=CODES,
     rules=(Clients, Crashes, Pulls, Requests, Consumers),
     answered=frozenset({"PING", *MESSAGES}),

@@ -12,6 +12,7 @@ from wiredecode.frames.frame import Frame
 from wiredecode.frames.identity import short
 from wiredecode.protocols.nats.conversation_memory import DUPLICATE, OWN, SEQUENCE, STREAM, parse_ack_subject
 from wiredecode.protocols.shared.codes import codes_of
+from wiredecode.protocols.shared.facts import DELETED
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import MAX_EVIDENCE, FrameRef, Problem, Report, Rule, ref_of, whole
 
@@ -134,7 +135,20 @@ class Pulls(Rule):
     def _report(self, consumer: str, pulls: list[Pull]) -> None:
         refs = [pull.ref for pull in pulls]
         title = f"{short(refs[0].connection)} pulls from {consumer}, and JetStream answers nothing"
-        self.report.about(CODES["consumer-gone"], title, consumer, refs)
+        explain_consumer(self.report, self.report.about(CODES["consumer-gone"], title, consumer, refs), consumer)
+
+
+def explain(report: Report, problem: Problem, resource: str) -> None:
+    """Say who deleted the stream or consumer."""
+    if deleted := report.facts.of(DELETED, resource):
+        kind, place = "" if ", " in resource else "stream ", deleted[-1].places[-1]
+        at = report.seconds(place.time_ns)
+        problem.likely = f"{deleted[-1].by} deleted {kind}{resource} at {at} (frame {place.number})"
+
+
+def explain_consumer(report: Report, problem: Problem, consumer: str) -> None:
+    """Say who deleted the consumer, or its stream."""
+    explain(report, problem, consumer if report.facts.of(DELETED, consumer) else consumer.partition(",")[0])
 
 
 class Stored:
@@ -146,8 +160,6 @@ class Stored:
         """Of the first message with an id, by stream and id."""
         self._streams: Newest[str, str] = Newest(MAX_KNOWN)
         """Stream that stored a subject."""
-        self._deleted: Newest[str, tuple[str, FrameRef]] = Newest(MAX_KNOWN)
-        """Client that deleted a stream or consumer, and when."""
         self._dropped: dict[tuple[int, str], Dropped] = {}
         self._refused: Newest[str, tuple[list[FrameRef], str]] = Newest(MAX_KNOWN)
         """Requests about a stream or consumer that were refused since the last one that was granted, and why."""
@@ -161,7 +173,7 @@ class Stored:
     def request(self, frame: Frame, subject: str) -> None:
         """A client asks for something."""
         if subject.startswith(OWN) and (DELETE in subject or DELETE_CONSUMER in subject):
-            self._deleted.put(asked_for(subject), (short(frame.connection), ref_of(frame)))
+            self.report.facts.saw(DELETED, asked_for(subject), frame=frame, by=short(frame.connection))
 
     def answer(self, frame: Frame, subject: str, published: FrameRef, publish: Publish | None) -> None:
         """JetStream answered a publish to ``subject``."""
@@ -193,16 +205,19 @@ class Stored:
         """``subject`` has no subscriber; return whether that is known to concern JetStream, and was reported."""
         who = short(frame.connection)
         stream = self._streams.get(subject)
-        reported = (CODES["no-jetstream"].code, frame.connection.number) in self.report.problems
+        reported = self.report.own(CODES["no-jetstream"], frame.connection.number)
         if subject.startswith(OWN) and NEXT in subject and not reported:
             consumer = asked_for(subject)
             title = f"{who} pulls from {consumer}, which does not exist"
-            self.report.add(CODES["consumer-gone"], title, consumer, frame=frame)
+            explain_consumer(
+                self.report, self.report.add(CODES["consumer-gone"], title, consumer, frame=frame), consumer
+            )
         elif subject.startswith(OWN):
             title = f"JetStream does not answer requests of {who}"
             self.report.add(CODES["no-jetstream"], title, frame.connection.number, frame=frame).detail(subject)
         elif stream is not None or publish is not None:
-            why = "no stream takes the subject" if stream in (None, *self._deleted) else f"stream {stream} is away"
+            gone = stream is None or self.report.facts.of(DELETED, stream)
+            why = "no stream takes the subject" if gone else f"stream {stream} is away"
             title = f"publishes of {who} to {subject} were not stored: {why}"
             key = frame.connection.number, subject
             problem = self.report.add(CODES["not-stored"], title, key, frame=frame)
@@ -211,18 +226,10 @@ class Stored:
             if stream is not None:
                 problem.detail(f"stream {stream} stored the subject before")
                 problem.likely = "its servers are down or without a leader, or it was deleted elsewhere"
-                self._explain(problem, stream)
+                explain(self.report, problem, stream)
         else:
             return False
         return True
-
-    def _explain(self, problem: Problem, resource: str) -> None:
-        """Say who deleted the stream or consumer."""
-        deleted = self._deleted.get(resource)
-        if deleted is not None:
-            (who, ref), kind = deleted, "" if ", " in resource else "stream "
-            at = self.report.seconds(ref.time_ns)
-            problem.likely = f"{who} deleted {kind}{resource} at {at} (frame {ref.number})"
 
     def _api_answered(self, frame: Frame, resource: str, request: FrameRef) -> None:
         """Remember refusals of requests about a stream or consumer until one is granted."""
@@ -234,9 +241,6 @@ class Stored:
         self._refused.put(resource, ([*refusals[: MAX_EVIDENCE - 1], request], why))
 
     def finish(self) -> None:
-        for (code, consumer), problem in self.report.problems.items():
-            if code == CODES["consumer-gone"].code:
-                self._explain(problem, consumer if consumer in self._deleted else consumer.partition(",")[0])
         for resource, (refs, why) in self._refused.items():
             if len(refs) >= MANY_REFUSED and refs[-1].time_ns - refs[0].time_ns >= MIN_REFUSED_NS:
                 said = f"{short(refs[-1].connection)} asks JetStream for {resource} in vain: {why}"

@@ -15,6 +15,7 @@ from wiredecode.protocols.nats import names
 from wiredecode.protocols.nats.conversation_memory import ACK, Acknowledged, parse_ack_subject
 from wiredecode.protocols.nats.problems_jetstream import NEXT, PUBLISHED, Publish, Stored, asked_for, publish_of
 from wiredecode.protocols.shared.codes import codes_of
+from wiredecode.protocols.shared.facts import SERVES
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import MAX_EVIDENCE, FrameRef, Problem, Report, Rule, ref_of, whole
 
@@ -191,6 +192,10 @@ class Requests(Rule):
             return Service()
         return self._services.setdefault(ref.connection.number, Service())
 
+    def gather(self) -> None:
+        for subject, ref in self._served.items():
+            self.report.facts.saw(SERVES, subject, frame=ref, by=short(ref.connection))
+
     def finish(self) -> None:
         self._stored.finish()
         late: dict[str, list[Asked]] = {}
@@ -211,12 +216,6 @@ class Requests(Rule):
                 self._report_pause(service, *service.pause)
             elif service.late >= MANY_LATE and service.took_ns[1] >= 2 * service.took_ns[0]:
                 self._report_behind(service)
-        for (code, key), problem in self.report.problems.items():
-            served = self._served.get(key[1].removeprefix("request ")) if code == "request.slower" else None
-            if served is not None:
-                problem.title = problem.title.replace(key[0], short(served.connection), 1)
-                problem.likely = "the service is overloaded, or what it asks itself is slow"
-                self.report.concerns(problem, served.connection)
         waiting = Counter(request.subject for request in self._open.values())  # also those that could still be answered
         for subject, several in late.items():
             kind = "publishes" if self._stored.stream_of(subject) else "requests"

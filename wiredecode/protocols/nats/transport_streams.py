@@ -99,8 +99,12 @@ class InnerStream:
         self.frames.clear()
         if skipped:
             frame.find("warning", "undecoded", "no-frame", f"{skipped} bytes inside belong to no operation{why}")
-        if not self.framer.have and self.framer.span is None:
+        framer = self.framer
+        waiting = framer.pieces.packet if framer.span is None else framer.span.packets
+        if not waiting:
             self.carriers.clear()
+        while self.carriers and (first := next(iter(self.carriers))) < waiting[0]:
+            del self.carriers[first]
         return taken
 
 

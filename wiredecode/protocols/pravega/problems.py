@@ -49,7 +49,7 @@ class Readers(Gauge):
             yield from self._reader(frame, values["segment"], values["offset"])
 
     def _reader(self, frame: Frame, segment: str, offset: int) -> Iterator[Measurement]:
-        of = f"{printable(segment)}, bytes, reader #{frame.connection.number}"
+        of = f"{printable(segment)}, bytes, reader #{frame.connection.id}"
         if frame.type == "ReadSegment":
             yield Measurement(POSITION, of, offset)
             return

@@ -10,12 +10,14 @@ from wiredecode.frames.identity import short
 from wiredecode.net.health import ACK_LOST
 from wiredecode.net.types import Connection
 from wiredecode.protocols.rabbitmq_stream import names
+from wiredecode.protocols.rabbitmq_stream.flows import StreamFlows
 from wiredecode.protocols.rabbitmq_stream.problems_consumers import CrashLoop, Flapping, Offsets
 from wiredecode.protocols.rabbitmq_stream.problems_credit import Credits
 from wiredecode.protocols.reading import values_of
 from wiredecode.protocols.shared import gauges, problems
 from wiredecode.protocols.shared.advertised import AdvertisedHost
 from wiredecode.protocols.shared.codes import codes_of
+from wiredecode.protocols.shared.facts import HEARTBEAT, place_of
 from wiredecode.protocols.shared.pairing import Newest
 
 CODES = codes_of("rabbitmq_stream")
@@ -92,7 +94,7 @@ class Stored(gauges.Gauge):
 def name_of(frame: Frame) -> str:
     """``orders, subscription 1 of #3``."""
     stream = frame.values.get("stream") or frame.generated.get("stream") or "unknown stream"
-    return f"{stream}, subscription {frame.values.get('subscription_id')} of #{frame.connection.number}"
+    return f"{stream}, subscription {frame.values.get('subscription_id')} of #{frame.connection.id}"
 
 
 # Rules.
@@ -427,6 +429,8 @@ class Heartbeats(problems.Rule):
         title = f"{who} was silent for {seconds}, with a heartbeat of {agreed // 10**9} s"
         key = (connection.number, side) if client else connection.endpoints[side]
         at = problems.FrameRef(connection, side, silence.number, [], since_ns)
+        sender, place = connection.endpoints[side], place_of(at)
+        self.report.facts.note(HEARTBEAT, sender, since_ns=since_ns, until_ns=until_ns, at=place)
         problem = self.report.add(CODES["heartbeat"], title, key, frame=at, until_ns=until_ns)
         problem.alike = connection.endpoints[side].rpartition(":")[0]
         if not client:
@@ -442,6 +446,7 @@ CHECKS = problems.Checks(
     },
     pushes=frozenset({"Deliver", "Credit", "StoreOffset"}),
     gauges=(CreditGauge, LagGauge, Stored),
+    flows=(StreamFlows,),
     codes=CODES,
     rules=(
         *(Advertised, Credits, Admission, MissingStreams, Heartbeats),

@@ -78,8 +78,7 @@ class Flapping(Rule):
             return  # each of several consumers took over once, as when they are restarted one after another
         stream, name = key
         title = f"the active consumer {name} of {stream} changes {FLAPS} times within {within / 1e9:.3f} s"
-        reported = (CODES["active-consumer-flapping"].code, key) in self.report.problems
-        refs = [ref for _, ref in changes]
+        refs, reported = [ref for _, ref in changes], self.report.own(CODES["active-consumer-flapping"], key)
         self.report.about(CODES["active-consumer-flapping"], title, key, refs, count=1 if reported else FLAPS)
 
 

@@ -1,7 +1,8 @@
 """Interface of protocols for ``wiredecode check``: codes of problems, and rules that find them.
 
 A protocol offers :class:`Checks`; ``wiredecode.check`` collects them. A rule sees the frames of its types in order, and
-learns of the end of each connection and of the capture. Its state has to be bounded per connection.
+learns of the end of each connection: it notes facts, and remembers what it needs, bounded per connection. When the
+capture is over, it makes problems of its memory and of the facts of all rules; the order of rules does not matter.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields import redact
 from wiredecode.fields.credentials import without_secrets
-from wiredecode.frames import identity
 from wiredecode.frames.frame import Frame
-from wiredecode.protocols.shared.pairing import Newest, reply_captured
+from wiredecode.protocols.shared.facts import HOLE, Facts, Party, Place, party_of
+from wiredecode.protocols.shared.pairing import reply_captured
 
 if TYPE_CHECKING:
     from wiredecode.net.types import Connection
     from wiredecode.protocols.shared.codes import Code
+    from wiredecode.protocols.shared.flows import FlowReader
     from wiredecode.protocols.shared.gauges import ChangeReader, Gauge
 
 MAX_EVIDENCE = 8
@@ -84,12 +86,6 @@ def hosts_of(connection: Connection) -> tuple[str, ...]:
     return tuple(sorted(end.rpartition(":")[0] for end in connection.endpoints))
 
 
-def users_of(connection: Connection) -> set[tuple[str, str]]:
-    """The client's host, with each protocol of the connection."""
-    host = connection.endpoints[identity.client_side(connection)].rpartition(":")[0]
-    return {(host, protocol) for protocol in connection.protocols}
-
-
 def whole(connection: Connection) -> bool:
     """Whether all that was said on a connection was captured, in both directions."""
     return not any(direction.lossy or not direction.captured for direction in connection.directions)
@@ -143,14 +139,9 @@ class Report:
         """Problems beyond :data:`MAX_PROBLEMS`."""
         self.first_ns = self.last_ns = 0
         """Times of the first packet and of the newest frame."""
-        self.made: Newest[str, None] = Newest(MAX_PROBLEMS)
-        """Topics that were made in the capture: what is sent there first waits for leaders and replicas ..."""
-        self.settled: dict[str, tuple[int, int]] = {}
-        """... By server: from when to when it confirmed nothing for that reason."""
+        self.facts = Facts()
         self.span: tuple[int | None, int | None] = (None, None)
         """Only problems of this time are added."""
-        self.holes: set[tuple[int, int]] = set()
-        """Times, from and to, in which the capture lost packets, as gaps of some connections show."""
 
     def seconds(self, time_ns: int) -> str:
         """A time as seconds since the first packet."""
@@ -162,7 +153,7 @@ class Report:
         title: str,
         key: Any = None,
         *,
-        frame: Frame | FrameRef | Moment,
+        frame: Frame | FrameRef | Moment | Place,
         until_ns: int | None = None,
         count: int = 1,
         severity: str | None = None,
@@ -198,7 +189,7 @@ class Report:
             self.concerns(problem, connection)
         return problem
 
-    def about(self, code: Code, title: str, key: Any, refs: Sequence[FrameRef], **how: Any) -> Problem:
+    def about(self, code: Code, title: str, key: Any, refs: Sequence[FrameRef | Place], **how: Any) -> Problem:
         """Report what several frames show, as heavy as they are many; ``how`` as in :meth:`add`."""
         how = {"until_ns": refs[-1].time_ns, "count": len(refs), **how}
         problem = self.add(code, title, key, frame=refs[0], **how)
@@ -208,8 +199,13 @@ class Report:
             self.concerns(problem, connection)
         return problem
 
+    def own(self, code: Code, key: Any) -> Problem | None:
+        """A problem that was added before: only the rule that adds it asks. Others ask for facts."""
+        return self.problems.get((code.code, key))
+
     def forget(self, before_ns: int) -> None:
-        """Drop problems that were last seen before: a live capture has no end."""
+        """Drop problems and facts that were last seen before: a live capture has no end."""
+        self.facts.forget(before_ns)
         for name_and_key, problem in [*self.problems.items()]:
             if problem.last_ns is not None and problem.last_ns < before_ns and not problem.to_end:
                 del self.problems[name_and_key]
@@ -232,17 +228,20 @@ class Report:
         if health is not None:
             self.last_ns = max(self.last_ns, health.last_ns)
             for direction in connection.directions:
-                for _, shown_ns, *_ in direction.losses[: MAX_PROBLEMS - len(self.holes)]:
+                for _, shown_ns, *_ in direction.losses[:MAX_PROBLEMS]:
                     quiet = health.directions[direction.side].quiet
                     begins = (begin for begin, end in quiet if begin < shown_ns <= end + FAREWELL_NS)
-                    self.holes.add((min(begins, default=shown_ns) - FAREWELL_NS, shown_ns))
+                    begin_ns = min(begins, default=shown_ns) - FAREWELL_NS
+                    self.facts.note(HOLE, since_ns=begin_ns, until_ns=shown_ns)
 
     def lost(self, connection: Connection) -> bool:
         """Whether its last packets were not captured: others have a gap then, or one side got no ACK and did not send
         again (RFC 6298)."""
         health = connection.health
-        if health is not None and health.end is None and any(one <= health.last_ns <= end for one, end in self.holes):
-            return True
+        if health is not None and health.end is None:
+            last_ns = health.last_ns
+            if any(each.since_ns <= last_ns <= each.until_ns for each in self.facts.of(HOLE)):
+                return True
         for each in health.directions if health is not None and health.end is None else ():
             until_ns = self.last_ns - max(RESENT_NS, 3 * each.rtt.largest)
             if each.unacknowledged and each.repeated_ns[1] < each.last_ns <= until_ns:
@@ -258,22 +257,25 @@ class Report:
         """Whether the answer to a request, a frame or a reference to one, would have been captured."""
         return reply_captured(request) and not self.lost(request.connection)
 
-    def cite(self, problem: Problem, *frames: Frame | FrameRef) -> None:
+    def cite(self, problem: Problem, *frames: Frame | FrameRef | Place) -> None:
         """Add frames to the evidence."""
         for frame in frames:
             if len(problem.frames) < MAX_EVIDENCE and frame.number not in problem.frames:
                 problem.frames.append(frame.number)
                 problem.packets += [packet for packet in frame.packets[:1] if packet not in problem.packets]
 
-    def concerns(self, problem: Problem, connection: Connection) -> None:
+    def concerns(self, problem: Problem, connection: Connection | Party) -> None:
         """Add a connection to the evidence."""
+        if connection.number in problem.members:
+            return
+        party = connection if isinstance(connection, Party) else party_of(connection)
         if len(problem.connections) < MAX_EVIDENCE:
-            problem.connections.setdefault(connection.number, identity.describe(connection))
+            problem.connections.setdefault(party.number, party.description)
         if len(problem.members) < MAX_MEMBERS:
-            problem.members.add(connection.number)
-            problem.servers.add(connection.endpoints[1 - identity.client_side(connection)])
-            problem.paths.add(hosts_of(connection))
-            problem.users |= users_of(connection)
+            problem.members.add(party.number)
+            problem.servers.add(party.server)
+            problem.paths.add(party.hosts)
+            problem.users |= party.users
 
 
 @dataclass(eq=False)
@@ -290,8 +292,11 @@ class Rule:
     def ended(self, connection: Connection) -> None:
         """No more packets come of a connection, of any protocol; ``closed`` shows whether it was closed."""
 
+    def gather(self) -> None:
+        """The capture is over: the last facts, which need all of it."""
+
     def finish(self) -> None:
-        """The capture is over."""
+        """All facts are known: make problems of them."""
 
 
 class Publishing(NamedTuple):
@@ -364,6 +369,8 @@ class Checks:
     """Stream of a publish that a frame refuses, though the publish asked for no answer."""
     alone: Callable[[Frame], bool] = lambda frame: False
     """Whether a server's first frame says that it waits for no other server."""
+    flows: tuple[type[FlowReader], ...] = ()
+    """Readers of the way of messages, from publishers to consumers."""
     gauges: tuple[type[Gauge], ...] = ()
     """Readers of credits, lags and the like from its frames, for plots."""
 

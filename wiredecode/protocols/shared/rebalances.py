@@ -68,7 +68,7 @@ class Rebalances:
     def finish(self) -> None:
         """Explain the rebalances of groups whose members crashed; those of a deployment are none."""
         for group, members in self._members.items():
-            problem, ends = self.report.problems.get((self.code.code, group)), self._crashes.get(group)
+            problem, ends = self.report.own(self.code, group), self._crashes.get(group)
             over = [(each, each.health.end) for each in members.values() if each.health is not None]
             brief = sum(end is not None and end.time_ns - each.first_ns < ALONE_NS for each, end in over)
             once = problem is not None and problem.count + STORM - 2 <= 2 * len(members)  # each joins, and leaves
@@ -77,7 +77,7 @@ class Rebalances:
             elif self.gone is not None and problem is None and ends:
                 self._alone(self.gone, group, ends[-1], members.values())
         for group, ends in self._crashes.items():
-            problem, starts = self.report.problems.get((self.code.code, group)), self._starts.get(group) or {}
+            problem, starts = self.report.own(self.code, group), self._starts.get(group) or {}
             crashes, names = len(ends), [each.identity.get("name", "") for each in ends]
             for name in dict.fromkeys(names) if problem is None else ():
                 if name and names.count(name) > MANY_CRASHES:
@@ -89,7 +89,7 @@ class Rebalances:
                 began = f"{partition[0]}[{partition[1]}] began {times} times at {where}"
                 problem.detail(f"{crashes} members ended without leaving; {began}")
                 problem.severity = min(problem.severity, "warning", key=SEVERITIES.index)
-                if offset >= 0 or (self.code.code, group) in self.report.problems:
+                if offset >= 0 or self.report.own(self.code, group) is not None:
                     who = max(names, key=names.count) or "a member"
                     problem.likely = f"{who} crashes before it commits, perhaps by a message that comes again"
 

@@ -114,9 +114,9 @@ class Chain:
     def is_believed(self) -> bool:
         """Whether this is the protocol."""
         cut, best, last = self.is_cut, self.best, self.last
-        near = last.level == SURE or last.end - self.start <= SEARCH_BYTES
+        near = last.level >= GOOD or last.end - self.start <= SEARCH_BYTES
         if cut and self.final and last.end > self.size:
-            if self.place == KNOWN and last.level >= GOOD and near:
+            if self.place == KNOWN and last.level >= GOOD:
                 return True
             best = max(best, SHORT if self.start == 0 else BAD)
         ends = self.whole > 0 and self.end == self.size
@@ -133,7 +133,8 @@ class Chain:
     @property
     def may_grow(self) -> bool:
         """Whether more bytes are worth waiting for."""
-        return not self.final and self.is_cut and self.last.end - self.start <= SEARCH_BYTES
+        near = self.place <= START_HOME or self.last.end - self.start <= SEARCH_BYTES
+        return not self.final and self.is_cut and near
 
     @property
     def read(self) -> int:

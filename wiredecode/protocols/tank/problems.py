@@ -40,7 +40,7 @@ class Consumers(Gauge):
                 last = each.get("high_water_mark")
                 if begin is None or last is None:
                     continue
-                of = f"{topic['topic']}[{each['partition']}] of #{frame.connection.number}"
+                of = f"{topic['topic']}[{each['partition']}] of #{frame.connection.id}"
                 yield Measurement(POSITION, of, begin)
                 yield Measurement(LAG, of, max(last + 1 - begin, 0))
 

@@ -1,55 +1,21 @@
-"""Passes of ``check`` and ``report`` over frames, the timeline of ``check`` and ``stats``, the overview of ``pcap``."""
+"""The overview of a capture before the lines of ``pcap``: packets, protocols, problems, and what to do next."""
 
 import os
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 
-from wiredecode.capture.batch import PacketBatch
 from wiredecode.capture.errors import CaptureError
 from wiredecode.check import Checker, Problem
-from wiredecode.check.timeline import Timeline, lines, record
+from wiredecode.cli.judging import feed_checker
 from wiredecode.cli.options import Captures
-from wiredecode.cli.output import terminal
 from wiredecode.cli.session import Session
 from wiredecode.dissect.dissector import ANALYSED
 from wiredecode.frames.escape import counted
-from wiredecode.frames.frame import Frame
 from wiredecode.frames.record import rfc3339
 from wiredecode.frames.totals import Totals
 from wiredecode.protocols.registry import title_of
-
-
-def show_timeline(session: Session, timeline: Timeline, *, json: bool, connections: set[int] | None = None) -> None:
-    """Write it, of these connections or all: a screen for people, or one JSON object."""
-    if not timeline.last_ns:
-        return
-    events = [each for each in timeline.finish(session.first_ns) if session.within(each.time_ns)]
-    if connections is not None:
-        events = [each for each in events if each.connection in connections]
-    if json:
-        session.output.json(record(timeline, events))
-        return
-    for line in lines(timeline, events, terminal()):
-        session.output.text(f"{line}\n")
-
-
-def feed_checker(
-    session: Session, checker: Checker, also: Callable[[PacketBatch], None] | None = None
-) -> Iterator[Frame]:
-    """Pass frames to the checker, then yield them. ``also``: gets every batch of packets before its frames."""
-
-    def look(batch: PacketBatch) -> None:
-        checker.look(batch)
-        checker.report.span = session.span_ns()
-        if also is not None:
-            also(batch)
-
-    for frame in session.all_frames(look):
-        checker.frame(frame)
-        yield frame
-
 
 MAX_BYTES = 16 * 1024 * 1024
 """Larger captures are not read twice."""

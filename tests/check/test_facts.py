@@ -1,0 +1,87 @@
+"""Facts merge, and rules meet through facts alone: nothing else decides in which order they run."""
+
+from __future__ import annotations
+
+import pickle
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pytest
+
+from tests.check.support import CAPTURES, STORIES, checked
+from wiredecode.capture import open_capture
+from wiredecode.check import Checker, Problem
+from wiredecode.check.text import record
+from wiredecode.dissect.dissector import Demand, Dissector
+from wiredecode.frames.frame import Frame
+from wiredecode.net.buckets import Buckets
+from wiredecode.net.headers import HeaderReader
+from wiredecode.net.limits import DEFAULT_LIMITS
+from wiredecode.net.types import Connection
+from wiredecode.protocols.shared.facts import Facts
+from wiredecode.protocols.shared.problems import Rule
+
+OUTAGES = sorted(Path(__file__).parent.glob("outages/*"))
+MERGED = [*OUTAGES[::3], *sorted(STORIES.glob("*.pcap*")), *sorted(CAPTURES.glob("[klp]*/*.pcap*"))]
+
+
+def shown(problems: list[Problem]) -> list[object]:
+    return [record(each) for each in problems]
+
+
+@pytest.mark.parametrize(("seed", "path"), enumerate(OUTAGES), ids=lambda each: getattr(each, "name", ""))
+def test_the_order_of_rules_does_not_matter(seed: int, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chance, rules, show = random.Random(seed), Checker._rules, Checker._show
+
+    def shuffled(checker: Checker) -> list[Rule]:
+        some = [*rules(checker)]
+        return chance.sample(some, len(some))
+
+    def show_shuffled(checker: Checker, frame: Frame, methods: Iterable[Callable[[Frame], None]]) -> None:
+        first, some = [each for each in methods if each == checker.exchanges.frame], [*methods]
+        show(checker, frame, [*first, *chance.sample(some[len(first) :], len(some) - len(first))])
+
+    expected = shown(checked(open_capture([str(path)])).finish())
+    monkeypatch.setattr(Checker, "_rules", shuffled)
+    monkeypatch.setattr(Checker, "_show", show_shuffled)
+    assert shown(checked(open_capture([str(path)])).finish()) == expected
+
+
+def facts_of(frames: list[Frame], ended: list[tuple[Connection, str | None]]) -> Facts:
+    """Those of the first phase: others need all connections."""
+    checker = Checker()
+    for frame in frames:
+        checker.frame(frame)
+    for connection, foreign in ended:
+        checker._end(connection, foreign)
+    return checker.report.facts
+
+
+def halves_of(path: Path) -> Callable[[Connection], int]:
+    """The half of a connection, by its first packet."""
+    batches = open_capture([str(path)])
+    buckets, half = Buckets(2, {}), dict[int, int]()
+    for batch in batches:
+        segments = HeaderReader(DEFAULT_LIMITS, Counter(), Counter()).read(batch)
+        half |= dict(zip(segments.number.tolist(), buckets.of(segments).tolist(), strict=True))
+    return lambda connection: half[connection.first]
+
+
+@pytest.mark.parametrize("path", MERGED, ids=lambda path: path.name)
+def test_facts_of_two_halves_of_the_connections_are_those_of_the_whole(path: Path) -> None:
+    ended = list[tuple[Connection, str | None]]()
+    demand = Demand(link_responses=False, analyse=True)
+    dissector = Dissector(demand, on_end=lambda one, foreign=None: ended.append((one, foreign)))
+    frames, half = [*dissector.frames(open_capture([str(path)]))], halves_of(path)
+    first, second = (
+        facts_of(
+            [frame for frame in frames if half(frame.connection) == number],
+            [(one, foreign) for one, foreign in ended if half(one) == number],
+        )
+        for number in (0, 1)
+    )
+    whole = facts_of(frames, ended)
+    assert [*(first + second)] == [*(second + first)] == [*whole]
+    assert pickle.loads(pickle.dumps(whole)) == whole

@@ -1,0 +1,316 @@
+"""Flows: what each publisher puts on a topic, and what each consumer gets of it, of all protocols.
+
+    map, one connection alone     frames ▶ steps (protocols/*/flows.py) ▶ flows of the connection
+    reduce                        flows ▶ rows (wiredecode.flows.table), problems (wiredecode.check.flows)
+
+Flows are values of bounded size: those of two halves of the connections are added (``a + b``).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import NamedTuple
+
+from wiredecode.dataclasses import dataclass, field
+from wiredecode.flows.intervals import Intervals
+from wiredecode.frames.frame import Frame
+from wiredecode.frames.identity import client_side
+from wiredecode.net.types import Connection
+from wiredecode.protocols.registry import protocol_named
+from wiredecode.protocols.shared import flows
+from wiredecode.protocols.shared.flows import FlowReader, Step, read_steps
+from wiredecode.protocols.shared.pairing import Newest
+
+__all__ = ["OTHERS", "Flow", "FlowKey", "Flows", "Intervals", "Party"]
+
+MAX_FLOWS = 100_000
+"""Flows that are kept separately; those of further topics are one per connection, of the topic :data:`OTHERS`."""
+MAX_TIMES = 2048
+"""Messages of a flow whose times are kept, evenly over its life: for the time from publish to delivery."""
+MAX_SENT = 65_536
+"""Publishes that wait for copies of theirs."""
+OTHERS = "(others)"
+
+
+class Party(NamedTuple):
+    """A client, as its connection shows it."""
+
+    connection: int
+    protocol: str
+    name: str
+    host: str
+    user: str
+    space: str
+    """Virtual host, account or cluster: topics of different ones are different."""
+    group: str
+    server: str
+    product: str
+    since_ns: int
+    until_ns: int
+    is_open: bool
+    """Whether it was open when the capture ended."""
+    is_whole: bool
+    """Whether both directions were captured, without loss."""
+
+    @property
+    def label(self) -> str:
+        return self.name or self.user or self.host
+
+
+class FlowKey(NamedTuple):
+    """Subject of a flow."""
+
+    connection: int
+    delivers: bool
+    """Whether messages come to the client."""
+    topic: str
+    partition: int | None
+    group: str
+
+
+class Times:
+    """``(offset, messages, time)`` of some messages, evenly over time."""
+
+    __slots__ = ("_every", "_seen", "entries")
+
+    def __init__(self) -> None:
+        self.entries: list[tuple[int, int, int]] = []
+        self._every, self._seen = 1, 0
+
+    def add(self, first: int, count: int, time_ns: int) -> None:
+        self._seen += 1
+        if self._seen % self._every:
+            return
+        self.entries.append((first, count, time_ns))
+        if len(self.entries) >= 2 * MAX_TIMES:
+            del self.entries[::2]
+            self._every *= 2
+
+    def __add__(self, other: Times) -> Times:
+        both = Times()
+        both.entries = sorted((*self.entries, *other.entries))
+        return both
+
+
+@dataclass(slots=True, eq=False)
+class Flow:
+    """Messages of one connection to or from one topic."""
+
+    key: FlowKey
+    by_second: bool = False
+    log: str = ""
+    """The log that offsets count in, if that is not the topic."""
+    messages: int = 0
+    size: int = 0
+    confirmed: int = 0
+    refused: int = 0
+    again: int = 0
+    """Messages that the broker says to deliver once more, or that this flow had before."""
+    first_ns: int = 0
+    last_ns: int = 0
+    offsets: Intervals = field(default_factory=Intervals)
+    """Of what was confirmed, or delivered."""
+    stored: int = -1
+    """Offset up to which the consumer is done, as it said last."""
+    stores: int = 0
+    pulls: int = 0
+    empty: int = 0
+    """Times that it asked, and that there was nothing."""
+    starts: list[tuple[int, str]] = field(default_factory=list)
+    """When it subscribed, and from where on."""
+    lag: int = 0
+    worst_lag: int = 0
+    worst_ns: int = 0
+    waited_ns: int = 0
+    """Longest time that a message waited in its client for others."""
+    waits: int = 0
+    """Frames whose first message waited for :data:`LONG_NS` or more, of all :attr:`batches`."""
+    batches: int = 0
+    times: Times = field(default_factory=Times)
+    latencies: list[int] = field(default_factory=list)
+    """From publish to delivery, ns, of copies; at most :data:`MAX_TIMES`."""
+    seconds: dict[int, int] = field(default_factory=dict)
+    """Messages by second since the epoch, if these are wanted."""
+    frames: list[int] = field(default_factory=list)
+    """Its first frames, and the last."""
+
+    def step(self, step: Step, frame: Frame) -> None:
+        """Count a step of the flow."""
+        what, time_ns = step.what, frame.time_ns
+        self.log = step.log or self.log
+        if what in (flows.PUBLISH, flows.DELIVER):
+            self._count(step, frame)
+        elif what == flows.CONFIRM:
+            self.confirmed += step.messages
+            if step.first is not None:
+                self.offsets.add(step.first, step.first + step.messages)
+                self.times.add(step.first, step.messages, time_ns - (frame.latency_ns or 0))
+        elif what == flows.REFUSE:
+            self.refused += step.messages
+        elif what == flows.STORE:
+            self.stored = max(self.stored, step.first or 0)
+            self.stores += 1
+        elif what == flows.PULL:
+            self.pulls += 1
+        elif what == flows.EMPTY:
+            self.empty += 1
+        elif what == flows.SUBSCRIBE and len(self.starts) < MAX_STARTS:
+            self.starts.append((time_ns, step.start))
+
+    def _count(self, step: Step, frame: Frame) -> None:
+        time_ns = frame.time_ns
+        self.first_ns = self.first_ns or time_ns
+        self.last_ns = max(self.last_ns, time_ns)
+        self.messages += step.messages
+        self.size += step.size
+        self.batches += 1
+        self.frames[MAX_FRAMES - 1 :] = [frame.number]
+        if self.by_second:
+            second = time_ns // 1_000_000_000
+            self.seconds[second] = self.seconds.get(second, 0) + step.messages
+        if step.waited_ns is not None:
+            self.waited_ns = max(self.waited_ns, step.waited_ns)
+            self.waits += step.waited_ns >= LONG_NS
+        if step.what == flows.DELIVER and step.first is not None:
+            had = self.offsets.add(step.first, step.first + step.messages)
+            self.again += had if had or not step.again else step.messages
+            self.times.add(step.first, step.messages, time_ns)
+        if step.lag is not None:
+            self.lag = step.lag
+            if step.lag > self.worst_lag:
+                self.worst_lag, self.worst_ns = step.lag, time_ns
+
+    def __add__(self, other: Flow) -> Flow:
+        """Both as one: what two parts of one capture show of a flow."""
+        both = Flow(self.key, self.by_second, self.log or other.log)
+        for name in (
+            "messages",
+            "size",
+            "confirmed",
+            "refused",
+            "again",
+            "stores",
+            "pulls",
+            "empty",
+            "waits",
+            "batches",
+        ):
+            setattr(both, name, getattr(self, name) + getattr(other, name))
+        both.first_ns = min(filter(None, (self.first_ns, other.first_ns)), default=0)
+        for name in ("last_ns", "stored", "waited_ns"):
+            setattr(both, name, max(getattr(self, name), getattr(other, name)))
+        both.offsets.update(self.offsets).update(other.offsets)
+        both.starts = sorted((*self.starts, *other.starts))[:MAX_STARTS]
+        both.lag = (self if self.last_ns >= other.last_ns else other).lag
+        both.worst_lag, both.worst_ns = max((self.worst_lag, self.worst_ns), (other.worst_lag, other.worst_ns))
+        both.times, both.latencies = self.times + other.times, [*self.latencies, *other.latencies][:MAX_TIMES]
+        both.seconds = dict(Counter(self.seconds) + Counter(other.seconds))
+        both.frames = sorted({*self.frames, *other.frames})[:MAX_FRAMES]
+        return both
+
+
+SUMS = "messages", "size", "confirmed", "refused", "again", "stores", "pulls", "empty", "waits", "batches"
+LONG_NS = 500_000_000
+MAX_STARTS, MAX_FRAMES = 32, 8
+
+
+class Flows:
+    """Receives the frames of a capture; then :attr:`flows` and :meth:`parties`. ``by_second``: count by second, too."""
+
+    def __init__(self, *, by_second: bool = False) -> None:
+        self._by_second = by_second
+        self.flows: dict[FlowKey, Flow] = {}
+        self.spaces: dict[str, str] = {}
+        """By endpoint of a server: its cluster."""
+        self.omitted: Counter[int] = Counter()
+        """By connection: steps of topics beyond :data:`MAX_FLOWS`."""
+        self._readers: dict[str, dict[str | None, list[FlowReader]]] = {}
+        self._connections: dict[int, Connection] = {}
+        self._parties: dict[int, Party] = {}
+        self._accounts: dict[int, str] = {}
+        self._sent: Newest[int, int] = Newest(MAX_SENT)
+
+    def frame(self, frame: Frame) -> None:
+        """Take the next frame."""
+        readers = self._readers.get(frame.protocol)
+        if readers is None:
+            readers = self._readers[frame.protocol] = readers_of(frame.protocol)
+        for reader in readers.get(frame.type, ()):
+            for step in read_steps(reader, frame):
+                self._step(step, frame)
+
+    def _step(self, step: Step, frame: Frame) -> None:
+        number = frame.connection.number
+        if step.what == flows.SPACE:
+            if step.log:
+                self.spaces[step.log] = step.topic
+            else:
+                self._accounts[number] = step.topic
+            return
+        self._connections.setdefault(number, frame.connection)
+        key = FlowKey(number, step.what not in TO_BROKER, step.topic, step.partition, step.group)
+        flow = self.flows.get(key)
+        if flow is None:
+            if len(self.flows) >= MAX_FLOWS:
+                self.omitted[number] += 1
+                key = key._replace(topic=OTHERS, partition=None)
+            flow = self.flows.setdefault(key, Flow(key, self._by_second))
+        flow.step(step, frame)
+        if step.what == flows.PUBLISH:
+            self._sent.put(frame.id, frame.time_ns)
+        elif step.what == flows.DELIVER and "copy_of" in frame.generated and len(flow.latencies) < MAX_TIMES:
+            sent_ns = self._sent.get(frame.generated["copy_of"])
+            if sent_ns is not None:
+                flow.latencies.append(frame.time_ns - sent_ns)
+
+    def parties(self) -> dict[int, Party]:
+        """The clients, by connection."""
+        found = {number: self._party(each) for number, each in self._connections.items()}
+        return self._parties | found
+
+    def _party(self, connection: Connection) -> Party:
+        client, who, health = client_side(connection), connection.identity, connection.health
+        server = connection.endpoints[1 - client]
+        space = self._accounts.get(connection.number) or who.get("virtual_host") or self.spaces.get(server, "")
+        last_ns = max(connection.first_ns, health.last_ns if health is not None else 0)
+        return Party(
+            connection.number,
+            next(iter(connection.protocols), ""),
+            who.get("name", ""),
+            connection.endpoints[client].rpartition(":")[0],
+            who.get("user", ""),
+            space,
+            who.get("group", ""),
+            server,
+            who.get("product", ""),
+            connection.first_ns,
+            last_ns,
+            connection.closed is None,
+            all(side.captured and not side.lossy for side in connection.directions),
+        )
+
+    def __add__(self, other: Flows) -> Flows:
+        both = Flows()
+        both.flows = dict(self.flows)
+        for key, flow in other.flows.items():
+            both.flows[key] = both.flows[key] + flow if key in both.flows else flow
+        both.spaces = self.spaces | other.spaces
+        both._connections = self._connections | other._connections
+        both._accounts = self._accounts | other._accounts
+        both._parties = self.parties() | other.parties()
+        both.omitted = self.omitted + other.omitted
+        return both
+
+
+TO_BROKER = frozenset({flows.PUBLISH, flows.CONFIRM, flows.REFUSE})
+
+
+def readers_of(name: str) -> dict[str | None, list[FlowReader]]:
+    """New readers of a protocol, by the types of frames that they read."""
+    readers: dict[str | None, list[FlowReader]] = {}
+    protocol = protocol_named(name)
+    checks = None if protocol is None else protocol.checks()
+    for reader in (kind() for kind in (() if checks is None else checks.flows)):
+        for each in reader.types:
+            readers.setdefault(each, []).append(reader)
+    return readers

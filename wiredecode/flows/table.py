@@ -1,0 +1,283 @@
+"""Flows as rows: from whom, by which topic, to whom, how many messages, and what became of them."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from wiredecode.dataclasses import dataclass, field
+from wiredecode.flows import Flow, Flows, Party
+from wiredecode.flows.intervals import Intervals
+
+TOPIC, PARTITION, CLIENT, SECOND = "topic", "partition", "client", "second"
+BY = (TOPIC, PARTITION, CLIENT, SECOND)
+NOBODY = "nobody"
+NOT_CAPTURED = "(not captured)"
+
+Subject = tuple[str, str, str]
+"""Protocol, space and topic."""
+
+
+class Side(NamedTuple):
+    """A flow with its client."""
+
+    flow: Flow
+    party: Party
+    group: str
+    """The flow's group, or that of the client's other connection (Kafka)."""
+
+    @property
+    def label(self) -> str:
+        """``billing``, ``billing in group app``."""
+        name = self.party.label
+        return f"{name} in {self.group}" if self.group and self.group != name else name
+
+
+class Topic(NamedTuple):
+    """All that happens on a topic."""
+
+    subject: Subject
+    publishers: list[Side]
+    consumers: list[Side]
+
+
+def topics_of(flows: Flows) -> list[Topic]:
+    """The topics that carried messages, or to which somebody subscribed by their name."""
+    parties = flows.parties()
+    groups = groups_of(parties.values())
+    topics: dict[Subject, Topic] = {}
+    for key, flow in flows.flows.items():
+        if not (flow.messages or flow.confirmed or flow.refused or flow.starts):
+            continue
+        party = parties[key.connection]
+        subject = party.protocol, party.space, key.topic
+        topic = topics.setdefault(subject, Topic(subject, [], []))
+        side = Side(flow, party, key.group or group_of(party, groups))
+        (topic.consumers if key.delivers else topic.publishers).append(side)
+    return [topics[subject] for subject in sorted(topics)]
+
+
+def groups_of(parties: Iterable[Party]) -> dict[tuple[str, str], list[Party]]:
+    """By name and host of clients: their connections that name a group."""
+    groups: dict[tuple[str, str], list[Party]] = {}
+    for each in parties:
+        if each.group:
+            groups.setdefault((each.name, each.host), []).append(each)
+    return groups
+
+
+def group_of(party: Party, groups: Mapping[tuple[str, str], list[Party]]) -> str:
+    """The group of a client, also if another connection of the same time names it."""
+    if party.group:
+        return party.group
+    there = groups.get((party.name, party.host), ())
+    return next(
+        (each.group for each in there if each.since_ns <= party.until_ns >= party.since_ns <= each.until_ns), ""
+    )
+
+
+@dataclass(slots=True)
+class Row:
+    """One line of ``flows``; times in ns."""
+
+    protocol: str
+    space: str
+    topic: str
+    partition: int | None
+    publishers: list[str]
+    consumer: str
+    """Who gets the messages; :data:`NOBODY`."""
+    published: int = 0
+    confirmed: int = 0
+    refused: int = 0
+    delivered: int = 0
+    again: int = 0
+    skipped: int = 0
+    """Messages between two times at which a consumer was there, which none of its connections got."""
+    lag: int | None = None
+    worst_lag: int | None = None
+    worst_ns: int | None = None
+    latencies: list[int] = field(default_factory=list)
+    first_ns: int = 0
+    last_ns: int = 0
+    second_ns: int | None = None
+    connections: list[int] = field(default_factory=list)
+
+    def percentile(self, hundredth: int) -> float | None:
+        """From publish to delivery, ms; None: not known."""
+        times = sorted(self.latencies)
+        return times[min(len(times) * hundredth // 100, len(times) - 1)] / 1e6 if times else None
+
+    def record(self) -> dict[str, Any]:
+        """JSON-ready, the columns of the table."""
+        return {
+            "protocol": self.protocol,
+            "space": self.space or None,
+            "from": self.publishers,
+            "topic": self.topic,
+            "partition": self.partition,
+            "to": None if self.consumer == NOBODY else self.consumer,
+            "published": self.published,
+            "confirmed": self.confirmed,
+            "refused": self.refused,
+            "delivered": self.delivered,
+            "again": self.again,
+            "skipped": self.skipped,
+            "lag": self.lag,
+            "worst_lag": self.worst_lag,
+            "worst_lag_time_ns": self.worst_ns,
+            "p50_ms": self.percentile(50),
+            "p99_ms": self.percentile(99),
+            "since_ns": self.first_ns or None,
+            "until_ns": self.last_ns or None,
+            "second_ns": self.second_ns,
+            "connections": self.connections,
+        }
+
+
+def rows(flows: Flows, by: str = TOPIC) -> list[Row]:
+    """The rows, those with most messages first; by second in order of time."""
+    made = [row for topic in topics_of(flows) for row in rows_of(topic, by)]
+    if by == SECOND:
+        return sorted(made, key=lambda row: (row.second_ns or 0, row.topic, row.consumer))
+    return sorted(
+        made, key=lambda row: (-max(row.published, row.delivered), row.topic, row.partition or 0, row.consumer)
+    )
+
+
+def rows_of(topic: Topic, by: str) -> Iterator[Row]:
+    if by == CLIENT:
+        for side in topic.publishers:
+            yield row_of(topic, [side], [], None)
+        for consumers in by_label(topic.consumers).values():
+            yield row_of(topic, [], consumers, None)
+        return
+    if by == SECOND:
+        yield from by_seconds(topic)
+        return
+    numbers = {each.flow.key.partition for each in (*topic.publishers, *topic.consumers)}
+    for number in sorted(numbers, key=lambda each: -1 if each is None else each) if by == PARTITION else [None]:
+        chosen = [
+            [each for each in sides if by == TOPIC or each.flow.key.partition == number]
+            for sides in (topic.publishers, topic.consumers)
+        ]
+        labels = by_label(chosen[1])
+        for consumers in labels.values():
+            yield row_of(topic, chosen[0], consumers, number)
+        if not labels and chosen[0]:
+            yield row_of(topic, chosen[0], [], number)
+
+
+def by_label(sides: Iterable[Side]) -> dict[str, list[Side]]:
+    found: dict[str, list[Side]] = {}
+    for side in sides:
+        found.setdefault(side.label, []).append(side)
+    return found
+
+
+def row_of(topic: Topic, publishers: Sequence[Side], consumers: Sequence[Side], partition: int | None) -> Row:
+    """The row of these flows of a topic; ``consumers``: those of one consumer."""
+    protocol, space, name = topic.subject
+    names = [*dict.fromkeys(each.label for each in publishers)]
+    consumer = consumers[0].label if consumers else NOBODY
+    row = Row(protocol, space, name, partition, names, consumer)
+    sent, came = [each.flow for each in publishers], [each.flow for each in consumers]
+    row.published, row.confirmed = sum(each.messages for each in sent), sum(each.confirmed for each in sent)
+    row.refused, row.delivered = sum(each.refused for each in sent), sum(each.messages for each in came)
+    times = [each for each in (*sent, *came) if each.messages]
+    row.first_ns = min((each.first_ns for each in times), default=0)
+    row.last_ns = max((each.last_ns for each in times), default=0)
+    row.connections = sorted({each.key.connection for each in (*sent, *came)})
+    if came:
+        row.again, row.skipped = again(came), sum(end - begin for *_, begin, end in skipped(came))
+        row.latencies = [ns for each in came for ns in each.latencies] or latencies(sent, came)
+        row.lag, row.worst_lag, row.worst_ns = lags(sent, came)
+    return row
+
+
+def by_seconds(topic: Topic) -> Iterator[Row]:
+    """A row for each second and consumer in which something happened."""
+    published: dict[int, int] = {}
+    for each in topic.publishers:
+        for second, count in each.flow.seconds.items():
+            published[second] = published.get(second, 0) + count
+    protocol, space, name = topic.subject
+    names = [*dict.fromkeys(each.label for each in topic.publishers)]
+    for label, sides in (by_label(topic.consumers) or {NOBODY: []}).items():
+        delivered: dict[int, int] = {}
+        for each in sides:
+            for second, count in each.flow.seconds.items():
+                delivered[second] = delivered.get(second, 0) + count
+        for second in sorted(published.keys() | delivered.keys()):
+            row = Row(protocol, space, name, None, names, label, second_ns=second * 1_000_000_000)
+            row.published, row.delivered = published.get(second, 0), delivered.get(second, 0)
+            row.first_ns = row.last_ns = second * 1_000_000_000
+            yield row
+
+
+Log = tuple[str, int | None]
+
+
+def log_of(flow: Flow) -> Log:
+    """What the offsets of a flow count in."""
+    return flow.log or flow.key.topic, flow.key.partition
+
+
+def offsets_of(flows: Iterable[Flow]) -> dict[Log, Intervals]:
+    """All offsets of some flows, by log."""
+    found: dict[Log, Intervals] = {}
+    for flow in flows:
+        found.setdefault(log_of(flow), Intervals()).update(flow.offsets)
+    return found
+
+
+def again(came: Sequence[Flow]) -> int:
+    """Messages that a consumer got more than once, on one connection or on several."""
+    total = sum(each.again for each in came)
+    seen: dict[Log, Intervals] = {}
+    for flow in sorted(came, key=lambda each: each.first_ns):
+        there = seen.setdefault(log_of(flow), Intervals())
+        total += sum(there.add(begin, end) for begin, end in flow.offsets)
+    return total
+
+
+def skipped(came: Sequence[Flow]) -> list[tuple[Log, int, int]]:
+    """Offsets between two times at which a consumer was there: holes inside one connection are those of the log."""
+    found = []
+    for log, offsets in offsets_of(came).items():
+        own = [each.offsets for each in came if log_of(each) == log and each.offsets.begins]
+        for begin, end in offsets.holes():
+            if not any(each.begins[0] < begin and end < each.ends[-1] for each in own):
+                found.append((log, begin, end))
+    return found
+
+
+def lags(sent: Sequence[Flow], came: Sequence[Flow]) -> tuple[int | None, int | None, int | None]:
+    """Messages that a consumer has not got at the end, most of them at any time, and when."""
+    written, got = offsets_of(sent), offsets_of(came)
+    known = [
+        max(written[log].ends[-1] - offsets.ends[-1], 0)
+        for log, offsets in got.items()
+        if offsets.ends and log in written and written[log].ends
+    ]
+    worst = max(((each.worst_lag, each.worst_ns) for each in came), default=(0, 0))
+    if not known and not any(each.worst_lag for each in came):
+        return None, None, None
+    now = sum(known) if known else sum(each.lag for each in came)
+    return now, max(now, worst[0]), worst[1] or None
+
+
+def latencies(sent: Sequence[Flow], came: Sequence[Flow]) -> list[int]:
+    """Times from publish to delivery, ns, of messages whose offset both ends show."""
+    found: list[int] = []
+    for log in {log_of(each) for each in came}:
+        published = sorted(entry for each in sent if log_of(each) == log for entry in each.times.entries)
+        if not published:
+            continue
+        firsts = [first for first, *_ in published]
+        for first, count, time_ns in (entry for each in came if log_of(each) == log for entry in each.times.entries):
+            begin, many, sent_ns = published[max(bisect_right(firsts, first + count - 1) - 1, 0)]
+            if begin <= first + count - 1 < begin + many and time_ns >= sent_ns:
+                found.append(time_ns - sent_ns)
+    return found

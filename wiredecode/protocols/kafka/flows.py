@@ -1,0 +1,129 @@
+"""The way of records: Produce and its offsets, Fetch by offset, commits, and where groups begin."""
+
+import struct
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from wiredecode.fields import printable
+from wiredecode.frames.frame import Frame
+from wiredecode.protocols.kafka.conversation_values import partitions
+from wiredecode.protocols.kafka.layers_records import Front, Slot, message_count, slots
+from wiredecode.protocols.shared import flows
+from wiredecode.protocols.shared.flows import MAX_KNOWN, FlowReader, Step
+from wiredecode.protocols.shared.pairing import Newest
+
+BATCH = struct.Struct(">q13xHiqq")
+"""Base offset, attributes, last offset delta, first and last timestamp, ms."""
+CONTROL = 1 << 5
+STARTS = {-1: flows.LATEST, -2: flows.FIRST}
+"""Timestamps of ListOffsets."""
+Place = tuple[str, int | None]
+
+
+class Batch(NamedTuple):
+    """Records that lie together."""
+
+    first: int
+    records: int
+    end: int
+    """Offset after the last one."""
+    waited_ns: int | None
+
+
+def read_batch(raw: bytes, slot: Slot) -> Batch | None:
+    """The front of a batch; None for markers of transactions."""
+    if slot.layer is not Front:
+        count = message_count(raw, slot)
+        last = int.from_bytes(raw[slot.start : slot.start + 8], signed=True)
+        return Batch(last - count + 1, count, last + 1, None)
+    first, attributes, delta, begin_ms, end_ms = BATCH.unpack_from(raw, slot.start)
+    if attributes & CONTROL:
+        return None
+    return Batch(first, message_count(raw, slot), first + delta + 1, max(end_ms - begin_ms, 0) * 1_000_000)
+
+
+class RecordFlows(FlowReader):
+    """Steps of one capture."""
+
+    types = frozenset(
+        {
+            *("ProduceRequest", "ProduceResponse", "FetchRequest", "FetchResponse", "OffsetCommitRequest"),
+            *("ListOffsetsRequest", "MetadataResponse"),
+        }
+    )
+
+    def __init__(self) -> None:
+        self._produced: Newest[int, dict[Place, int]] = Newest(MAX_KNOWN)
+        """By request: records of each partition."""
+        self._asked: Newest[tuple[int, str, int | None], int] = Newest(MAX_KNOWN)
+        """By connection and partition: the offset that was asked for last."""
+        self._starts: Newest[tuple[int, str, int | None], str] = Newest(MAX_KNOWN)
+
+    def read(self, frame: Frame) -> Iterator[Step]:
+        values = frame.values
+        if (values.get("replica_state") or values).get("replica_id", -1) >= 0 or "copy_of" in frame.generated:
+            return  # between brokers
+        if frame.type == "ProduceRequest":
+            yield from self._produce(frame)
+        elif frame.type == "ProduceResponse":
+            yield from self._stored(frame)
+        elif frame.type == "FetchRequest":
+            yield from self._fetch(frame)
+        elif frame.type == "FetchResponse":
+            yield from self._fetched(frame)
+        elif frame.type == "MetadataResponse":
+            cluster = printable(values.get("cluster_id") or "")
+            named = (f"{printable(each['host'])}:{each['port']}" for each in values["brokers"])
+            yield from (Step(flows.SPACE, cluster, log=server) for server in (frame.source, *named) if cluster)
+        elif frame.type == "OffsetCommitRequest":
+            group = printable(values["group_id"])
+            for topic, number, each in partitions(values):
+                yield Step(flows.STORE, printable(topic), number, group, first=each["committed_offset"])
+        elif frame.type == "ListOffsetsRequest":
+            for topic, number, each in partitions(values):
+                if (start := STARTS.get(each["timestamp"])) is not None:
+                    self._starts.put((frame.connection.number, topic, number), start)
+
+    def _produce(self, frame: Frame) -> Iterator[Step]:
+        counts: dict[Place, int] = {}
+        for topic, number, each in partitions(frame.values):
+            for batch in batches(each):
+                counts[topic, number] = counts.get((topic, number), 0) + batch.records
+                size, waited_ns = len(each["batches"]), batch.waited_ns
+                yield Step(
+                    flows.PUBLISH, printable(topic), number, messages=batch.records, size=size, waited_ns=waited_ns
+                )
+        self._produced.put(frame.id, counts)
+
+    def _stored(self, frame: Frame) -> Iterator[Step]:
+        counts = self._produced.get(frame.request or 0, {})
+        for topic, number, each in partitions(frame.values):
+            if count := counts.get((topic, number)):
+                refused = each["error"] != 0
+                first = each["base_offset"] if not refused and each["base_offset"] >= 0 else None
+                what = flows.REFUSE if refused else flows.CONFIRM
+                yield Step(what, printable(topic), number, first=first, messages=count)
+
+    def _fetch(self, frame: Frame) -> Iterator[Step]:
+        for topic, number, each in partitions(frame.values):
+            key = frame.connection.number, topic, number
+            if key not in self._asked:
+                start = self._starts.get(key) or f"offset {each['fetch_offset']}"
+                yield Step(flows.SUBSCRIBE, printable(topic), number, first=each["fetch_offset"], start=start)
+            self._asked.put(key, each["fetch_offset"])
+
+    def _fetched(self, frame: Frame) -> Iterator[Step]:
+        for topic, number, each in partitions(frame.values):
+            asked = self._asked.get((frame.connection.number, topic, number), 0)
+            for batch in batches(each):
+                skipped = max(asked - batch.first, 0)  # batches come whole
+                if (count := batch.records - skipped) > 0:
+                    first, lag = batch.first + skipped, max(each.get("high_watermark", 0) - batch.end, 0)
+                    size = len(each["batches"])
+                    yield Step(flows.DELIVER, printable(topic), number, first=first, messages=count, size=size, lag=lag)
+
+
+def batches(partition: Mapping[str, Any]) -> Iterator[Batch]:
+    """The batches of a partition, without markers of transactions."""
+    raw = partition.get("batches") or b""
+    yield from filter(None, (read_batch(raw, slot) for slot in slots(raw)[0]))

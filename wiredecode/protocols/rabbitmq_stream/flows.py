@@ -1,0 +1,71 @@
+"""The way of messages in streams: publishes, confirms, chunks, subscriptions and stored offsets."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from wiredecode.fields import printable
+from wiredecode.frames.frame import ALL, Frame
+from wiredecode.protocols.shared import flows
+from wiredecode.protocols.shared.flows import MAX_KNOWN, FlowReader, Step
+from wiredecode.protocols.shared.pairing import Newest
+
+STARTS = {1: flows.FIRST, 2: flows.LATEST, 3: flows.LATEST, 5: "time"}
+"""Types of offsets; 2 begins with the last chunk, 3 after it. The type 4 names an offset."""
+OFFSET, USER_CHUNK = 4, 0
+
+
+class Subscription(NamedTuple):
+    stream: str
+    group: str
+    offset: int
+    """Chunks may begin before it; the client leaves those messages out."""
+
+
+class StreamFlows(FlowReader):
+    """Steps of one capture."""
+
+    types = frozenset({"Publish", "PublishConfirm", "PublishError", "Subscribe", "Deliver", "StoreOffset"})
+
+    def __init__(self) -> None:
+        self._subscriptions: Newest[tuple[int, int], Subscription] = Newest(MAX_KNOWN)
+        self._published: Newest[int, tuple[str, int]] = Newest(MAX_KNOWN)
+
+    def read(self, frame: Frame) -> Iterator[Step]:
+        values, stream = frame.values, frame.generated.get("stream", "")
+        if frame.type == "Publish":
+            count = values["messages"]
+            self._published.put(frame.id, (stream, count))
+            yield Step(flows.PUBLISH, stream, messages=count, size=frame.length)
+        elif frame.type in ("PublishConfirm", "PublishError"):
+            yield from self._answered(frame)
+        elif frame.type == "Subscribe":
+            yield self._subscribe(frame)
+        elif frame.type == "StoreOffset":
+            group, stream = printable(values["reference"]), printable(values["stream"])
+            yield Step(flows.STORE, stream, group=group, first=values["offset"])
+        elif frame.type == "Deliver" and values["chunk"]["chunk_type"] == USER_CHUNK:
+            yield from self._delivered(frame, stream)
+
+    def _answered(self, frame: Frame) -> Iterator[Step]:
+        for each in frame.confirmations:
+            stream, count = self._published.get(each.request, ("", 0))
+            if stream:
+                what = flows.CONFIRM if each.refusal is None else flows.REFUSE
+                yield Step(what, stream, messages=count if each.length == ALL else each.length)
+
+    def _subscribe(self, frame: Frame) -> Step:
+        values = frame.values
+        kind, named = values["offset_type"], {each.get("key"): each.get("value") for each in values["properties"]}
+        offset = values.get("offset", 0) if kind == OFFSET else 0
+        known = Subscription(printable(values["stream"]), printable(str(named.get("name") or "")), offset)
+        self._subscriptions.put((frame.connection.number, values["subscription_id"]), known)
+        start = STARTS.get(kind) or f"offset {offset}"
+        return Step(flows.SUBSCRIBE, known.stream, group=known.group, start=start)
+
+    def _delivered(self, frame: Frame, stream: str) -> Iterator[Step]:
+        chunk, key = frame.values["chunk"], (frame.connection.number, frame.values["subscription_id"])
+        known = self._subscriptions.get(key) or Subscription(stream, "", 0)
+        first = max(chunk["chunk_id"], known.offset)
+        count = chunk["num_records"] - (first - chunk["chunk_id"])
+        if known.stream and count > 0:
+            yield Step(flows.DELIVER, known.stream, group=known.group, first=first, messages=count, size=frame.length)

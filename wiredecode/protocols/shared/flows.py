@@ -1,0 +1,69 @@
+"""What frames say about the way of messages: who puts them on a topic, and who gets them.
+
+A protocol offers :class:`FlowReader` classes (``Checks.flows``); :mod:`wiredecode.flows` adds up what they read. The
+state of a reader has to be bounded, and to concern one connection at a time: flows of two halves of the connections are
+added.
+"""
+
+from collections.abc import Iterable
+from typing import ClassVar, NamedTuple
+
+from wiredecode.frames.frame import Frame
+
+PUBLISH, CONFIRM, REFUSE, DELIVER = "publish", "confirm", "refuse", "deliver"
+"""Messages go to a broker, which takes or refuses them, and on to a consumer."""
+STORE = "store"
+"""A consumer says up to where it is done: it acknowledges, commits, or stores an offset."""
+SUBSCRIBE, PULL, EMPTY = "subscribe", "pull", "empty"
+"""A consumer asks for messages from now on, once, or in vain."""
+SPACE = "space"
+"""The topics of a connection are those of an account (``topic``); or of a server, ``log``, those of a cluster."""
+FIRST, LATEST, STORED = "first", "latest", "stored"
+"""Where a consumer begins."""
+MAX_KNOWN = 65_536
+"""Subscriptions, requests and the like that a reader remembers."""
+
+
+class Step(NamedTuple):
+    """One step of messages, at the time of the frame that shows it."""
+
+    what: str
+    topic: str
+    """Stream, topic or subject, printable; of :data:`SUBSCRIBE` it may have wildcards."""
+    partition: int | None = None
+    group: str = ""
+    """What shares the messages of a topic: a consumer group, a durable consumer, a queue group."""
+    first: int | None = None
+    """Offset of the first message; of :data:`STORE` that of the last one, or of the next, as the protocol has it."""
+    messages: int = 1
+    size: int = 0
+    """Bytes of the messages, about."""
+    log: str = ""
+    """The log that the offsets count in, if that is not the topic: a stream that takes several subjects."""
+    start: str = ""
+    """Of :data:`SUBSCRIBE`: where the consumer begins."""
+    waited_ns: int | None = None
+    """How long the first message waited in its client for the last one."""
+    lag: int | None = None
+    """Messages that the consumer has not got yet."""
+    again: bool = False
+    """The broker says that it delivered it before."""
+
+
+class FlowReader:
+    """Reads steps off frames."""
+
+    types: ClassVar[frozenset[str]] = frozenset()
+    """Message types that it reads, of its protocol."""
+
+    def read(self, frame: Frame) -> Iterable[Step]:
+        """The steps that a frame of :attr:`types` shows; frames come in order."""
+        raise NotImplementedError
+
+
+def read_steps(reader: FlowReader, frame: Frame) -> list[Step]:
+    """Steps of a frame; none if it is truncated, or has odd values."""
+    try:
+        return [*reader.read(frame)]
+    except (LookupError, TypeError, ValueError, AttributeError):
+        return []
