@@ -94,7 +94,7 @@ class RequestChain(Chain):
         if seen.level < GOOD:
             return seen
         if seen.end > len(data) and seen.end - position > seeking.SEARCH_BYTES and self.place == seeking.KNOWN:
-            return Evidence(WEAK, seen.end, True)  # a header alone is no reason to skip so much
+            return Evidence(WEAK, seen.end, True)  # a header alone does not show a frame of this size
         name = data[start : start + REQUEST.unpack_from(data, position)[-1]]
         if self.named not in (None, name):
             return Evidence(BAD)

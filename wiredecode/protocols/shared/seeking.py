@@ -194,7 +194,7 @@ class Seeker:
                 yield match.start()
 
     def _seek(self, data: bytes, positions: Iterator[int], place: int, final: bool) -> Chain | Found:
-        """The first believed chain; else where to go on when more bytes came."""
+        """The first believed chain; else the position to search from when more bytes came."""
         allowance = Allowance(data)
         for position in positions:
             chains = [kind(data, position, place, final) for kind in self.chains if place in kind.needed]
