@@ -170,6 +170,28 @@ class Dissection:
         """The same captures at the level of connections: who, how they began and ended, and their TCP health."""
         return self._at(CONNECTIONS)
 
+    def flows(self, by: str = "topic") -> pa.Table:
+        """Who publishes what, and who gets it: a row per topic and consumer, as ``wiredecode flows --json`` has it.
+
+        ``by``: ``topic``, ``partition``, ``client`` or ``second``. Raises ``ValueError`` for another word.
+        """
+        from wiredecode.flows import Flows
+        from wiredecode.flows.table import BY, rows, table
+        from wiredecode.frames.message import Messages
+
+        if by not in BY:
+            raise ValueError(f"by={by!r}: it is one of {', '.join(BY)}")
+        counted, display = Flows(by_second=by == "second", copies=True), self._display()
+        messages = Messages()
+        demand = replace(
+            self.demand, link_responses=False, copies=True, analyse=True, select=display, messages=messages
+        )
+        for frame in self._whole(self._dissector(demand).frames(open_capture(self.paths))):
+            parts = messages.of(frame)
+            if display is None or display.matches(frame):
+                counted.frame(frame, parts)
+        return table(rows(counted, by))
+
     def _at(self, level: str) -> Dissection:
         if level == self.level:
             return self

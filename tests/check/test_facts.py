@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import pickle
 import random
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
 
-from tests.check.support import CAPTURES, STORIES, checked
+import wiredecode.check
+from tests.check.support import CAPTURES, STORIES, checked, named
 from wiredecode.capture import open_capture
 from wiredecode.check import Checker, Problem
 from wiredecode.check.text import record
@@ -20,8 +22,9 @@ from wiredecode.net.buckets import Buckets
 from wiredecode.net.headers import HeaderReader
 from wiredecode.net.limits import DEFAULT_LIMITS
 from wiredecode.net.types import Connection
+from wiredecode.protocols.shared.codes import Code
 from wiredecode.protocols.shared.facts import Facts
-from wiredecode.protocols.shared.problems import Rule
+from wiredecode.protocols.shared.problems import Report, Rule
 
 OUTAGES = sorted(Path(__file__).parent.glob("outages/*"))
 MERGED = [*OUTAGES[::3], *sorted(STORIES.glob("*.pcap*")), *sorted(CAPTURES.glob("[klp]*/*.pcap*"))]
@@ -31,7 +34,7 @@ def shown(problems: list[Problem]) -> list[object]:
     return [record(each) for each in problems]
 
 
-@pytest.mark.parametrize(("seed", "path"), list(enumerate(OUTAGES)), ids=lambda each: getattr(each, "name", ""))
+@pytest.mark.parametrize(("seed", "path"), [*enumerate(OUTAGES)], ids=lambda each: getattr(each, "name", ""))
 def test_the_order_of_rules_does_not_matter(seed: int, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chance, rules, show = random.Random(seed), Checker._rules, Checker._show
 
@@ -85,3 +88,35 @@ def test_facts_of_two_halves_of_the_connections_are_those_of_the_whole(path: Pat
     whole = facts_of(frames, ended)
     assert [*(first + second)] == [*(second + first)] == [*whole]
     assert pickle.loads(pickle.dumps(whole)) == whole
+
+
+@pytest.mark.parametrize("path", OUTAGES[::4], ids=lambda path: path.name)
+def test_a_problem_that_a_rule_asks_for_is_its_own(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    adds, asks = dict[str, set[type]](), dict[str, set[type]]()
+
+    def rule() -> type:
+        """Of the method that called; others help rules."""
+        frame = sys._getframe(2)
+        while not isinstance(owner := frame.f_locals.get("self"), Rule):
+            assert frame.f_back is not None
+            frame = frame.f_back
+        return type(owner)
+
+    def noting(told: dict[str, set[type]], method: Callable[..., object]) -> Callable[..., object]:
+        def call(report: Report, code: Code, *said: object, **how: object) -> object:
+            told.setdefault(code.code, set()).add(rule())
+            return method(report, code, *said, **how)
+
+        return call
+
+    monkeypatch.setattr(Report, "add", noting(adds, Report.add))
+    monkeypatch.setattr(Report, "own", noting(asks, Report.own))
+    problems = checked(open_capture([str(path)])).finish()
+    assert not named(problems, "check.internal")
+    assert {code for code, rules in asks.items() if len(rules | adds.get(code, rules)) > 1} == set()
+
+
+def test_no_rule_reads_the_problems_of_all() -> None:
+    folder = Path(wiredecode.check.__file__).parent
+    rules = [*folder.glob("*.py"), *folder.parent.glob("protocols/*/problems*.py")]
+    assert [path.name for path in rules if "report.problems" in path.read_text()] == ["__init__.py"]

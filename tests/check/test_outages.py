@@ -166,9 +166,7 @@ TABLE = (
     Outage(
         "nats_http_port.pcap", "tcp.nothing-said", ("10.78.0.1:8222 accepted 3 connections", "closed it after 2.001 s")
     ),
-    Outage(
-        "nats_no_quorum.pcap", "nats.server-down", ("2 servers left the cluster or went down", "10.78.0.1:4223")
-    ),
+    Outage("nats_no_quorum.pcap", "nats.server-down", ("2 servers left the cluster or went down", "10.78.0.1:4223")),
     Outage("nats_service_slow.pcap", "nats.service-silent", ("pricing (#1) falls behind", "1.501 s", "4.296 s")),
     Outage("nats_leader_killed.pcap", "nats.server-down", ("the server at 10.78.0.1:4222 left the cluster",)),
     Outage("nats_leader_paused.pcap", "publish.slow-confirm", ("confirmed publishes to ord.x late", "worst 6.004 s")),

@@ -119,6 +119,13 @@ def test_few_slow_answers_after_very_many_quick_ones_are_kept() -> None:
     assert [each for part in trend.parts() for each in part if each.latency_ns > 1_000_003] == slow
 
 
+def test_very_many_answers_of_one_moment_are_kept_once() -> None:
+    trend, place = Trend(), cast(FrameRef, None)
+    for _ in range(300):
+        trend.add(Answer(7_000_000_019, 1_000_003, place))
+    assert len(trend.answers) == 1
+
+
 def lags(behind: Iterable[int]) -> list[Problem]:
     """A Fetch and a commit each second; at each commit the group is so many messages behind."""
     said = []

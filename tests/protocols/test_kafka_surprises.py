@@ -420,3 +420,14 @@ def test_assignments_of_consumer_groups_are_decoded() -> None:
         (frame,) = run(Part(1, 0, bytes(build(layer, values)))).frames
         assert frame.layers is not None
         assert frame.layers["kafka"]["assignments"] == [{"member_id": "m", "assignment": other.hex()}]
+
+
+@pytest.mark.parametrize(("size", "found"), [(300, True), (16_000_000, False)], ids=["a request", "16 MB"])
+def test_a_truncated_request_between_gaps_is_believed_by_its_header_unless_it_is_huge(size: int, found: bool) -> None:
+    header = struct.pack(">ihhih", size, 0, 9, 7, 8) + b"producer" + bytes(4)
+    assert Kafka().search(header, final=True).found is found
+
+
+def test_a_response_that_fills_the_bytes_between_gaps_is_believed() -> None:
+    assert Kafka().search(struct.pack(">ii", 20, 7) + bytes(16), final=True).found
+    assert not Kafka().search(struct.pack(">ii", 20, 7) + bytes(17), final=True).found

@@ -1,4 +1,4 @@
-"""Every protocol package has the same files; docs/add-a-protocol.md shows them."""
+"""Protocol packages have the same files; docs/add-a-protocol.md shows them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from wiredecode.protocols.registry import carried_by, protocols
 
 PACKAGES = Path(wiredecode.protocols.__path__[0])
 PAGE = Path(__file__).parents[2] / "docs" / "add-a-protocol.md"
-ALL = frozenset({"protocol", "names", "layers", "conversation", "messages", "problems", "redaction", "wireshark"})
+ALL = frozenset({"protocol", "names", "layers", "conversation", "messages", "problems"})
 """Modules of every protocol. A family of modules begins with one of these names: ``layers_batch``."""
-CONNECTED = frozenset({"evidence", "identity"})
+CONNECTED = frozenset({"evidence"})
 """Modules of every protocol with its own connections; a carried protocol does not need them."""
-FEW = frozenset({"bulk"})
-"""Modules of protocols whose frames or fields are also read in bulk."""
+FEW = frozenset({"bulk", "flows", "identity", "redaction", "wireshark"})
+"""Optional modules: those that would hold a line are not there."""
 SPECIAL = {"nats": frozenset({"transport"})}
 """Modules of one protocol: NATS connections may change into S2, TLS or WebSocket streams."""
 FILES = frozenset({"generated.toml", "problems.toml", "wireshark.lua"})

@@ -7,20 +7,30 @@ hundreds of rotated files need one open file.
 """
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from itertools import chain
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
 from wiredecode.arrays import Int32s, Int64s
 from wiredecode.capture.batch import COLUMNS, PacketBatch
 from wiredecode.capture.errors import CaptureError
-from wiredecode.capture.info import Interface
+from wiredecode.capture.info import FileInfo, Interface
 from wiredecode.capture.source import FIRST_BATCH_BYTES
 from wiredecode.dataclasses import dataclass, field, replace
 
-CaptureFile = Any
+
+class MergedFile(Protocol):
+    """A file to merge; ``reader.py``, which merges, has it."""
+
+    batch_bytes: int
+    info: FileInfo
+    size: int | None
+
+    def batches(self) -> Generator[PacketBatch]: ...
+
+
 """The class of :mod:`wiredecode.capture.reader`, which imports this module."""
 
 
@@ -35,7 +45,7 @@ class _Waiting(NamedTuple):
 class _Open:
     """A file in the merge: the part of its batch that has not been passed on."""
 
-    def __init__(self, rank: int, file: CaptureFile, batches: Iterator[PacketBatch]) -> None:
+    def __init__(self, rank: int, file: MergedFile, batches: Iterator[PacketBatch]) -> None:
         self.rank = rank
         self.file = file
         self.interfaces: dict[int, int] = {}
@@ -68,7 +78,7 @@ class _Open:
 class Merge:
     """Merges ``files``; errors are collected in ``errors`` as (index of the file, error)."""
 
-    files: Sequence[CaptureFile]
+    files: Sequence[MergedFile]
     interfaces: list[Interface]
     batch_bytes: int
     batch_packets: int

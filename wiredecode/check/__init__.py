@@ -11,7 +11,7 @@ from wiredecode.check.codes import CODES, checks_of
 from wiredecode.check.exchanges import Exchanges
 from wiredecode.check.flows import FlowRule, types_of
 from wiredecode.check.publishes import Publishes
-from wiredecode.check.refusals import Refusals
+from wiredecode.check.repeated import RefusedAlways
 from wiredecode.check.rules import ClearText, ClockRule, Findings, OtherProtocols, Requests
 from wiredecode.check.stalls import Stalls
 from wiredecode.check.transport import Health
@@ -43,10 +43,10 @@ class Checker:
         self._others, self._stalls = OtherProtocols(self.report), Stalls(self.report)
         self._publishes = Publishes(self.report, self.exchanges, max_times)
         self._trends, self._flows = Trends(self.report, self.exchanges), FlowRule(self.report)
-        refusals = Refusals(self.report, self.exchanges)
-        self._exchange = self.exchanges.frame, self._requests.frame, refusals.frame, self._trends.frame
+        refused = RefusedAlways(self.report, self.exchanges)
+        self._exchange = self.exchanges.frame, self._requests.frame, refused.frame, self._trends.frame
         self._general = [self._requests, self._findings, Health(self.report), self._clock, self._others]
-        self._general += [refusals, self._clear, self._stalls, self._trends, self._flows]
+        self._general += [refused, self._clear, self._stalls, self._trends, self._flows]
         self._special: dict[str, list[Rule]] = {}
         """Rules by protocol that was spoken; others are not imported."""
         self._always: list[Callable[[Frame], None]] = [self._stalls.frame]
@@ -69,7 +69,7 @@ class Checker:
             for connection in self._over:
                 self._call(rule.ended, connection)
         for each in () if checks is None else types_of(checks):
-            self._of_type.setdefault((name, each), [*self._always]).append(self._flows.frame)
+            self._of_type.setdefault((name, each), [*self._always]).append(self._flows.flows.frame)
         for published in () if checks is None else checks.publishes:
             self._of_type.setdefault((name, published), [*self._always]).append(self._publishes.frame)
 

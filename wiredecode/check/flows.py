@@ -17,7 +17,6 @@ from wiredecode.flows import Flow, Flows, Party
 from wiredecode.flows.intervals import Intervals
 from wiredecode.flows.table import Side, Topic, log_of, skipped, topics_of
 from wiredecode.frames.escape import counted
-from wiredecode.frames.frame import Frame
 from wiredecode.protocols.shared.flows import FIRST, LATEST
 from wiredecode.protocols.shared.problems import MAX_EVIDENCE, Checks, Moment, Problem, Rule
 
@@ -72,13 +71,11 @@ class FlowRule(Rule):
     """Follows the messages of all protocols."""
 
     flows: Flows = field(default_factory=Flows)
+    """Gets the frames."""
     _consumers: dict[tuple[int, str], list[Side]] = field(default_factory=dict)
     """At the end: flows to clients by connection and group, also those without messages."""
     _storing: dict[tuple[str, str], list[Side]] = field(default_factory=dict)
     """At the end: flows of clients that note where they are, by host, and by name and by group."""
-
-    def frame(self, frame: Frame) -> None:
-        self.flows.frame(frame)
 
     def finish(self) -> None:
         self._index()

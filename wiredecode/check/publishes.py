@@ -155,7 +155,10 @@ class Publishes(Rule):
             worked = self._worked.get_or_make(place, set)
             if len(worked) < MAX_TRAITS:
                 worked.add(waiting.traits)
-        if waiting.time_ns <= self._begun.get_or_make(stream_key, lambda: frame.time_ns):
+        first_ns = self._begun.get(stream_key)
+        if first_ns is None:
+            self._begun.put(stream_key, first_ns := frame.time_ns)
+        if waiting.time_ns <= first_ns:
             topic, since_ns = waiting.stream.partition("[")[0], waiting.time_ns
             self.report.facts.note(FIRST, frame.source, topic, since_ns=since_ns, until_ns=frame.time_ns)
             if self.report.facts.of(MADE, topic):

@@ -48,7 +48,7 @@ class Trend:
             return
         answers.append(answer)
         if len(answers) >= MOST:
-            self.gap_ns = max(2 * self.gap_ns, (answers[-1].time_ns - answers[0].time_ns) // (MOST // 2))
+            self.gap_ns = max(1, 2 * self.gap_ns, (answers[-1].time_ns - answers[0].time_ns) // (MOST // 2))
             self.answers = []
             for each in answers:
                 self.add(each)

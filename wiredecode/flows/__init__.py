@@ -9,12 +9,15 @@ Flows are values of bounded size: those of two halves of the connections are add
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from wiredecode.dataclasses import dataclass, field
+from wiredecode.fields import printable
 from wiredecode.flows.intervals import Intervals
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.identity import client_side
+from wiredecode.frames.message import DELIVER, PUBLISH, FrameMessages
 from wiredecode.net.types import Connection
 from wiredecode.protocols.registry import protocol_named
 from wiredecode.protocols.shared import flows
@@ -23,8 +26,8 @@ from wiredecode.protocols.shared.pairing import Newest
 
 __all__ = ["OTHERS", "Flow", "FlowKey", "Flows", "Intervals", "Party"]
 
-MAX_FLOWS = 100_000
-"""Flows that are kept separately; those of further topics are one per connection, of the topic :data:`OTHERS`."""
+MAX_FLOWS = 20_000
+"""Flows that are kept separately; those of further topics of these connections are one, of the topic :data:`OTHERS`."""
 MAX_TIMES = 2048
 """Messages of a flow whose times are kept, evenly over its life: for the time from publish to delivery."""
 MAX_SENT = 65_536
@@ -137,13 +140,11 @@ class Flow:
     frames: list[int] = field(default_factory=list)
     """Its first frames, and the last."""
 
-    def step(self, step: Step, frame: Frame) -> None:
-        """Count a step of the flow."""
+    def note(self, step: Step, frame: Frame) -> None:
+        """Note a step of the flow that carries no messages."""
         what, time_ns = step.what, frame.time_ns
         self.log = step.log or self.log
-        if what in (flows.PUBLISH, flows.DELIVER):
-            self._count(step, frame)
-        elif what == flows.CONFIRM:
+        if what == flows.CONFIRM:
             self.confirmed += step.messages
             if step.first is not None:
                 self.offsets.add(step.first, step.first + step.messages)
@@ -162,28 +163,37 @@ class Flow:
         elif what == flows.SUBSCRIBE and len(self.starts) < MAX_STARTS:
             self.starts.append((time_ns, step.start))
 
-    def _count(self, step: Step, frame: Frame) -> None:
+    def count(self, step: Step, frame: Frame) -> None:
+        """Count the messages of a step."""
+        _, _, _, _, first, messages, size, log, _, waited_ns, lag, is_again = step
         time_ns = frame.time_ns
-        self.first_ns = self.first_ns or time_ns
-        self.last_ns = max(self.last_ns, time_ns)
-        self.messages += step.messages
-        self.size += step.size
+        if not self.first_ns:
+            self.first_ns = time_ns
+        if time_ns > self.last_ns:
+            self.last_ns = time_ns
+        self.messages += messages
+        self.size += size
         self.batches += 1
-        self.frames[MAX_FRAMES - 1 :] = [frame.number]
+        if self.batches < MAX_FRAMES:
+            self.frames.append(frame.number)
+        else:
+            self.frames[MAX_FRAMES - 1 :] = [frame.number]
+        if log:
+            self.log = log
         if self.by_second:
             second = time_ns // 1_000_000_000
-            self.seconds[second] = self.seconds.get(second, 0) + step.messages
-        if step.waited_ns is not None:
-            self.waited_ns = max(self.waited_ns, step.waited_ns)
-            self.waits += step.waited_ns >= LONG_NS
-        if step.what == flows.DELIVER and step.first is not None:
-            had = self.offsets.add(step.first, step.first + step.messages)
-            self.again += had if had or not step.again else step.messages
-            self.times.add(step.first, step.messages, time_ns)
-        if step.lag is not None:
-            self.lag = step.lag
-            if step.lag > self.worst_lag:
-                self.worst_lag, self.worst_ns = step.lag, time_ns
+            self.seconds[second] = self.seconds.get(second, 0) + messages
+        if waited_ns:
+            self.waited_ns = max(self.waited_ns, waited_ns)
+            self.waits += waited_ns >= LONG_NS
+        if first is not None:
+            had = self.offsets.add(first, first + messages)
+            self.again += had if had or not is_again else messages
+            self.times.add(first, messages, time_ns)
+        if lag is not None:
+            self.lag = lag
+            if lag > self.worst_lag:
+                self.worst_lag, self.worst_ns = lag, time_ns
 
     def __add__(self, other: Flow) -> Flow:
         """Both as one: what two parts of one capture show of a flow."""
@@ -233,42 +243,72 @@ class Flows:
         self.flows: dict[FlowKey, Flow] = {}
         self.spaces: dict[str, str] = {}
         """By endpoint of a server: its cluster."""
-        self.omitted: Counter[int] = Counter()
-        """By connection: steps of topics beyond :data:`MAX_FLOWS`."""
+        self.omitted = 0
+        """Flows beyond :data:`MAX_FLOWS`, counted each time that they are met."""
         self._readers: dict[str, dict[str | None, list[FlowReader]]] = {}
         self.connections: dict[int, Connection] = {}
         """Those with flows, by number."""
         self._parties: dict[int, Party] = {}
         self._accounts: dict[int, str] = {}
         self._sent: Newest[int, int] = Newest(MAX_SENT)
+        self._published: dict[int, list[tuple[str, int | None, int]]] = {}
+        """By frame, of protocols without a reader: topic, partition and number of messages that wait for an answer."""
 
     def __deepcopy__(self, _: object) -> Flows:
         """Itself: rules that look at it change nothing."""
         return self
 
-    def frame(self, frame: Frame) -> None:
-        """Take the next frame."""
+    def frame(self, frame: Frame, parts: Sequence[FrameMessages] = ()) -> None:
+        """Take the next frame. ``parts``: its messages, for protocols that have no reader."""
         readers = self._readers.get(frame.protocol)
         if readers is None:
             readers = self._readers[frame.protocol] = readers_of(frame.protocol)
-        for reader in readers.get(frame.type, ()):
-            for step in read_steps(reader, frame):
-                self._step(step, frame)
+        for reader in readers.get(frame.type, ()) if readers else ():
+            self._take(read_steps(reader, frame), frame)
+        if not readers and (parts or frame.request is not None):
+            self._take(self._steps(frame, parts), frame)
 
-    def _step(self, step: Step, frame: Frame) -> None:
-        what, number = step.what, frame.connection.number
-        flow = self._newest.get((number, what in TO_BROKER, step.topic, step.partition, step.group))
-        if flow is None:
-            if what == flows.SPACE:
-                self._learn(step, number)
-                return
-            flow = self._flow(step, frame.connection)
-        flow.step(step, frame)
-        if not self._copies:
-            return
+    def _steps(self, frame: Frame, parts: Sequence[FrameMessages]) -> Iterator[Step]:
+        """What the messages of a frame show, and the answers to publishes."""
+        for part in parts:
+            topic, offsets = printable(part.topic or ""), [each for each in part.offsets or () if each is not None]
+            if part.operation == PUBLISH and not frame.is_copy:
+                self._published.setdefault(frame.id, []).append((topic, part.partition, part.count))
+                yield Step(flows.PUBLISH, topic, part.partition, messages=part.count, size=part.size)
+            elif part.operation == DELIVER:
+                first = min(offsets, default=None)
+                yield Step(flows.DELIVER, topic, part.partition, "", first, part.count, part.size)
+        what = flows.CONFIRM if frame.refusal is None else flows.REFUSE
+        for request in {each.request for each in frame.confirmations} | {frame.request}:
+            for topic, partition, count in self._published.pop(request or 0, ()):
+                yield Step(what, topic, partition, messages=count)
+        while len(self._published) > MAX_SENT:
+            del self._published[next(iter(self._published))]
+
+    def _take(self, steps: Iterable[Step], frame: Frame) -> None:
+        number = frame.connection.number
+        for step in steps:
+            what = step[0]
+            flow = self._newest.get((number, what in TO_BROKER, *step[1:4]))
+            if flow is None:
+                if what == flows.SPACE:
+                    self._learn(step, number)
+                    continue
+                flow = self._flow(step, frame.connection)
+                if flow is None:
+                    continue
+            if what == flows.PUBLISH or what == flows.DELIVER:
+                flow.count(step, frame)
+                if self._copies:
+                    self._measure(what, flow, frame)
+            else:
+                flow.note(step, frame)
+
+    def _measure(self, what: str, flow: Flow, frame: Frame) -> None:
+        """The time from publish to delivery, of copies."""
         if what == flows.PUBLISH:
             self._sent.put(frame.id, frame.time_ns)
-        elif what == flows.DELIVER and "copy_of" in frame.generated and len(flow.latencies) < MAX_TIMES:
+        elif "copy_of" in frame.generated and len(flow.latencies) < MAX_TIMES:
             sent_ns = self._sent.get(frame.generated["copy_of"])
             if sent_ns is not None:
                 flow.latencies.append(frame.time_ns - sent_ns)
@@ -279,14 +319,16 @@ class Flows:
         else:
             self._accounts[number] = step.topic
 
-    def _flow(self, step: Step, connection: Connection) -> Flow:
-        self.connections[connection.number] = connection
+    def _flow(self, step: Step, connection: Connection) -> Flow | None:
         key = FlowKey(connection.number, step.what not in TO_BROKER, step.topic, step.partition, step.group)
         flow = self.flows.get(key)
         if flow is None:
             if len(self.flows) >= MAX_FLOWS:
-                self.omitted[connection.number] += 1
-                key = key._replace(topic=OTHERS, partition=None)
+                self.omitted += 1
+                if connection.number not in self.connections:
+                    return None
+                key = key._replace(topic=OTHERS, partition=None, group="")
+            self.connections[connection.number] = connection
             flow = self.flows.setdefault(key, Flow(key, self._by_second))
         if len(self._newest) >= MAX_NEWEST:
             self._newest.clear()

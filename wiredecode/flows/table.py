@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.flows import Flow, Flows, Party
 from wiredecode.flows.intervals import Intervals
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 TOPIC, PARTITION, CLIENT, SECOND = "topic", "partition", "client", "second"
 BY = (TOPIC, PARTITION, CLIENT, SECOND)
@@ -281,3 +284,19 @@ def latencies(sent: Sequence[Flow], came: Sequence[Flow]) -> list[int]:
             if begin <= first + count - 1 < begin + many and time_ns >= sent_ns:
                 found.append(time_ns - sent_ns)
     return found
+
+
+TYPES = {"from": "list<string>", "connections": "list<int64>", "p50_ms": "double", "p99_ms": "double"}
+TEXTS = frozenset({"protocol", "space", "topic", "to"})
+
+
+def table(made: Sequence[Row]) -> pa.Table:
+    """Rows as an Arrow table: the keys of :meth:`Row.record`; times in ns since the epoch."""
+    import pyarrow as pa
+
+    kinds = {"list<string>": pa.list_(pa.string()), "list<int64>": pa.list_(pa.int64()), "double": pa.float64()}
+    names = Row("", "", "", None, [], "").record()
+    fields = [
+        (each, kinds[TYPES[each]] if each in TYPES else pa.string() if each in TEXTS else pa.int64()) for each in names
+    ]
+    return pa.Table.from_pylist([row.record() for row in made], schema=pa.schema(fields))

@@ -3,7 +3,7 @@
 import struct
 from collections.abc import Sequence
 from functools import cached_property
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 from wiredecode.dataclasses import dataclass
 
@@ -32,6 +32,35 @@ class Found:
     found: bool
     need: int = 0
     """Bytes from there on without which another search finds no more; 0: any may do."""
+
+
+@dataclass(slots=True, frozen=True)
+class Verdict:
+    """The bytes at the start of a direction, or after a gap, are of the protocol."""
+
+    position: int
+    """Where the first frame starts."""
+    client: bool | None = None
+    """Whether the sender is the client; None: the bytes do not show it."""
+    dialect: str | None = None
+    splitter: "Splitter | None" = None
+    """Splits both directions in place of the protocol, if they switched to another transport before."""
+
+
+@dataclass(slots=True, frozen=True)
+class Undecided:
+    """More bytes may decide; those before ``position`` need not be looked at again."""
+
+    position: int = 0
+    sure: bool = False
+    """Whether it is certainly this protocol, of an unknown dialect."""
+    need: int = 0
+    """Bytes from ``position`` on without which the answer is the same; 0: any may decide."""
+
+
+@dataclass(slots=True, frozen=True)
+class Rejected:
+    """The bytes are of another protocol."""
 
 
 LOOKS = 8
@@ -170,73 +199,3 @@ class LengthPrefix:
             append(stop)
             position = stop
         return Split(ends)
-
-
-BAD, SHORT, EMPTY, WEAK, GOOD, SURE = -2, -1, 0, 1, 2, 3
-"""Levels of evidence: no frame; more bytes are needed; none; may be chance; rarely chance; never chance."""
-
-
-@dataclass(slots=True)
-class Evidence:
-    """Evidence of the bytes at a position, read as a frame."""
-
-    level: int
-    """One of :data:`BAD` to :data:`SURE`."""
-    end: int = 0
-    """Where the frame ends, if known; it may be beyond the captured bytes."""
-    client: bool | None = None
-    """Whether its sender is the client; None: unknown."""
-    need: int = 0
-    """``SHORT``: position up to which bytes are needed to judge it otherwise; 0: any may do."""
-
-
-class Chain:
-    """Consecutive frames from a position on, as many as are needed for a decision."""
-
-    most: ClassVar[int]
-    """Most frames that are judged."""
-
-    def __init__(self, data: bytes, position: int) -> None:
-        self.start = self.end = position
-        """Where the frames start, and where the last whole one ends."""
-        self.whole, self.size = 0, len(data)
-        self.best, self.score = BAD, 0
-        """Highest level of a frame, and sum of all levels."""
-        self.client: bool | None = None
-        self.last = Evidence(SHORT)
-        while self.whole < self.most and not self.enough():
-            seen = self.last = self.judge(data, self.end)
-            if self.client is None and seen.level != BAD:
-                self.client = seen.client
-            if seen.level < EMPTY:
-                return
-            self.best = max(self.best, seen.level)
-            self.score += seen.level
-            if seen.end > self.size:
-                return
-            self.whole += 1
-            self.add(data, seen)
-            self.end = seen.end
-
-    def judge(self, data: bytes, position: int) -> Evidence:
-        """Judge the bytes at a position; cheap for any length they declare."""
-        raise NotImplementedError
-
-    def add(self, data: bytes, seen: Evidence) -> None:
-        """Add a whole frame, which starts at :attr:`end`."""
-
-    @property
-    def read(self) -> int:
-        """Bytes of its whole frames, with the bad one at its end."""
-        return (self.last.end if self.end < self.last.end <= self.size else self.end) - self.start
-
-    @property
-    def need(self) -> int:
-        """Bytes without which it stays as it is; 0: any may do."""
-        last = self.last
-        reach = last.end if last.level != SHORT and last.end > self.size else last.need
-        return max(reach - self.start, 0)
-
-    def enough(self) -> bool:
-        """Whether further frames would not change the answer."""
-        return self.best == SURE

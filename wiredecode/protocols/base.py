@@ -17,8 +17,11 @@ from wiredecode.frames.frame import Frame
 from wiredecode.frames.splitter import Found as Found
 from wiredecode.frames.splitter import LengthPrefix as LengthPrefix
 from wiredecode.frames.splitter import Number as Number
+from wiredecode.frames.splitter import Rejected as Rejected
 from wiredecode.frames.splitter import Split as Split
 from wiredecode.frames.splitter import Splitter as Splitter
+from wiredecode.frames.splitter import Undecided as Undecided
+from wiredecode.frames.splitter import Verdict as Verdict
 from wiredecode.protocols.shared.data import data_of
 
 if TYPE_CHECKING:
@@ -32,35 +35,7 @@ if TYPE_CHECKING:
     from wiredecode.net.types import Connection
     from wiredecode.protocols.shared.problems import Checks
     from wiredecode.protocols.shared.redaction import Disguises
-
-
-@dataclass(slots=True, frozen=True)
-class Verdict:
-    """The bytes at the start of a direction, or after a gap, are of the protocol."""
-
-    position: int
-    """Where the first frame starts."""
-    client: bool | None = None
-    """Whether the sender is the client; None: the bytes do not show it."""
-    dialect: str | None = None
-    splitter: Splitter | None = None
-    """Splits both directions in place of the protocol, if they switched to another transport before."""
-
-
-@dataclass(slots=True, frozen=True)
-class Undecided:
-    """More bytes may decide; those before ``position`` need not be looked at again."""
-
-    position: int = 0
-    sure: bool = False
-    """Whether it is certainly this protocol, of an unknown dialect."""
-    need: int = 0
-    """Bytes from ``position`` on without which the answer is the same; 0: any may decide."""
-
-
-@dataclass(slots=True, frozen=True)
-class Rejected:
-    """The bytes are of another protocol."""
+    from wiredecode.protocols.shared.seeking import Seeker
 
 
 @dataclass(slots=True, frozen=True)
@@ -151,6 +126,8 @@ class Protocol(Offers):
     dialects: ClassVar[tuple[str, ...]] = ()
     framing: ClassVar[LengthPrefix | None] = None
     """Length prefix of frames, if they have one; other protocols have their own :meth:`split`."""
+    seeker: ClassVar[Seeker | None] = None
+    """Recognises it and finds its frames; other protocols have their own :meth:`recognise` and :meth:`search`."""
     may_upgrade: ClassVar[bool] = False
     """Whether connections may switch to other frames (:attr:`Verdict.splitter`): then the bytes of a connection whose
     beginning is missing are examined, although the user chose its protocol."""
@@ -191,13 +168,18 @@ class Protocol(Offers):
         """Reader of blocks of frames, if there is one. Import it here: that takes time."""
         return None
 
-    @abstractmethod
     def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
         """Decide whether ``data``, the first contiguous bytes captured of a direction, are of this protocol.
 
         ``started``: they are the first of the connection. ``final``: a gap or the end follows. ``port``: the
         connection uses a port of the protocol, so less evidence is enough.
         """
+        return self._seeks().recognise(data, started=started, final=final, port=port)
+
+    def _seeks(self) -> Seeker:
+        if self.seeker is None:
+            raise NotImplementedError(f"{type(self).__name__} needs a seeker, or recognise and search of its own")
+        return self.seeker
 
     def split(self, data: bytes) -> Split:
         """Split ``data``, which starts at a frame, into frames."""
@@ -209,19 +191,19 @@ class Protocol(Offers):
         """:meth:`split` at the beginning of a stream, which may have a preface."""
         return self.split(data)
 
-    @abstractmethod
     def search(self, data: bytes, *, final: bool) -> Found:
         """Find the next frame in bytes after a gap.
 
         ``data`` grows segment by segment, and always ends where one ends. ``final``: a gap or the end follows.
         """
+        return self._seeks().search(data, final=final)
 
     def begin(self, data: bytes, *, final: bool) -> Found:
         """:meth:`search` in the first captured bytes of a stream whose beginning was not captured.
 
         A segment often begins where a frame does, so less evidence is enough there.
         """
-        return self.search(data, final=final)
+        return self.search(data, final=final) if self.seeker is None else self.seeker.begin(data, final=final)
 
     @abstractmethod
     def conversation(self, start: Start) -> Conversation:

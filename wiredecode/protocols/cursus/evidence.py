@@ -6,11 +6,12 @@ from operator import attrgetter
 
 from wiredecode.fields import Truncated, compiler
 from wiredecode.fields.numbers import varint
-from wiredecode.frames.splitter import BAD, EMPTY, GOOD, SHORT, SURE, WEAK, Chain, Evidence
 from wiredecode.protocols.cursus import evidence_body as bodies
 from wiredecode.protocols.cursus import names
 from wiredecode.protocols.cursus.layers import Envelope
 from wiredecode.protocols.cursus.layers_batch import BATCHES, fit, sound
+from wiredecode.protocols.shared import seeking
+from wiredecode.protocols.shared.seeking import BAD, EMPTY, GOOD, SHORT, SURE, WEAK, Evidence
 
 MAX_FRAME_BYTES = 64 * 1024 * 1024
 """Longest plausible body: the limit of clients and older brokers."""
@@ -25,10 +26,16 @@ MAX_PEEK_BYTES = 64 * 1024
 MAX_TOPIC_BYTES = 256
 """Longest topic, or pattern of topics, in a frame that is believed."""
 
-KEEPALIVES_TO_BELIEVE = 3
-"""Frames that fill what a connection on the protocol's port sent, empty ones, too."""
-CHAIN_FRAMES = 16
-"""Frames in a row that are looked at to recognise the protocol."""
+MAX_REFUSED_BYTES = 64 * 1024
+"""On its own port, what may be a frame that the broker refuses is not given up before the broker speaks."""
+START_BYTES = 12
+"""Bytes that a candidate frame needs: its length and the first bytes of its body."""
+
+CANDIDATE = re.compile(
+    rb"(?=[\0-\3][\0-\xff]{3}(?:\xba\x7c|\0\0[A-Za-z]|\0[\1-\xf9][\w.=-]|[A-Za-z]{2}|\{\"|"
+    rb"\x1f\x8b\x08|\x82SNAPPY\0|\x04\x22\x4d\x18|\x28\xb5\x2f\xfd))",
+    re.DOTALL,
+)
 
 MAGICS = (names.MAGIC, *(magic for magic, _ in bodies.CODECS))
 LENGTH = struct.Struct(">I")
@@ -174,35 +181,41 @@ def judge_compressed(data: bytes, final: bool) -> Evidence:
     return Evidence(SURE if held.level >= GOOD else BAD, size + 4, True if held.client is None else held.client)
 
 
-class FrameChain(Chain):
-    """Frames of either side; ``started``: the first of a connection may be compressed."""
+class FrameChain(seeking.Chain):
+    """Frames of either side; the first of a connection may be compressed. Empty ones count only among sure ones."""
 
-    most = CHAIN_FRAMES
-
-    def __init__(self, data: bytes, position: int, started: bool, final: bool) -> None:
-        self.started, self.final, self.empty = started, final, False
-        super().__init__(data, position)
+    needed = {
+        seeking.START: {WEAK: 3, GOOD: 2, SURE: 1},
+        seeking.START_HOME: {SHORT: 1, WEAK: 1},
+        seeking.LATE: {GOOD: 3, SURE: 1},
+        seeking.LATE_HOME: {SHORT: 1, WEAK: 3, GOOD: 2, SURE: 1},
+        seeking.KNOWN: {SHORT: 1, WEAK: 2, SURE: 1},
+    }
+    fills, looks = 3, PEEK_BYTES
+    has_empty = False
 
     def judge(self, data: bytes, position: int) -> Evidence:
-        evidence = judge(data, position, self.final)
-        if self.started and evidence.level in (BAD, WEAK) and position == 0 and evidence.end > 4:
-            evidence = max(evidence, judge_compressed(data, self.final), key=attrgetter("level"))
-        return evidence
-
-    def enough(self) -> bool:
-        return self.score >= SURE
+        seen = judge(data, position, self.final)
+        if seen.level == EMPTY and self.place == seeking.KNOWN:
+            return Evidence(BAD)  # messages hold many zeros
+        if position or self.place > seeking.START_HOME:
+            return seen
+        if seen.level in (BAD, WEAK) and seen.end > 4:
+            seen = max(seen, judge_compressed(data, self.final), key=attrgetter("level"))
+        refused = seen.level == BAD and self.place == seeking.START_HOME and not self.final
+        return Evidence(SHORT) if refused and int.from_bytes(data[:4]) <= MAX_REFUSED_BYTES else seen
 
     def add(self, data: bytes, seen: Evidence) -> None:
-        self.empty = self.empty or seen.level == EMPTY
+        self.has_empty = self.has_empty or seen.level == EMPTY
 
     @property
-    def is_conclusive(self) -> bool:
-        """Whether a frame shows more than text after a length; zeros between texts are those of others."""
-        return self.best == SURE or (self.best == GOOD and not self.empty)
+    def is_believed(self) -> bool:
+        late = self.place in (seeking.LATE, seeking.LATE_HOME)
+        mixed = late and self.has_empty and EMPTY < self.best < SURE  # as events of Pravega are
+        return not mixed and super().is_believed
 
-    def fills(self, data: bytes, final: bool) -> bool:
-        """Whether the bytes are frames to the last one: on the protocol's port, or where it is known, that will do."""
-        return self.whole >= (1 if final else KEEPALIVES_TO_BELIEVE) and self.end == len(data)
+
+SEEKER = seeking.Seeker(CANDIDATE, START_BYTES, (FrameChain,))
 
 
 def _may_be_snappy(front: bytes, size: int) -> bool:

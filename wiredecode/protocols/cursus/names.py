@@ -69,6 +69,8 @@ LIMIT_REACHED = "maximum connections"
 """Beginning of the reason."""
 NOT_LET_IN = words("authentication_failed authentication_required invalid_auth")
 """Errors about who somebody is, not about what they may do."""
+ELSEWHERE = words("NOT_LEADER NOT_PARTITION_LEADER NOT_COORDINATOR")
+"""Errors of brokers that another one leads or coordinates."""
 
 
 def error_class(code: str) -> str:

@@ -1,6 +1,6 @@
 """Problems between Cursus clients and brokers: groups of consumers, publishing without acks; and changes."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from wiredecode.dataclasses import dataclass, field
@@ -10,6 +10,7 @@ from wiredecode.frames.frame import Frame
 from wiredecode.frames.identity import client_side, short
 from wiredecode.net.types import Connection
 from wiredecode.protocols.cursus import names
+from wiredecode.protocols.shared import refusals
 from wiredecode.protocols.shared.advertised import AdvertisedHost, host_of
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.gauges import GROUP, MAX_KNOWN, POSITION, STREAM, Change, Gauge, Measurement
@@ -76,7 +77,6 @@ MANY_REFUSALS, MANY_REBALANCES = 3, 5
 PATIENCE_NS = 5_000_000_000
 """... refusals of a member if they last at least this long."""
 FENCED = frozenset({"GEN_MISMATCH", "NOT_OWNER", "STALE_LEADER_EPOCH"})
-ELSEWHERE = frozenset({"NOT_LEADER", "NOT_PARTITION_LEADER", "NOT_COORDINATOR"})
 READING = frozenset({"STREAM", "CONSUME"})
 GROUP_COMMANDS = names.WORDS["group-commands"]
 
@@ -158,9 +158,6 @@ class Groups(Rule):
     def _refused(self, frame: Frame, facts: Mapping[str, Any]) -> None:
         code = frame.values.get("error_code", "")
         request = self._requests.pop(frame.request, None) if frame.request is not None else None
-        if code in ELSEWHERE:
-            self._elsewhere(frame, str(code), facts)
-            return
         if request is None:
             return
         command, group, name = request
@@ -189,13 +186,6 @@ class Groups(Rule):
         if member.last_frame_ns:
             problem.detail(f"it was accepted last {(frame.time_ns - member.last_frame_ns) / 1e9:.3f} s before")
 
-    def _elsewhere(self, frame: Frame, code: str, facts: Mapping[str, Any]) -> None:
-        who, leader = short(frame.connection), facts.get("leader") or facts.get("host")
-        title = f"{who} asked the wrong broker: {code}{f', it is {leader}' if leader else ''}"
-        problem = self.report.add(CODES["not-leader"], title, (frame.connection.number, code), frame=frame)
-        if problem.count >= MANY_REFUSALS:
-            problem.severity = "warning"
-
     def ended(self, connection: Connection) -> None:
         key, end = self._reading.pop(connection.number, None), connection.health.end if connection.health else None
         member = None if key is None else self._members.get(key)
@@ -211,33 +201,38 @@ class Groups(Rule):
 
 
 @dataclass(eq=False)
-class Admission(Rule):
-    """Clients that were not let in, or may not do what they asked for, and who they said they were."""
+class Refusals(refusals.Refusals):
+    """Clients that were not let in, may not do what they asked for, or asked the wrong broker."""
 
     types = frozenset({"AUTH", "ERROR"})
+    protocol, table = "cursus", refusals.refusals_of("cursus")
     _principals: Newest[int, str] = field(default_factory=Newest)
     """By connection: who it said it is."""
 
     def frame(self, frame: Frame) -> None:
-        number, facts = frame.connection.number, frame.generated
         if frame.type == "AUTH":
-            self._principals.put(number, str(facts.get("principal", "")))
-            return
-        error, reason = str(frame.values.get("error_code", "")), str(facts.get("reason", ""))
-        if reason.startswith(names.LIMIT_REACHED):
-            title = f"{frame.source} refused {facts.get('in_reply_to', 'commands')}: {printable(reason)}"
-            self.report.add(CODES["stream-limit"], title, title, frame=frame)
-        if error not in names.NOT_LET_IN and names.error_class(error) != "authorization":
-            return
-        user = self._principals.get(number) or "(none)"
-        command = facts.get("in_reply_to", "a command")
-        if error in names.NOT_LET_IN:
-            title = f"principal {user} was refused: {error}"
-            self.report.add(CODES["authentication"], title, (user, error), frame=frame)
+            self._principals.put(frame.connection.number, str(frame.generated.get("principal", "")))
         else:
-            to = f" to {facts['topic']}" if "topic" in facts else ""
-            title = f"{short(frame.connection)}, principal {user}: {command}{to} is not allowed: {error}"
-            self.report.add(CODES["authorization"], title, (number, error, to), frame=frame)
+            super().frame(frame)
+
+    def errors(self, frame: Frame) -> list[str]:
+        """The code, or its class, and what the reason begins with."""
+        code, reason = str(frame.values.get("error_code", "")), str(frame.generated.get("reason", ""))
+        limit = [names.LIMIT_REACHED] if reason.startswith(names.LIMIT_REACHED) else []
+        return [*limit, code if code in names.NOT_LET_IN | names.ELSEWHERE else names.error_class(code)]
+
+    def facts(self, frame: Frame, errors: Collection[Any]) -> dict[str, Any]:
+        facts, leader = frame.generated, frame.generated.get("leader") or frame.generated.get("host")
+        return {
+            "client": short(frame.connection),
+            "user": self._principals.get(frame.connection.number) or "(none)",
+            "server": frame.source,
+            "type": facts.get("in_reply_to", "a command"),
+            "to": f" to {facts['topic']}" if "topic" in facts else "",
+            "error": frame.values.get("error_code", ""),
+            "reason": printable(str(facts.get("reason", ""))),
+            "leader": f", it is {leader}" if leader else "",
+        }
 
 
 class Batch(NamedTuple):
@@ -348,7 +343,7 @@ CHECKS = Checks(
     },
     gauges=(Commits,),
     codes=CODES,
-    rules=(Groups, Admission, Producers, Advertised),
+    rules=(Groups, Refusals, Producers, Advertised),
     waits=READING,
     expected=frozenset({"exists"}),
     publishes={

@@ -11,7 +11,6 @@ from wiredecode.fields import printable
 from wiredecode.fields.layer import Style
 from wiredecode.frames.frame import NOT_ASKED, OK, Frame
 from wiredecode.frames.message import Messages
-from wiredecode.frames.splitter import GOOD
 from wiredecode.protocols.base import Conversation, Start
 from wiredecode.protocols.kafka import NAME, names
 from wiredecode.protocols.kafka.conversation_values import (
@@ -32,6 +31,7 @@ from wiredecode.protocols.reading import FrameDecoder
 from wiredecode.protocols.shared import proxy
 from wiredecode.protocols.shared.pairing import Newest, Outstanding, Request, link
 from wiredecode.protocols.shared.publications import confirm_parts
+from wiredecode.protocols.shared.seeking import GOOD
 
 ASKED = struct.Struct(">4xhhi")
 """Key, version and correlation id of a request."""

@@ -1,11 +1,13 @@
 """Evidence that bytes are a request or a response of Kafka."""
 
+import re
 import struct
 
 from wiredecode.fields import compiler
-from wiredecode.frames.splitter import BAD, GOOD, SHORT, SURE, WEAK, Chain, Evidence
 from wiredecode.protocols.kafka.layers import layer_of
 from wiredecode.protocols.kafka.layers_table import REQUESTS
+from wiredecode.protocols.shared import seeking
+from wiredecode.protocols.shared.seeking import BAD, GOOD, SHORT, SURE, WEAK, Chain, Evidence
 
 REQUEST = struct.Struct(">ihhih")
 """Size, key, version, correlation id and length of the client id."""
@@ -17,10 +19,25 @@ MAX_STEP = 100
 VERSIONS = {key: message.versions for key, message in REQUESTS.items()}
 NEWER = 3
 """Versions above the last known one that a request may have."""
+FIRST_IDS = 0, 1
+"""Correlation ids with which clients begin."""
 MIN_SURE = 16
 """Bytes of fields after the client id that fit exactly: no chance."""
 MAX_REST = 3
 """Bytes after the last field: librdkafka sends some, and brokers ignore them."""
+
+MIN_BYTES = 16
+"""Least bytes of two responses."""
+FRONT = re.compile(
+    rb"""(?=
+    (?!\x00\x00\x00[\x00-\x07]) [\x00-\x0f].{3} \x00[\x00-\x60] \x00[\x00-\x18] [\x00-\x7f].{3}
+    (?: \xff\xff | \x00[\x00-\x02] | (?P<named> (?:\x00[\x03-\xff] | \x01[\x00-\x2c]) [\x20-\x7e]))
+    | (?!\x00\x00\x00[\x00-\x07]) [\x00-\x0f].{3} \x00\x07 \x00\x00
+    | (?!\x00\x00\x00[\x00-\x03]) \x00.{3} (?!\x00{4}) [\x00-\x7f].{3}
+    )""",
+    re.DOTALL | re.VERBOSE,
+)
+"""Headers of requests, with a client's name or with none, and of responses; few other bytes look like one."""
 
 
 def judge_request(data: bytes, position: int) -> Evidence:
@@ -63,42 +80,33 @@ def _is_known(size: int, key: int, version: int) -> bool:
 class RequestChain(Chain):
     """Requests in a row: they name one client."""
 
-    most = 3
+    needed = {
+        seeking.START: {GOOD: 1, WEAK: 4},
+        seeking.START_HOME: {WEAK: 1},
+        seeking.LATE: {SURE: 1, GOOD: 3},
+        seeking.LATE_HOME: {GOOD: 1},
+        seeking.KNOWN: {SURE: 1, GOOD: 2},
+    }
     named: bytes | None = None
 
     def judge(self, data: bytes, position: int) -> Evidence:
         seen, start = judge_request(data, position), position + REQUEST.size
         if seen.level < GOOD:
             return seen
+        if seen.end > len(data) and seen.end - position > seeking.SEARCH_BYTES and self.place == seeking.KNOWN:
+            return Evidence(WEAK, seen.end, True)  # a header alone does not show a frame of this size
         name = data[start : start + REQUEST.unpack_from(data, position)[-1]]
         if self.named not in (None, name):
             return Evidence(BAD)
         self.named = name
         return seen
 
-    def enough(self) -> bool:
-        return self.best >= GOOD and self.whole > 1
-
-    def is_certain(self) -> bool:
-        """Whether a request is sure, or followed by another one: bytes of other protocols look like a short one."""
-        return self.best == SURE or self.enough()
-
-    def is_likely(self, size: int) -> bool:
-        """Whether ``size`` bytes are enough to believe it."""
-        return self.may_become_so(size) and self.whole > 0
-
-    def may_become_so(self, size: int) -> bool:
-        return self.best >= GOOD
-
-
-FIRST_IDS = 0, 1
-"""Correlation ids with which clients begin."""
-
 
 class ResponseChain(Chain):
     """Responses in a row: their correlation ids go up."""
 
-    most = 4
+    needed = {seeking.START_HOME: {WEAK: 3, SURE: 1}, seeking.LATE_HOME: {WEAK: 3}, seeking.KNOWN: {WEAK: 3}}
+    fills, looks = 1, RESPONSE.size
     before: int | None = None
 
     def judge(self, data: bytes, position: int) -> Evidence:
@@ -110,13 +118,8 @@ class ResponseChain(Chain):
         before, self.before = self.before, correlation
         if before is not None and not 0 < correlation - before <= MAX_STEP:
             return Evidence(BAD)
-        return Evidence(WEAK, position + 4 + size, False)
+        first = self.place == seeking.START_HOME and correlation in FIRST_IDS
+        return Evidence(SURE if first else WEAK, position + 4 + size, False)
 
-    def enough(self) -> bool:
-        return self.whole >= 3
 
-    def is_likely(self, size: int) -> bool:
-        return self.enough() or (self.whole >= 2 and self.end == size)
-
-    def may_become_so(self, size: int) -> bool:
-        return self.last.level == SHORT or self.last.end > size
+SEEKER = seeking.Seeker(FRONT, MIN_BYTES, (RequestChain, ResponseChain))

@@ -1,6 +1,6 @@
 """Problems between Kafka clients and brokers."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
 from wiredecode.dataclasses import dataclass, field
@@ -14,10 +14,11 @@ from wiredecode.protocols.kafka.flows import RecordFlows
 from wiredecode.protocols.kafka.layers_table import APIS, ERRORS, MESSAGES, RESPONSES
 from wiredecode.protocols.kafka.problems_groups import CODES, Blocked, Lags, Members
 from wiredecode.protocols.kafka.problems_sessions import WRONG, WRONG_BROKER, FetchSessions, OneAddress, Sequences
+from wiredecode.protocols.shared import refusals
 from wiredecode.protocols.shared.advertised import AdvertisedHost, host_of
 from wiredecode.protocols.shared.facts import DELETED, MADE, MOVES
 from wiredecode.protocols.shared.pairing import Newest
-from wiredecode.protocols.shared.problems import Checks, FrameRef, Publishing, Rule, ref_of
+from wiredecode.protocols.shared.problems import Checks, FrameRef, Problem, Publishing, Rule, ref_of
 
 ALL_RESPONSES = frozenset(message.name for message in RESPONSES.values())
 MOVED = "coordinator-moved"
@@ -26,18 +27,16 @@ SOON_NS = 1_000_000_000
 
 MAX_NAMED = 4
 """Topics that a title names."""
-REFUSALS = names.NAMES["refusals"]
-REFUSED = {code: frozenset(each.get("types", ALL_RESPONSES)) for code, each in REFUSALS.items()}
-"""Types of the responses."""
 LASTING_NS, PAUSE_NS = 2_000_000_000, 10_000_000_000
 """A refusal lasts if a client gets it again after the first time, with shorter pauses than the second."""
 
 
 @dataclass(eq=False)
-class Refusals(Rule):
+class Refusals(refusals.Refusals):
     """Error codes of responses that are problems of their own."""
 
     types = ALL_RESPONSES - {"ApiVersionsResponse"} | {"ProduceRequest"}
+    protocol, table = "kafka", refusals.refusals_of("kafka")
     _coordinated: Newest[int, bool] = field(default_factory=Newest)
     """Connections on which a coordinator has worked."""
     _lasting: Newest[tuple[str, str], tuple[int, int]] = field(default_factory=Newest)
@@ -55,57 +54,65 @@ class Refusals(Rule):
                 self.report.facts.saw(MADE, topic, frame=frame, by=short(frame.connection))
         elif frame.type == "DeleteTopicsResponse":
             self._delete(frame)
-        errors, number = set(errors_in(frame.values)), frame.connection.number
+        super().frame(frame)
+
+    def errors(self, frame: Frame) -> set[Any]:
+        errors = set[Any](errors_in(frame.values))
         if not errors and frame.type == "ProduceResponse":
             self._sequences.answered(frame)
         if errors & WRONG:
             self.report.facts.saw(WRONG_BROKER, frame.source, frame=frame)
-        if not errors and frame.type in REFUSED[MOVED]:
-            self._coordinated.put(number, True)
-        for code, refusal in REFUSALS.items() if errors else ():
-            matching = errors & set(refusal["errors"] or errors) if frame.type in REFUSED[code] else ()
-            if matching and (code != MOVED or number in self._coordinated):
-                self._report(frame, code, matching)
-        if not errors and frame.type == "SaslAuthenticateResponse" and frame.refusal:
-            self._report(frame, "sasl-failed", errors)
+        if not errors and frame.type in self.table[MOVED].types:
+            self._coordinated.put(frame.connection.number, True)
+        refusal = frame.refusal if frame.type == "SaslAuthenticateResponse" else None
+        return errors or ({refusal} if refusal else errors)
 
     def _delete(self, frame: Frame) -> None:
         for each in frame.values.get("responses") or ():
             if each.get("error") == 0 and each.get("topic"):
                 self.report.facts.saw(DELETED, printable(each["topic"]), frame=frame, by=short(frame.connection))
 
-    def _report(self, frame: Frame, code: str, errors: set[int]) -> None:
-        error = ERRORS.get(min(errors), str(min(errors))) if errors else str(frame.refusal)
-        refused = [topic_of(each) for each in lists_of(frame.values) if not errors.isdisjoint(errors_in(each))]
+    def facts(self, frame: Frame, errors: Collection[Any]) -> dict[str, Any]:
+        error, topics = ERRORS.get(min(errors), str(min(errors))), self._topics(frame, errors)
+        return {
+            "client": short(frame.connection),
+            "name": frame.connection.identity.get("name", "a client"),
+            "server": frame.source,
+            "topics": " ".join([*topics][:MAX_NAMED]) + (" ..." if len(topics) > MAX_NAMED else ""),
+            "type": (frame.type or "").removesuffix("Response"),
+            "error": error,
+            "message": printable(frame.values.get("error_message") or error),
+        }
+
+    @staticmethod
+    def _topics(frame: Frame, errors: Collection[Any]) -> dict[str, None]:
+        """The topics that were refused, or else all that were asked for."""
+        refused = (topic_of(each) for each in lists_of(frame.values) if not set(errors).isdisjoint(errors_in(each)))
         named = (each.partition("[")[0] for each in frame.generated.get("topics_named", "").split())
-        topics = dict.fromkeys(filter(None, refused)) or dict.fromkeys(named)
-        title = REFUSALS[code]["what"].format(
-            client=short(frame.connection),
-            name=frame.connection.identity.get("name", "a client"),
-            server=frame.source,
-            topics=" ".join([*topics][:MAX_NAMED]) + (" ..." if len(topics) > MAX_NAMED else ""),
-            type=(frame.type or "").removesuffix("Response"),
-            error=error,
-            message=printable(frame.values.get("error_message") or error),
-        )
-        passing = REFUSALS[code].get("passing", False)
-        problem = self.report.add(CODES[code], title, title, frame=frame, severity="note" if passing else None)
-        problem.likely, problem.alike = REFUSALS[code].get("likely", {}).get(error, ""), error
-        if REFUSALS[code].get("moves"):
+        return dict.fromkeys(filter(None, refused)) or dict.fromkeys(named)
+
+    def refused(self, frame: Frame, refusal: refusals.Refusal, errors: Collection[Any]) -> Problem | None:
+        if refusal.problem == MOVED and frame.connection.number not in self._coordinated:
+            return None
+        problem = super().refused(frame, refusal, errors)
+        if problem is None:
+            return None
+        if refusal.moves:
             self.report.facts.saw(MOVES, frame.source, frame=frame)
-        if passing and self._lasts(frame, title):
-            problem.severity = CODES[code].severity
-        for text, lost in self._sequences.explain(frame) if code == "out-of-order" else ():
+        if refusal.passing and self._lasts(frame, problem.title):
+            problem.severity = problem.code.severity
+        for text, lost in self._sequences.explain(frame) if refusal.problem == "out-of-order" else ():
             problem.detail(text)
             problem.likely = "a batch got no answer, and the producer gave it up and went on with the next one"
             problem.first_ns = min(problem.first_ns or lost.time_ns, lost.time_ns)
             self.report.cite(problem, lost)
             self.report.concerns(problem, lost.connection)
-        for topic in topics if code == "unknown-topic" else ():
+        for topic in self._topics(frame, errors) if refusal.problem == "unknown-topic" else ():
             if deleted := self.report.facts.of(DELETED, topic):
-                at, frame_number = self.report.seconds(deleted[-1].since_ns), deleted[-1].places[-1].number
-                problem.detail(f"{deleted[-1].by} deleted it at {at}: frame {frame_number}")
+                at, place = self.report.seconds(deleted[-1].since_ns), deleted[-1].places[-1]
+                problem.detail(f"{deleted[-1].by} deleted it at {at}: frame {place.number}")
                 problem.likely = "the topic was deleted while it was used"
+        return problem
 
     def _lasts(self, frame: Frame, title: str) -> bool:
         broker_and_title = host_of(frame.destination), title

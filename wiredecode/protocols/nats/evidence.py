@@ -4,11 +4,12 @@ import re
 from typing import ClassVar, NamedTuple
 
 from wiredecode.fields.textfields import MAX_DIGITS
-from wiredecode.frames.splitter import BAD, GOOD, SHORT, Allowance
+from wiredecode.frames.splitter import Allowance
 from wiredecode.protocols.base import Found, Split
 from wiredecode.protocols.nats import NAME, transport
 from wiredecode.protocols.nats import transport_websocket as websocket
 from wiredecode.protocols.nats.names import CLIENT_SENDS, COUNTED, OPERATIONS, SERVER_SENDS
+from wiredecode.protocols.shared.seeking import BAD, GOOD, SHORT
 
 MAX_CONTROL_LINE = 64 * 1024
 """Longest plausible line; servers accept 4 KiB from clients by default."""

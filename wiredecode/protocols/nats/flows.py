@@ -53,7 +53,7 @@ class SubjectFlows(FlowReader):
         if not subject.startswith(INTERNAL):
             if frame.expects_response:
                 self._published.put(frame.id, subject)
-            return (Step(flows.PUBLISH, printable(subject), size=values["size"]),)
+            return (Step(flows.PUBLISH, printable(subject), None, "", None, 1, values["size"]),)
         if subject.startswith(ACK):
             acked = parse_ack_subject(subject)
             if acked is None or values["data"].startswith(REFUSED):
@@ -81,7 +81,8 @@ class SubjectFlows(FlowReader):
         if subject.startswith(INTERNAL):
             return ()
         queue = self._queues.get(key, "")
-        return (Step(flows.DELIVER, printable(subject), None, printable(queue) if queue else "", size=values["size"]),)
+        group = printable(queue) if queue else ""
+        return (Step(flows.DELIVER, printable(subject), None, group, None, 1, values["size"]),)
 
     def _answered(self, frame: Frame, key: tuple[int, str]) -> Sequence[Step]:
         """Acks of publishes, pulls in vain, and heartbeats."""

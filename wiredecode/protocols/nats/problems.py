@@ -1,7 +1,6 @@
 """Problems between NATS clients and servers, changes, and positions of consumers."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields import printable
@@ -30,8 +29,9 @@ from wiredecode.protocols.shared.problems import (
     stopped_or_cut,
     whole,
 )
+from wiredecode.protocols.shared.refusals import refusals_of
 
-CODES = codes_of("nats")
+CODES, REFUSALS = codes_of("nats"), refusals_of("nats")
 SOON_NS = 1_000_000_000
 """A crash ends the connection at most this long after the delivery."""
 MANY, MANY_UNCERTAIN = 3, 4
@@ -158,6 +158,8 @@ CLOSING = frozenset(
 """After these the server closes the connection: why it ended is known."""
 MAX_SUBSCRIPTIONS = 1024
 """Per connection."""
+UNKNOWN = frozenset({"server-error", "limit"})
+"""Errors after which the server may keep the connection."""
 MIN_CLOSED_NS = 200_000_000
 """A window closed for this long makes a slow consumer."""
 SERVER_PATIENCE_NS, CLIENT_PATIENCE_NS = 2_000_000_000, 10_000_000_000
@@ -247,41 +249,28 @@ class Clients(Rule):
 
     def _error(self, frame: Frame, reader: Reader) -> None:
         text = printable(frame.values.get("error", ""))
-        name = kind_of(text)
+        name, pings = kind_of(text), reader.pings[frame.side]
         reader.errors.add(name)
-        who = short(frame.connection)
-        user = frame.connection.identity.get("user")
-        key: Any = frame.connection.number
         if name == "slow-consumer":
             self._slow(frame.connection, reader, "the server says Slow Consumer", frame)
             return
-        severity = None
-        if name == "stale":
-            silent = reader.pings[frame.side]
-            pings = f"{len(silent)} PINGs" if silent and whole(frame.connection) else "PING"
-            title = f"{who} did not answer {pings}: the server closed it as stale"
-        elif name == "authentication":
-            title, key = f"user {user or '(none)'} was refused: {text}", (user, text)
-        elif name == "permissions":
-            for begin in (INBOX, ACK):  # each is another subject
-                text = text.partition(begin)[0] + begin if begin in text else text
-            title = f"{who}, user {user or '(none)'}: {text}"
-            key = frame.connection.number, text
-        elif name == "lame-duck":
+        if name == "lame-duck":
             self._leaves(frame)
             return
-        elif name == "tls-required":
-            title = f"{who} speaks without TLS, and the server requires it"
-        elif name == "max-payload":
-            title = f"the server says to {who}: {text}"
-        else:
-            title, key = f"the server says to {who}: {text}", text
-            harmless = text.lower().startswith(names.HARMLESS_ERRORS)
-            severity = "warning" if harmless else None
-        problem = self.report.add(CODES[name], title, key, frame=frame, severity=severity)
-        problem.likely = problem.code.cause_of(text)
+        for begin in (INBOX, ACK) if name == "permissions" else ():  # each is another subject
+            text = text.partition(begin)[0] + begin if begin in text else text
+        facts = {
+            "client": short(frame.connection),
+            "number": frame.connection.number,
+            "user": frame.connection.identity.get("user") or "(none)",
+            "pings": f"{len(pings)} PINGs" if pings and whole(frame.connection) else "PING",
+            "error": text,
+        }
+        problem = REFUSALS[name].report(self.report, CODES, frame, facts)
+        if name in UNKNOWN and text.lower().startswith(names.HARMLESS_ERRORS):
+            problem.severity = "warning"
         if name == "stale":
-            self.report.cite(problem, *reader.pings[frame.side])
+            self.report.cite(problem, *pings)
 
     def _leaves(self, frame: Frame) -> None:
         server, said = frame.source, frame.values.get("options") or {}
@@ -295,7 +284,7 @@ class Clients(Rule):
             if finding.code == "max-payload":
                 who, subject = short(frame.connection), printable(frame.values.get("subject", ""))
                 title = f"{who} published to {subject}: {finding.message}"
-                self.report.add(CODES["max-payload"], title, frame.connection.number, frame=frame)
+                self.report.add(CODES["max-payload"], title, str(frame.connection.number), frame=frame)
 
     # Ends.
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from wiredecode.fields.jsonfields import parse
 from wiredecode.fields.layer import Layer
-from wiredecode.frames.splitter import BAD, SHORT
 from wiredecode.protocols.base import Found, Generated, Rejected, Split, Start, Undecided, Verdict, generated_of
 from wiredecode.protocols.nats import NAME, PORTS, REPLY_TOPICS, evidence, transport
 from wiredecode.protocols.nats import transport_s2 as s2
@@ -21,6 +20,7 @@ from wiredecode.protocols.registry import carried_by
 from wiredecode.protocols.shared import tls
 from wiredecode.protocols.shared.proxy import LAYERS as PROXY_LAYERS
 from wiredecode.protocols.shared.proxy import BehindProxy
+from wiredecode.protocols.shared.seeking import BAD, SHORT
 
 if TYPE_CHECKING:
     from wiredecode.frames.block import Bulk

@@ -10,12 +10,12 @@ import numpy as np
 from wiredecode.fields.layer import Layer
 from wiredecode.frames.frame import MALFORMED, UNDECODED, Frame
 from wiredecode.frames.framer import Framer
-from wiredecode.frames.splitter import BAD
 from wiredecode.net.types import Chunk, Direction
 from wiredecode.protocols.base import Protocol
 from wiredecode.protocols.nats import evidence, transport
 from wiredecode.protocols.nats import transport_s2 as s2
 from wiredecode.protocols.nats import transport_websocket as websocket
+from wiredecode.protocols.shared.seeking import BAD
 
 MAX_OPERATIONS = 100_000
 """Operations that one chunk may complete; what follows them in it is not decoded."""

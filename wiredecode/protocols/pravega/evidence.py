@@ -3,18 +3,19 @@
 The protocol has no magic number but Hello's; a message is identified by lengths inside it that add up.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
 from typing import Any
 
-from wiredecode.dataclasses import dataclass
 from wiredecode.fields import Boolean, compiler, plain
-from wiredecode.frames.splitter import BAD, GOOD, SHORT, SURE, WEAK, Evidence
 from wiredecode.protocols.pravega import layers
 from wiredecode.protocols.pravega.layers import HEADER, WireMessage
 from wiredecode.protocols.pravega.layers_kinds import JavaText
 from wiredecode.protocols.pravega.layers_older import OLDER, proposal
 from wiredecode.protocols.pravega.names import CLIENT_TYPES, NAMES, PROPOSAL, PROPOSALS, SERVER_TYPES, WIRE
+from wiredecode.protocols.shared import seeking
+from wiredecode.protocols.shared.seeking import BAD, GOOD, SHORT, SURE, WEAK, Evidence
 
 MAX_BODY = 0x00FFFFFF
 """Longest body, by the rule of the clients; the server takes 8 bytes less, releases before 0.7.0 half as much."""
@@ -31,7 +32,9 @@ BLOBS = frozenset({3, 4, 5, 10, 89})
 """Codes of messages that are mostly one blob."""
 MIN_NAME = 3
 """Shorter names may be chance."""
-HELLO, KEEPALIVE = -127, 100
+KEEPALIVE = 100
+SEARCH_SMALL_BYTES = 8 * 1024
+"""Search limit for messages without a large blob, whose check takes time in proportion to their length."""
 
 INSIDE = (layers.Event, layers.PartialEvent, layers.Padding)
 """Only inside append data; at top level a mistake, or the proposal's messages."""
@@ -52,6 +55,10 @@ EAGER: dict[int, tuple[type[WireMessage], ...]] = {
 KNOWN = frozenset(CURRENT) | frozenset(OLDER)
 BULKY = frozenset({-6, -2, 0, 3, 4, 5, 7, 9, 10, 58, 74, 75, 76, 78, 79, 83, 84, 85, 86, 87, 89, 90, 91})
 """Codes of messages that may be long."""
+CODES = b"".join(re.escape(bytes([code])) for code in sorted(KNOWN) if code > 0)
+NEGATIVE = b"".join(re.escape(bytes([code & 0xFF])) for code in sorted(KNOWN) if code < -2)
+CANDIDATE = re.compile(rb"(?=(?:\x00\x00\x00[" + CODES + rb"]|\xff\xff\xff[" + NEGATIVE + rb"])\x00)", re.DOTALL)
+"""Candidates for messages in mid-stream. Types 0, -1 and -2 are none: append data is full of their bytes."""
 WEAK_TYPES = frozenset(NAMES["evidence"]["weak"])
 """Messages that many other bytes look like."""
 
@@ -121,55 +128,85 @@ def _fits_proposal(dialect: str, code: int, data: bytes, start: int, stop: int) 
     return values is not None and (_marks(layer)[1] is None or has_name(layer, values))
 
 
-@dataclass(slots=True)
-class MessageEvidence(Evidence):
-    """SURE: it holds a segment's name, or is a Hello. WEAK: many other bytes look like such a message."""
-
-    code: int = 0
-    layer: type[WireMessage] | None = None
-
-    @property
-    def anchor(self) -> bool:
-        """Whether it may be believed where the protocol is known: DataAppended, too, for its constant header."""
-        return self.level >= GOOD or (self.layer is not None and self.layer.type_name == "DataAppended")
-
-
-def evidence_of(
-    code: int, end: int, layer: type[WireMessage], *, alone: bool = False, weak: bool = False
-) -> MessageEvidence:
-    """Evidence of a whole message. ``alone``: it is enough; ``weak``: a name is not printable."""
-    name = layer.type_name
-    level = SURE if alone else WEAK if weak or name in WEAK_TYPES else GOOD
-    client = name in CLIENT_TYPES if name in CLIENT_TYPES | SERVER_TYPES else None
-    return MessageEvidence(level, end, client, code=code, layer=layer)
-
-
 def plausible(code: int, length: int) -> bool:
     """Whether a header can be one, at top level in either dialect."""
     limit = MAX_BODY if code in BULKY else MAX_KEEPALIVE if code == KEEPALIVE else MAX_SMALL_BODY
     return (code in KNOWN or code in (0, -2)) and length <= limit
 
 
-def judge(data: bytes, position: int) -> MessageEvidence:
-    """Judge the supposed message at ``position`` by its header and its structure."""
-    if position + HEADER.size > len(data):
-        return MessageEvidence(SHORT)
-    code, length = HEADER.unpack_from(data, position)
-    if not plausible(code, length):
-        return MessageEvidence(BAD)
-    stop = position + HEADER.size + length
-    if stop > len(data):
-        return MessageEvidence(SHORT, stop, need=stop)
-    for layer in _possible(code):
-        values = fit(layer, data, position, stop)
-        if values is not None:
-            name = values.get(_marks(layer)[1] or "", "?")
-            unnamed = not (name and name.isascii() and name.isprintable())
-            return evidence_of(code, stop, layer, alone=code == HELLO or has_name(layer, values), weak=unnamed)
-    return MessageEvidence(BAD, stop)
+def _level(layer: type[WireMessage], values: Mapping[str, Any], place: int) -> int:
+    name = values.get(_marks(layer)[1] or "", "?")
+    if layer is layers.Hello or has_name(layer, values):
+        return SURE
+    if not (name and name.isascii() and name.isprintable()):
+        return WEAK
+    if layer.type_name == "DataAppended" and place == seeking.KNOWN:
+        return GOOD  # for its constant header
+    return WEAK if layer.type_name in WEAK_TYPES else GOOD
+
+
+def _by_client(name: str) -> bool | None:
+    return name in CLIENT_TYPES if name in CLIENT_TYPES | SERVER_TYPES else None
 
 
 @lru_cache(maxsize=1024)  # bytes from the wire may be any code
 def _possible(code: int) -> tuple[type[WireMessage], ...]:
     proposed = [proposal(name)[code] for name in PROPOSALS if code in proposal(name)]
     return (*shipped_layouts(code), *proposed)
+
+
+class MessageChain(seeking.Chain):
+    """Messages in a row, and the dialect for which they speak."""
+
+    needed = {
+        seeking.START: {SURE: 1, GOOD: 3},
+        seeking.START_HOME: {WEAK: 1},
+        seeking.LATE: {SURE: 2, GOOD: 3},
+        seeking.LATE_HOME: {SURE: 2, GOOD: 3},
+        seeking.KNOWN: {SURE: 1, GOOD: 2},
+    }
+
+    def judge(self, data: bytes, position: int) -> Evidence:
+        """SURE if it holds a segment's name, or is a Hello."""
+        if position + HEADER.size > len(data):
+            return Evidence(SHORT)
+        code, length = HEADER.unpack_from(data, position)
+        if not plausible(code, length):
+            return Evidence(BAD)
+        stop = position + HEADER.size + length
+        if stop > len(data):
+            return Evidence(SHORT, stop, need=stop)
+        for layer in _possible(code):
+            values = fit(layer, data, position, stop)
+            if values is not None and layer.type_name == "Event" and not self.whole:
+                break  # zeros are everywhere
+            if values is not None:
+                return Evidence(_level(layer, values, self.place), stop, _by_client(layer.type_name))
+        return Evidence(BAD, stop)
+
+    def add(self, data: bytes, seen: Evidence) -> None:
+        if self.dialect is None and self.place != seeking.KNOWN:
+            self.dialect = dialect_of(HEADER.unpack_from(data, self.end)[0], data, self.end, seen.end)
+
+    def enough(self) -> bool:
+        return super().enough() and (self.dialect is not None or self.place == seeking.KNOWN)
+
+    @property
+    def is_open(self) -> bool:
+        return self.dialect is None and self.last.level == SHORT and self.whole < seeking.MOST
+
+
+def hopeless(data: bytes, position: int) -> bool:
+    """Whether a candidate's header, or that after a large message, rules out that it is worth a look."""
+    if position + HEADER.size > len(data):
+        return False
+    if position == 4 and int.from_bytes(data[:4]) >= len(data) - 4:
+        return True  # the size of a frame of Kafka, and its correlation id
+    code, length = HEADER.unpack_from(data, position)
+    after = position + HEADER.size + length
+    if length <= LARGE_BODY or code not in BLOBS or after + HEADER.size > len(data):
+        return bool(length > (seeking.SEARCH_BYTES if code in BLOBS else SEARCH_SMALL_BYTES))
+    return length > seeking.SEARCH_BYTES or not plausible(*HEADER.unpack_from(data, after))
+
+
+SEEKER = seeking.Seeker(CANDIDATE, HEADER.size, (MessageChain,), hopeless)

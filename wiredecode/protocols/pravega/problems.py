@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, ClassVar
+from collections.abc import Collection, Iterator
+from typing import Any
 
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.identity import short
 from wiredecode.protocols.pravega.names import APPENDS, AUTH_ERRORS, FAILURES, NAMES
+from wiredecode.protocols.shared import refusals
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.gauges import LAG, MAX_KNOWN, POSITION, STREAM, Change, Gauge, Measurement
 from wiredecode.protocols.shared.pairing import Newest
@@ -76,51 +77,31 @@ LEASE_NS = 30_000_000_000
 """A transaction still open this long after its last event is a warning: the usual lease."""
 
 
-class Refusals(Rule):
+@dataclass(eq=False)
+class Refusals(refusals.Refusals):
     """Replies that mean no."""
 
     types = FAILURES | {"SegmentAttributeUpdated", "StreamSegmentInfo"}
+    protocol, table = "pravega", refusals.refusals_of("pravega")
 
-    def frame(self, frame: Frame) -> None:
-        for finding in frame.findings:
-            if finding.code == "refused" and (report := self.REPORTERS.get(frame.type or "")):
-                report(self, frame, frame.values)
-            elif finding.code == "refused":
-                problem = self.report.add(CODES["refused"], finding.message, finding.message, frame=frame)
-                problem.likely = problem.code.cause_of(finding.message)
+    def errors(self, frame: Frame) -> list[str]:
+        return [each.message for each in frame.findings if each.code == "refused"]
 
-    def _token(self, frame: Frame, values: Any) -> None:
-        code = values.get("error_code", -1)
+    def facts(self, frame: Frame, errors: Collection[Any]) -> dict[str, Any]:
+        values, code = frame.values, frame.values.get("error_code", -1)
+        host, offset = printable(values.get("correct_host", "")), values.get("offset", -1)
         trace = printable(values.get("server_stack_trace", "")).split("\n")[0]
-        who = short(frame.connection)
-        why = AUTH_ERRORS.get(code, f"code {code}")
-        title = f"the token of {who} was refused: {why}{f' ({trace})' if trace else ''}"
-        self.report.add(CODES["authentication"], title, (frame.connection.number, code), frame=frame)
-
-    def _wrong_host(self, frame: Frame, values: Any) -> None:
-        segment, host = segment_of(frame), printable(values.get("correct_host", ""))
-        store = frame.connection.endpoints[frame.side]
-        title = f"{segment} is not on {store}{f', but on {host}' if host else ''}"
-        self.report.add(CODES["wrong-host"], title, (segment, host), frame=frame)
-
-    def _truncated(self, frame: Frame, values: Any) -> None:
-        segment, begin, offset = segment_of(frame), values.get("start_offset"), values.get("offset", -1)
-        who = short(frame.connection)
-        at = f" at offset {offset:,}" if isinstance(offset, int) and offset >= 0 else ""
-        title = f"{who} read {segment}{at}, which begins at {begin}"
-        problem = self.report.add(CODES["segment-truncated"], title, (frame.connection.number, segment), frame=frame)
-        if problem.count > 1:
-            problem.severity = "warning"
-
-    REPORTERS: ClassVar[dict[str, Callable[[Refusals, Frame, Any], None]]] = {
-        "AuthTokenCheckFailed": _token,
-        "WrongHost": _wrong_host,
-        "SegmentIsTruncated": _truncated,
-    }
-
-
-def segment_of(frame: Frame) -> str:
-    return printable(str(frame.values.get("segment", "a segment")))
+        return {
+            "client": short(frame.connection),
+            "server": frame.source,
+            "segment": printable(str(values.get("segment", "a segment"))),
+            "host": f", but on {host}" if host else "",
+            "at": f" at offset {offset:,}" if isinstance(offset, int) and offset >= 0 else "",
+            "begin": values.get("start_offset"),
+            "error": AUTH_ERRORS.get(code, f"code {code}"),
+            "trace": f" ({trace})" if trace else "",
+            "message": next(iter(errors), ""),
+        }
 
 
 @dataclass(eq=False)

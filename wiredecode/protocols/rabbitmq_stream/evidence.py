@@ -1,14 +1,15 @@
 """Whether bytes look like frames of RabbitMQ Stream, and of which side."""
 
 import re
-from collections.abc import Iterator
 
 from wiredecode.fields import compiler
 from wiredecode.fields.layer import Layer
-from wiredecode.frames.splitter import BAD, GOOD, SHORT, SURE, Chain, Evidence, LengthPrefix, Number
+from wiredecode.frames.splitter import LengthPrefix, Number
 from wiredecode.protocols.rabbitmq_stream.layers import LAYERS, PartitionsResponse, RouteResponse, Unknown
 from wiredecode.protocols.rabbitmq_stream.layers_chunk import CHUNK_MAGIC, Chunk
 from wiredecode.protocols.rabbitmq_stream.names import CLIENT_KEYS, COMMANDS, RESPONSE_BIT, SERVER_KEYS
+from wiredecode.protocols.shared import seeking
+from wiredecode.protocols.shared.seeking import BAD, GOOD, SHORT, SURE, Evidence
 
 MAX_FRAME_BYTES = 64 * 1024 * 1024
 """Largest plausible Size: a chunk is sent whole even if it exceeds the negotiated frame max."""
@@ -16,11 +17,7 @@ FRAMING = LengthPrefix(
     Number(0, 4, 4, MAX_FRAME_BYTES, "a frame size of {value} is out of bounds ({least} to {most})"), after=4, header=4
 )
 """Size counts what follows it: key and version at the least."""
-FRAMES_TO_BELIEVE = 3
-"""Good frames in a row that identify the protocol in mid-stream on any port; on a known port fewer will do."""
-MAX_PROPERTIES = 64
-SEARCH_BYTES = 256 * 1024
-"""A supposed frame larger than this is believed only by the header of the chunk in it."""
+MAX_PROPERTIES_BYTES, MAX_PROPERTIES = 8192, 64
 
 UNMARKED = {24: RouteResponse, 25: PartitionsResponse}
 """Responses that have the keys of their requests in RabbitMQ 3.10."""
@@ -72,62 +69,47 @@ def chunk_is_sound(data: bytes, position: int, end: int, version: int) -> bool:
     return kind <= 2 and not any(reserved) and trailing in (0, trailer)
 
 
-def judge(data: bytes, position: int) -> Evidence:
-    """Judge the supposed frame at ``position``: a chunk whose header fits it decides alone."""
-    if position + HEADER.size > len(data):
-        return Evidence(SHORT)
-    size, key, version = HEADER.unpack_from(data, position)
-    end = position + 4 + size
-    is_command = (key & ~RESPONSE_BIT) in COMMANDS and 1 <= version <= (2 if key in (2, 8) else 1)
-    if not is_command or not FRAMING.length.least <= size <= MAX_FRAME_BYTES:
-        return Evidence(BAD)
-    need = position + CHUNK_STARTS[version] + CHUNK.size if key == 8 else end
-    if key == 8 and need <= len(data):
-        return Evidence(SURE if chunk_is_sound(data, position, end, version) else BAD, end)
-    if end > len(data):
-        return Evidence(SHORT, end, need=min(end, need))
-    return Evidence(BAD if body(data, position, end, key, version) is None else GOOD, end)
+class FrameChain(seeking.Chain):
+    """A chunk whose header fits it decides alone, and PeerProperties at the beginning of a connection."""
+
+    needed = {
+        seeking.START: {SURE: 1, GOOD: 4},
+        seeking.START_HOME: {SHORT: 1, GOOD: 1},
+        seeking.LATE: {SURE: 1, GOOD: 4},
+        seeking.LATE_HOME: {SURE: 1, GOOD: 3},
+        seeking.KNOWN: {SURE: 1, GOOD: 2},
+    }
+
+    def judge(self, data: bytes, position: int) -> Evidence:
+        if position + HEADER.size > len(data):
+            return Evidence(SHORT)
+        size, key, version = HEADER.unpack_from(data, position)
+        end = position + 4 + size
+        is_command = (key & ~RESPONSE_BIT) in COMMANDS and 1 <= version <= (2 if key in (2, 8) else 1)
+        if not is_command or not FRAMING.length.least <= size <= MAX_FRAME_BYTES:
+            return Evidence(BAD)
+        client = True if key in CLIENT_KEYS else False if key in SERVER_KEYS else None
+        if key == 8:
+            need = position + CHUNK_STARTS[version] + CHUNK.size
+            if need <= len(data):
+                return Evidence(SURE if chunk_is_sound(data, position, end, version) else BAD, end, client)
+            return Evidence(SHORT, end, client, min(end, need))
+        greets = self.place <= seeking.START_HOME and not position and greeting_is_sound(data, size, key)
+        if end > len(data):
+            return Evidence(SURE if greets and self.final and len(data) >= 18 else SHORT, end, client, end)
+        if body(data, position, end, key, version) is None:
+            return Evidence(BAD, end)
+        return Evidence(SURE if greets else GOOD, end, client)
 
 
-class FrameChain(Chain):
-    most = FRAMES_TO_BELIEVE
-
-    judge = staticmethod(judge)
-
-
-def candidates(data: bytes) -> Iterator[int]:
-    """Where a frame may start."""
-    return (match.start() for match in CANDIDATE.finditer(data))
-
-
-def behind(data: bytes) -> int:
-    """Where a header that is not yet whole may start."""
-    return max(0, len(data) - HEADER.size + 1)
+def greeting_is_sound(data: bytes, size: int, key: int) -> bool:
+    """Whether a frame is PeerProperties, with a plausible number of properties as far as it is there."""
+    count = data[12 if key == 0x11 else 14 :][:4]
+    return (
+        key in (0x11, 0x8011)
+        and 12 <= size <= MAX_PROPERTIES_BYTES
+        and (len(count) < 4 or int.from_bytes(count) <= MAX_PROPERTIES)
+    )
 
 
-def role(data: bytes, position: int) -> bool | None:
-    """Whether the sender of the frames from ``position`` is the client, by the keys that only one side sends."""
-    while position + HEADER.size <= len(data):
-        size, key, _ = HEADER.unpack_from(data, position)
-        if key in CLIENT_KEYS or key in SERVER_KEYS:
-            return key in CLIENT_KEYS
-        position += 4 + size
-    return None
-
-
-def handshake(data: bytes, final: bool) -> bool | None:
-    """Whether the first frame is PeerProperties, from either side; None: more bytes are needed."""
-    if len(data) < HEADER.size:
-        return None if not final else False
-    size, key, version = HEADER.unpack_from(data)
-    if not 12 <= size <= 8192 or version != 1 or key not in (0x11, 0x8011):
-        return False
-    count_at = 12 if key == 0x11 else 14
-    if len(data) < count_at + 6:
-        return None if not final else False
-    count = int.from_bytes(data[count_at : count_at + 4], "big")
-    if count > MAX_PROPERTIES:
-        return False
-    if 4 + size <= len(data):
-        return body(data, 0, 4 + size, key, version) is not None
-    return None if not final else 1 <= count <= MAX_PROPERTIES
+SEEKER = seeking.Seeker(CANDIDATE, HEADER.size, (FrameChain,))

@@ -1,7 +1,7 @@
 """Problems between RabbitMQ Stream clients and brokers, changes, and gauges of credit and lag."""
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Collection, Iterator
+from typing import Any, NamedTuple
 
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields import printable
@@ -14,7 +14,7 @@ from wiredecode.protocols.rabbitmq_stream.flows import StreamFlows
 from wiredecode.protocols.rabbitmq_stream.problems_consumers import CrashLoop, Flapping, NoActive, Offsets
 from wiredecode.protocols.rabbitmq_stream.problems_credit import Credits
 from wiredecode.protocols.reading import values_of
-from wiredecode.protocols.shared import gauges, problems
+from wiredecode.protocols.shared import gauges, problems, refusals
 from wiredecode.protocols.shared.advertised import AdvertisedHost
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.facts import HEARTBEAT, place_of
@@ -174,7 +174,6 @@ class DuplicateIds(problems.Rule):
         self._highest[key] = highest
 
 
-BEGINNINGS = frozenset({"DeclarePublisherResponse", "SubscribeResponse"})
 MAX_MISSING = 1000
 MANY_ROUTES = 3
 """Questions that name no stream: at least this number is a warning."""
@@ -182,10 +181,11 @@ RESPONSES = frozenset(names.KEYS[key] for key in names.RESPONSES)
 
 
 @dataclass(eq=False)
-class Admission(problems.Rule):
+class Admission(refusals.Refusals):
     """Clients that were refused, and connections that ended with or without Close; ``tcp.reset`` reports a RST."""
 
     types = frozenset({"SaslAuthenticate", "Open", "Close", *RESPONSES})
+    protocol, table = "rabbitmq_stream", refusals.refusals_of("rabbitmq_stream")
     _said: dict[int, set[str]] = field(default_factory=dict)
     """By connection: what explains its end."""
 
@@ -200,25 +200,25 @@ class Admission(problems.Rule):
                 self.report.add(CODES["closed-by-server"], title, reason, frame=frame)
         elif kind in ("SaslAuthenticateResponse", "OpenResponse") and code not in (names.OK, names.SASL_CHALLENGE):
             said.add("refused")
-            identity = frame.connection.identity
-            name = names.outcome(code)
-            refusal = CODES["guest-not-local"] if code == names.SASL_LOOPBACK else CODES["authentication"]
-            whom = f"user {identity['user']}" if "user" in identity else short(frame.connection)
-            where = f" on virtual host {identity.get('virtual_host', '')}" if kind == "OpenResponse" else ""
-            problem = self.report.add(refusal, f"{whom} was refused{where}: {name}", (whom, where, code), frame=frame)
-            if refusal is CODES["guest-not-local"]:
-                problem.detail(f"it came from {frame.destination}, which is no loopback address of the broker")
-        elif kind == "CreditResponse" and code != names.OK:
-            title = f"credit of {short(frame.connection)} was refused: {names.outcome(code)}"
-            self.report.add(CODES["credit-refused"], title, (frame.connection.number, code), frame=frame)
-        elif code == names.ACCESS_REFUSED or (kind in BEGINNINGS and code != names.OK):
-            name, request = names.outcome(code), (kind or "").removesuffix("Response")
-            user = frame.connection.identity.get("user", "unknown")
-            to = f" to {frame.generated['stream']}" if "stream" in frame.generated else ""
-            title = f"{request}{to} of {short(frame.connection)}, user {user}, was refused: {name}"
-            number = frame.connection.number
-            problem = self.report.add(CODES["not-started"], title, (number, request, to, code), frame=frame)
-            problem.alike, problem.likely = name, CODES["not-started"].cause_of(f"{request}: {name}")
+        if kind in RESPONSES:
+            super().frame(frame)
+
+    def errors(self, frame: Frame) -> tuple[int, ...]:
+        code = frame.values.get("response_code", names.OK)
+        return () if code in (names.OK, names.SASL_CHALLENGE) else (code,)
+
+    def facts(self, frame: Frame, errors: Collection[int]) -> dict[str, Any]:
+        (code,), identity, who = errors, frame.connection.identity, short(frame.connection)
+        return {
+            "client": who,
+            "whom": f"user {identity['user']}" if "user" in identity else who,
+            "user": identity.get("user", "unknown"),
+            "virtual_host": identity.get("virtual_host", ""),
+            "server": frame.destination,
+            "type": (frame.type or "").removesuffix("Response"),
+            "to": f" to {frame.generated['stream']}" if "stream" in frame.generated else "",
+            "error": names.outcome(code),
+        }
 
     def ended(self, connection: Connection) -> None:
         said = self._said.pop(connection.number, set())

@@ -298,10 +298,10 @@ class Rule:
         """No more packets come of a connection, of any protocol; ``closed`` shows whether it was closed."""
 
     def gather(self) -> None:
-        """The capture is over: the last facts, which need all of it."""
+        """The capture is over: note the facts that need the whole capture."""
 
     def finish(self) -> None:
-        """All facts are known: make problems of them."""
+        """All facts are known: make problems."""
 
 
 class Publishing(NamedTuple):

@@ -1,6 +1,5 @@
 """The PROXY protocol preface that load balancers put before the first frame (HAProxy, doc/proxy-protocol.txt)."""
 
-from abc import abstractmethod
 from typing import ClassVar
 
 from wiredecode.dataclasses import replace
@@ -85,9 +84,9 @@ class BehindProxy(Protocol):
     `recognise_inner` and `split_inner` get the bytes after it; the latter splits by :attr:`Protocol.framing`.
     """
 
-    @abstractmethod
     def recognise_inner(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
         """:meth:`Protocol.recognise` of what follows a preface, or of all where there is none."""
+        return super().recognise(data, started=started, final=final, port=port)
 
     def split_inner(self, data: bytes) -> Split:
         """:meth:`Protocol.split` of frames."""

@@ -6,7 +6,8 @@ from typing import Any
 
 from wiredecode.fields import compiler
 from wiredecode.fields.layer import Layer
-from wiredecode.frames.splitter import BAD, GOOD, SHORT, WEAK, Chain, Evidence
+from wiredecode.protocols.shared import seeking
+from wiredecode.protocols.shared.seeking import BAD, GOOD, SHORT, WEAK, Evidence
 from wiredecode.protocols.tank import names
 from wiredecode.protocols.tank.layers import HEADER, REQUESTS, RESPONSES, ProduceResponse
 from wiredecode.protocols.tank.layers_bundle import chunk_lengths, message_count
@@ -17,10 +18,6 @@ PREFIX_BYTES = 256
 """Bytes of a longer or incomplete frame that are read to judge it."""
 EXACT_BYTES = 1024
 """Longest payload that is judged whole, except configurations: longer ones have their structure in the beginning."""
-FRAMES_TO_BELIEVE = 2
-"""Good frames in a row that identify the protocol if one of them has much structure ..."""
-WEAK_FRAMES_TO_BELIEVE = 4
-"""... or this many without: acknowledgements, Pings and the like."""
 LOOK_BYTES = 10
 NEWEST_VERSION = 16
 """Highest client version believed; 0, 2 and 3 are known."""
@@ -41,6 +38,7 @@ SIZES = {
 LONGEST = dict.fromkeys({*NAMED, *SIZES}, 64 * 1024)
 """Longest payload believed of messages without data."""
 
+CANDIDATE = re.compile(rb"(?=[\x01-\x0c][\x00-\xff]{3}[\x00-\x10])", re.DOTALL)
 TOPIC = re.compile(r"[A-Za-z0-9_-]{1,64}")
 RESULTS = {names.CREATE_TOPIC: names.CREATE_RESULTS, names.RELOAD_CONFIGURATION: names.RELOAD_RESULTS}
 PROGRAM = re.compile(r"[ -~]*")
@@ -73,19 +71,27 @@ def judge(data: bytes, position: int) -> Evidence:
     return Evidence(GOOD if strong else WEAK if there else SHORT, end, client)
 
 
-class FrameChain(Chain):
-    """A chain is shorter if a frame has much structure, or if a Ping precedes another message."""
+class FrameChain(seeking.Chain):
+    """Good frames have much structure, others are acknowledgements, Pings and the like."""
 
-    most = WEAK_FRAMES_TO_BELIEVE
+    needed = {
+        seeking.START: {WEAK: 3, GOOD: 1},
+        seeking.START_HOME: {WEAK: 1},
+        seeking.LATE: {WEAK: 5, GOOD: 3},
+        seeking.LATE_HOME: {WEAK: 4, GOOD: 1},
+        seeking.KNOWN: {WEAK: 4, GOOD: 1},
+    }
+    looks = EXACT_BYTES
 
     judge = staticmethod(judge)
 
     def add(self, data: bytes, seen: Evidence) -> None:
+        """A Ping that precedes another message is good evidence."""
         if self.whole == 2 and data[self.start] == names.PING != data[self.end]:
             self.best = GOOD
 
-    def enough(self) -> bool:
-        return self.best == GOOD and self.whole >= FRAMES_TO_BELIEVE
+
+SEEKER = seeking.Seeker(CANDIDATE, HEADER.size, (FrameChain,))
 
 
 # Quick tests, as search tries every byte: missing bytes count as zeros.

@@ -8,14 +8,15 @@ from wiredecode.fields import printable
 from wiredecode.frames.frame import OK, Frame
 from wiredecode.frames.identity import short
 from wiredecode.protocols.reading import values_of
-from wiredecode.protocols.shared.codes import Code, codes_of
+from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.gauges import LAG, POSITION, STREAM, Change, Gauge, Measurement
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import Checks, Publishing, Rule
+from wiredecode.protocols.shared.refusals import refusals_of
 from wiredecode.protocols.tank import names
 from wiredecode.protocols.tank.conversation_bundles import entries_of, outcome, result_groups, whole
 
-CODES = codes_of("tank")
+CODES, REFUSALS = codes_of("tank"), refusals_of("tank")
 
 # For the timeline.
 
@@ -46,9 +47,6 @@ class Consumers(Gauge):
 
 
 # Rules.
-
-MANY_REDIRECTS = 3
-"""Redirects of one place to one node that are worth a warning."""
 
 Subject = tuple[tuple[str, tuple[tuple[int, int], ...]], ...]
 """Topics, and of each the partitions with the sequence number that is wanted."""
@@ -87,7 +85,7 @@ class Results(Rule):
                 topic, partitions = places[index] if index < len(places) else ("", [])
                 where = partition_text(topic, partitions[0] if len(partitions) == 1 else None)
                 text = outcome(code, each.get("endpoint"), names.PRODUCE_RESULTS)
-                self._report(frame, code, where, text, CODES["not-stored"], "messages for")
+                self._report(frame, code, where, text)
 
     # Consume.
 
@@ -106,7 +104,7 @@ class Results(Rule):
             self._boundary(frame, where, wanted, entry)
         elif code not in (0, names.SPARSE_FIRST):
             text = outcome(code, entry.get("endpoint"), names.CONSUME_RESULTS)
-            self._report(frame, code, where, text, CODES["not-read"], "reading")
+            self._report(frame, code, where, text)
         elif code == 0 and wanted is not None:
             self._gap(frame, where, wanted, entry)
 
@@ -126,16 +124,11 @@ class Results(Rule):
         title = f"{first - wanted:,} messages of {where} are missing: {wanted:,} was asked for, {first:,} came"
         self.report.add(CODES["gap"], title, (where, wanted, first), frame=frame)
 
-    def _report(self, frame: Frame, code: int, where: str, text: str, code_of_others: Code, doing: str) -> None:
-        if code == names.REDIRECT:
-            title = f"{where}: {text}"
-            problem = self.report.add(CODES["redirect"], title, (frame.connection.number, title), frame=frame)
-            if problem.count >= MANY_REDIRECTS:
-                problem.severity = "warning"
-        elif code == names.NO_LEADER:
-            self.report.add(CODES["no-leader"], f"{where} has no leader", where, frame=frame)
-        else:
-            self.report.add(code_of_others, f"{doing} {where}: {text}", (where, text), frame=frame)
+    def _report(self, frame: Frame, code: int, where: str, text: str) -> None:
+        for refusal in REFUSALS.values():
+            if refusal.matches(frame.type, (code,)):
+                facts = {"client": short(frame.connection), "where": where, "error": text}
+                refusal.report(self.report, CODES, frame, facts)
 
 
 def subject_of(values: Mapping[str, Any]) -> Subject:

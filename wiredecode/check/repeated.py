@@ -50,7 +50,7 @@ def reason_of(message: str) -> str:
 
 
 @dataclass(eq=False)
-class Refusals(Rule):
+class RefusedAlways(Rule):
     """Sees the answers to requests."""
 
     _exchanges: Exchanges

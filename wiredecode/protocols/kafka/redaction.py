@@ -1,5 +1,0 @@
-"""Rules of Kafka for ``wiredecode anonymize``."""
-
-from wiredecode.protocols.shared.redaction import read_rules
-
-DISGUISES = read_rules("kafka")
