@@ -113,6 +113,7 @@ NEAR: Mapping[str, Case] = {
     "flow.commit-each": "flows/k-dup-group.pcap.gz",
     "kafka.one-address": "kafka/failover.pcap.gz",  # other brokers lead, and have addresses of their own
     "liftbridge.namespace": "liftbridge/34-lb-replication.pcap",
+    "frame.status": "nats/04-request-reply.pcap",
     "nats.server-down": "nats/13-jetstream.pcap",
     "cursus.sequence-gap": "cursus/produce.pcap",
     "cursus.fenced": "cursus/group.pcap",

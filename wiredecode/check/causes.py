@@ -41,12 +41,17 @@ def told_once(problems: Iterable[Problem]) -> list[Problem]:
     """The problems, with those that are about the same frames below the most exact one."""
     problems = [*problems]
     for general in [each for each in problems if each.code.general]:
-        same = [each for each in problems if each is not general and set(general.frames) & set(each.frames)]
-        exact = next((each for each in same if each.severity != "note"), None)
+        frames, is_note = set(general.frames), general.severity == "note"
+        same = [each for each in problems if each is not general and frames & set(each.frames)]
+        exact = next(
+            (each for each in same if each.severity != "note" and (not is_note or frames <= set(each.frames))), None
+        )
         if exact is not None:
             exact.severity = min(exact.severity, general.severity, key=SEVERITIES.index)
             exact.effects.append(general)
             problems.remove(general)
+            continue
+        if is_note:
             continue
         general.effects += same
         problems = [each for each in problems if each not in same]

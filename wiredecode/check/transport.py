@@ -465,7 +465,7 @@ def why_ended(connection: Connection, client: int, *, answered: bool) -> str:
     if usual is not None and usual not in spoken:
         return f"{port} is the port of {title_of(usual)}, which the client does not speak"
     if answered:
-        return f"{likely}, or it fails at what they ask: it answered others"
+        return f"it fails at what they ask, as it answered others; or {likely}"
     if connection.health is not None and connection.health.directions[client].payload:
         likely += "; or the first bytes mean nothing to it (a PROXY header, TLS, another protocol)"
     return likely
