@@ -59,7 +59,7 @@ TABLE = (
     Told(
         "kafka-sequence-gap.pcap",
         "kafka.out-of-order",
-        ("sequence 1 of orders[0] was sent in frame 3 of shop (#1) and has no answer", "went on with 2"),
+        ("sequence 1 of orders[0] was sent in frame 3 of shop (#1) and has no answer", "the producer sent 2 next"),
         ("without waiting",),
     ),
     Told(

@@ -66,7 +66,7 @@ class Exchange:
 
     @property
     def asker(self) -> tuple[str, str, str | None]:
-        """Who asks, by host and name, and in which protocol: on any connection."""
+        """The host, protocol and name of the client that asks, on any connection."""
         connection = self.connection
         return connection.endpoints[self.side].rpartition(":")[0], self.protocol, connection.identity.get("name")
 

@@ -102,7 +102,7 @@ class Publishes(Rule):
     _refused: Newest[tuple[int, str], dict[str, Refused]] = field(default_factory=lambda: Newest(MAX_PLACES))
     """By connection and stream, then by reason."""
     _worked: Newest[tuple[str, str], set[tuple[str, ...]]] = field(default_factory=lambda: Newest(MAX_STREAMS))
-    """What confirmed publishes have, by broker and stream."""
+    """Traits of confirmed publishes, by broker and stream."""
     refused_by: int | None = None
     """The last frame that refused a publish: no other rule reports it."""
 

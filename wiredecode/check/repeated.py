@@ -36,7 +36,7 @@ class Refused:
 
 @dataclass(slots=True)
 class Tally:
-    """What became of one client's requests of one type since the first refusal."""
+    """Outcomes of one client's requests of one type since the first refusal."""
 
     successes: int = 0
     refused: dict[str, Refused] = field(default_factory=dict)

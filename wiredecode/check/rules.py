@@ -134,7 +134,7 @@ class Requests(Rule):
             problem.weight = problem.count
 
     def _said_nothing(self, request: Exchange, until_ns: int) -> bool:
-        """Whether the server accepted the connection, acknowledged the request, and sent nothing; then it is told."""
+        """Whether the server accepted the connection, acknowledged the request, and sent nothing; report it then."""
         connection, waited_ns, health = request.connection, until_ns - request.time_ns, request.connection.health
         if health is None or not health.accepted or waited_ns < SILENT_NS:
             return False

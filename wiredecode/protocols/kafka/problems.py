@@ -103,7 +103,7 @@ class Refusals(refusals.Refusals):
             problem.severity = problem.code.severity
         for text, lost in self._sequences.explain(frame) if refusal.problem == "out-of-order" else ():
             problem.detail(text)
-            problem.likely = "a batch got no answer, and the producer gave it up and went on with the next one"
+            problem.likely = "a batch got no answer, and the producer gave it up and sent the next one"
             problem.first_ns = min(problem.first_ns or lost.time_ns, lost.time_ns)
             self.report.cite(problem, lost)
             self.report.concerns(problem, lost.connection)

@@ -70,7 +70,7 @@ class Sequences:
             if sent is not None and lost is not None and lost.first < sent.first:
                 where = f"{printable(producer[1])}[{producer[2]}]"
                 text = f"sequence {lost.first:,} of {where} was sent in frame {lost.ref.number} of "
-                text += f"{short(lost.ref.connection)} and has no answer; the producer went on with {sent.first:,}"
+                text += f"{short(lost.ref.connection)} and has no answer; the producer sent {sent.first:,} next"
                 yield text, lost.ref
 
 
@@ -86,7 +86,7 @@ def batches_in(frame: Frame) -> Iterator[tuple[Producer, int, int]]:
 
 @dataclass(slots=True)
 class Sessions:
-    """How one connection uses fetch sessions."""
+    """The fetch sessions of one connection."""
 
     latest: int = 0
     """The id in its last answer."""

@@ -139,7 +139,7 @@ class Cluster(Rule):
 
 @dataclass(eq=False)
 class Namespaces(Rule):
-    """Servers that want to join a cluster that nobody else is in: another namespace is spoken at their NATS server."""
+    """Servers that want to join an empty cluster, while one of another namespace lives at their NATS server."""
 
     types = frozenset({"RaftJoinRequest", "RaftJoinResponse", "AppendEntries"})
     _asked: dict[str, list[FrameRef]] = field(default_factory=dict)

@@ -171,7 +171,7 @@ class Requests(Rule):
             request.delivered.append(ref_of(frame))
 
     def _learn(self, frame: Frame, values: Mapping[str, Any]) -> None:
-        """Who subscribes, and what is not let through between servers."""
+        """Subscriptions, and subjects that servers do not pass on to others."""
         key = frame.connection.number, str(values.get("sid", ""))
         if frame.type == "SUB" and not values.get("subject", INBOX).startswith(INBOX):
             self._subscribed.put(key, (values["subject"], ref_of(frame)))
