@@ -99,7 +99,7 @@ NEAR: Mapping[str, Case] = {
     "kafka.corrupt-log": partial(kafka, 2),  # what a producer sent
     "kafka.server-failed": partial(kafka, 7),
     "kafka.invalid-request": partial(kafka, 7),
-    "flow.to-nobody": "stories/healthy-tail.pcap",
+    "flow.no-consumer": "stories/healthy-tail.pcap",
     "flow.nothing-since": "flows/nh-acknone.pcap.gz",
     "flow.read-again": "flows/rh-deploy.pcap.gz",  # it continues at its stored offset
     "flow.skipped": "flows/rh-deploy.pcap.gz",

@@ -33,7 +33,7 @@ MAX_TOPICS = 100
 SHORT_NS = 5_000_000_000
 """A connection that a client opens for a message lives no longer."""
 STEM = re.compile(r"[-_.:#/@]?(?:\d+|[0-9a-f]{8,}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\Z")
-"""What tells instances of one service apart, at the end of a name."""
+"""The end of a name in which instances of one service differ."""
 
 
 def stem_of(name: str) -> str:
@@ -44,7 +44,7 @@ def stem_of(name: str) -> str:
 
 
 def changes(before: Party, now: Party) -> str:
-    """What a client changed: ``it logged in as billing, before as orders``; empty: nothing that is known."""
+    """Changes of a client: ``it logged in as billing, before orders``; empty: none is known."""
     pairs = (
         ("logged in as {}", before.user, now.user),
         ("uses {}", _space(before), _space(now)),
@@ -121,10 +121,10 @@ class FlowRule(Rule):
         problem.weight = max(problem.weight, problem.count)
         return problem
 
-    # Messages that reach nobody.
+    # Messages without a consumer.
 
     def _moved(self, topics: Sequence[Topic]) -> None:
-        """A publisher's messages go elsewhere, and reach nobody, since it came back."""
+        """A publisher's messages go elsewhere, and reach no consumer, since it came back."""
         written: dict[str, list[Topic]] = {}
         for topic in topics:
             for label in by_label(topic.publishers):
@@ -164,8 +164,8 @@ class FlowRule(Rule):
         since = self.report.seconds(min(each.flow.first_ns for each in now))
         name = topic.subject[2]
         where = "" if name == other.subject[2] else f", before to {other.subject[2]}"
-        title = f"{total:,} messages of {label} to {name} since {since} reach nobody{where}: {who} got the earlier ones"
-        problem = self._add("flow.to-nobody", title, (label, topic.subject), [*now, *before, *readers], count=total)
+        title = f"{total:,} messages of {label} to {name} since {since} reach no consumer{where}: {who} got the earlier ones"
+        problem = self._add("flow.no-consumer", title, (label, topic.subject), [*now, *before, *readers], count=total)
         change = changes(before[-1].party, now[0].party)
         if where:
             problem.detail(
@@ -275,7 +275,7 @@ class FlowRule(Rule):
             title = f"{name} never got {count:,} messages of {topic.subject[2]}: it got none from {away}"
             problem = self._add("flow.skipped", title, (name, topic.subject), [now, *before], count=count)
             problem.first_ns = before[-1].flow.last_ns
-            problem.detail(f"offsets {begin:,} to {end - 1:,} went to no connection of it, later ones did")
+            problem.detail(f"offsets {begin:,} to {end - 1:,} went to none of its connections, later ones did")
             if any(start == LATEST for _, start in now.flow.starts):
                 problem.likely = "it began with the newest messages (latest, next), and not where it had stopped"
             elif now.flow.log:
@@ -339,7 +339,7 @@ class FlowRule(Rule):
                     key = label, topic.subject
                     self._add("flow.done-twice", title, key, [now, before, *others], count=now.flow.messages)
 
-    # Who shares what.
+    # Shared groups and uneven partitions.
 
     def _strangers(self, topic: Topic) -> None:
         """A second application joins a group, and takes a part of its messages."""
@@ -365,7 +365,7 @@ class FlowRule(Rule):
                     problem.detail(f"{name} on {sides[0].party.host} got {got:,} messages")
 
     def _uneven(self, topic: Topic) -> None:
-        """Most messages go to one partition, and its consumer falls behind while others have nothing to do."""
+        """Most messages go to one partition, and its consumer lags while others have nothing to do."""
         parts: dict[int, int] = {}
         for each in topic.publishers:
             if each.flow.key.partition is not None:
@@ -374,20 +374,20 @@ class FlowRule(Rule):
         if len(parts) < PARTITIONS or total < 100 or max(parts.values()) < MOST * total:
             return
         hot = max(parts, key=lambda number: parts[number])
-        behind = {number: self._behind(topic, number) for number in parts}
-        worst, others = behind[hot], max((lag for number, lag in behind.items() if number != hot), default=0)
+        lags = {number: self._lag_of(topic, number) for number in parts}
+        worst, others = lags[hot], max((lag for number, lag in lags.items() if number != hot), default=0)
         consumers = [each for each in topic.consumers if each.flow.key.partition == hot and each.flow.messages]
         if not consumers or worst < max(MANY, parts[hot] // 10) or worst < 4 * max(others, 1):
             return
         name, publishers = topic.subject[2], [each for each in topic.publishers if each.flow.key.partition == hot]
         title = f"{parts[hot]:,} of {total:,} messages of {name} go to partition {hot}: {consumers[0].party.label} is "
-        title += f"{worst:,} behind there, and other members have nothing to do"
+        title += f"{worst:,} messages late there, and other members have nothing to do"
         problem = self._add("flow.uneven", title, topic.subject, [*publishers, *consumers], count=parts[hot])
         problem.detail(
             ", ".join(f"{name}[{number}]: {count:,}" for number, count in sorted(parts.items())[:MAX_EVIDENCE])
         )
 
-    def _behind(self, topic: Topic, partition: int) -> int:
+    def _lag_of(self, topic: Topic, partition: int) -> int:
         """Messages of a partition that a group has not committed at the end, or not fetched if it commits nothing."""
         written = [each.flow.offsets.ends[-1] for each in topic.publishers if _ends(each.flow, partition)]
         stored = [each.flow.stored for each in self._stores(topic.consumers) if _stores_in(each.flow, topic, partition)]

@@ -1,4 +1,4 @@
-"""Flows as rows: from whom, by which topic, to whom, how many messages, and what became of them."""
+"""Flows as rows: publishers, topic, consumer, numbers of messages and their fate."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 TOPIC, PARTITION, CLIENT, SECOND = "topic", "partition", "client", "second"
 BY = (TOPIC, PARTITION, CLIENT, SECOND)
-NOBODY = "nobody"
+NONE = "(none)"
 NOT_CAPTURED = "(not captured)"
 
 Subject = tuple[str, str, str]
@@ -90,7 +90,7 @@ class Row:
     partition: int | None
     publishers: list[str]
     consumer: str
-    """Who gets the messages; :data:`NOBODY`."""
+    """The consumer of the messages, or :data:`NONE`."""
     published: int = 0
     confirmed: int = 0
     refused: int = 0
@@ -120,7 +120,7 @@ class Row:
             "from": self.publishers,
             "topic": self.topic,
             "partition": self.partition,
-            "to": None if self.consumer == NOBODY else self.consumer,
+            "to": None if self.consumer == NONE else self.consumer,
             "published": self.published,
             "confirmed": self.confirmed,
             "refused": self.refused,
@@ -183,7 +183,7 @@ def row_of(topic: Topic, publishers: Sequence[Side], consumers: Sequence[Side], 
     """The row of these flows of a topic; ``consumers``: those of one consumer."""
     protocol, space, name = topic.subject
     names = [*dict.fromkeys(each.label for each in publishers)]
-    consumer = consumers[0].label if consumers else NOBODY
+    consumer = consumers[0].label if consumers else NONE
     row = Row(protocol, space, name, partition, names, consumer)
     sent, came = [each.flow for each in publishers], [each.flow for each in consumers]
     row.published, row.confirmed = sum(each.messages for each in sent), sum(each.confirmed for each in sent)
@@ -207,7 +207,7 @@ def by_seconds(topic: Topic) -> Iterator[Row]:
             published[second] = published.get(second, 0) + count
     protocol, space, name = topic.subject
     names = [*dict.fromkeys(each.label for each in topic.publishers)]
-    for label, sides in (by_label(topic.consumers) or {NOBODY: []}).items():
+    for label, sides in (by_label(topic.consumers) or {NONE: []}).items():
         delivered: dict[int, int] = {}
         for each in sides:
             for second, count in each.flow.seconds.items():
@@ -223,7 +223,7 @@ Log = tuple[str, int | None]
 
 
 def log_of(flow: Flow) -> Log:
-    """What the offsets of a flow count in."""
+    """The log in which the offsets of a flow count."""
     return flow.log or flow.key.topic, flow.key.partition
 
 

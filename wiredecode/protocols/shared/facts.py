@@ -29,7 +29,7 @@ class Kind(NamedTuple):
 
     name: str
     of: tuple[str, ...]
-    """What its subject consists of: keys of ``--facts``."""
+    """The parts of its subject: keys of ``--facts``."""
     apart_ns: int = 1_000_000_000
     """Facts about one subject that are no further apart are one; :data:`ALWAYS`: it is always one."""
 
@@ -115,7 +115,7 @@ class Fact(NamedTuple):
     until_ns: int
     times: int = 1
     by: str = ""
-    """Who said or did it, the last time."""
+    """The one that said or did it last."""
     places: tuple[Place, ...] = ()
     """The first ones."""
 
