@@ -112,6 +112,7 @@ NEAR: Mapping[str, Case] = {
     "flow.busy-poll": "flows/nh-mirror.pcap.gz",
     "flow.commit-each": "flows/k-dup-group.pcap.gz",
     "kafka.one-address": "kafka/failover.pcap.gz",  # other brokers lead, and have addresses of their own
+    "liftbridge.slow-server": "liftbridge/34-lb-replication.pcap",
     "liftbridge.namespace": "liftbridge/34-lb-replication.pcap",
     "frame.status": "nats/04-request-reply.pcap",
     "nats.server-down": "nats/13-jetstream.pcap",

@@ -135,6 +135,13 @@ TABLE = (
         ("fenced by connection #8, which uses transactional id pay, too: 16 of its requests were refused",),
     ),
     Told(
+        "lo_slowfollower.pcap.zst",
+        "liftbridge.slow-server",
+        ("lb-a is slow: 18 of 79 answers to the metadata leader", "the slowest 0.859 s"),
+        ("127.0.0.1:4222 became slow",),
+        severity="warning",
+    ),
+    Told(
         "lo_wrongns.pcap",
         "liftbridge.namespace",
         ("lb-c wants to join cluster prod, and no server of it answers; others are in liftbridge-default",),
