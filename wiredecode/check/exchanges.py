@@ -1,7 +1,7 @@
 """Requests and publishes that wait for an answer: one memory for all that judge and count them."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -112,6 +112,11 @@ class Exchanges:
     def of(self, request: int) -> Exchange | None:
         """The exchange of the request with this id; None: it is not known."""
         return self.open.get(request) or self._over.get(request) or self._over_before.get(request)
+
+    def over(self) -> Iterator[Exchange]:
+        """Those that were answered last."""
+        yield from self._over_before.values()
+        yield from self._over.values()
 
     def _answer(self, frame: Frame, request: int) -> None:
         request_open = self.of(request)

@@ -1,6 +1,7 @@
 """Clients that are refused every time: one refusal may be expected, the fifth equal one without a success is not."""
 
 import re
+from functools import lru_cache
 
 from wiredecode.check.codes import CODES, checks_of
 from wiredecode.check.exchanges import NO_CHECKS, Exchange, Exchanges
@@ -43,10 +44,15 @@ class Tally:
     """By :func:`reason_of`."""
 
 
-def reason_of(message: str) -> str:
-    """The part of a refusal that other objects share: ``NoSuchSegment`` of ``... refused: NoSuchSegment: a/b``."""
+@lru_cache(maxsize=4096)
+def reason_of(message: str, protocol: str) -> str:
+    """The part of a refusal that other objects share: ``NoSuchSegment`` of ``... refused: NoSuchSegment: a/b``.
+
+    Empty if the refusal is expected.
+    """
     text = message.partition(" refused: ")[2] or message
-    return TIMES.sub("", text.partition(": ")[0])
+    reason = TIMES.sub("", text.partition(": ")[0])
+    return "" if any(word in reason for word in (checks_of(protocol) or NO_CHECKS).expected) else reason
 
 
 @dataclass(eq=False)
@@ -57,24 +63,33 @@ class RefusedAlways(Rule):
     _tallies: Newest[tuple[Client, str], Tally] = field(default_factory=Newest)
     _clients: Newest[int, Client] = field(default_factory=Newest)
     """By connection."""
+    _quiet: set[int] = field(default_factory=set)
+    """Connections of clients that were refused nothing."""
 
     def frame(self, frame: Frame) -> None:
         """The next frame that may be an answer."""
-        if frame.request is None or not (self._tallies or frame.findings):
+        if frame.request is None or (not frame.findings and frame.connection.number in self._quiet):
             return
         refusal = frame.refusal if frame.findings else None
-        if refusal is None and frame.is_partial:
-            return  # it may refuse
+        if refusal is None and (frame.is_partial or not self._tallies):
+            return  # a truncated answer may refuse
         request = self._exchanges.of(frame.request)
         if request is None or request.connection is not frame.connection or request.is_copy:
             return
-        if refusal is not None and request.publishing is not None and request.publishing.refusals:
-            return  # publish.refused counts the messages
-        key = self._client(request), request.type or ""
-        if refusal is not None:
-            self._refuse(self._tallies.get_or_make(key, Tally), frame, request, refusal)
-        elif (tally := self._tallies.get(key)) is not None:
-            tally.successes += 1
+        client = self._client(request)
+        if refusal is None:
+            if (tally := self._tallies.get((client, request.type or ""))) is not None:
+                tally.successes += 1
+            elif all(refused != client for refused, _ in self._tallies):
+                self._quiet.add(frame.connection.number)
+        elif (request.publishing is None or not request.publishing.refusals) and (
+            reason := reason_of(refusal, client[0])
+        ):
+            tally = self._tallies.get((client, request.type or ""))
+            if tally is None:
+                self._tallies.put((client, request.type or ""), tally := Tally())
+                self._quiet.clear()
+            self._refuse(tally, frame, request, refusal, reason)
 
     def _client(self, request: Exchange) -> Client:
         connection = request.connection
@@ -87,8 +102,7 @@ class RefusedAlways(Rule):
         return client
 
     @staticmethod
-    def _refuse(tally: Tally, frame: Frame, request: Exchange, refusal: str) -> None:
-        reason = reason_of(refusal)
+    def _refuse(tally: Tally, frame: Frame, request: Exchange, refusal: str, reason: str) -> None:
         if reason not in tally.refused and len(tally.refused) >= MAX_REASONS:
             return
         refused = tally.refused.setdefault(reason, Refused(refusal, first_ns=frame.time_ns))
@@ -100,9 +114,8 @@ class RefusedAlways(Rule):
     def finish(self) -> None:
         groups: dict[tuple[str, ...], list[tuple[str, Tally, Refused]]] = {}
         for ((protocol, host, server, name, _), kind), tally in self._tallies.items():
-            expected = (checks_of(protocol) or NO_CHECKS).expected
             for reason, refused in tally.refused.items():
-                if tally.successes * FEW <= refused.times and not any(word in reason for word in expected):
+                if tally.successes * FEW <= refused.times:
                     groups.setdefault((protocol, host, server, name, reason), []).append((kind, tally, refused))
         for (_, _, server, _, reason), some in groups.items():
             times = sum(refused.times for _, _, refused in some)

@@ -60,6 +60,8 @@ class Requests(Rule):
     def frame(self, frame: Frame) -> None:
         if frame.request is not None and (request := self._exchanges.of(frame.request)) is not None:
             request.is_heard = True
+            if request.publishing is not None:
+                return
             self._answered[request.connection.number, request.type, request.topic, request.size] = request
             if len(self._answered) > MAX_ANSWERED:
                 del self._answered[next(iter(self._answered))]
@@ -68,7 +70,8 @@ class Requests(Rule):
 
     def _servers(self) -> set[str]:
         """Servers that answered requests."""
-        return {each.connection.endpoints[1 - each.side] for each in self._answered.values()}
+        requests = (*self._answered.values(), *self._exchanges.over())
+        return {each.connection.endpoints[1 - each.side] for each in requests}
 
     def gather(self) -> None:
         servers = self._servers()

@@ -218,6 +218,7 @@ CHECKS = Checks(
     codes=CODES,
     rules=(Cluster, Metadata, SlowServers, Namespaces, Refusals, Replicas, Silence),
     answered=frozenset({"ReplicationRequest"}),
+    expected=frozenset({"503"}),
     publishes={
         "Publish": Publishing(
             ("stream",), None, True, compared="", part="subject", unasked=("ack_policy", names.NO_ACK)

@@ -393,7 +393,9 @@ CHECKS = Checks(
     topic="subject",
     refuses=refused_publish,
     waits=frozenset({PULL}),
-    expected=frozenset({"No Messages", "Request Timeout", "Batch Completed", "MaxBytes", "wrong last", "in use"}),
+    expected=frozenset(
+        {"503", "No Messages", "Request Timeout", "Batch Completed", "MaxBytes", "wrong last", "in use"}
+    ),
     holds="the stream's leader, perhaps another server of the cluster, was stopped, or its disk or replicas are slow",
     passes_on=("subject", "data"),
     gauges=(ConsumerPlaces,),
