@@ -41,6 +41,8 @@ DOWN = Kind("down", ("server",))
 """Nothing shows that the host of a server that answered no SYN was up."""
 ENDED = Kind("ended", ("server",))
 """A server ended connections, without a word."""
+ASKED = Kind("asked-in-vain", ("connection",), ALWAYS)
+"""A client sent requests on a connection that have no answer; publishes only where the server answered others."""
 MOVES = Kind("moves", ("server",), ALWAYS)
 """A server says that its work is done elsewhere from now on, or that it shuts down."""
 HEARTBEAT = Kind("missed-heartbeat", ("sender",))
