@@ -124,6 +124,8 @@ class Flow:
     """Times that it asked, and that there was nothing."""
     starts: list[tuple[int, str]] = field(default_factory=list)
     """When it subscribed, and from where on."""
+    left_ns: int = 0
+    """When it unsubscribed, the last time."""
     lag: int = 0
     worst_lag: int = 0
     worst_ns: int = 0
@@ -156,6 +158,8 @@ class Flow:
             self.stores += 1
         elif what == flows.STALL:
             self.stalled += 1
+        elif what == flows.LEAVE:
+            self.left_ns = time_ns
         elif what == flows.PULL:
             self.pulls += 1
         elif what == flows.EMPTY:
@@ -212,7 +216,7 @@ class Flow:
         ):
             setattr(both, name, getattr(self, name) + getattr(other, name))
         both.first_ns = min(filter(None, (self.first_ns, other.first_ns)), default=0)
-        for name in ("last_ns", "stored", "waited_ns"):
+        for name in ("last_ns", "stored", "waited_ns", "left_ns"):
             setattr(both, name, max(getattr(self, name), getattr(other, name)))
         both.offsets.update(self.offsets).update(other.offsets)
         both.starts = sorted((*self.starts, *other.starts))[:MAX_STARTS]
@@ -349,11 +353,11 @@ class Flows:
             connection.number,
             next(iter(connection.protocols), ""),
             who.get("name", ""),
-            connection.endpoints[client].rpartition(":")[0],
+            connection.named_endpoints[client].rpartition(":")[0],
             who.get("user", ""),
             space,
             who.get("group", ""),
-            server,
+            connection.named_endpoints[1 - client],
             who.get("product", ""),
             connection.first_ns,
             last_ns,

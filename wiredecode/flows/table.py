@@ -106,6 +106,7 @@ class Row:
     last_ns: int = 0
     second_ns: int | None = None
     connections: list[int] = field(default_factory=list)
+    servers: list[str] = field(default_factory=list)
 
     def percentile(self, hundredth: int) -> float | None:
         """From publish to delivery, ms; None: not known."""
@@ -136,6 +137,7 @@ class Row:
             "until_ns": self.last_ns or None,
             "second_ns": self.second_ns,
             "connections": self.connections,
+            "servers": self.servers,
         }
 
 
@@ -191,6 +193,7 @@ def row_of(topic: Topic, publishers: Sequence[Side], consumers: Sequence[Side], 
     times = [each for each in (*sent, *came) if each.messages]
     row.first_ns = min((each.first_ns for each in times), default=0)
     row.last_ns = max((each.last_ns for each in times), default=0)
+    row.servers = sorted({each.party.server for each in (*publishers, *consumers)})
     row.connections = sorted({each.key.connection for each in (*sent, *came)})
     if came:
         row.again, row.skipped = again(came), sum(end - begin for *_, begin, end in skipped(came))
@@ -286,7 +289,13 @@ def latencies(sent: Sequence[Flow], came: Sequence[Flow]) -> list[int]:
     return found
 
 
-TYPES = {"from": "list<string>", "connections": "list<int64>", "p50_ms": "double", "p99_ms": "double"}
+TYPES = {
+    "from": "list<string>",
+    "servers": "list<string>",
+    "connections": "list<int64>",
+    "p50_ms": "double",
+    "p99_ms": "double",
+}
 TEXTS = frozenset({"protocol", "space", "topic", "to"})
 
 
