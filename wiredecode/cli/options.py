@@ -104,13 +104,12 @@ BytesForm = Literal["hex", "base64", "text", "sha256", "length"]
 def expand_files(files: list[str] | None) -> list[str]:
     """Folders and patterns as the captures in them; a file whose name looks like a pattern is that file.
 
-    A local file that is not there is refused before anything of the others is shown.
+    A display filter in their place is refused, before anything is read.
     """
     names = [capture for name in files or () for capture in (_captures(name) if _stands_for_several(name) else [name])]
     for name in names:
-        if name != "-" and "://" not in name and not os.path.lexists(name):
-            hint = "; a display filter goes with -Y" if re.search(r"[=<>!\s]", name) else ""
-            raise UsageError(f"{name}: does not exist{hint}")
+        if re.search(r"[=<>!\s]", name) and "://" not in name and not os.path.lexists(name):
+            raise UsageError(f"{name}: does not exist; a display filter goes with -Y")
     return names
 
 
