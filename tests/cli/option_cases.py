@@ -143,7 +143,7 @@ class See:
 
 
 VERBOSE = has("^file +.*: pcap", of="err")
-NO_SUCH_MESSAGE = both(nothing_left, has("no message fits", of="err"))
+NO_SUCH_MESSAGE = both(nothing_left, has("no message with", of="err"))
 
 # Options of all commands that read captures: each with ``{quick}``, the shortest output of the command.
 QUICK = {

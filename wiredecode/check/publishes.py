@@ -16,6 +16,8 @@ from wiredecode.protocols.shared.facts import FIRST, MADE, MOVES
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import MAX_EVIDENCE, FrameRef, Problem, Publishing, Rule, inner_values
 
+LASTS_NS = 1_500_000_000
+"""Confirms that are late for a shorter time are those of a burst, which waits for itself."""
 SLOW_P99_NS, SLOW_NS = 500_000_000, 1_000_000_000
 """A p99, and a single confirm, that are worth a warning."""
 BUSY, MANY_SLOW_NS = 10_000, 3_000_000_000
@@ -253,6 +255,8 @@ class Publishes(Rule):
         worst = sorted(slow, key=lambda entry: (-entry.latency_ns, entry.confirm))
         slowest, transfer, problem = worst[0], "", None
         busy = slowest.confirm - slowest.published.number >= BUSY * slowest.latency_ns / 1e9
+        ends = [entry.published.time_ns + entry.latency_ns for entry in worst]
+        busy |= max(ends) - min(entry.published.time_ns for entry in worst) < LASTS_NS and times.largest < SLOW_NS
         late = times.largest >= (MANY_SLOW_NS if busy else SLOW_NS) or (p99 >= SLOW_P99_NS and not busy)
         moved = any(self.report.facts.each(MOVES))
         late = late and not (moved and times.largest < MANY_SLOW_NS)

@@ -140,7 +140,7 @@ def _show(rows: Sequence[Row], settings: FlowOptions, output: Output, first_ns: 
 
     from wiredecode.view import theme
     from wiredecode.view.console import tree_console
-    from wiredecode.view.grid import plain
+    from wiredecode.view.grid import fitting, plain
 
     terminal, color = sys.stdout.isatty(), wants_color(settings.color, sys.stdout)
     if not rows:
@@ -149,13 +149,8 @@ def _show(rows: Sequence[Row], settings: FlowOptions, output: Output, first_ns: 
     shown = rows[: MAX_ROWS if terminal else None]
     columns = _columns(shown, first_ns, settings.by)
     console = tree_console(output, color=color, terminal=terminal)
-    names, left_out = [*columns], list[str]()
-    for name in DROPPED.split() if terminal else ():
-        if console.measure(_grid(columns, names)).maximum <= console.width:
-            break
-        if name in names:
-            names.remove(name)
-            left_out.append(name)
+    names = fitting([*columns], DROPPED.split() if terminal else (), partial(_grid, columns), console)
+    left_out = [name for name in columns if name not in names]
     if terminal or color:
         console.print(_grid(columns, names, theme.HEAD))
         if left_out:
