@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import pytest
 
 from tests.protocols.rabbitmq_vectors import BY_NAME
+from wiredecode import budget
 from wiredecode.fields import (
     Array,
     Binary,
@@ -319,3 +320,18 @@ def test_the_source_of_a_record_decoder_hides_secrets_by_default() -> None:
     assert compiler.source(Carrier, "record") == compiler.source(Carrier, "record", Style())
     assert compiler.source(Carrier, "record") != compiler.source(Carrier, "record", Style(secrets=True))
     assert compiler.source(Carrier, "walk") == compiler.source(Carrier, "walk", None)
+
+
+@pytest.mark.parametrize("count", [None, UInt32])
+@pytest.mark.parametrize("element", [UInt8("number"), Text("name", length=UInt8)])
+def test_an_array_of_many_tiny_elements_stops_at_the_budget(count: Any, element: Any) -> None:
+    layer = Layer.declare(
+        "Tiny",
+        Array("outer", Layer.declare("Inner", Array("inner", element, count=UInt8))),
+        Array("more", element, count=count),
+    )
+    most = budget.FRAME_BYTES // budget.PLAIN_BYTES
+    data = bytes(4) + (most + 5).to_bytes(4) * (count is not None) + bytes(most + 5)
+    values, problem = compiler.readable(layer, data, 0, len(data))
+    assert problem is not None and problem.reason == budget.TOO_MANY
+    assert len(values["more"]) == most

@@ -36,7 +36,14 @@ def frame(
     connection: Talk = OWN,
 ) -> Any:
     values = {"time_ns": time_ns, "length": length, "request": request, "expects_response": asks, "side": 0}
-    values |= {"is_partial": False, "refusal": None, "confirmations": (), "answers": (), "generated": {}}
+    values |= {
+        "is_partial": False,
+        "refusal": None,
+        "confirmations": (),
+        "answers": (),
+        "generated": {},
+        "weight": length,
+    }
     return SimpleNamespace(id=number, number=number, response=None, outcome=None, connection=connection, **values)
 
 

@@ -173,7 +173,7 @@ class Dissection:
         return self._at(CONNECTIONS)
 
     def flows(self, by: str = "topic") -> pa.Table:
-        """Who publishes what, and who gets it: a row per topic and consumer, as ``wiredecode flows --json`` has it.
+        """Publishers, topics and consumers: a row per topic and consumer, as ``wiredecode flows --json`` has it.
 
         ``by``: ``topic``, ``partition``, ``client`` or ``second``. Raises ``ValueError`` for another word.
         """

@@ -44,6 +44,11 @@ def test_topics_and_clients_are_chosen_by_part_of_their_name(run: Run) -> None:
     assert len(both) > len(chosen) == 1
 
 
+def test_two_passes_give_the_same_rows(run: Run) -> None:
+    name = FOLDER / "k-dup-group.pcap.gz"
+    assert run("flows", name, "-q", "-2").out == run("flows", name, "-q").out != ""
+
+
 def test_seconds_count_from_the_first_packet(run: Run) -> None:
     lines = run("flows", FOLDER / "n-busy-poll.pcap.gz", "-q", "--by", "second").lines
     assert all(int(line.split()[0]) >= 0 for line in lines[2:])

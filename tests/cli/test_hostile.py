@@ -12,6 +12,7 @@ import pytest
 
 import wiredecode
 from tests.cli.conftest import Run
+from wiredecode import budget
 from wiredecode.cli.output import TerminalStream
 from wiredecode.dissect.dissector import Dissector
 from wiredecode.frames.escape import escape, json_safe, terminal_bytes, terminal_safe, valid
@@ -57,7 +58,7 @@ def test_a_bomb_of_many_sub_batches_is_opened_within_one_budget(monkeypatch: pyt
         if any(finding.group == "limit" for finding in frame.findings)
     )
     assert [finding.code for finding in frame.findings] == ["decompressed-size"]
-    assert 0 < sum(opened) <= compression.MAX_FRAME_BYTES
+    assert 0 < sum(opened) <= budget.FRAME_BYTES
 
 
 def test_control_characters_survive_json() -> None:

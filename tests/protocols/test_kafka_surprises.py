@@ -17,6 +17,7 @@ from tests.protocols.test_kafka_parity import CAPTURE, DIALOGUE, request, respon
 from tests.trace.test_trace import messages_of
 from tests.view.frames import write
 from wiredecode.api import read
+from wiredecode.budget import CAREFUL_BYTES, FRAME_BYTES
 from wiredecode.capture import open_capture
 from wiredecode.fields import compiler
 from wiredecode.fields.layer import Layer, Style
@@ -24,7 +25,7 @@ from wiredecode.frames.frame import PARTIAL
 from wiredecode.frames.message import FrameMessages, Messages
 from wiredecode.protocols.base import Undecided
 from wiredecode.protocols.kafka.layers import layer_of, read_batches, versions
-from wiredecode.protocols.kafka.layers_records import Batch, Header, Message, Record, Records
+from wiredecode.protocols.kafka.layers_records import COUNT_BYTES, Batch, Header, Message, Record, Records
 from wiredecode.protocols.kafka.layers_table import MESSAGES, REQUESTS, RESPONSES, STATES
 from wiredecode.protocols.kafka.protocol import Kafka
 from wiredecode.stats import statistics
@@ -210,7 +211,7 @@ def shown(raw: bytes) -> list[tuple[Any, ...]]:
 
 
 def test_batches_of_every_codec_hold_the_same_records() -> None:
-    contents = bytes(Records(records=RECORDS))
+    contents = bytes(Records(records=RECORDS))[COUNT_BYTES:]
     assert shown(batch(records=RECORDS)) == EXPECTED
     for codec in (1, 2, 3, 4):
         raw = batch(compression=codec, record_count=2, compressed=compressed(codec, contents))
@@ -298,7 +299,7 @@ def produced(raw: bytes) -> Part:
 
 
 def test_a_compressed_batch_that_ends_anywhere_in_its_last_record() -> None:
-    plain = bytes(Records(records=[*reversed(RECORDS)]))
+    plain = bytes(Records(records=[*reversed(RECORDS)]))[COUNT_BYTES:]
     for size in range(len(plain)):
         raw = batch(compression=1, record_count=2, compressed=compressed(1, plain[:size]))
         out = Messages()
@@ -431,3 +432,29 @@ def test_a_truncated_request_between_gaps_is_believed_by_its_header_unless_it_is
 def test_a_response_that_fills_the_bytes_between_gaps_is_believed() -> None:
     assert Kafka().search(struct.pack(">ii", 20, 7) + bytes(16), final=True).found
     assert not Kafka().search(struct.pack(">ii", 20, 7) + bytes(17), final=True).found
+
+
+@pytest.mark.parametrize("codec", [1, 2, 3, 4])
+def test_records_beyond_their_number_and_empty_ones_are_not_made(codec: int) -> None:
+    contents = bytes(Records(records=RECORDS))[COUNT_BYTES:]
+    (found,) = read_batches(
+        batch(compression=codec, record_count=1, compressed=compressed(codec, contents)), Style(), {}
+    )["batches"]
+    assert len(found["records"]) == 1 and "after the last of 1 records" in found["problem"]
+    for count in (10, 1_000_000):
+        raw = batch(compression=codec, record_count=count, compressed=compressed(codec, bytes(700_000)))
+        (found,) = read_batches(raw, Style(), {})["batches"]
+        assert (found["records"], found["problem"]) == ([], "the records are damaged")
+
+
+def test_tiny_records_stop_at_the_budget_of_their_frame() -> None:
+    """All partitions of a frame share it, and what was read before is shown."""
+    tiny = bytes(Record(key=None, value=None, headers=[]))
+    raw = batch(compression=1, record_count=400_000, compressed=compressed(1, tiny * 400_000))
+    data = [{"topic": "t", "partition_data": [{"index": index, "batches": raw} for index in range(20)]}]
+    values = {"api_version": 9, "correlation_id": 1, "client_id": "a", "acks": 1, "topic_data": data}
+    (frame,) = run(Part(1, 0, bytes(build(layer_of("ProduceRequest", 9), values)))).frames
+    assert frame.layers is not None
+    batches = [each["batches"][0] for each in frame.layers["kafka"]["topic_data"][0]["partition_data"]]
+    assert 0 < sum(len(each["records"]) for each in batches) <= FRAME_BYTES // CAREFUL_BYTES
+    assert all("in one frame" in each["problem"] for each in batches)

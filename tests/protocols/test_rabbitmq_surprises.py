@@ -17,12 +17,13 @@ from tests.effort import calls
 from tests.net.craft import RST, Talk, batches
 from tests.protocols.rabbitmq_vectors import BY_NAME
 from tests.support import RABBITMQ, Part, Run, at, capture, careful_values, codes, craft, dissect, every, one_sided
+from wiredecode import budget
 from wiredecode.fields.layer import Layer
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.rabbitmq_stream import layers as rs
 from wiredecode.protocols.rabbitmq_stream.conversation import DECODERS
 from wiredecode.protocols.rabbitmq_stream.layers_chunk import Chunk, ChunkEntry, SubBatch
-from wiredecode.protocols.shared import compression, pairing
+from wiredecode.protocols.shared import pairing
 
 C, S = 0, 1
 Step = tuple[int, bytes | Layer | str]
@@ -704,7 +705,7 @@ def test_a_decompression_bomb_is_bounded_by_what_was_announced() -> None:
 
 
 def test_a_bomb_that_announces_itself_is_bounded_by_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compression, "MAX_FRAME_BYTES", 1000)
+    monkeypatch.setattr(budget, "FRAME_BYTES", 1000)
     inner = struct.pack(">I", 5000) + bytes(5000)
     frame = batched(0x90, gzip.compress(inner), 1, len(inner))
     assert codes(frame) == ["decompressed-size"]

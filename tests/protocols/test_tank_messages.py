@@ -19,13 +19,13 @@ from tests.protocols.message_rows import Row, agree, by_ports, column, expected,
 from tests.protocols.test_tank_captures import DERIVED, ORIGINALS, by_name, truth_of
 from tests.protocols.test_tank_surprises import END, TIME, consume, consumed, framed, message, plain, produce, sized
 from tests.support import Part, craft, dissect, every
+from wiredecode import budget
 from wiredecode.capture import open_capture
 from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.fields.layer import Style
 from wiredecode.fields.numbers import shortest
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import Messages
-from wiredecode.protocols.shared import compression
 from wiredecode.protocols.tank.protocol import Tank
 
 NS = TIME * 1_000_000
@@ -223,7 +223,7 @@ def test_unknown_codec_and_damaged_snappy_are_counted() -> None:
 
 
 def test_too_large_compressed_messages_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compression, "MAX_FRAME_BYTES", 3000)
+    monkeypatch.setattr(budget, "FRAME_BYTES", 3000)
     large = snappy(message(bytes(2000)))
     data = produce((b"foo", [(0, large), (1, large)]))
     frames = dissect(batches(craft([Part(1, 0, data)], every(1460), server_port=PORT)), known=(Tank(),)).frames

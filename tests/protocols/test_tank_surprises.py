@@ -14,12 +14,12 @@ from tests.net.craft import batches
 from tests.protocols.tank_vectors import BY_NAME, VECTORS
 from tests.protocols.test_tank_vectors import STYLE, conversation, frame_of
 from tests.support import Part, Run, at, craft, dissect, every
+from wiredecode import budget
 from wiredecode.fields import compiler
 from wiredecode.fields.numbers import LongForm, Varint32, shortest
 from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Found, Rejected, Start, Undecided, Verdict
-from wiredecode.protocols.shared import compression
 from wiredecode.protocols.tank import conversation_bundles
 from wiredecode.protocols.tank import layers_bundle as bundle
 from wiredecode.protocols.tank.conversation import TankConversation
@@ -287,7 +287,8 @@ def test_a_sparse_compressed_bundle_is_numbered() -> None:
 
 
 def test_decompression_stops_at_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compression, "MAX_FRAME_BYTES", 1500)
+    monkeypatch.setattr(budget.BUDGET, "remaining", 1500)
+    monkeypatch.setattr(budget.BUDGET, "in_frame", True)
     frame = answer(consumed([sized(SNAPPY, SNAPPY)]))
     assert [(finding.group, finding.code) for finding in frame.findings][-1] == ("limit", "decompression")
     assert len(said(frame, "chunks.0.bundles.0.bundle.messages")) == 1

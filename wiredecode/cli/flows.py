@@ -71,7 +71,7 @@ class FlowOptions(options.Captures):
 
 
 def flows(settings: FlowOptions) -> int:
-    """See who publishes what, who gets it, and what became of it: confirmed, delivered, again, skipped, late.
+    """See who publishes and who gets messages: confirmed, delivered, again, skipped, late.
 
     A row is a topic and one of its consumers. "skipped" counts messages that were written while a consumer was away and
     that it never got, "again" those that it got more than once. Times are from publish to delivery, in ms. A capture of
@@ -216,7 +216,7 @@ def _grid(columns: dict[str, list[str]], names: Sequence[str], style: str = "") 
 
 
 def _remark(counted: Flows, rows: Sequence[Row]) -> None:
-    """What the table cannot show."""
+    """Remarks beside the table."""
     from wiredecode.flows import MAX_FLOWS
 
     if counted.omitted:

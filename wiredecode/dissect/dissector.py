@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from wiredecode.budget import BUDGET
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.capture.errors import CaptureError, Postponed
 from wiredecode.dataclasses import dataclass, field, replace
 from wiredecode.dissect.accounts import Accounts
 from wiredecode.dissect.identify import Candidate, choices_of
 from wiredecode.dissect.ledger import LIMIT, WAIT_NS, KnownOutcome, Ledger
-from wiredecode.dissect.order import BlockOrder, FrameOrder, partial_limits
+from wiredecode.dissect.order import STEP_BYTES, BlockOrder, FrameOrder, partial_limits
 from wiredecode.dissect.tracker import Tracker
 from wiredecode.extras import installed
 from wiredecode.frames.frame import NOTHING, OK, UNDECODED, Frame, connection_id, merge_generated, strip
@@ -251,14 +252,26 @@ class Dissector:
     def _decode_in_steps(self, watermark: int | None) -> Iterator[list[Frame | FrameBlock]]:
         """Decode what is ready, some of it at a time: after a gap many frames may have waited."""
         items = [item for tracker in self._pending for item in tracker.out]
-        if self.demand.messages is None and all(isinstance(item, Frame) for item in items):
-            for frame in self._decode_ready(watermark):
-                yield [frame]
+        if all(isinstance(item, Frame) for item in items):
+            yield from self._decode_singly(watermark)
             return
         steps = partial_limits(items, END if watermark is None else logical_time(watermark - 1))
         del items
         for step in [*map(packet_of, steps), watermark]:
             yield [*self._decode_ready(step)]
+
+    def _decode_singly(self, watermark: int | None) -> Iterator[list[Frame | FrameBlock]]:
+        """The ready frames, as many at a time as have few messages and bytes: a small frame may hold many."""
+        messages, size = self.demand.messages, 0
+        frames: list[Frame | FrameBlock] = []
+        for frame in self._decode_ready(watermark):
+            frames.append(frame)
+            size += frame.length
+            if messages is None or messages.count >= PART_FRAMES or size >= STEP_BYTES:
+                yield frames
+                frames, size = [], 0
+        if frames:
+            yield frames
 
     # From packets to frames that are not decoded yet.
 
@@ -444,6 +457,7 @@ class Dissector:
         frame.number = self._number = number
         if readable:
             try:
+                BUDGET.begin()
                 decode, identities = self._readers.get(conversation) or self._reader(frame.connection, conversation)
                 decode(frame)
                 if frame.layers and frame.generated is not NOTHING:
@@ -456,6 +470,7 @@ class Dissector:
                 frame.layers = {} if self.demand.style is not None else None
                 strip(frame, error)
                 frame.status = UNDECODED
+            frame.made = BUDGET.end()
             if frame.is_partial and not frame.missing:  # its end was never sent: it gets no response
                 frame.expects_response = False
         else:
@@ -475,8 +490,10 @@ class Dissector:
             hidden = select is not None and select.arrival(frame) is False
             conversation.decode(frame, None if later or hidden else style)
             if messages is not None:
+                BUDGET.begin()
                 conversation.messages(frame, messages)
             if later and style is not None and not (hidden or (select is not None and select.cannot_match(frame))):
+                BUDGET.begin()
                 conversation.record(frame, style)
 
         plain = select is None and messages is None

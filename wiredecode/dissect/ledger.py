@@ -131,7 +131,7 @@ class Ledger:
         if passed is not None:
             self._count(passed, 1, frame.length)
         self.seen += 1
-        self.size += frame.length
+        self.size += frame.weight
         if self._held or self._released:
             self.release(frame.time_ns)
 

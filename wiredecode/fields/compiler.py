@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
+from wiredecode.budget import BUDGET
 from wiredecode.dataclasses import dataclass
 from wiredecode.fields.composition import Array, Struct, plain
 from wiredecode.fields.emitter import Emitter
@@ -62,9 +63,11 @@ def values(layer: type[Layer], b: bytes, p: int, e: int) -> dict[str, Any]:
 
 def readable(layer: type[Layer], b: bytes, p: int, e: int) -> tuple[dict[str, Any], Truncated | None]:
     """All values, and the problem; of a damaged frame the readable values."""
+    before = BUDGET.remaining
     try:
         return values(layer, b, p, e), None
     except FAILED:
+        BUDGET.remaining = before
         decoded = careful(layer, b, p, e)
         return decoded.values, decoded.problem
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from scapy.fields import Field
 
+from wiredecode.budget import BUDGET, CAREFUL_BYTES, FRAME_BYTES, PLAIN_BYTES, TOO_MANY
 from wiredecode.fields.kind import Emitter, Kind, Malformed, Structure, Truncated, elements, structure
 from wiredecode.fields.numbers import INTEGERS, Int8, Integer, UInt32
 from wiredecode.fields.presence import When
@@ -158,9 +159,12 @@ class Array(Kind):
     ) -> tuple[list[Any], int]:
         """This many elements, or those up to ``stop``."""
         values: list[Any] = []
+        cost = CAREFUL_BYTES if self.holds_packets else PLAIN_BYTES
         for index in itertools.count() if count is None else range(count):
             if count is None and position >= stop:
                 break
+            if not (BUDGET.take(cost) and len(values) * cost < FRAME_BYTES):
+                raise Malformed(f"{self.name}[{index}]", TOO_MANY, position).inside(f"{self.name}[{index}]", values)
             try:
                 value, position = self.element.read(data, position, stop, layer)
             except Truncated as short:

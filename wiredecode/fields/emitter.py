@@ -10,6 +10,7 @@ from contextlib import contextmanager, nullcontext
 from functools import cached_property
 from typing import Any
 
+from wiredecode.budget import BUDGET, FRAME_BYTES, PLAIN_BYTES, STRUCTURE_BYTES
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields.composition import Array, Optional, Struct, plain
 from wiredecode.fields.credentials import is_secret_pair, without_secrets
@@ -322,13 +323,19 @@ class Emitter:
             self.scopes[-1].pending.append(("marked", "marked"))
         if not self.stepping:
             self.line(f"{elements} = []")
-        loop = f"for {index} in range({count}):" if count else f"for {index} in itertools.count():"
+        cost, take = STRUCTURE_BYTES if isinstance(kind.element, Struct) else PLAIN_BYTES, self.constant(BUDGET)
+        if count and not self.stepping:
+            self.line(f"if {count} and not {take}.take({count} * {cost}): raise DecodeError")
+        every = "itertools.count()" if self.stepping else f"range({FRAME_BYTES // cost + 1})"
+        loop = f"for {index} in {f'range({count})' if count else every}:"
         with self.block(loop):
             if not count:
                 self.line("if p >= e: break")
             self.loops += 1
             self.element(kind, elements, index)
             self.loops -= 1
+        if not (count or self.stepping):
+            self.line(f"if not {take}.take(len({elements}) * {cost}): raise DecodeError")
         result = count if self.stepping else elements
         self.stepping = stepping_before
         return result
@@ -359,6 +366,7 @@ class Emitter:
         else:
             elements = self.variable("l")
             shown = element.spell_present(self, "i") if self.mode == "record" else "i"
+            self.line(f"if {count} and not {self.constant(BUDGET)}.take({count} * {PLAIN_BYTES}): raise DecodeError")
             self.line(f"{elements} = [{shown} for i in {items}]" if shown != "i" else f"{elements} = [*{items}]")
         self.line("p = q")
         return elements

@@ -1,4 +1,4 @@
-"""Flows: what each publisher puts on a topic, and what each consumer gets of it, of all protocols.
+"""Flows: messages of each publisher to a topic, and of a topic to each consumer, in all protocols.
 
     map, one connection alone     frames ▶ steps (protocols/*/flows.py) ▶ flows of the connection
     reduce                        flows ▶ rows (wiredecode.flows.table), problems (wiredecode.check.flows)
@@ -31,7 +31,7 @@ MAX_FLOWS = 20_000
 MAX_TIMES = 2048
 """Messages of a flow whose times are kept, evenly over its life: for the time from publish to delivery."""
 MAX_SENT = 65_536
-"""Publishes that wait for copies of theirs."""
+"""Publishes that wait for their copies."""
 MAX_NEWEST = 4096
 OTHERS = "(others)"
 
@@ -113,17 +113,19 @@ class Flow:
     first_ns: int = 0
     last_ns: int = 0
     offsets: Intervals = field(default_factory=Intervals)
-    """Of what was confirmed, or delivered."""
+    """Those that were confirmed, or delivered."""
     stored: int = -1
     """Offset up to which the consumer is done, as it said last."""
     stores: int = 0
     stalled: int = 0
-    """Times that the server said that it waits for the client's answer to go on."""
+    """Times that the server said that it waits for an answer of the client."""
     pulls: int = 0
     empty: int = 0
     """Times that it asked, and that there was nothing."""
     starts: list[tuple[int, str]] = field(default_factory=list)
     """When it subscribed, and from where on."""
+    left_ns: int = 0
+    """When it unsubscribed, the last time."""
     lag: int = 0
     worst_lag: int = 0
     worst_ns: int = 0
@@ -156,6 +158,8 @@ class Flow:
             self.stores += 1
         elif what == flows.STALL:
             self.stalled += 1
+        elif what == flows.LEAVE:
+            self.left_ns = time_ns
         elif what == flows.PULL:
             self.pulls += 1
         elif what == flows.EMPTY:
@@ -212,7 +216,7 @@ class Flow:
         ):
             setattr(both, name, getattr(self, name) + getattr(other, name))
         both.first_ns = min(filter(None, (self.first_ns, other.first_ns)), default=0)
-        for name in ("last_ns", "stored", "waited_ns"):
+        for name in ("last_ns", "stored", "waited_ns", "left_ns"):
             setattr(both, name, max(getattr(self, name), getattr(other, name)))
         both.offsets.update(self.offsets).update(other.offsets)
         both.starts = sorted((*self.starts, *other.starts))[:MAX_STARTS]
@@ -239,7 +243,7 @@ class Flows:
     def __init__(self, *, by_second: bool = False, copies: bool = False) -> None:
         self._by_second, self._copies = by_second, copies
         self._newest: dict[tuple[int, bool, str, int | None, str], Flow] = {}
-        """Some flows, by what a step says of them."""
+        """Some flows, by the subject of a step."""
         self.flows: dict[FlowKey, Flow] = {}
         self.spaces: dict[str, str] = {}
         """By endpoint of a server: its cluster."""
@@ -269,7 +273,7 @@ class Flows:
             self._take(self._steps(frame, parts), frame)
 
     def _steps(self, frame: Frame, parts: Sequence[FrameMessages]) -> Iterator[Step]:
-        """What the messages of a frame show, and the answers to publishes."""
+        """Steps of the messages of a frame, and of the answers to publishes."""
         for part in parts:
             topic, offsets = printable(part.topic or ""), [each for each in part.offsets or () if each is not None]
             if part.operation == PUBLISH and not frame.is_copy:
@@ -349,11 +353,11 @@ class Flows:
             connection.number,
             next(iter(connection.protocols), ""),
             who.get("name", ""),
-            connection.endpoints[client].rpartition(":")[0],
+            connection.named_endpoints[client].rpartition(":")[0],
             who.get("user", ""),
             space,
             who.get("group", ""),
-            server,
+            connection.named_endpoints[1 - client],
             who.get("product", ""),
             connection.first_ns,
             last_ns,

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from wiredecode.net.types import Connection
 
 
+MADE_PER_BYTE = 2
+"""Bytes counted while a frame is read that weigh as much as a byte of it."""
 MASK = (1 << 64) - 1
 STEP, INNER_STEP = 0x9E3779B97F4A7C15, 0xD1B54A32D192ED03
 """Odd, so that multiples of them differ in 64 bits."""
@@ -205,6 +207,8 @@ class Frame:
     """1, 2, 3 ... in capture order."""
     inner_index: int = 0
     """From 1 on: index among the frames inside another one (``Conversation.inner_frames``)."""
+    made: int = 0
+    """Bytes that reading it made, as :mod:`wiredecode.budget` counts them."""
 
     # Of the conversation, which decodes it and links responses with requests; it can also change the status.
     findings: Sequence[Finding] = ()
@@ -245,6 +249,11 @@ class Frame:
     """On publishes: responses that arrived while the frame was held back."""
     outcome: str | None = None
     """On requests: one of :data:`OUTCOMES`; None: unknown, or no request."""
+
+    @property
+    def weight(self) -> int:
+        """Bytes for limits on frames that are held: more than its length if reading it made much."""
+        return max(self.length, self.made // MADE_PER_BYTE)
 
     @property
     def shown_type(self) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
+from wiredecode.budget import BUDGET, TOO_MANY
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields import Array, Number, Struct, Truncated, compiler, plain
 from wiredecode.fields.layer import Layer, Style
@@ -63,6 +64,7 @@ class FrameDecoder:
                 record, reached = self._record(buffer, start, stop)
                 frame.layers = {self.layer.filter_name: record}
         except compiler.FAILED:
+            BUDGET.begin()
             reached = self._read_carefully(frame, style)
         if reached < stop and not frame.is_partial and frame.status != MALFORMED:
             self._report_surplus(frame, reached - start, stop - start)
@@ -84,7 +86,8 @@ class FrameDecoder:
             frame.layers = {self.layer.filter_name: self.layer.present(decoded.values, style)}
         if not frame.is_partial:
             report_problem(frame, decoded.problem)
-        return frame.start + decoded.stop
+        over = decoded.problem is not None and decoded.problem.reason == TOO_MANY
+        return frame.stop if over else frame.start + decoded.stop
 
     def _report_surplus(self, frame: Frame, reached: int, stop: int) -> None:
         message, where = f"{stop - reached} bytes after the last field", (reached, stop)
@@ -100,8 +103,11 @@ def report_problem(frame: Frame, problem: Truncated | None) -> None:
         if has_surrogates(frame.values):
             frame.find("warning", "malformed", "invalid-utf8", "a string is not UTF-8")
         return
-    frame.status = MALFORMED
     where = (problem.start, frame.stop - frame.start)
+    if problem.reason == TOO_MANY:
+        frame.find("warning", "limit", "elements", problem.reason, problem.field, where)
+        return
+    frame.status = MALFORMED
     if problem.reason:
         frame.find("error", "malformed", "field-unfit", problem.reason, problem.field, where)
         return

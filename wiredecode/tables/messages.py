@@ -274,7 +274,7 @@ class FrameBatches:
     def add(self, frame: Frame) -> bool:
         """Add a frame; return whether a batch is full."""
         self._frames.append(frame)
-        self._size += ROW_BYTES + frame.length + sum(len(inner.data) for inner in frame.inner)
+        self._size += ROW_BYTES + frame.weight + sum(len(inner.data) for inner in frame.inner)
         return len(self._frames) == FRAME_ROWS or self._size >= self._most_bytes
 
     def drain(self) -> Iterator[pa.RecordBatch]:

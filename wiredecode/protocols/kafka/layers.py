@@ -11,15 +11,16 @@ from wiredecode.fields.sized import Inner
 from wiredecode.fields.tagged import TaggedFields, UnknownTags, Versions, with_tag
 from wiredecode.protocols.kafka import NAME, names
 from wiredecode.protocols.kafka.layers_records import (
+    COUNT_BYTES,
     Record,
     Records,
     batch_record,
     decode_records,
     secret_ranges,
     slots,
+    surplus,
 )
 from wiredecode.protocols.kafka.layers_table import APIS, ERRORS, MESSAGES, STATES, Layout, Part
-from wiredecode.protocols.shared.compression import Budget
 
 Header = tuple[int, int]
 """Number of the API (-1: a message inside a field) and version of the header."""
@@ -132,25 +133,26 @@ def read_state(record: Mapping[str, Any], style: Style) -> dict[str, Any] | None
     return None
 
 
-def present_records(style: Style, plain: bytes) -> tuple[list[dict[str, Any]], bool]:
-    """Records as they are shown, and whether some are damaged; those of coordinators with what these keep in them."""
+def present_records(style: Style, counted: bytes) -> tuple[list[dict[str, Any]], str]:
+    """Records as they are shown, and why some are missing; those of coordinators with what these keep in them."""
     try:
-        if (compiler.values(Record, plain, 0, len(plain))["key"] or b"")[:1] != b"\0":
-            return compiler.record(Records, plain, 0, len(plain), style)[0]["records"], False
+        if (compiler.values(Record, counted, COUNT_BYTES, len(counted))["key"] or b"")[:1] != b"\0":
+            shown, reached = compiler.record(Records, counted, 0, len(counted), style)
+            return shown["records"], surplus(shown["record_count"], len(counted) - reached)
     except compiler.FAILED:
         pass
-    values, damaged = decode_records(plain)
+    values, missing = decode_records(counted)
     records = [Record.present(each, style) for each in values]
     for record, each in zip(records, values, strict=True):
         if state := read_state(each, style):
             record["coordinator"] = state
-    return records, damaged
+    return records, missing
 
 
 def read_batches(raw: bytes, style: Style, before: Mapping[str, Any]) -> dict[str, Any]:
     """The record of a field with batches, in place of its bytes."""
-    budget, (whole, rest, problem) = Budget(), slots(raw)
-    batches = [batch_record(raw, slot, style, budget, partial(present_records, style)) for slot in whole]
+    whole, rest, problem = slots(raw)
+    batches = [batch_record(raw, slot, style, partial(present_records, style)) for slot in whole]
     more = {"partial_batch_bytes": rest, "batches_problem": problem}
     return {"batches": batches, **{name: value for name, value in more.items() if value}}
 

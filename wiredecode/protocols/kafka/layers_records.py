@@ -6,16 +6,19 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, NamedTuple
 
 from wiredecode import fields
+from wiredecode.budget import TOO_MANY
 from wiredecode.fields import compiler
 from wiredecode.fields.credentials import is_secret_pair
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.protocols.kafka import names
-from wiredecode.protocols.shared.compression import Budget, Status
+from wiredecode.protocols.shared.compression import Status, decompress_in_frame
 
 FRONT = struct.Struct(">qi4xb")
 """Offset, length and magic of a batch or an old message."""
 LENGTH_END, MIN_LENGTH = 12, 14
 """Where the length of a batch ends, and the least that it can be."""
+MIN_RECORD_LENGTH = 6
+"""Bytes of a record without key, value and headers after its length."""
 BATCH_MAGIC, CODEC_AT, OLD_CODEC_AT = 2, 22, 17
 
 
@@ -39,11 +42,26 @@ class Header(Layer):
     ]
 
 
+class RecordLength(fields.ZigZag):
+    """The length of a record, which is never empty."""
+
+    def read(self, data: bytes, position: int, end: int, layer: Any) -> tuple[int, int]:
+        value, stop = super().read(data, position, end, layer)
+        if value < MIN_RECORD_LENGTH:
+            raise fields.Malformed(self.name, f"a record of {value} bytes", position)
+        return value, stop
+
+    def emit(self, em: Any) -> str:
+        value = super().emit(em)
+        em.line(f"if {value} < {MIN_RECORD_LENGTH}: raise DecodeError")
+        return value
+
+
 class Record(Layer):
     """A record of a batch."""
 
     fields_desc: ClassVar[Any] = [
-        fields.ZigZag("length", "bytes that follow", unit="bytes", default=None, fill=fields.LengthOf()),
+        RecordLength("length", "bytes that follow", unit="bytes", default=None, fill=fields.LengthOf()),
         fields.Int8("attributes", "not used"),
         fields.ZigZag("timestamp_delta", "time since that of the batch", unit="ms"),
         fields.ZigZag("offset_delta", "offset from that of the batch"),
@@ -54,9 +72,12 @@ class Record(Layer):
 
 
 class Records(Layer):
-    """The records of a compressed batch."""
+    """The records of a batch, decompressed, after their number."""
 
-    fields_desc: ClassVar[Any] = [fields.Array("records", Record, "records", count=None)]
+    fields_desc: ClassVar[Any] = [
+        fields.Int32("record_count", "records"),
+        fields.Array("records", Record, "records", count="record_count"),
+    ]
 
 
 class Batch(Layer):
@@ -91,6 +112,7 @@ class Batch(Layer):
 Front = Layer.declare("Front", *Batch.fields_desc[:-2])
 """The fields of a batch before its records."""
 FRONT_BYTES = Front.minimum()
+COUNT_BYTES = 4
 
 
 class Message(Layer):
@@ -150,16 +172,16 @@ def is_intact(raw: bytes, slot: Slot) -> bool:
     return checksum(slot.layer, raw[slot.crc.stop : slot.stop]) == int.from_bytes(raw[slot.crc])
 
 
-def inflate(codec: int, data: bytes, budget: Budget) -> tuple[bytes, str]:
+def inflate(codec: int, data: bytes) -> tuple[bytes, str]:
     """Decompressed bytes, and the problem."""
     if codec not in names.READERS:
         return b"", f"codec {codec} is not known"
-    inflated = budget.decompress(names.READERS[codec], data)
+    inflated = decompress_in_frame(names.READERS[codec], data)
     return inflated.data, "" if inflated.status == Status.OK else inflated.message
 
 
-Decode = Callable[[bytes], tuple[list[dict[str, Any]], bool]]
-"""Decodes records; the second value is true if some are damaged."""
+Decode = Callable[[bytes], tuple[list[dict[str, Any]], str]]
+"""Decodes :class:`Records`; the second value says why some are missing."""
 
 
 class Contents(NamedTuple):
@@ -171,27 +193,25 @@ class Contents(NamedTuple):
     problem: str
 
 
-def contents(raw: bytes, slot: Slot, values: Mapping[str, Any], budget: Budget, decode: Decode) -> Contents:
+def contents(raw: bytes, slot: Slot, values: Mapping[str, Any], decode: Decode) -> Contents:
     """Contents of the batch with these values; ``decode``: decodes records of the new format."""
     if slot.layer is Message:
-        return old_contents(slot, values, budget)
+        return old_contents(slot, values)
     plain, problem = raw[slot.start + FRONT_BYTES : slot.stop], ""
     if slot.codec:
-        plain, problem = inflate(slot.codec, plain, budget)
-    records, damaged = decode(plain)
-    if not problem and (damaged or len(records) != values["record_count"]):
-        count = f"{values['record_count']} records announced, {len(records)} found"
-        problem = "the records are damaged" if damaged else count
+        plain, problem = inflate(slot.codec, plain)
+    records, missing = decode(raw[slot.start + FRONT_BYTES - COUNT_BYTES : slot.start + FRONT_BYTES] + plain)
+    problem = problem or missing
     base, first, last = values["base_offset"], values["base_timestamp"], values["max_timestamp"]
     times_ms = [last if values["timestamp_type"] else first + each["timestamp_delta"] for each in records]
     return Contents(records, [base + each["offset_delta"] for each in records], times_ms, problem)
 
 
-def old_contents(slot: Slot, values: Mapping[str, Any], budget: Budget) -> Contents:
+def old_contents(slot: Slot, values: Mapping[str, Any]) -> Contents:
     """The messages of a message of magic 0 or 1: itself, or those compressed in it."""
     messages, problem, shift = [values], "", 0
     if slot.codec and values["value"] is not None:
-        plain, problem = inflate(slot.codec, values["value"], budget)
+        plain, problem = inflate(slot.codec, values["value"])
         inner, rest, reason = slots(plain)
         messages, problem = [], problem or reason or ("a message is truncated" if rest else "")
         for each in inner:
@@ -207,22 +227,36 @@ def old_contents(slot: Slot, values: Mapping[str, Any], budget: Budget) -> Conte
     return Contents(records, offsets, [each.get("timestamp") for each in messages], problem)
 
 
-def decode_records(plain: bytes) -> tuple[list[dict[str, Any]], bool]:
-    """The whole ones of these records, and whether some are damaged: the last one may be truncated."""
-    values, damage = compiler.readable(Records, plain, 0, len(plain))
-    records = values.get("records", [])
-    if damage is not None:
-        whole = [each for each in records if "headers" in each]
-        records = [each for each in whole if all("value" in header for header in each["headers"])]
-    return records, damage is not None
+def decode_records(counted: bytes) -> tuple[list[dict[str, Any]], str]:
+    """The whole ones of :class:`Records`, and why some are missing: the last one may be truncated."""
+    try:
+        values, reached = compiler.decoder(Records, "values")(counted, 0, len(counted))
+        return values["records"], surplus(values["record_count"], len(counted) - reached)
+    except compiler.FAILED:
+        decoded = compiler.careful(Records, counted, 0, len(counted))
+    records, damage = decoded.values.get("records", []), decoded.problem
+    if damage is None:
+        return records, surplus(decoded.values["record_count"], len(counted) - decoded.stop)
+    whole = [each for each in records if "headers" in each]
+    records = [each for each in whole if all("value" in header for header in each["headers"])]
+    if damage.reason == TOO_MANY:
+        return records, damage.reason
+    if damage.field == f"records[{len(records)}].length" and damage.start == len(counted):
+        return records, f"{decoded.values['record_count']} records announced, {len(records)} found"
+    return records, "the records are damaged"
 
 
-def batch_record(raw: bytes, slot: Slot, style: Style, budget: Budget, decode: Decode) -> dict[str, Any]:
+def surplus(count: int, size: int) -> str:
+    """Why bytes after the last record of a batch are no records."""
+    return f"{size} bytes after the last of {count} records" if size else ""
+
+
+def batch_record(raw: bytes, slot: Slot, style: Style, decode: Decode) -> dict[str, Any]:
     values, damage = compiler.readable(slot.layer, raw, slot.start, slot.stop)
     if damage:
         problem, shown, more = f"{damage.field} does not fit", slot.layer.present(values, style), {}
     else:
-        records, offsets, times_ms, problem = contents(raw, slot, values, budget, decode)
+        records, offsets, times_ms, problem = contents(raw, slot, values, decode)
         shown = compiler.record(slot.layer, raw, slot.start, slot.stop, style)[0]
         if slot.layer is Message:
             records = [Record.present(each, style) for each in records]
@@ -239,20 +273,19 @@ def batch_record(raw: bytes, slot: Slot, style: Style, budget: Budget, decode: D
 
 def batches_of(raw: bytes) -> Iterator[tuple[Slot, dict[str, Any], Contents]]:
     """The readable batches of a field: place, values, records."""
-    budget = Budget()
     for slot in slots(raw)[0]:
         values, damage = compiler.readable(slot.layer, raw, slot.start, slot.stop)
         if not damage:
-            yield slot, values, contents(raw, slot, values, budget, decode_records)
+            yield slot, values, contents(raw, slot, values, decode_records)
 
 
 def secret_ranges(raw: bytes) -> list[tuple[int, int]]:
     """Headers that carry credentials, or all records if they are compressed; also unreadable records, which may."""
-    (batches, rest, _), budget = slots(raw), Budget()
+    batches, rest, _ = slots(raw)
     hidden = [(len(raw) - rest + FRONT.size, len(raw))] if rest > FRONT.size else []
     for slot in batches:
         values, damage = compiler.readable(slot.layer, raw, slot.start, slot.stop)
-        inside = None if damage else contents(raw, slot, values, budget, decode_records)
+        inside = None if damage else contents(raw, slot, values, decode_records)
         if inside is None or inside.problem:
             hidden.append((min(slot.start + FRONT_BYTES, slot.stop), slot.stop))
         elif any(is_secret_pair(*each.values()) for record in inside.records for each in record["headers"]):

@@ -112,7 +112,7 @@ class RabbitMQConversation(Conversation):
             )
         decoder = DECODERS.get(code << 16 | version) or decoder_of(code, version)
         if style is not None:
-            sub_batches.new_budget()
+            sub_batches.forget_opened()
         decoder.read(frame, style)
         if code == SASL_AUTHENTICATE and frame.values.get("mechanism", "") not in names.MECHANISMS:
             UNTOLD_SASL.read(frame, style)  # what is no mechanism may be anything
@@ -134,7 +134,7 @@ class RabbitMQConversation(Conversation):
         decoder = RECORD_DECODERS.get((frame.layer, frame.type))
         if decoder is None:
             decoder = RECORD_DECODERS[frame.layer, frame.type] = FrameDecoder(frame.layer, frame.type)
-        sub_batches.new_budget()
+        sub_batches.forget_opened()
         decoder.read(frame, style)
         frame.findings, frame.status = findings, status  # reported once
         self._finish_record(frame)

@@ -4,12 +4,13 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from wiredecode.budget import BUDGET
 from wiredecode.fields import Binary, UInt8, UInt16, UInt32, compiler
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.rabbitmq_stream.names import CODECS
 from wiredecode.protocols.shared.amqp import record, secrets
-from wiredecode.protocols.shared.compression import NOT_DECODED, OVER_BUDGET, Budget, Status
+from wiredecode.protocols.shared.compression import MESSAGE_BYTES, NOT_DECODED, OVER_BUDGET, Status, decompress_in_frame
 
 
 class Opened(NamedTuple):
@@ -25,7 +26,6 @@ class Opened(NamedTuple):
 class _Reading(threading.local):
     """State of reading in this thread: the declared fields do not know of their frame."""
 
-    budget = Budget()
     frame: Frame | None = None
     open_sub_batch: Sequence[Opened] = ()
 
@@ -33,10 +33,9 @@ class _Reading(threading.local):
 _reading = _Reading()
 
 
-def new_budget() -> Budget:
+def forget_opened() -> None:
     """Sub-batches that are read from now on are of another frame."""
-    _reading.budget, _reading.frame, _reading.opened = Budget(), None, ()
-    return _reading.budget
+    _reading.frame, _reading.opened = None, ()
 
 
 def opened_of(frame: Frame) -> Sequence[Opened]:
@@ -44,14 +43,14 @@ def opened_of(frame: Frame) -> Sequence[Opened]:
     return _reading.opened if _reading.frame is frame else ()
 
 
-def unpack(code: int, count: int, size: int, data: bytes, budget: Budget) -> Opened:
+def unpack(code: int, count: int, size: int, data: bytes) -> Opened:
     """The messages of a sub-batch: decompressed within bounds, then ``count`` times uint32 length + bytes."""
     codec = CODECS.get(code)
     if codec is None:
         return Opened(count, None, [], f"codec {code:#04x} is not assigned: not decoded")
-    inflated = budget.decompress(codec, data, size)
+    inflated = decompress_in_frame(codec, data, size)
     bodies, problem = split_records(inflated.data, count)
-    budget.count(len(bodies))
+    BUDGET.spend(len(bodies) * MESSAGE_BYTES)
     if inflated.status is not Status.OK:
         problem = f"{codec}: {inflated.message}"
     elif problem is None and len(inflated.data) != size:
@@ -59,9 +58,9 @@ def unpack(code: int, count: int, size: int, data: bytes, budget: Budget) -> Ope
     return Opened(count, codec, bodies, problem)
 
 
-def open_sub_batch(values: Mapping[str, Any], budget: Budget) -> Opened:
+def open_sub_batch(values: Mapping[str, Any]) -> Opened:
     """The messages of a decoded :class:`SubBatch`."""
-    return unpack(values["codec"], values["record_count"], values["uncompressed_length"], values["data"], budget)
+    return unpack(values["codec"], values["record_count"], values["uncompressed_length"], values["data"])
 
 
 def split_records(data: bytes, count: int) -> tuple[list[bytes], str | None]:
@@ -105,7 +104,7 @@ def secret_ranges(data: bytes) -> list[tuple[int, int]]:
 def records(data: bytes, style: Style, sub_batch: dict[str, Any]) -> dict[str, Any]:
     """The messages of a sub-batch, as further keys of its record."""
     sizes = sub_batch["record_count"], sub_batch["uncompressed_length"]
-    opened = unpack(sub_batch["codec_code"], *sizes, data, _reading.budget)
+    opened = unpack(sub_batch["codec_code"], *sizes, data)
     if opened.codec is None:
         return {"problem": opened.problem}
     shown = [{"data": style.show(body)} for body in opened.bodies]
@@ -158,19 +157,21 @@ def _from_record(entries: Iterable[Any]) -> list[Seen]:
 
 def _from_values(entries: Iterable[Any]) -> list[Seen]:
     """The sub-batches of values that the careful decoder read."""
-    seen, budget = [], new_budget()
+    seen = []
+    forget_opened()
     for index, entry in enumerate(entries):
         batch = entry.get("sub_batch", {}) if isinstance(entry, dict) else {}
         if "data" in batch:
-            seen.append(Seen(index, batch["record_count"], open_sub_batch(batch, budget).problem))
+            seen.append(Seen(index, batch["record_count"], open_sub_batch(batch).problem))
     return seen
 
 
 def _from_marks(frame: Frame, marks: Iterable[tuple[int, int]]) -> list[Seen]:
     """By index and place in the buffer. They stay open, for later readers of their messages."""
-    budget, marked = new_budget(), list(marks)
+    forget_opened()
+    marked = list(marks)
     batches = (compiler.walk(SubBatch, frame.buffer, position, frame.stop)[0] for _, position in marked)
-    _reading.frame, _reading.opened = frame, [open_sub_batch(values, budget) for values in batches]
+    _reading.frame, _reading.opened = frame, [open_sub_batch(values) for values in batches]
     return [Seen(index, each.announced, each.problem) for (index, _), each in zip(marked, _reading.opened, strict=True)]
 
 

@@ -12,7 +12,6 @@ from wiredecode.protocols.rabbitmq_stream.layers_sub_batches import Opened, open
 from wiredecode.protocols.rabbitmq_stream.layers_sub_batches import open_sub_batch as open_batch
 from wiredecode.protocols.reading import values_of
 from wiredecode.protocols.shared.amqp.secrets import blank_credentials
-from wiredecode.protocols.shared.compression import Budget
 
 
 def add_messages(frame: Frame, out: Messages) -> None:
@@ -51,7 +50,7 @@ def _entries(values: Mapping[str, Any]) -> Any:
 
 def _rows(entries: Iterable[Any], offset: int | None, opened: Sequence[Opened]) -> Iterator[tuple[Any, ...]]:
     """``(compression, publishing id or offset, message, entry)`` of each message that was captured whole."""
-    budget, ready = Budget(), iter(opened)
+    ready = iter(opened)
     for share, entry in enumerate(entries):
         first = entry.get("publishing_id") if offset is None else offset
         batch = entry.get("sub_batch", {})
@@ -59,7 +58,7 @@ def _rows(entries: Iterable[Any], offset: int | None, opened: Sequence[Opened]) 
             yield None, first, entry["data"], share
             announced = 1
         elif "data" in batch:
-            batch_opened = next(ready, None) or open_batch(batch, budget)
+            batch_opened = next(ready, None) or open_batch(batch)
             for index, body in enumerate(batch_opened.bodies):
                 yield batch_opened.codec, first if offset is None else first + index, body, share
             announced = batch_opened.announced

@@ -15,15 +15,14 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from wiredecode.budget import BUDGET, FRAME_BYTES
 from wiredecode.dataclasses import dataclass
 from wiredecode.decompressors import GZIP, LZ4, SKIPPABLE, ZSTD, Gzip, Zstd, lz4
 from wiredecode.extras import install
 
-MAX_FRAME_BYTES = 32 * 1024 * 1024
-"""Most that everything compressed in one frame may grow to, together."""
 NOT_DECODED = "compressed, not decoded"
 """In the message where a library is not installed."""
-OVER_BUDGET = f"more than {MAX_FRAME_BYTES >> 20} MiB decompressed in one frame"
+OVER_BUDGET = f"more than {FRAME_BYTES >> 20} MiB decompressed in one frame"
 MESSAGE_BYTES = 256
 """Bytes counted for each compressed message besides its own: it becomes an object with keys and values."""
 MAX_STREAMS = 4096
@@ -89,25 +88,15 @@ def decompress(codec: str, data: bytes, limit: int) -> Decompressed:
         return Decompressed(b"", Status.MISSING, f"{NOT_DECODED} ({hint})")
 
 
-class Budget:
-    """Bytes of one frame that may still be decompressed, :data:`MAX_FRAME_BYTES` at first."""
-
-    def __init__(self) -> None:
-        self.remaining = MAX_FRAME_BYTES
-
-    def decompress(self, codec: str, data: bytes, limit: int | None = None) -> Decompressed:
-        """As :func:`decompress`, within the budget too; without a ``limit`` in the budget alone."""
-        remaining = max(self.remaining, 0)
-        most = remaining if limit is None else min(limit, remaining)
-        inflated = decompress(codec, data, most)
-        self.remaining -= len(inflated.data)
-        if inflated.status is Status.LIMIT and (limit is None or most < limit):
-            return Decompressed(inflated.data, Status.LIMIT, OVER_BUDGET)
-        return inflated
-
-    def count(self, messages: int) -> None:
-        """Count messages that were found."""
-        self.remaining -= messages * MESSAGE_BYTES
+def decompress_in_frame(codec: str, data: bytes, limit: int | None = None) -> Decompressed:
+    """As :func:`decompress`, within what the frame may still grow to; without a ``limit`` in that alone."""
+    remaining = max(BUDGET.remaining, 0)
+    most = remaining if limit is None else min(limit, remaining)
+    inflated = decompress(codec, data, most)
+    BUDGET.spend(len(inflated.data))
+    if inflated.status is Status.LIMIT and (limit is None or most < limit):
+        return Decompressed(inflated.data, Status.LIMIT, OVER_BUDGET)
+    return inflated
 
 
 def _none(data: bytes, limit: int) -> Decompressed:
@@ -125,7 +114,7 @@ class _Format(NamedTuple):
     """Makes a decompressor of one stream, see :mod:`wiredecode.decompressors`."""
     magic: tuple[bytes, ...]
     errors: tuple[type[Exception], ...]
-    most: int = MAX_FRAME_BYTES
+    most: int = FRAME_BYTES
     """Output bytes asked for at a time."""
 
     def decompress(self, data: bytes, limit: int) -> Decompressed:

@@ -9,7 +9,7 @@ from wiredecode.fields import compiler, printable, rfc3339_ms
 from wiredecode.fields.layer import Style
 from wiredecode.fields.numbers import varint_size
 from wiredecode.frames.frame import MALFORMED, OK, Frame
-from wiredecode.protocols.shared.compression import Budget, Status
+from wiredecode.protocols.shared.compression import Status, decompress_in_frame
 from wiredecode.protocols.shared.publications import confirm_parts
 from wiredecode.protocols.tank import names
 from wiredecode.protocols.tank.layers_bundle import MAX_MESSAGES, Bundle, message_count, plain_header
@@ -60,7 +60,6 @@ class Contents:
         """Topic and partition of the next bundle."""
         self.numbered: list[Numbered] = []
         """The bundles read."""
-        self._budget = Budget()
         self._reported = 0
 
     def bundle(self, bundle: Bundled, raw: Bundled | None, number: int | None, i: int, k: int) -> int | None:
@@ -179,7 +178,7 @@ class Contents:
 
     def _inflate(self, bundle: Bundled, raw: Bundled, path: str) -> bytes | None:
         """A compressed bundle as it would be without compression; None: it cannot be decompressed; reported."""
-        inflated = self._budget.decompress("snappy-raw", raw.get("message_set", b""))
+        inflated = decompress_in_frame("snappy-raw", raw.get("message_set", b""))
         if inflated.status is not Status.OK:
             bundle["problem"] = f"{names.CODECS[names.SNAPPY]}: {inflated.message}"
             group, code = FAULTLESS.get(inflated.status, ("malformed", "decompression"))

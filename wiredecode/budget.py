@@ -1,0 +1,47 @@
+"""What one reading of a frame may make, in bytes of memory: few bytes can announce, or inflate to, many elements.
+
+All decoders of a thread share :data:`BUDGET`, also those of fields inside fields, for they do not know of their frame.
+"""
+
+import threading
+
+FRAME_BYTES = 32 * 1024 * 1024
+"""Most that one frame may grow to: what is decompressed, and the elements of arrays."""
+STRUCTURE_BYTES = 128
+"""Counted for each structure in an array: it becomes an object with keys and values."""
+PLAIN_BYTES = 16
+"""Counted for each other element."""
+CAREFUL_BYTES = 1024
+"""Counted for each structure that is read with the ranges of its fields."""
+TOO_MANY = f"more than {FRAME_BYTES >> 20} MiB of elements in one frame"
+
+
+class Budget(threading.local):
+    """What is left for the frame that this thread reads; outside a frame each array is counted by itself."""
+
+    remaining = FRAME_BYTES
+    in_frame = False
+
+    def begin(self) -> None:
+        """A frame is read from now on, or again in another way."""
+        self.remaining, self.in_frame = FRAME_BYTES, True
+
+    def end(self) -> int:
+        """The frame was read; return the bytes counted."""
+        made, self.remaining, self.in_frame = FRAME_BYTES - self.remaining, FRAME_BYTES, False
+        return made
+
+    def spend(self, amount: int) -> None:
+        """Count what was made."""
+        if self.in_frame:
+            self.remaining -= amount
+
+    def take(self, amount: int) -> bool:
+        """Count what is to be made; False: it is too much, and not counted."""
+        left = self.remaining - amount
+        if self.in_frame and left >= 0:
+            self.remaining = left
+        return left >= 0
+
+
+BUDGET = Budget()
