@@ -173,6 +173,27 @@ def test_control_characters_in_fields_are_escaped_and_quotes_doubled(run: Run) -
     assert all(character.isprintable() or character in "\t\n" for character in out)
 
 
+def test_layers_are_those_of_the_packets(run: Run) -> None:
+    """Issue 63: ``ip`` was true of IPv6, too, and ``-e ip`` printed an object of Python."""
+    for text, count in (
+        ("ip", 142),
+        ("ipv6", 0),
+        ("tcp", 142),
+        ("_ws.malformed", 0),
+        ('ip.src_host == "127.0.0.1"', 75),
+    ):
+        assert len(run("-r", BASIC, "-q", "-T", "text", "-Y", text).lines) == count
+    names = ("frame.time_delta_displayed", "frame.protocols", "ip.src_host", "ip", "ipv6", "_ws.malformed")
+    typed = [word for name in names for word in ("-e", name)]
+    lines = run("-r", BASIC, "-q", "-c", "2", "-T", "fields", *typed).lines
+    assert lines == [
+        "0.000000000\trabbitmq_stream\t127.0.0.1\tip\t\t",
+        "0.001640000\trabbitmq_stream\t127.0.0.3\tip\t\t",
+    ]
+    export = ("export", BASIC, "--level", "packets", "-o", "-", "--format", "ndjson", "-q", "-Y")
+    assert (len(run(*export, "ip").lines), len(run(*export, "ipv6").lines)) == (230, 0)
+
+
 @pytest.fixture
 def tshark() -> str:
     found = shutil.which("tshark")

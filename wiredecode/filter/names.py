@@ -125,9 +125,17 @@ def _multi_valued() -> dict[str, Callable[[Frame], Values]]:
         "frame.packets": attrgetter("packets"),
         "tcp": lambda frame: [frame.connection],
         "tcp.port": both(1),
-        "ip": lambda frame: [frame.connection],
+        "ip": lambda frame: [frame.connection] if _version(frame) == 4 else [],
+        "ipv6": lambda frame: [frame.connection] if _version(frame) == 6 else [],
         "ip.addr": both(0),
+        "_ws.malformed": lambda frame: [True] if frame.status == MALFORMED else [],
     }
+
+
+def _version(frame: Frame) -> int | None:
+    """4 or 6; None: the frame has no address."""
+    address = address_of(frame.source)[0]
+    return None if address is None else address.version
 
 
 def type_of(word: str) -> Type:

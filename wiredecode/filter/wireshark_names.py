@@ -20,6 +20,7 @@ SHORT = {
 """Shorter names."""
 WIRESHARK = {
     "frame.len": "frame.length",
+    **{f"ip.{end}host": f"ip.{name}" for end, name in (("", "addr"), ("src_", "src"), ("dst_", "dst"))},
     "ipv6.addr": "ip.addr",
     "ipv6.src": "ip.src",
     "ipv6.dst": "ip.dst",
@@ -31,7 +32,9 @@ WIRESHARK = {
 ALIASES = SHORT | WIRESHARK
 
 
-OF_PACKETS = frozenset(("ip.addr", "ip.src", "ip.dst", "tcp.port", "tcp.srcport", "tcp.dstport", "tcp.stream"))
+OF_PACKETS = frozenset(
+    ("ip", "ipv6", "ip.addr", "ip.src", "ip.dst", "tcp.port", "tcp.srcport", "tcp.dstport", "tcp.stream")
+)
 """Names that mean the same for a packet and for a frame."""
 
 
