@@ -32,6 +32,22 @@ WIRESHARK = {
 ALIASES = SHORT | WIRESHARK
 
 
+IN_PACKETS = {
+    "tcp.seq": "seq",
+    "tcp.seq_raw": "seq",
+    "tcp.ack": "ack",
+    "tcp.ack_raw": "ack",
+    "tcp.len": "payload",
+    "tcp.flags": "flags_code",
+    "tcp.flags.ack": "flags",
+    "tcp.flags.push": "flags",
+    "frame.cap_len": "captured",
+    "udp": "transport",
+    "arp": "not_decoded",
+    "eth": "linktype",
+    "ip.version": "ip_version",
+}
+"""Names that frames do not have, and the columns of the table of packets that do."""
 OF_PACKETS = frozenset(
     ("ip", "ipv6", "ip.addr", "ip.src", "ip.dst", "tcp.port", "tcp.srcport", "tcp.dstport", "tcp.stream")
 )
