@@ -33,6 +33,7 @@ sys.dont_write_bytecode = False
 
 _SETTINGS = tempfile.TemporaryDirectory(prefix="wiredecode-settings-")
 os.environ["XDG_CONFIG_HOME"] = _SETTINGS.name  # the settings of this user do not matter
+os.environ["XDG_STATE_HOME"] = f"{_SETTINGS.name}/state"
 os.environ["WIRESHARK_CONFIG_DIR"] = "/nonexistent"  # tshark crashes if its folder is below a file
 
 CAPTURES = Path(__file__).parent.parent / "captures"

@@ -62,7 +62,7 @@ def test_frames_of_one_segment_come_one_after_another() -> None:
 def test_ls_lists_the_layers() -> None:
     assert Open in conf.layers
     assert set(BASES) == {protocol.name for protocol in protocols()}
-    ours = [layer for layer in conf.layers if issubclass(layer, Layer)]
+    ours = [layer for protocol in protocols() for layer in protocol.layers()]
     assert ours and all(layer._name == f"{layer.filter_name} {layer.__name__}" for layer in ours)
 
 

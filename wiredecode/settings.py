@@ -6,7 +6,8 @@ a program changes one line, and comments stay.
 
 import os
 import re
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping, MutableMapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,6 @@ PLAIN: dict[str, tuple[type, str]] = {
     "ui.theme": (str, "colours of the full screen; L goes through them"),
     "ui.ascii": (bool, "no characters but ASCII on the full screen; by default where the terminal has no UTF-8"),
     "ui.columns": (list, "columns of the list of frames, in order; K chooses them"),
-    "ui.recent": (list, "last filters of the full screen, which keeps them itself"),
 }
 """Settings with one value: its type, and its meaning."""
 TABLES = {
@@ -41,10 +41,11 @@ class Settings:
     theme: str | None = None
     ascii: bool | None = None
     columns: tuple[str, ...] | None = None
-    recent: tuple[str, ...] = ()
     filters: Mapping[str, str] = field(default_factory=dict)
     colors: Mapping[str, str] = field(default_factory=dict)
     """``STYLE: FILTER`` by name, in order."""
+    unknown: tuple[str, ...] = ()
+    """Names in the file that this version does not know: it goes without them."""
 
     def expand(self, text: str) -> str:
         """A filter with the saved ones that it names as ``@name``. Raises SettingsError for one that is not there."""
@@ -68,8 +69,37 @@ class Settings:
 
 def path() -> Path:
     """Where the file is, or would be."""
-    base = os.environ.get("XDG_CONFIG_HOME", "")
-    return (Path(base) if base.startswith("/") else Path.home() / ".config") / "wiredecode" / "config.toml"
+    return _folder("XDG_CONFIG_HOME", ".config") / "config.toml"
+
+
+def _folder(variable: str, usual: str) -> Path:
+    """The folder of this program in one of those of the XDG base directories; RuntimeError: there is no home."""
+    base = os.environ.get(variable, "")
+    return (Path(base) if base.startswith("/") else Path.home() / usual) / "wiredecode"
+
+
+def recent_filters() -> list[str]:
+    """The last filters of the full screen, which are no setting: it keeps them in the folder for states."""
+    try:
+        text = (_folder("XDG_STATE_HOME", ".local/state") / "recent-filters").read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError, RuntimeError):
+        return []
+    return text.splitlines()
+
+
+def keep_recent_filters(filters: Sequence[str]) -> None:
+    """Keep the last filters for the next full screen, where that is possible."""
+    with suppress(OSError, RuntimeError):
+        file = _folder("XDG_STATE_HOME", ".local/state") / "recent-filters"
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _replace(file, "".join(f"{each}\n" for each in filters))
+
+
+def _replace(file: Path, text: str) -> None:
+    """Write a file, whole or not at all."""
+    new = file.with_name(f".{file.name}.{os.getpid()}")
+    new.write_text(text, encoding="utf-8")
+    new.replace(file)
 
 
 def load() -> Settings:
@@ -86,17 +116,29 @@ def load() -> Settings:
         theme=settings.get("ui.theme"),
         ascii=settings.get("ui.ascii"),
         columns=None if columns is None else tuple(columns),
-        recent=tuple(settings.get("ui.recent", ())),
+        unknown=tuple(name for name in settings if not is_known(name)),
         **tables,
     )
 
 
 def values() -> dict[str, Any]:
-    """Contents of the file, by name, as ``filters.slow``. Raises SettingsError."""
+    """Contents of the file, by name, as ``filters.slow``; unknown ones, too. Raises SettingsError."""
     settings = flat(_parse(_text()))
     for name, value in settings.items():
-        check(name, value)
+        if is_known(name):
+            check(name, value)
     return settings
+
+
+def is_known(name: str) -> bool:
+    """Whether this version knows a setting."""
+    return name in PLAIN or name.partition(".")[0] in TABLES
+
+
+def unknown(name: str) -> str:
+    """The text about a setting that is not known."""
+    names = ", ".join([*PLAIN, *(f"{each}.NAME" for each in TABLES)])
+    return f"{path()}: no setting is called {name!r}; there is {names}"
 
 
 def _text() -> str:
@@ -137,8 +179,7 @@ def check(name: str, value: Any) -> None:
             raise SettingsError(f"{path()}: {name} is no 'STYLE: FILTER', as in 'bold red: latency > 5ms'")
         return
     if name not in PLAIN:
-        names = ", ".join([*PLAIN, *(f"{each}.NAME" for each in TABLES)])
-        raise SettingsError(f"{path()}: no setting is called {name!r}; there is {names}")
+        raise SettingsError(unknown(name))
     kind = PLAIN[name][0]
     texts = not isinstance(value, list) or all(isinstance(each, str) for each in value)
     if not isinstance(value, kind) or not texts:
@@ -155,9 +196,7 @@ def write(name: str, value: str | bool | list[str] | None) -> None:
     text, file = change_setting(_text(), name, value), path().resolve()  # a link stays one
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        new = file.with_name(f".{file.name}.{os.getpid()}")
-        new.write_text(text, encoding="utf-8")
-        new.replace(file)
+        _replace(file, text)
     except OSError as error:
         raise SettingsError(f"{file}: cannot be written: {error.strerror}") from None
 

@@ -599,7 +599,9 @@ CASES: dict[str, dict[str, Case | See]] = {
             "--hops",
             has("ReplicationRequest .* 64 ", gone=["ReplicationRequest .* 32 "]),
         ),
-        "--timeline": Case("{basic} -q", "--timeline", has(r"^ +0\.000 s  opened +2 conn", gone=["^frames by type"])),
+        "--timeline": Case(
+            "{basic} -q", "--timeline", has(r"^ +0\.000 s  opened +until 0.010 s: 2 conn", gone=["^frames by type"])
+        ),
         "-Y": Case("{basic} -q --table frames", '-Y frame.type=="Publish"', has(gone=["Heartbeat", "PeerProperties"])),
         "--json": Case(
             "{basic} {quick}",
@@ -625,7 +627,7 @@ CASES: dict[str, dict[str, Case | See]] = {
         "--fail-on": Case(
             "{shuffled}", "--fail-on warning", lambda plain, found: plain.code == 0 and plain.out == found.out, code=1
         ),
-        "--timeline": Case("{basic}", "--timeline", has(r"^ +0\.000 s  opened +2 connections")),
+        "--timeline": Case("{basic}", "--timeline", has(r"^ +0\.000 s  opened +until 0.010 s: 2 conn")),
         "--json": Case("{shuffled}", "--json", rows_of("code", "tcp.loss", but="verdict")),
         "--facts": Case("{basic} --json", "--facts", has('^{"fact":"client","host":"127.0.0.1",.*"user":"guest"')),
         "-q": Case("{basic} -v", "-q", quiet),

@@ -112,7 +112,6 @@ def test_colour_rules_apply_to_lines_and_tree_headings_only(run: Run, home: Path
     [
         ("time = 5", "time has to be a text"),
         ('time = "now"', "time is one of"),
-        ("colour = 1", "no setting is called 'colour'"),
         ("[filters]\nx = 3", "filters.x has to be a text"),
         ("[colors]\nx = 'red'", "STYLE: FILTER"),
         ("[ui]\ncolumns = [1]", "a list of texts"),
@@ -125,6 +124,20 @@ def test_an_invalid_file_is_one_line(run: Run, home: Path, text: str, error: str
     for words in (["config"], ["pcap", BASIC, "--summary"], ["pcap", BASIC, "-Y", "@x"]):
         found = run(*words)
         assert found.code == 2 and error in found.err and "Traceback" not in found.err
+
+
+def test_an_unknown_setting_is_a_warning(run: Run, home: Path) -> None:
+    """Issue 63: one that another version wrote made every command fail."""
+    home.parent.mkdir()
+    home.write_text('colour = 1\n[ui]\nrecent = ["a"]\n[filters]\nall = "frame"\n')
+    found = run("pcap", BASIC, "--summary", "-q", "-Y", "@all")
+    assert (found.code, len(found.lines)) == (0, 142)
+    assert [line.split("; ")[0].split(": ")[-1] for line in found.err.splitlines()] == [
+        "no setting is called 'colour'",
+        "no setting is called 'ui.recent'",
+    ]
+    assert run("config", "colour", "--unset").code == run("config", "ui.recent", "--unset").code == 0
+    assert run("pcap", BASIC, "--summary", "-q").err == ""
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,9 @@ WAYS = {
     "-r {f} -O tcp": "-T fields",
     "-r {f} -T psml": "-T pdml",
     "-r {f} -T fields": "-e NAME",
+    "-r {f} -T fields -e tcp.seq": "select packet, seq from packets",
+    "-r {f} -Y tcp.len>0": "select packet, payload from packets",
+    "-r {f} -Y arp": "select packet, not_decoded from packets",
     "-r {f} -T fields -e frame.typ": "did you mean 'frame.type'?",
     "-r {f} -T fields -e frame.type -E headers=y": "header=y|n",
     "-r {f} -e frame.type": "-T fields",
@@ -171,6 +174,27 @@ def test_control_characters_in_fields_are_escaped_and_quotes_doubled(run: Run) -
     path = CAPTURES / "nats/06-headers.pcap"
     out = run("-r", path, "-q", "-T", "fields", "-e", "nats.payload", "-e", "frame", "--bytes", "text").out
     assert all(character.isprintable() or character in "\t\n" for character in out)
+
+
+def test_layers_are_those_of_the_packets(run: Run) -> None:
+    """Issue 63: ``ip`` was true of IPv6, too, and ``-e ip`` printed an object of Python."""
+    for text, count in (
+        ("ip", 142),
+        ("ipv6", 0),
+        ("tcp", 142),
+        ("_ws.malformed", 0),
+        ('ip.src_host == "127.0.0.1"', 75),
+    ):
+        assert len(run("-r", BASIC, "-q", "-T", "text", "-Y", text).lines) == count
+    names = ("frame.time_delta_displayed", "frame.protocols", "ip.src_host", "ip", "ipv6", "_ws.malformed")
+    typed = [word for name in names for word in ("-e", name)]
+    lines = run("-r", BASIC, "-q", "-c", "2", "-T", "fields", *typed).lines
+    assert lines == [
+        "0.000000000\trabbitmq_stream\t127.0.0.1\tip\t\t",
+        "0.001640000\trabbitmq_stream\t127.0.0.3\tip\t\t",
+    ]
+    export = ("export", BASIC, "--level", "packets", "-o", "-", "--format", "ndjson", "-q", "-Y")
+    assert (len(run(*export, "ip").lines), len(run(*export, "ipv6").lines)) == (230, 0)
 
 
 @pytest.fixture

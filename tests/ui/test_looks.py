@@ -25,6 +25,7 @@ BASIC = CAPTURES / "rabbitmq-stream/c43_basic.pcap"
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     return tmp_path / "wiredecode" / "config.toml"
 
 
@@ -72,7 +73,8 @@ def test_recent_filters_are_offered_next_time_up_to_a_limit(home: Path, monkeypa
         assert ui.main.entry.value == f"frame.number > {most + 1}"
 
     drive(BASIC, first)
-    assert settings.load().recent == tuple(f"frame.number > {number}" for number in range(2, most + 2))
+    assert settings.recent_filters() == [f"frame.number > {number}" for number in range(2, most + 2)]
+    assert not home.exists(), "a state is no setting"
     drive(BASIC, second, settings=settings.load())
 
 

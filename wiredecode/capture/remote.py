@@ -152,6 +152,17 @@ def store_errors() -> Iterator[None]:
         raise OSError(line_of(error)) from None
 
 
+def _why_missing(name: str) -> str:
+    """Why a file seems not to exist: a store that is not reached says so only if it is asked about the file."""
+    try:
+        location = location_of(name)
+        location.system.handler.fs.info(location.path)
+    except Exception as error:  # every store has its own
+        if error.__cause__ is not None and not isinstance(error, AttributeError):
+            return line_of(error.__cause__)
+    return "it does not exist"
+
+
 class Remote(io.RawIOBase):
     """A remote file as a file object. Failures raise OSError, with any store."""
 
@@ -166,8 +177,8 @@ class Remote(io.RawIOBase):
                 self._file = location.system.open_input_file(location.path)
             except CaptureError as error:
                 raise OSError("; ".join(filter(None, (error.what, error.advice)))) from None
-            except FileNotFoundError as error:  # stores that are not reached are missing files, too
-                raise OSError("it does not exist" if error.__cause__ is None else line_of(error.__cause__)) from None
+            except FileNotFoundError:
+                raise OSError(_why_missing(self.name)) from None
             except NotInstalled:
                 raise
             except Exception as error:

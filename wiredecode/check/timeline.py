@@ -225,7 +225,7 @@ def _text(event: Event, names: list[str]) -> str:
 
 
 def ranged_text(event: Event, first_ns: int) -> str:
-    """What happened, and until when, if events were combined."""
+    """The text of an event, and until when, if several were combined."""
     until = f"until {(event.last_ns - first_ns) / 1e9:.3f} s: "
     return until * (event.last_ns - event.time_ns >= MIN_RANGE_NS) + event.text
 

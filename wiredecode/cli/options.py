@@ -482,12 +482,22 @@ def display_filter(text: str | None, *, secrets: bool = False, utc: bool = False
 
 def settings() -> Settings:
     """The user's settings file."""
-    from wiredecode.settings import SettingsError, load
+    from wiredecode.settings import SettingsError, load, unknown
 
     try:
-        return load()
+        found = load()
     except SettingsError as error:
         raise UsageError(str(error)) from None
+    for name in found.unknown:
+        _warn_once(f"{unknown(name)}; wiredecode config {name} --unset takes it away")
+    return found
+
+
+@cache
+def _warn_once(text: str) -> None:
+    from wiredecode.cli.output import complain
+
+    complain(text)
 
 
 def _limits(gap_seconds: float | None, gap_buffer: int | None, others: list[str] | None) -> Limits:

@@ -204,7 +204,7 @@ def decode_as(value: str) -> str:
 
 
 SEVERITIES = {"error": "error", "warn": "warning", "note": "note", "chat": "note", "comment": "note"}
-"""Severities of ``-z expert``; of chats and comments there is nothing of its own."""
+"""Severities of ``-z expert``; chats and comments are notes here."""
 FOLLOWED = {"ascii": [], "utf-8": [], "raw": ["--raw"], "hex": ["--hex"]}
 """Forms of ``-z follow``, and options of ours."""
 

@@ -11,7 +11,7 @@ from wiredecode.dataclasses import replace
 from wiredecode.fields.layer import Layer
 from wiredecode.filter.model import Field, Level, Type, Values, close_names, did_you_mean, nearest
 from wiredecode.filter.values import Records, as_any, field_reader, values_below
-from wiredecode.filter.wireshark_names import ALIASES, analysis_values
+from wiredecode.filter.wireshark_names import ALIASES, IN_PACKETS, analysis_values
 from wiredecode.frames.columns import NAMES, FrameName
 from wiredecode.frames.frame import MALFORMED, OK, OUTCOMES, PARTIAL, UNDECODED, Frame
 from wiredecode.protocols import registry
@@ -125,9 +125,17 @@ def _multi_valued() -> dict[str, Callable[[Frame], Values]]:
         "frame.packets": attrgetter("packets"),
         "tcp": lambda frame: [frame.connection],
         "tcp.port": both(1),
-        "ip": lambda frame: [frame.connection],
+        "ip": lambda frame: [frame.connection] if _version(frame) == 4 else [],
+        "ipv6": lambda frame: [frame.connection] if _version(frame) == 6 else [],
         "ip.addr": both(0),
+        "_ws.malformed": lambda frame: [True] if frame.status == MALFORMED else [],
     }
+
+
+def _version(frame: Frame) -> int | None:
+    """4 or 6; None: the frame has no address."""
+    address = address_of(frame.source)[0]
+    return None if address is None else address.version
 
 
 def type_of(word: str) -> Type:
@@ -237,6 +245,8 @@ class Names:
 
     def near(self, name: str, more: Iterable[str] = ()) -> str:
         """A hint at a name that is like this one: a field of that name elsewhere, or one below the same word."""
+        if name in IN_PACKETS:
+            return f"; packets have it: wiredecode sql FILE 'select packet, {IN_PACKETS[name]} from packets'"
         names = sorted((each for each in (*self.all(), *more) if each[0] != "_"), key=_depth)
         word, _, rest = name.partition(".")
         same = [each for each in names if each.casefold().endswith(f".{name.casefold()}")]

@@ -16,7 +16,7 @@ from wiredecode.frames.frame import Frame
 from wiredecode.net.health import BITS, KINDS, ConnectionHealth
 from wiredecode.net.types import Connection
 
-ADDRESSES = dict.fromkeys(("ip.addr", "ip.src", "ip.dst"), ("src", "dst"))
+ADDRESSES = dict.fromkeys(("ip", "ipv6", "ip.addr", "ip.src", "ip.dst"), ("src", "dst"))
 PORTS = dict.fromkeys(("tcp.port", "tcp.srcport", "tcp.dstport"), ("src", "dst"))
 """Names, and the columns that contain them."""
 FRAME: dict[str, tuple[str, ...]] = {

@@ -20,6 +20,7 @@ SHORT = {
 """Shorter names."""
 WIRESHARK = {
     "frame.len": "frame.length",
+    **{f"ip.{end}host": f"ip.{name}" for end, name in (("", "addr"), ("src_", "src"), ("dst_", "dst"))},
     "ipv6.addr": "ip.addr",
     "ipv6.src": "ip.src",
     "ipv6.dst": "ip.dst",
@@ -31,7 +32,25 @@ WIRESHARK = {
 ALIASES = SHORT | WIRESHARK
 
 
-OF_PACKETS = frozenset(("ip.addr", "ip.src", "ip.dst", "tcp.port", "tcp.srcport", "tcp.dstport", "tcp.stream"))
+IN_PACKETS = {
+    "tcp.seq": "seq",
+    "tcp.seq_raw": "seq",
+    "tcp.ack": "ack",
+    "tcp.ack_raw": "ack",
+    "tcp.len": "payload",
+    "tcp.flags": "flags_code",
+    "tcp.flags.ack": "flags",
+    "tcp.flags.push": "flags",
+    "frame.cap_len": "captured",
+    "udp": "transport",
+    "arp": "not_decoded",
+    "eth": "linktype",
+    "ip.version": "ip_version",
+}
+"""Names that frames do not have, and the columns of the table of packets that do."""
+OF_PACKETS = frozenset(
+    ("ip", "ipv6", "ip.addr", "ip.src", "ip.dst", "tcp.port", "tcp.srcport", "tcp.dstport", "tcp.stream")
+)
 """Names that mean the same for a packet and for a frame."""
 
 

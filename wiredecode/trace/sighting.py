@@ -152,7 +152,7 @@ class Criteria:
     contents: tuple[bytes, ...] = ()
 
     def described(self) -> str:
-        """Which message is wanted: ``with the id 7 on orders``."""
+        """The criteria in words: ``with the id 7 on orders``."""
         wanted = [f"the id {self.id}"] if self.id is not None else []
         wanted += [f"the key {_shown(self.key)}"] if self.key is not None else []
         wanted += [f"{_shown(each)} in its body" for each in self.contents]

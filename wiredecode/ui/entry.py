@@ -1,7 +1,6 @@
 """The input line for filters, times, numbers and words; filters are checked and completed."""
 
 import re
-from contextlib import suppress
 from datetime import datetime
 from typing import ClassVar
 
@@ -15,7 +14,7 @@ from wiredecode.dataclasses import dataclass
 from wiredecode.filter import FilterError, compile_filter
 from wiredecode.filter.values import time_ns
 from wiredecode.frames.escape import escape
-from wiredecode.settings import Settings, SettingsError, write
+from wiredecode.settings import Settings, SettingsError, keep_recent_filters, recent_filters
 from wiredecode.ui import keys
 
 FILTER, NUMBER, WORD, BYTES, FILE = "filter", "number", "word", "bytes", "file"
@@ -76,7 +75,7 @@ class Entry(Input):
         super().__init__(id="entry", compact=True, select_on_focus=False, placeholder="none; press / to type one")
         self.cursor_blink = False  # bytes that say nothing
         self.kind = FILTER
-        self.history = [*settings.recent]
+        self.history = recent_filters()
         self._index = 0
         self.completion = Completion(settings)
 
@@ -94,8 +93,7 @@ class Entry(Input):
     def remember(self, text: str) -> None:
         """A filter is used: it is the last of all, also next time."""
         self.history = [*(each for each in self.history if each != text), text][-MAX_KEPT:]
-        with suppress(SettingsError):  # then they last as long as the screen
-            write("ui.recent", self.history)
+        keep_recent_filters(self.history)
 
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()

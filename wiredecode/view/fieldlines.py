@@ -64,7 +64,7 @@ class FieldLines:
     ) -> None:
         known_names = Names(secrets=secrets)
         self.form, self._names, self._show = form, names, show
-        self._columns = self._made_columns()
+        self._columns, self._last_ns = self._made_columns(), 0
         self._fields = [None if name.lower() in self._columns else known_names.find(name) for name in names]
         for name, field in zip(names, self._fields, strict=True):
             if field is None and name.lower() not in self._columns:
@@ -91,9 +91,15 @@ class FieldLines:
         }
         return {
             **{f"_ws.col.{name}": get for name, get in columns.items()},
+            "frame.time_delta_displayed": self._since_last,
             "frame.time_epoch": lambda frame: seconds_text(frame.time_ns, 9),
             "frame.protocols": lambda frame: ":".join([frame.protocol, *(i.layer.filter_name for i in frame.inner)]),
         }
+
+    def _since_last(self, frame: Frame) -> str:
+        """Seconds since the frame of the line before."""
+        last_ns, self._last_ns = self._last_ns or frame.time_ns, frame.time_ns
+        return seconds_text(frame.time_ns - last_ns, 9)
 
     def header(self) -> str:
         """The names, if they are wanted; with a newline."""
@@ -128,7 +134,7 @@ class FieldLines:
             return seconds_text(value, 9) if field.type is Type.DURATION else str(value)
         if isinstance(value, Finding):
             return escape(f"{value.severity}: {value.message}")
-        if isinstance(value, dict):  # a structure: its fields have names of their own
+        if isinstance(value, dict) or field.type is Type.STRUCTURE:  # its fields have names of their own
             return field.name
         return escape(str(value))
 
