@@ -13,9 +13,8 @@ import pytest
 import wiredecode
 from tests.cli.conftest import Run
 from wiredecode import budget
-from wiredecode.cli.output import TerminalStream
 from wiredecode.dissect.dissector import Dissector
-from wiredecode.frames.escape import escape, json_safe, terminal_bytes, terminal_safe, valid
+from wiredecode.frames.escape import TerminalStream, escape, json_safe, terminal_bytes, terminal_safe, valid
 from wiredecode.protocols.rabbitmq_stream.conversation import RabbitMQConversation
 from wiredecode.protocols.rabbitmq_stream.protocol import RabbitMQStream
 from wiredecode.protocols.shared import compression
