@@ -81,12 +81,12 @@ def is_secret_value(value: str) -> bool:
 
 
 TOKEN_HEAD = b"eyJ"
-TOKEN = re.compile(rb"eyJ[\w-]{6,}\.[\w.-]*")
+JSON_WEB_TOKEN = re.compile(rb"eyJ[\w-]{6,}\.[\w.-]*")
 
 
 def is_token(body: bytes) -> bool:
     """Whether a body is a JWT, or the captured front of one."""
-    return body.startswith(TOKEN_HEAD) and TOKEN.match(body) is not None
+    return body.startswith(TOKEN_HEAD) and JSON_WEB_TOKEN.match(body) is not None
 
 
 def is_secret_pair(name: str | None, value: str | bytes | None) -> bool:
