@@ -61,7 +61,28 @@ def test_frames_of_one_segment_come_one_after_another() -> None:
 
 def test_ls_lists_the_layers() -> None:
     assert Open in conf.layers
-    assert set(BASES) >= {"rabbitmq_stream", "pravega", "tank", "nats", "cursus"}
+    assert set(BASES) == {protocol.name for protocol in protocols()}
+    ours = [layer for layer in conf.layers if issubclass(layer, Layer)]
+    assert ours and all(layer._name == f"{layer.filter_name} {layer.__name__}" for layer in ours)
+
+
+def test_an_import_of_everything_brings_the_public_names() -> None:
+    names: dict[str, object] = {}
+    exec("from wiredecode.scapy import *", names)
+    assert names.keys() - {"__builtins__"} == {"BASES", "Session", "register"}
+
+
+def test_rdpcap_knows_kafka() -> None:
+    packets = rdpcap(str(CAPTURES / "kafka" / "errors.pcap.gz"))
+    assert {"MetadataRequestV0", "ProduceRequestV0"} <= {
+        type(each).__name__ for one in packets for each in layers_of(one)
+    }
+
+
+def test_show2_of_a_frame_shows_the_frames_after_it() -> None:
+    packet = BASES["nats"](bytes(Ping() / Pub(subject="a", data=b"1") / Pub(subject="b", data=b"2")))
+    shown = packet[Pub].show2(dump=True)
+    assert (shown.count("nats Pub"), "Raw" in shown) == (2, False)
 
 
 @pytest.mark.parametrize("protocol", protocols(), ids=lambda protocol: protocol.name)

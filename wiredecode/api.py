@@ -16,7 +16,7 @@ from wiredecode.dataclasses import dataclass, field, replace
 from wiredecode.dissect.dissector import ConnectionCallback, Demand, Dissector
 from wiredecode.extras import need
 from wiredecode.frames.escape import escape as printable
-from wiredecode.frames.frame import Frame
+from wiredecode.frames.frame import Frame, field_of_row
 from wiredecode.frames.totals import Totals
 from wiredecode.net.limits import limits_of
 from wiredecode.protocols.registry import decoding
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 Path_ = str | os.PathLike[str] | BinaryIO
 Item = TypeVar("Item")
+
+__all__ = ["DamagedCapture", "Dissection", "read"]
 
 FRAMES, MESSAGES, PACKETS, CONNECTIONS = LEVELS = ("frames", "messages", "packets", "connections")
 RAW = "raw"
@@ -170,6 +172,28 @@ class Dissection:
         """The same captures at the level of connections: who, how they began and ended, and their TCP health."""
         return self._at(CONNECTIONS)
 
+    def flows(self, by: str = "topic") -> pa.Table:
+        """Publishers, topics and consumers: a row per topic and consumer, as ``wiredecode flows --json`` has it.
+
+        ``by``: ``topic``, ``partition``, ``client`` or ``second``. Raises ``ValueError`` for another word.
+        """
+        from wiredecode.flows import Flows
+        from wiredecode.flows.table import BY, rows, table
+        from wiredecode.frames.message import Messages
+
+        if by not in BY:
+            raise ValueError(f"by={by!r}: it is one of {', '.join(BY)}")
+        counted, display = Flows(by_second=by == "second", copies=True), self._display()
+        messages = Messages()
+        demand = replace(
+            self.demand, link_responses=False, copies=True, analyse=True, select=display, messages=messages
+        )
+        for frame in self._whole(self._dissector(demand).frames(open_capture(self.paths))):
+            parts = messages.of(frame)
+            if display is None or display.matches(frame):
+                counted.frame(frame, parts)
+        return table(rows(counted, by))
+
     def _at(self, level: str) -> Dissection:
         if level == self.level:
             return self
@@ -270,9 +294,23 @@ class Dissection:
     to_arrow = table
 
     def to_pandas(self) -> Any:
-        """Everything as a pandas DataFrame. Needs pandas."""
+        """Everything as a pandas DataFrame: integers in pandas' nullable types (``Int64``), nested values in
+        ``ArrowDtype``, so that none is rounded beside a missing one. Needs pandas.
+        """
         need("pandas", "to_pandas()")
-        return self.table().to_pandas()
+        return self.table().to_pandas(types_mapper=exact_type)
+
+    def __array__(self, dtype: object = None, copy: object = None) -> Any:
+        """The rows of :meth:`to_pandas` for ``pandas.DataFrame(capture)``, as dataclasses, which it takes apart."""
+        import numpy
+
+        table = self.to_pandas()
+        row = type("Row", (), {"__dataclass_fields__": {name: field_of_row(name) for name in table}})
+        rows = numpy.empty(len(table), object)
+        for index, values in enumerate(table.itertuples(index=False, name=None)):
+            rows[index] = row()
+            vars(rows[index]).update(zip(table, values, strict=True))
+        return rows
 
     def to_polars(self) -> Any:
         """Everything as a polars DataFrame. Needs polars."""
@@ -346,6 +384,17 @@ class Dissection:
                 if len(shown) == SHOWN:
                     break
         return head + "".join(shown) + (f"<p>the first {SHOWN} frames</p>" if len(shown) == SHOWN else "")
+
+
+def exact_type(kind: pa.DataType) -> Any:
+    """The type of pandas that holds all values of an Arrow type; None: the one that Arrow chooses."""
+    import pandas
+    from pyarrow import types
+
+    if types.is_nested(kind):
+        return pandas.ArrowDtype(kind)
+    name = str(kind).replace("uint", "UInt").replace("int", "Int")  # Int64, UInt32
+    return pandas.api.types.pandas_dtype(name) if types.is_integer(kind) else None
 
 
 def _keys(keylog: str | os.PathLike[str]) -> KeyLog:

@@ -25,6 +25,8 @@ from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Protocol, Start, Verdict
 from wiredecode.protocols.registry import decoding, protocols
 
+__all__ = ["BASES", "Session", "register"]
+
 KEPT_PACKETS = 10_000
 """Headers of packets that are remembered for the frames that end in them."""
 
@@ -33,7 +35,7 @@ def base_of(protocol: Protocol) -> type[Layer] | None:
     """The class that all messages of a protocol have in common; None if there is none."""
     for layer in protocol.layers():
         if layer.filter_name == protocol.name:
-            own = [cls for cls in layer.__mro__ if issubclass(cls, Layer) and not cls.fields_desc]
+            own = [cls for cls in reversed(layer.__mro__) if issubclass(cls, Layer) and not cls.fields_desc]
             return next((cls for cls in own if cls.filter_name == protocol.name), None)
     return None
 
@@ -100,6 +102,20 @@ def _guess(self: Layer, base: type[Layer], payload: bytes) -> type[Packet]:
     return base if self.frame_end is None or self.stop == self.frame_end(self.original) else Raw
 
 
+def _show2(self: Layer, base: type[Layer], *args: Any, **how: Any) -> Any:
+    """Scapy's, for a frame that others follow: the base class divides them, a message type would not."""
+    built = base(bytes(self), _underlayer=self.underlayer)
+    return built.show(*args, **how) if type(built) is type(self) else Packet.show2(self, *args, **how)
+
+
+def _name_layers() -> None:
+    """List only messages in ``ls()``, with the name of their layer in front: many have an ``Open``."""
+    conf.layers[:] = [each for each in conf.layers if not issubclass(each, Layer) or each.filter_name]
+    for layer in conf.layers:
+        if issubclass(layer, Layer):
+            layer._name = f"{layer.filter_name} {layer.__name__}"  # type: ignore[attr-defined]  # of its metaclass
+
+
 def register() -> dict[str, type[Layer]]:
     """Register every installed protocol in Scapy; return the base class of each."""
     bases: dict[str, type[Layer]] = {}
@@ -112,6 +128,7 @@ def register() -> dict[str, type[Layer]]:
             "dispatch_hook": staticmethod(partial(_dispatch, protocol, base)),
             "frame_end": partialmethod(_end, protocol),
             "guess_payload_class": partialmethod(_guess, base),
+            "show2": partialmethod(_show2, base),
         }
         for name, hook in hooks.items():
             setattr(base, name, hook)
@@ -121,6 +138,7 @@ def register() -> dict[str, type[Layer]]:
         for port in protocol.ports:
             bind_layers(TCP, base, dport=port)
             bind_layers(TCP, base, sport=port)
+    _name_layers()
     return bases
 
 

@@ -145,7 +145,7 @@ def check(name: str, value: Any) -> None:
         expected = {str: "a text", bool: "true or false", list: "a list of texts"}[kind]
         raise SettingsError(f"{path()}: {name} has to be {expected}")
     if name == "time" and value not in TIMES:
-        raise SettingsError(f"{path()}: time is one of {', '.join(TIMES)}")
+        raise SettingsError(f"{path()}: time is {value!r}: time is one of {', '.join(TIMES)}")
 
 
 def write(name: str, value: str | bool | list[str] | None) -> None:

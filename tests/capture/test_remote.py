@@ -56,7 +56,7 @@ def test_captures_are_read_and_written_as_on_disk(s3: str, tmp_path: Path, capsy
 @pytest.mark.parametrize(
     ("name", "error"),
     [
-        ("ring/none.pcap", "s3://captures/ring/none.pcap: cannot be read on: it does not exist"),
+        ("ring/none.pcap", "s3://captures/ring/none.pcap: cannot be read: it does not exist"),
         ("none/", "s3://captures/none: does not exist"),
         ("ring/x*", "s3://captures/ring/x*: fits no file"),
     ],

@@ -270,7 +270,16 @@ def test_read_error_in_the_middle_keeps_earlier_packets() -> None:
 
     seen, error = packets(Capture([Failing(PCAP)]))
     assert [one.data for one in seen] == FRAMES[: 9976 // 1416]
-    assert "cannot be read on: Input/output error" in str(error)
+    assert "cannot be read on: Input/output error at byte 10000" in str(error)
+
+
+def test_a_file_that_cannot_be_read_at_all_has_no_place() -> None:
+    class Failing(BytesIO):
+        def read1(self, size: int | None = -1) -> bytes:
+            raise OSError("no such host")
+
+    _, error = packets(Capture([Failing()]))
+    assert str(error).endswith(": cannot be read: no such host")
 
 
 def test_names_from_the_file_system_cannot_forge_lines_or_colours() -> None:

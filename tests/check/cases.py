@@ -99,7 +99,7 @@ NEAR: Mapping[str, Case] = {
     "kafka.corrupt-log": partial(kafka, 2),  # what a producer sent
     "kafka.server-failed": partial(kafka, 7),
     "kafka.invalid-request": partial(kafka, 7),
-    "flow.to-nobody": "stories/healthy-tail.pcap",
+    "flow.no-consumer": "stories/healthy-tail.pcap",
     "flow.nothing-since": "flows/nh-acknone.pcap.gz",
     "flow.read-again": "flows/rh-deploy.pcap.gz",  # it continues at its stored offset
     "flow.skipped": "flows/rh-deploy.pcap.gz",
@@ -111,6 +111,16 @@ NEAR: Mapping[str, Case] = {
     "flow.connection-each": "kafka/small.pcap",  # 57 connections of several clients
     "flow.busy-poll": "flows/nh-mirror.pcap.gz",
     "flow.commit-each": "flows/k-dup-group.pcap.gz",
+    "kafka.one-address": "kafka/failover.pcap.gz",  # other brokers lead, and have addresses of their own
+    "liftbridge.slow-server": "liftbridge/34-lb-replication.pcap",
+    "liftbridge.namespace": "liftbridge/34-lb-replication.pcap",
+    "frame.status": "nats/04-request-reply.pcap",
+    "nats.server-down": "nats/13-jetstream.pcap",
+    "cursus.sequence-gap": "cursus/produce.pcap",
+    "cursus.fenced": "cursus/group.pcap",
+    "kafka.fetch-sessions": "kafka/groups.pcap.gz",
+    "request.refused": "kafka/failover.pcap.gz",  # refused, and then granted
+    "rabbitmq_stream.no-active-consumer": partial(crafted.active_consumers, (1, 2, 3)),
     "kafka.not-leader": partial(kafka, 7),  # not stored, for another reason
     "kafka.no-leader": partial(kafka, 5),  # this broker does not lead it
     "kafka.sasl-failed": partial(kafka, 29),  # not allowed, but let in

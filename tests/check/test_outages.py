@@ -123,7 +123,7 @@ TABLE = (
         *("cursus.rebalance", ("poison[0] began 3 times at offset 0", "crashes before it commits")),
     ),
     Outage("nats_service_frozen.pcap", "nats.service-silent", ("app (#1) answered nothing for 4.911 s",)),
-    Outage("kafka_port_of_rabbit.pcap", "tcp.nothing-said", ("5552 is the port of RabbitMQ Stream",)),
+    Outage("kafka_port_of_rabbit.pcap", "request.unanswered", ("5552 is the port of RabbitMQ Stream",)),
     Outage("tank_boundary_again.pcap", "tank.boundary", ("9 clients asked for messages of foo/0",)),
     Outage("pravega_sealed.pcap", "pravega.stream-sealed", ("cannot write to s/st0-9462: it is sealed",)),
     Outage("kafka_one_topic_refuses.pcap", "kafka.too-large", ("for tiny: MESSAGE_TOO_LARGE",)),
@@ -166,11 +166,9 @@ TABLE = (
     Outage(
         "nats_http_port.pcap", "tcp.nothing-said", ("10.78.0.1:8222 accepted 3 connections", "closed it after 2.001 s")
     ),
-    Outage(
-        "nats_no_quorum.pcap", "nats.unanswered", ("5 of 60 publishes to ord.x", "stream ORD stored", "its replicas")
-    ),
+    Outage("nats_no_quorum.pcap", "nats.server-down", ("2 servers left the cluster or went down", "10.78.0.1:4223")),
     Outage("nats_service_slow.pcap", "nats.service-silent", ("pricing (#1) falls behind", "1.501 s", "4.296 s")),
-    Outage("nats_leader_killed.pcap", "nats.not-stored", ("stream ORD is away", "without a leader")),
+    Outage("nats_leader_killed.pcap", "nats.server-down", ("the server at 10.78.0.1:4222 left the cluster",)),
     Outage("nats_leader_paused.pcap", "publish.slow-confirm", ("confirmed publishes to ord.x late", "worst 6.004 s")),
     Outage("rabbit_closed_all.pcap", "rabbitmq_stream.no-close", ("3 connections without Close", "an operator")),
     Outage("rabbit_consumer_blocked.pcap", "rabbitmq_stream.credit-starvation", ("gave no credit for s1 for 3.494 s",)),
@@ -221,7 +219,7 @@ TABLE = (
         "nats_no_backend.pcap", "tcp.nothing-said", ("32 connections to 10.78.0.1:14222 ended at once", "load balancer")
     ),
     Outage("nats_proxy_header.pcap", "nats.server-error", ("Unknown Protocol Operation", "a PROXY header")),
-    Outage("rabbit_proxy_header.pcap", "tcp.nothing-said", ("4 connections to 127.0.0.1:5552", "a PROXY header")),
+    Outage("rabbit_proxy_header.pcap", "protocol.mismatch", ("closed 4 connections", "a PROXY header")),
     Outage(
         "rabbit_reset_by_a_firewall.pcap",
         *("server.ended", ("ended all its 2 connections", "a firewall or load balancer reset them"), ("tcp.reset",)),

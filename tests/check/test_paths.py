@@ -68,7 +68,7 @@ def test_resets_without_ack_come_from_a_middlebox_that_forgot_the_connections(fl
         begin = [*talk.handshake(), *talk.send(CLIENT, b"\0\0\0\1\1"), talk.packet(SERVER, flags=flags)]
         packets += [(number + place / 1000, packet) for place, packet in enumerate(begin)]
     (problem,) = named(check(craft.batches(packets)), "tcp.nothing-said")
-    assert problem.title == "3 connections to 10.0.0.2:5552 ended at once, without a byte"
+    assert problem.title == "3 connections to 10.0.0.2:5552 ended at once, without a byte from it"
     assert ("lost its state" in problem.likely) is (flags == craft.RST)
 
 

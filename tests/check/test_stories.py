@@ -228,7 +228,7 @@ def test_a_refused_publish_is_reported_by_one_code() -> None:
 
 
 def test_credit_that_is_given_before_chunks_are_read() -> None:
-    assert set(told("early-credit.pcap")) == {"rabbitmq_stream.early-credit", "tcp.zero-window"}
+    assert set(told("early-credit.pcap.gz")) == {"rabbitmq_stream.early-credit", "tcp.zero-window"}
 
 
 def test_a_request_without_answer_waits_until_the_last_packet_of_the_capture() -> None:

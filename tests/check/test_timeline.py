@@ -12,7 +12,7 @@ import wiredecode
 from tests.cli.conftest import Run, run
 from tests.support import beginning
 from wiredecode.check.codes import offers
-from wiredecode.check.timeline import WEIGHTS, Event, Timeline, amount, condense, lines, plots, throughput
+from wiredecode.check.timeline import WEIGHTS, Event, Timeline, amount, condense, lines, plots, ranged_text, throughput
 from wiredecode.protocols.registry import carried_by, protocols
 
 __all__ = ["run"]
@@ -128,7 +128,30 @@ def test_of_too_many_events_the_most_severe_are_kept() -> None:
     ]
     kept, left = condense(events, 13_000_000_000, most=5)
     assert left == len(events) - 5
-    assert all(WEIGHTS[each.kind] == 3 for each in kept)
+    assert all(WEIGHTS[each.kind] == 4 for each in kept)
+
+
+def test_a_quiet_time_divides_and_combined_events_have_a_range() -> None:
+    """Issue 63: 5 connections that closed and 15 that closed 13 s later were "20 connections"."""
+    second = 10**9
+    events = [
+        Event(at, "closed", f"#{at}", "by client FIN") for at in (*range(5), *(13 * second + n for n in range(15)))
+    ]
+    events += [Event(20 * second + n * 10_000_000, "term", f"term {n}") for n in range(5)]
+    events += [Event(n * second, "leader", f"a leads, term {n}") for n in range(40)]
+    kept, left = condense(sorted(events, key=lambda each: each.time_ns), 40 * second, most=10)
+    assert [each.count for each in kept if each.kind == "closed"] == [5, 15]
+    assert left == 33 and len(kept) == 10
+    assert [ranged_text(each, 0) for each in kept if each.kind == "term"] == ["until 20.040 s: term 0 and 4 more"]
+
+
+def test_the_rows_that_matter_stay_where_there_is_little_room() -> None:
+    """One leader changes often at the beginning; the change after a long quiet time is shown."""
+    second = 10**9
+    events = [Event(n * second, "leader", f"a leads, term {n}") for n in range(0, 60, 2)]
+    events += [Event(99 * second, "leader", "b leads"), Event(50 * second, "closed", "#1", "by client RST")]
+    kept, _ = condense(sorted(events, key=lambda each: each.time_ns), 100 * second, most=5)
+    assert kept[-1].text == "b leads" and "closed" in {each.kind for each in kept}
 
 
 @pytest.mark.parametrize("width", [40, 80, 120, 200])

@@ -143,7 +143,7 @@ class See:
 
 
 VERBOSE = has("^file +.*: pcap", of="err")
-NO_SUCH_MESSAGE = both(nothing_left, has("no message fits", of="err"))
+NO_SUCH_MESSAGE = both(nothing_left, has("no message with", of="err"))
 
 # Options of all commands that read captures: each with ``{quick}``, the shortest output of the command.
 QUICK = {
@@ -183,6 +183,7 @@ NAMED = {
     "follow": "{named} -q",
     "export": "{named} -q -o out.ndjson --level connections",
     "stats": "{named} -q",
+    "flows": "{named} -q --json",
     "sql": "{named} select~client_host~from~connections",
     "trace": "{named} --frame 16",
 }
@@ -229,6 +230,7 @@ SHOWN: dict[str, dict[str, Shows]] = {
         "--keylog-dir": has(r"published: Publish"),
         "--resolve": has(r"nats-1\.example"),
     },
+    "flows": TOTALS | {"--resolve": has(r"nats-1\.example")},
     "metrics": TOTALS | {"--resolve": has(r"nats-1\.example")},
     "anonymize": TOTALS,
     "report": TOTALS | {"--resolve": has(r"nats-1\.example", of="r.html")},
@@ -627,6 +629,21 @@ CASES: dict[str, dict[str, Case | See]] = {
         "--json": Case("{shuffled}", "--json", rows_of("code", "tcp.loss", but="verdict")),
         "--facts": Case("{basic} --json", "--facts", has('^{"fact":"client","host":"127.0.0.1",.*"user":"guest"')),
         "-q": Case("{basic} -v", "-q", quiet),
+        "-v": Case("{basic}", "-v", VERBOSE),
+        **ON_INTERFACE,
+    },
+    "flows": {
+        **reading("flows"),
+        **times("flows", has(" wd-consumer +4 +32 ", gone=[" wd-consumer +32 +32 "]), has(gone=["c43_basic-stream"])),
+        "-2": See("tests/cli/test_flows.py::test_two_passes_give_the_same_rows"),
+        "--topic": See("tests/cli/test_flows.py::test_topics_and_clients_are_chosen_by_part_of_their_name"),
+        "--client": See("tests/cli/test_flows.py::test_topics_and_clients_are_chosen_by_part_of_their_name"),
+        "--by": See("tests/cli/test_flows.py::test_seconds_count_from_the_first_packet"),
+        "-Y": Case("{basic} -q --json", "-Y frame.type==Deliver", has('"published":0', gone=['"published":32'])),
+        "--utc": utc("{basic} -q", has("c43_basic")),
+        "--json": Case("{basic} -q", "--json", rows_of("protocol", "rabbitmq_stream")),
+        "--color": Case("{basic} -q", "--color always", coloured),
+        "-q": Case("{basic}", "-q", quiet),
         "-v": Case("{basic}", "-v", VERBOSE),
         **ON_INTERFACE,
     },

@@ -6,6 +6,7 @@ import csv
 import gzip
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import pytest
 
 from tests.cli.conftest import Run
 from tests.stats.test_confirms import confirm, declare, publish, talk
+from tests.support import RABBITMQ
 from tests.view.frames import write
 
 pytest.importorskip("pyarrow")
@@ -316,3 +318,11 @@ def test_formulas_in_csv_can_be_guarded(run: Run, captures: Path, tmp_path: Path
     assert '"=1+1"' in run(*confirms, "--csv").lines[1]
     assert '"\'=1+1"' in run(*confirms, "--csv", "--csv-formulas", "guard").lines[1]
     assert run(*confirms, "--csv-formulas", "guard").code == 2
+
+
+def test_a_file_that_a_pattern_finds_twice_is_read_once(run: Run, tmp_path: Path) -> None:
+    """Issue 63: ``in/**/*`` fits a folder and the file in it."""
+    (tmp_path / "in" / "a").mkdir(parents=True)
+    shutil.copy(RABBITMQ / "c43_basic.pcap", tmp_path / "in" / "a" / "b.pcap")
+    result = run("export", tmp_path / "in" / "**" / "*", "-o", "-", "--format", "ndjson", "--level", "packets", "-q")
+    assert len(result.lines) == 230

@@ -39,11 +39,15 @@ WORKS = {
     "-r {f} -2 -l -t ad -T text -c 1": "2026-",
     "-r {f} -d tcp.port==5552,rabbitmq_stream -c 1": "PeerProperties",
     "-r {f} -q -z conv,tcp": "connections",
-    "-r {f} -q -z io,stat,1": "messages by time",
+    "-r {f} -q -z conv,tcp,tcp.stream==1": "connections",
     "-r {f} -q -z io,phs": "frames",
     "-r {f} -q -z scsi,srt,0": "latency",
     "-r {f} -q -z rpc,srt,100003,3": "latency",
     "-r {f} -q -z expert": "note[",
+    "-r {f} -q -z expert,error": "",
+    "-r {f} -q -z expert,tcp.stream==2": "note[",
+    "-r {f} tcp.port==5552": "PeerProperties",
+    '-r {f} -T text frame.type == "Publish"': "Publish",
     "-r {f} -q -z follow,tcp,ascii,1": "Connection #2",
     "-D": "NAME",
     "-v": "wiredecode ",
@@ -58,11 +62,11 @@ FIRST_TEN = (
     "-r {f} -T fields -e frame.number -e ip.src",
     "-r {f} -T json",
     "-r {f} -q -z conv,tcp",
-    "-r {f} -q -z io,stat,1",
+    "-r {f} -q -z io,phs",
     "-D",
 )
 """The first ten things that a user of tshark types: read, filter, details, bytes, columns, fields, JSON, conversations,
-rates, interfaces. All of them work."""
+protocols, interfaces. All of them work."""
 WAYS = {
     "-r {f} -R tcp": "-R is -Y here",
     "-r {f} -o tcp.desegment_tcp_streams:FALSE": "--limit",
@@ -76,13 +80,24 @@ WAYS = {
     "-r {f} -T fields -e frame.type -E headers=y": "header=y|n",
     "-r {f} -e frame.type": "-T fields",
     "-r {f} -z smb,nosuch,1,2": "wiredecode stats FILE",
-    "-r {f} -z io,stat,x": "no number of seconds",
+    "-r {f} -z io,stat,1": "--table throughput",
+    "-r {f} -z http,tree": "wiredecode stats FILE counts",
+    "-r {f} -z kafka,tree": "wiredecode stats FILE counts",
+    "-r {f} -z endpoints,tcp": "--table connections",
+    "-r {f} -z follow,tcp,yaml,1": "wiredecode stats FILE counts",
+    "-r {f} -z follow,tcp,ascii,1,2": "wiredecode stats FILE counts",
+    "-r {f} -z smb,srt,smb.file": "wiredecode stats FILE counts",
+    "-r {f} -Y tcp tcp.port==5552": "join it with that of -Y",
+    "-r {f} -d 5552": "names no protocol, as in 5552=rabbitmq_stream",
+    "-r {f} -M 5": "leave -M out",
+    "-r {f} -A user:word": "rpcap",
+    "pcap {f} tcp.port==5552": "tcp.port==5552: does not exist; a display filter goes with -Y",
     "-r {f} -G fields": "wiredecode fields",
     "-r {f} -d udp.port==53,dns": "tcp.port==PORT,PROTOCOL",
     "-r {f} -F pcap -w o": "pcapng",
     "-r {f} -b filesize:1000": "--ring-size",
     "-r {f} --export-objects http,out": "--level messages",
-    "-r {f} publish": "-Y",
+    "-r {f} publish": "-Y: no field is called 'publish'",
     "-r {f} -i lo": "wiredecode sniff",
     "pcap -i lo": "wiredecode sniff",
     "-r {f} -t x": "--time",
@@ -116,7 +131,8 @@ def test_the_ten_most_common_command_lines_work() -> None:
 @pytest.mark.parametrize("typed", WAYS)
 def test_options_with_another_equivalent(typed: str, run: Run) -> None:
     result = run(*words(typed))
-    assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
+    assert (result.code, result.out) == (2, "")
+    assert result.err.splitlines()[1:] == [] or "-Y: " in result.err  # which shows the place
     assert WAYS[typed] in result.err
 
 

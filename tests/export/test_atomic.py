@@ -13,10 +13,11 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_a_file_has_its_name_only_when_committed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", [0o640, 0o664, 0o666])
+def test_a_file_has_its_name_only_when_committed_and_keeps_its_mode(mode: int, tmp_path: Path) -> None:
     target = tmp_path / "out"
     target.write_bytes(b"old")
-    target.chmod(0o640)
+    target.chmod(mode)
     new = NewFile(target)
     new.stream.write(b"new")
     assert target.read_bytes() == b"old"
@@ -24,7 +25,7 @@ def test_a_file_has_its_name_only_when_committed(tmp_path: Path) -> None:
     new.commit()
     new.discard()
     assert (target.read_bytes(), names(tmp_path)) == (b"new", ["out"])
-    assert target.stat().st_mode & 0o777 == 0o640
+    assert target.stat().st_mode & 0o777 == mode
 
 
 def test_discarded_outputs_leave_nothing(tmp_path: Path) -> None:

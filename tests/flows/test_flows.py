@@ -15,26 +15,29 @@ from wiredecode.capture import open_capture
 from wiredecode.dataclasses import replace
 from wiredecode.dissect.dissector import ANALYSED, Dissector
 from wiredecode.flows import Flows, Intervals
-from wiredecode.flows.table import NOBODY, Row, rows
+from wiredecode.flows.table import NONE, Row, rows
 from wiredecode.frames.frame import Frame
 
 FOLDER = CAPTURES / "flows"
 FIRST = {
     "k-commit-each": ("flow.commit-each", "billing in ce-billing commits after each message of ce-orders"),
     "k-dup-group": ("flow.shared-group", "fraud-check and billing share group app"),
-    "k-hot-partition": ("flow.uneven", "769 of 800 messages of hp-orders go to partition 1: billing-0 is 209 behind"),
+    "k-hot-partition": (
+        "flow.uneven",
+        "769 of 800 messages of hp-orders go to partition 1: billing-0 is 209 messages late",
+    ),
     "k-linger": ("flow.waits", "messages of orders-api wait up to 3.0 s"),
     "k-reset-latest": ("flow.skipped", "billing never got 93 messages of rl-orders"),
     "k-unclean": ("flow.lost", "268 confirmed messages of uc-orders[0] are lost"),
-    "k-wrong-cluster": ("flow.to-nobody", "120 messages of orders-api to wc-orders since 6.163 s reach nobody"),
+    "k-wrong-cluster": ("flow.no-consumer", "120 messages of orders-api to wc-orders since 6.163 s reach no consumer"),
     "n-busy-poll": ("flow.busy-poll", "billing asks ORD8"),
     "n-discard-old": ("flow.skipped", "report never got 226 messages of ord6.new"),
     "n-flow-control": ("flow.nothing-since", "dashboard in dash gets nothing of ord4.new since 7.771 s"),
     "n-queue-typo": ("flow.done-twice", "worker-3 reads jobs.mail in queue group worker"),
-    "n-subject-typo": ("flow.to-nobody", "180 messages of orders-api to order.new since 5.810 s reach nobody"),
-    "n-wrong-account": ("flow.to-nobody", "200 messages of orders-api to ord5.new since 5.491 s reach nobody"),
+    "n-subject-typo": ("flow.no-consumer", "180 messages of orders-api to order.new since 5.810 s reach no consumer"),
+    "n-wrong-account": ("flow.no-consumer", "200 messages of orders-api to ord5.new since 5.491 s reach no consumer"),
     "r-conn-churn": ("flow.connection-each", "shop-web opened 50 connections for 50 messages"),
-    "r-other-vhost": ("flow.to-nobody", "220 messages of orders-api to ov-orders since 6.281 s reach nobody"),
+    "r-other-vhost": ("flow.no-consumer", "220 messages of orders-api to ov-orders since 6.281 s reach no consumer"),
     "r-store-rarely": ("flow.read-again", "billing got 94 messages of sr-orders again"),
     "r-wrong-offset": ("flow.skipped", "billing never got 96 messages of wo-orders"),
 }
@@ -99,7 +102,7 @@ def test_a_pulling_consumer_gets_what_it_says() -> None:
 def test_topics_of_two_accounts_are_two() -> None:
     by_consumer = {each.consumer: each for each in rows(counted("n-wrong-account")) if each.published}
     assert (by_consumer["worker"].space, by_consumer["worker"].delivered) == ("ORD", 80)
-    assert (by_consumer[NOBODY].space, by_consumer[NOBODY].published) == ("BIL", 200)
+    assert (by_consumer[NONE].space, by_consumer[NONE].published) == ("BIL", 200)
 
 
 def test_times_from_publish_to_delivery_are_found_by_offset() -> None:

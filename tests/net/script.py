@@ -140,7 +140,7 @@ def run(parts: Iterable[PacketBatch], limits: Limits | None = None) -> Outcome:
     for direction in outcome.directions:
         left_out = direction.duplicate + direction.late + direction.ignored
         assert direction.captured == delivered[id(direction)] + left_out
-        assert direction.missing == missing[id(direction)]
+        assert direction.missing == missing[id(direction)] + direction.acked_beyond
     return outcome
 
 

@@ -34,7 +34,7 @@ from wiredecode.spark import writing
 from wiredecode.spark.accounts import Accounts, totals_rows
 from wiredecode.spark.decode import TableDemand
 from wiredecode.spark.folder import DONE, VIEWS, Folder, Occupied
-from wiredecode.spark.parcels import pack_totals, report_text
+from wiredecode.spark.parcels import pack, report_text
 from wiredecode.spark.written import literal
 
 if TYPE_CHECKING:
@@ -316,10 +316,10 @@ def test_a_repeated_report_counts_once() -> None:
     )
     second.framed, second.frames = 7, {("nats", "PUB", "ok"): 1}
     reports = [
-        report_text("a", totals=pack_totals(first), file="x", place=0),
-        report_text("a", totals=pack_totals(first), file="y", place=0),
-        report_text("a", totals=pack_totals(second), apart=[["nats", 1]], bucket=0),
-        report_text("a", totals=pack_totals(second), apart=[["nats", 1]], bucket=1),
+        report_text("a", totals=pack(first), file="x", place=0),
+        report_text("a", totals=pack(first), file="y", place=0),
+        report_text("a", totals=pack(second), apart=[["nats", 1]], bucket=0),
+        report_text("a", totals=pack(second), apart=[["nats", 1]], bucket=1),
         report_text("a", problem="y: is cut", file="y"),
     ]
     accounts = Accounts.of([*reports, *reports])

@@ -193,7 +193,7 @@ def test_bytes_of_a_body_do_not_reach_the_terminal_raw(run: Run) -> None:
 
 def test_no_match_is_one_line_and_exit_code_1(run: Run) -> None:
     result = run("trace", BASIC, "--text", "is not in there")
-    assert (result.code, result.out, result.err) == (1, "", "no message fits\n")
+    assert (result.code, result.out, result.err) == (1, "", "no message with 'is not in there' in its body\n")
     assert run("trace", BASIC, "--text", "is not in there", "-q").err == ""
 
 

@@ -32,7 +32,7 @@ def listing(path: str) -> Iterator[Listed]:
     try:
         info = location.system.get_file_info(location.path)
         if info.type == pafs.FileType.NotFound and GLOB.search(location.path):
-            yield from sorted(_expand_pattern(location))
+            yield from sorted(set(_expand_pattern(location)))
         elif info.type == pafs.FileType.NotFound:
             raise CaptureError(location.name(location.path), "does not exist")
         elif info.type == pafs.FileType.Directory:
@@ -67,7 +67,7 @@ def _inside(location: Location, folder: str) -> Iterator[Listed]:
 
 
 def _expand_pattern(location: Location) -> Iterator[Listed]:
-    """Files that fit, and the captures of folders that fit."""
+    """Files that fit, and the captures of folders that fit; a file of a folder that fits (``in/**/*``) comes again."""
     parts = location.path.split("/")
     fixed = next(index for index, part in enumerate(parts) if GLOB.search(part))
     base = "/".join(parts[:fixed]) or "/"

@@ -166,8 +166,8 @@ class Remote(io.RawIOBase):
                 self._file = location.system.open_input_file(location.path)
             except CaptureError as error:
                 raise OSError("; ".join(filter(None, (error.what, error.advice)))) from None
-            except FileNotFoundError:
-                raise OSError("it does not exist") from None
+            except FileNotFoundError as error:  # stores that are not reached are missing files, too
+                raise OSError("it does not exist" if error.__cause__ is None else line_of(error.__cause__)) from None
             except NotInstalled:
                 raise
             except Exception as error:

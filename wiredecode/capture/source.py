@@ -121,7 +121,8 @@ class RawSource:
                 data = self._read(size)
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)
-            self.error = CaptureError(self.name, f"cannot be read on: {reason}", self.bytes_read)
+            on = " on" if self.bytes_read else ""
+            self.error = CaptureError(self.name, f"cannot be read{on}: {reason}", self.bytes_read or None)
             return b""
         data = data or b""
         self.bytes_read += len(data)

@@ -11,6 +11,7 @@ from wiredecode.check.codes import CODES, checks_of
 from wiredecode.check.exchanges import Exchanges
 from wiredecode.check.flows import FlowRule, types_of
 from wiredecode.check.publishes import Publishes
+from wiredecode.check.repeated import RefusedAlways
 from wiredecode.check.rules import ClearText, ClockRule, Findings, OtherProtocols, Requests
 from wiredecode.check.stalls import Stalls
 from wiredecode.check.transport import Health
@@ -42,9 +43,10 @@ class Checker:
         self._others, self._stalls = OtherProtocols(self.report), Stalls(self.report)
         self._publishes = Publishes(self.report, self.exchanges, max_times)
         self._trends, self._flows = Trends(self.report, self.exchanges), FlowRule(self.report)
-        self._exchange = self.exchanges.frame, self._requests.frame, self._trends.frame
+        refused = RefusedAlways(self.report, self.exchanges)
+        self._exchange = self.exchanges.frame, self._requests.frame, refused.frame, self._trends.frame
         self._general = [self._requests, self._findings, Health(self.report), self._clock, self._others]
-        self._general += [self._clear, self._stalls, self._trends, self._flows]
+        self._general += [refused, self._clear, self._stalls, self._trends, self._flows]
         self._special: dict[str, list[Rule]] = {}
         """Rules by protocol that was spoken; others are not imported."""
         self._always: list[Callable[[Frame], None]] = [self._stalls.frame]

@@ -12,7 +12,7 @@ BEFORE_NS = 2_000_000_000
 
 def group_by_cause(problems: Iterable[Problem]) -> list[Problem]:
     """The problems without those that another one explains: the worst first, then causes before effects."""
-    unexplained = sorted(join_alike(judged(problems)), key=lambda each: (each.code.rank, each.first_ns or 0))
+    unexplained = sorted(join_alike(told_once(judged(problems))), key=lambda each: (each.code.rank, each.first_ns or 0))
     for first in [each for each in unexplained if each.code.explains and each.severity != "note"]:
         if first not in unexplained:
             continue
@@ -37,13 +37,35 @@ def group_by_cause(problems: Iterable[Problem]) -> list[Problem]:
     return sorted(unexplained, key=order)
 
 
+def told_once(problems: Iterable[Problem]) -> list[Problem]:
+    """The problems, with those that are about the same frames below the most exact one."""
+    problems = [*problems]
+    for general in [each for each in problems if each.code.general]:
+        frames, is_note = set(general.frames), general.severity == "note"
+        same = [each for each in problems if each is not general and frames & set(each.frames)]
+        exact = next(
+            (each for each in same if each.severity != "note" and (not is_note or frames <= set(each.frames))), None
+        )
+        if exact is not None:
+            exact.severity = min(exact.severity, general.severity, key=SEVERITIES.index)
+            exact.effects.append(general)
+            problems.remove(general)
+            continue
+        if is_note:
+            continue
+        general.effects += same
+        problems = [each for each in problems if each not in same]
+    return problems
+
+
 def judged(problems: Iterable[Problem]) -> list[Problem]:
     """The problems, with the severity of those that did no harm."""
     problems = [*problems]
     worse = [each for each in problems if each.severity != "note"]
     for cause in problems:
         harm = (each for each in worse if each.name in cause.code.explains)
-        if cause.code.harmless and not any(each.servers & cause.servers for each in harm):
+        near = (each for each in worse if cause.code.neighbours and explains(cause, each, [cause]))
+        if cause.code.harmless and not any(each.servers & cause.servers for each in harm) and not any(near):
             cause.severity = cause.code.harmless
     return problems
 

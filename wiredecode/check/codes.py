@@ -12,6 +12,7 @@ T = TypeVar("T")
 CODES = Codes("wiredecode.check", "")
 EXACT = {
     "codec-missing": "frame.codec-missing",
+    "status": "frame.status",
     **dict.fromkeys(
         ("unknown-version", "unknown-command", "unknown-message", "unknown-type", "versions"), "frame.version"
     ),

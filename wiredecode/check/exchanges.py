@@ -34,6 +34,8 @@ class Exchange:
     stream = ""
     count = pending = 0
     """Messages that were published, as ``check`` counts them, and those without a result yet."""
+    traits: tuple[str, ...] = ()
+    """Values of :attr:`Publishing.traits`."""
     is_confirmed = False
     """Whether another connection confirms it: when its publisher heard of that is not known."""
     latency_key: RequestKey | None = None
@@ -51,6 +53,7 @@ class Exchange:
         self.id, self.number, self.protocol, self.type = frame.id, frame.number, frame.protocol, frame.type
         self.connection, self.side, self.sender = frame.connection, frame.side, frame.sender
         self.packets, self.first_ns, self.time_ns = frame.packets[:1], frame.first_ns, frame.time_ns
+        self.size = frame.length
         self.is_copy, self.asks = "copy_of" in frame.generated, frame.expects_response
         self.publishing: Publishing | None = checks.publishes.get(frame.type or "")
         self.topic = frame.values.get(checks.topic)
@@ -60,6 +63,12 @@ class Exchange:
     @property
     def ref(self) -> FrameRef:
         return FrameRef(self.connection, self.side, self.number, self.packets, self.time_ns)
+
+    @property
+    def asker(self) -> tuple[str, str, str | None]:
+        """The host, protocol and name of the client that asks, on any connection."""
+        connection = self.connection
+        return connection.endpoints[self.side].rpartition(":")[0], self.protocol, connection.identity.get("name")
 
     @property
     def name(self) -> str | None:

@@ -17,6 +17,7 @@ from wiredecode.flows import Flow, Flows, Party
 from wiredecode.flows.intervals import Intervals
 from wiredecode.flows.table import Side, Topic, log_of, skipped, topics_of
 from wiredecode.frames.escape import counted
+from wiredecode.protocols.shared.facts import DELETED, MADE
 from wiredecode.protocols.shared.flows import FIRST, LATEST
 from wiredecode.protocols.shared.problems import MAX_EVIDENCE, Checks, Moment, Problem, Rule
 
@@ -32,19 +33,19 @@ MAX_TOPICS = 100
 """A client that writes to more topics makes their names, of ids and the like."""
 SHORT_NS = 5_000_000_000
 """A connection that a client opens for a message lives no longer."""
-STEM = re.compile(r"[-_.:#/@]?(?:\d+|[0-9a-f]{8,}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\Z")
-"""What tells instances of one service apart, at the end of a name."""
+INSTANCE = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{8,}|\d+")
+"""Parts of a name in which instances of one service differ."""
+TOKEN = re.compile(r"[^-_.:#/@]+")
 
 
-def stem_of(name: str) -> str:
-    """The name of a service, without the number or id of its instance."""
-    while (shorter := STEM.sub("", name)) != name:
-        name = shorter
-    return name.rstrip("-_.:#/@")
+def service_of(name: str) -> str:
+    """The first word of a client's name, without the number or id of its instance."""
+    words = TOKEN.findall(INSTANCE.sub("", name.lower()))
+    return words[0] if words else ""
 
 
 def changes(before: Party, now: Party) -> str:
-    """What a client changed: ``it logged in as billing, before as orders``; empty: nothing that is known."""
+    """Changes of a client: ``it logged in as billing, before orders``; empty: none is known."""
     pairs = (
         ("logged in as {}", before.user, now.user),
         ("uses {}", _space(before), _space(now)),
@@ -121,10 +122,10 @@ class FlowRule(Rule):
         problem.weight = max(problem.weight, problem.count)
         return problem
 
-    # Messages that reach nobody.
+    # Messages without a consumer.
 
     def _moved(self, topics: Sequence[Topic]) -> None:
-        """A publisher's messages go elsewhere, and reach nobody, since it came back."""
+        """A publisher's messages go elsewhere, and reach no consumer, since it came back."""
         written: dict[str, list[Topic]] = {}
         for topic in topics:
             for label in by_label(topic.publishers):
@@ -143,14 +144,20 @@ class FlowRule(Rule):
                     continue
                 for other in written[label] if len(written[label]) <= MAX_TOPICS else ():
                     before = [each for each in other.publishers if each.party.label == label]
-                    if other is not topic and self._left(before, other.consumers, first_ns, last_ns):
+                    if other is not topic and self._left(now, before, other.consumers, first_ns, last_ns):
                         self._report_moved(label, total, topic, now, other, before)
                         break
 
-    def _left(self, before: Sequence[Side], consumers: Sequence[Side], first_ns: int, last_ns: int) -> bool:
+    def _left(
+        self, now: Sequence[Side], before: Sequence[Side], consumers: Sequence[Side], first_ns: int, last_ns: int
+    ) -> bool:
         """Whether a publisher wrote to a topic before only, and its consumers are still there."""
         if not before or max(each.flow.last_ns for each in before) > first_ns + MOMENT_NS:
             return False
+        own = {each.party.connection for each in now}
+        began_ns = min(each.party.since_ns for each in now)
+        if not all(each.party.connection in own or each.party.until_ns <= began_ns + MOMENT_NS for each in before):
+            return False  # two instances, each with its topic
         half_ns = (first_ns + last_ns) // 2
         got = [each for each in consumers if each.flow.messages and each.flow.first_ns <= first_ns + MOMENT_NS]
         there = any(each.party.is_open or each.party.until_ns >= half_ns for each in got)
@@ -164,8 +171,9 @@ class FlowRule(Rule):
         since = self.report.seconds(min(each.flow.first_ns for each in now))
         name = topic.subject[2]
         where = "" if name == other.subject[2] else f", before to {other.subject[2]}"
-        title = f"{total:,} messages of {label} to {name} since {since} reach nobody{where}: {who} got the earlier ones"
-        problem = self._add("flow.to-nobody", title, (label, topic.subject), [*now, *before, *readers], count=total)
+        title = f"{total:,} messages of {label} to {name} since {since} reach no consumer{where}: "
+        title += f"{who} got the earlier ones"
+        problem = self._add("flow.no-consumer", title, (label, topic.subject), [*now, *before, *readers], count=total)
         change = changes(before[-1].party, now[0].party)
         if where:
             problem.detail(
@@ -192,7 +200,8 @@ class FlowRule(Rule):
                 messages_after(each.flow, last_ns + MOMENT_NS) for each in topic.publishers if each.party.is_whole
             )
             pushed = any(each.flow.log for each in came)
-            if not pushed or after < MANY or latest - last_ns < WHILE_NS:
+            left = any(each.flow.left_ns > last_ns for each in self._all_of(sides))
+            if not pushed or left or after < MANY or latest - last_ns < WHILE_NS:
                 continue
             who = came[0].label
             title = f"{who} gets nothing of {name} since {self.report.seconds(last_ns)}, while {after:,} were published"
@@ -262,6 +271,8 @@ class FlowRule(Rule):
             if each.flow.offsets.begins:
                 sides_of.setdefault((each.party.name or each.party.host, each.party.host), []).append(each)
         for (name, _), sides in sides_of.items():
+            if len({each.group for each in sides}) > 1 and same_library(sides[0].party, sides[0].party):
+                continue
             holes = skipped([each.flow for each in sides])
             holes = [(log, begin, end) for log, begin, end in holes if self._was_written(topic, log, begin, end)]
             count = sum(end - begin for *_, begin, end in holes)
@@ -273,9 +284,14 @@ class FlowRule(Rule):
             before = [each for each in own if each.flow.offsets.ends[-1] <= begin] or own[:1]
             away = f"{self.report.seconds(before[-1].flow.last_ns)} to {self.report.seconds(now.flow.first_ns)}"
             title = f"{name} never got {count:,} messages of {topic.subject[2]}: it got none from {away}"
-            problem = self._add("flow.skipped", title, (name, topic.subject), [now, *before], count=count)
+            meant = now.flow.log or before[-1].group != now.group or self._stores(sides)
+            how: dict[str, Any] = {
+                "count": count,
+                "severity": None if meant else "warning",
+            }  # it may want the newest only
+            problem = self._add("flow.skipped", title, (name, topic.subject), [now, *before], **how)
             problem.first_ns = before[-1].flow.last_ns
-            problem.detail(f"offsets {begin:,} to {end - 1:,} went to no connection of it, later ones did")
+            problem.detail(f"offsets {begin:,} to {end - 1:,} went to none of its connections, later ones did")
             if any(start == LATEST for _, start in now.flow.starts):
                 problem.likely = "it began with the newest messages (latest, next), and not where it had stopped"
             elif now.flow.log:
@@ -304,7 +320,8 @@ class FlowRule(Rule):
                 old, new = before.party.server, now.party.server
                 apart = before.flow.times.entries and now.flow.times.entries and old != new
                 later = apart and now.flow.times.entries[0][2] >= before.flow.times.entries[-1][2]
-                if not later or begin >= end or now.flow.offsets.within(begin, end) < FEW:
+                made = self.report.facts.whole(DELETED, log[0]) or self.report.facts.whole(MADE, log[0])
+                if not later or begin >= end or (made and not begin) or now.flow.offsets.within(begin, end) < FEW:
                     continue
                 part = "" if log[1] is None else f"[{log[1]}]"
                 title = f"{end - begin:,} confirmed messages of {log[0]}{part} are lost: "
@@ -339,7 +356,7 @@ class FlowRule(Rule):
                     key = label, topic.subject
                     self._add("flow.done-twice", title, key, [now, before, *others], count=now.flow.messages)
 
-    # Who shares what.
+    # Shared groups and uneven partitions.
 
     def _strangers(self, topic: Topic) -> None:
         """A second application joins a group, and takes a part of its messages."""
@@ -347,11 +364,14 @@ class FlowRule(Rule):
             members = [each for each in topic.consumers if each.group == group and each.flow.messages]
             stems: dict[str, list[Side]] = {}
             for each in sorted(members, key=lambda side: side.party.since_ns):
-                stems.setdefault(stem_of(each.party.name), []).append(each)
+                stems.setdefault(service_of(each.party.name), []).append(each)
             stems.pop("", None)
-            for (old, first), (new, second) in pairwise(stems.items()):
+            for (one, first), (other, second) in pairwise(stems.items()):
+                old, new = first[0].party.name, second[0].party.name
                 hosts = {each.party.host for each in first}.isdisjoint(each.party.host for each in second)
-                related = old.startswith(new) or new.startswith(old) or same_library(first[0].party, second[0].party)
+                related = (
+                    one.startswith(other) or other.startswith(one) or same_library(first[0].party, second[0].party)
+                )
                 together = max(each.flow.last_ns for each in first) > min(each.flow.first_ns for each in second)
                 if not hosts or related or not together or sum(each.flow.messages for each in second) < FEW:
                     continue
@@ -365,7 +385,7 @@ class FlowRule(Rule):
                     problem.detail(f"{name} on {sides[0].party.host} got {got:,} messages")
 
     def _uneven(self, topic: Topic) -> None:
-        """Most messages go to one partition, and its consumer falls behind while others have nothing to do."""
+        """Most messages go to one partition, and its consumer lags while others have nothing to do."""
         parts: dict[int, int] = {}
         for each in topic.publishers:
             if each.flow.key.partition is not None:
@@ -374,20 +394,20 @@ class FlowRule(Rule):
         if len(parts) < PARTITIONS or total < 100 or max(parts.values()) < MOST * total:
             return
         hot = max(parts, key=lambda number: parts[number])
-        behind = {number: self._behind(topic, number) for number in parts}
-        worst, others = behind[hot], max((lag for number, lag in behind.items() if number != hot), default=0)
+        lags = {number: self._lag_of(topic, number) for number in parts}
+        worst, others = lags[hot], max((lag for number, lag in lags.items() if number != hot), default=0)
         consumers = [each for each in topic.consumers if each.flow.key.partition == hot and each.flow.messages]
         if not consumers or worst < max(MANY, parts[hot] // 10) or worst < 4 * max(others, 1):
             return
         name, publishers = topic.subject[2], [each for each in topic.publishers if each.flow.key.partition == hot]
         title = f"{parts[hot]:,} of {total:,} messages of {name} go to partition {hot}: {consumers[0].party.label} is "
-        title += f"{worst:,} behind there, and other members have nothing to do"
+        title += f"{worst:,} messages late there, and other members have nothing to do"
         problem = self._add("flow.uneven", title, topic.subject, [*publishers, *consumers], count=parts[hot])
         problem.detail(
             ", ".join(f"{name}[{number}]: {count:,}" for number, count in sorted(parts.items())[:MAX_EVIDENCE])
         )
 
-    def _behind(self, topic: Topic, partition: int) -> int:
+    def _lag_of(self, topic: Topic, partition: int) -> int:
         """Messages of a partition that a group has not committed at the end, or not fetched if it commits nothing."""
         written = [each.flow.offsets.ends[-1] for each in topic.publishers if _ends(each.flow, partition)]
         stored = [each.flow.stored for each in self._stores(topic.consumers) if _stores_in(each.flow, topic, partition)]
@@ -430,9 +450,10 @@ class FlowRule(Rule):
             since, until = min(each.party.since_ns for each in short), max(each.party.until_ns for each in short)
             messages = sum(each.flow.messages for each in short)
             title = f"{label} opened {len(connections):,} connections for {messages:,} messages"
-            times = {"since_ns": since, "until_ns": until, "count": len(connections)}
-            problem = self._add("flow.connection-each", title, label, short, **times)
-            if long := [each for each in own if each.flow.messages >= FEW and each.party.connection not in connections]:
+            long = [each for each in own if each.flow.messages >= FEW and each.party.connection not in connections]
+            how: dict[str, Any] = {"since_ns": since, "until_ns": until, "count": len(connections)}
+            problem = self._add("flow.connection-each", title, label, short, severity=None if long else "note", **how)
+            if long:
                 sent = sum(each.flow.messages for each in long)
                 problem.detail(f"before, {counted(len(long), 'connection')} carried {sent:,} messages")
 

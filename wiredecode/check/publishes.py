@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from wiredecode.check.codes import CODES, checks_of
 from wiredecode.check.exchanges import NO_CHECKS, REMARKABLE_NS, Exchange, Exchanges
+from wiredecode.check.transport import why_ended
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Confirmation, Frame
@@ -13,8 +14,10 @@ from wiredecode.frames.identity import short
 from wiredecode.net.distribution import Distribution
 from wiredecode.protocols.shared.facts import FIRST, MADE, MOVES
 from wiredecode.protocols.shared.pairing import Newest
-from wiredecode.protocols.shared.problems import MAX_EVIDENCE, FrameRef, Publishing, Rule, inner_values
+from wiredecode.protocols.shared.problems import MAX_EVIDENCE, FrameRef, Problem, Publishing, Rule, inner_values
 
+LASTS_NS = 1_500_000_000
+"""Confirms that are late for a shorter time are those of a burst, which waits for itself."""
 SLOW_P99_NS, SLOW_NS = 500_000_000, 1_000_000_000
 """A p99, and a single confirm, that are worth a warning."""
 BUSY, MANY_SLOW_NS = 10_000, 3_000_000_000
@@ -82,6 +85,10 @@ class Refused:
     """Others were confirmed after them."""
 
 
+MAX_TRAITS = 100
+"""Different values of :attr:`Publishing.traits` per stream."""
+
+
 @dataclass(eq=False)
 class Publishes(Rule):
     """Sees frames of the types that publish."""
@@ -96,6 +103,8 @@ class Publishes(Rule):
     """Messages by connection and stream."""
     _refused: Newest[tuple[int, str], dict[str, Refused]] = field(default_factory=lambda: Newest(MAX_PLACES))
     """By connection and stream, then by reason."""
+    _worked: Newest[tuple[str, str], set[tuple[str, ...]]] = field(default_factory=lambda: Newest(MAX_STREAMS))
+    """Traits of confirmed publishes, by broker and stream."""
     refused_by: int | None = None
     """The last frame that refused a publish: no other rule reports it."""
 
@@ -118,6 +127,7 @@ class Publishes(Rule):
         counted = _value(frame, how.messages) if how.messages else 1
         publish.count = (counted if isinstance(counted, int) else len(counted or ())) or 1
         publish.stream = printable(stream)
+        publish.traits = tuple(str(_value(frame, name) or "none") for name in how.traits)
         publish.pending = publish.count if frame.response is None else 0  # else it was refused before it was sent
         key = frame.connection.number, stream
         self._published.put(key, self._published.get(key, 0) + publish.count)
@@ -142,6 +152,11 @@ class Publishes(Rule):
             return
         for refused in self._refused.get(stream_key, {}).values():
             refused.confirmed = True
+        if how.traits:
+            place = waiting.connection.endpoints[1 - waiting.side], waiting.stream
+            worked = self._worked.get_or_make(place, set)
+            if len(worked) < MAX_TRAITS:
+                worked.add(waiting.traits)
         first_ns = self._begun.get(stream_key)
         if first_ns is None:
             self._begun.put(stream_key, first_ns := frame.time_ns)
@@ -190,8 +205,25 @@ class Publishes(Rule):
             over = sent.connection.closed is not None or self.report.last_ns - sent.time_ns >= patience_ns
             if over and self.report.answer_captured(sent):
                 unanswered.setdefault((sent.connection.number, sent.stream), []).append(sent)
+        failed: dict[tuple[str, str], list[Exchange]] = {}
+        for publishes in unanswered.values():
+            place = publishes[0].connection.endpoints[1 - publishes[0].side], publishes[0].stream
+            failed.setdefault(place, []).extend(publishes)
+        differ = {place: self._difference(place, publishes) for place, publishes in failed.items()}
         for key, publishes in unanswered.items():
-            self._report_unconfirmed(key, publishes)
+            problem = self._report_unconfirmed(key, publishes)
+            place = publishes[0].connection.endpoints[1 - publishes[0].side], publishes[0].stream
+            problem.likely = differ[place] or problem.likely
+
+    def _difference(self, place: tuple[str, str], failed: list[Exchange]) -> str:
+        """The one value that separates publishes to a stream without an answer from those that were confirmed."""
+        how, worked = failed[0].publishing, self._worked.get(place, ())
+        for index, name in enumerate(how.traits if how is not None else ()):
+            good, bad = {each[index] for each in worked}, {each.traits[index] for each in failed if each.traits}
+            if good and bad and good.isdisjoint(bad):
+                fail, succeed = " or ".join(sorted(bad)), " or ".join(sorted(good))
+                return f"all with {name} {fail} fail, and those with {succeed} are confirmed: the broker expects it"
+        return ""
 
     def _report_refused(self, stream_key: tuple[int, str], refused: Refused) -> None:
         why, who, stream = refused.why, short(refused.ref.connection), stream_key[1]
@@ -223,6 +255,8 @@ class Publishes(Rule):
         worst = sorted(slow, key=lambda entry: (-entry.latency_ns, entry.confirm))
         slowest, transfer, problem = worst[0], "", None
         busy = slowest.confirm - slowest.published.number >= BUSY * slowest.latency_ns / 1e9
+        ends = [entry.published.time_ns + entry.latency_ns for entry in worst]
+        busy |= max(ends) - min(entry.published.time_ns for entry in worst) < LASTS_NS and times.largest < SLOW_NS
         late = times.largest >= (MANY_SLOW_NS if busy else SLOW_NS) or (p99 >= SLOW_P99_NS and not busy)
         moved = any(self.report.facts.each(MOVES))
         late = late and not (moved and times.largest < MANY_SLOW_NS)
@@ -242,7 +276,7 @@ class Publishes(Rule):
         problem.likely = next((each.holds for each in checks if each is not None and each.passes_on), "")
         problem.detail(f"slowest: frame {slowest.published.number}{transfer}, {until}")
 
-    def _report_unconfirmed(self, key: tuple[int, str], publishes: list[Exchange]) -> None:
+    def _report_unconfirmed(self, key: tuple[int, str], publishes: list[Exchange]) -> Problem:
         first, unanswered = publishes[0], sum(each.pending for each in publishes)
         connection, stream = first.connection, first.stream
         of, to = self._published.get(key, unanswered), f" to {stream}" if stream else ""
@@ -251,14 +285,24 @@ class Publishes(Rule):
         problem = self.report.about(CODES["publish.unconfirmed"], title, key, places, count=unanswered)
         health = connection.health
         end = None if health is None else health.end
+        gave_up, until_ns = end is not None and end.side == first.side, end.time_ns if end else self.report.last_ns
+        waited_ns = until_ns - places[-1].time_ns
+        broker, served = connection.endpoints[1 - first.side], {of for of, _ in self._confirmed}
         if health is not None and any(side.long_outages() for side in health.directions):
             problem.likely = "the path was interrupted: see tcp.no-ack"
         elif health is not None and health.directions[first.side].was_closed(places[-1].time_ns, health.last_ns):
             problem.likely = "the client did not read its socket: see tcp.zero-window"
-        elif end is not None and end.side == first.side:
+        elif waited_ns >= PATIENCE_NS and not (health and health.directions[first.side].unacknowledged):
+            waited = f"{waited_ns / 1e9:.3f} s" + ", then the client gave up" * gave_up
+            holds = (checks_of(first.protocol) or NO_CHECKS).holds
+            problem.likely = f"the broker did not answer for {waited}: it hangs, or {holds}"
+        elif gave_up:
             problem.likely = "the client ended the connection without waiting for confirms"
+        elif health is not None and not health.directions[1 - first.side].payload:
+            problem.likely = why_ended(connection, first.side, answered=broker in served)
         elif end is not None and connection.identity.get("closed_by") != "client":
             problem.likely = "the broker ended the connection before it confirmed them"
+        return problem
 
 
 def _value(frame: Frame, name: str) -> Any:

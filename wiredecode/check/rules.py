@@ -2,12 +2,14 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.check.codes import CODES, checks_of, code_of
 from wiredecode.check.exchanges import NO_CHECKS, Exchange, Exchanges
+from wiredecode.check.transport import why_ended
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.dissect.identify import LONGEST_BEGINNING, UNKNOWN, foreign_name
 from wiredecode.fields.layer import Layer
@@ -21,11 +23,15 @@ from wiredecode.net.segments import distance
 from wiredecode.net.types import Connection, Direction
 from wiredecode.protocols.reading import values_of
 from wiredecode.protocols.registry import by_name, protocol_entries, requests_of, title_of
+from wiredecode.protocols.shared import proxy
+from wiredecode.protocols.shared.facts import ASKED
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import FrameRef, Moment, Rule, begin_of, ref_of, whole
 
 PATIENCE_NS = 1_000_000_000
 """A request is unanswered if this much of the capture, or the end of its connection, follows."""
+SILENT_NS = 2_000_000_000
+"""A server that accepts a connection and sends nothing for this long, though it acknowledges requests, says nothing."""
 MAX_DETAILED = 3
 """Unanswered requests of one type that are listed individually."""
 SETTLED_NS = 1_000_000_000
@@ -36,6 +42,11 @@ OF_CAPTURE = frozenset({"frame-cut", "late-data"})
 """Where nothing is missing before: the capture ends inside a frame, or its packets are out of order."""
 
 
+Asked = tuple[int, str | None, Any, int]
+"""Connection, type, topic and bytes of a request: one that is sent again has the same ones."""
+MAX_ANSWERED = 65_536
+
+
 @dataclass(eq=False)
 class Requests(Rule):
     """Requests without response."""
@@ -43,15 +54,41 @@ class Requests(Rule):
     _exchanges: Exchanges
     _unanswered: dict[tuple[str, str], dict[str, None]] = field(default_factory=dict)
     """Types of requests after which a server closed the connection, by server and severity."""
+    _answered: dict[Asked, Exchange] = field(default_factory=dict)
+    """The newest answered one of equal requests of a connection."""
 
     def frame(self, frame: Frame) -> None:
         if frame.request is not None and (request := self._exchanges.of(frame.request)) is not None:
             request.is_heard = True
+            self._answered[request.connection.number, request.type, request.topic, request.size] = request
+            if len(self._answered) > MAX_ANSWERED:
+                del self._answered[next(iter(self._answered))]
         if frame.expects_response and "copy_of" not in frame.generated and not self.report.held(frame):
             self._exchanges.open[frame.id].is_judged = True
 
+    def _servers(self) -> set[str]:
+        """Servers that answered requests."""
+        return {each.connection.endpoints[1 - each.side] for each in self._answered.values()}
+
+    def gather(self) -> None:
+        servers = self._servers()
+        for request in self._exchanges.open.values():
+            checks, server = checks_of(request.protocol) or NO_CHECKS, request.connection.endpoints[1 - request.side]
+            if (
+                request.is_heard
+                or not request.is_judged
+                or (request.type in checks.publishes and server not in servers)
+            ):
+                continue
+            always = request.type in requests_of(request.protocol) and request.type not in checks.answered
+            if request.sender == "client" and (always or request.type in checks.publishes):
+                self.report.facts.note(ASKED, str(request.connection.number), since_ns=request.time_ns)
+
     def finish(self) -> None:
         last = self.report.last_ns
+        answered: dict[tuple[Any, ...], list[Exchange]] = {}
+        for (_, *what), request in self._answered.items():
+            answered.setdefault(tuple(what), []).append(request)
         for request in self._exchanges.open.values():
             connection, since_ns, kind = request.connection, request.time_ns, request.type or ""
             if request.is_heard or not request.is_judged:
@@ -68,23 +105,55 @@ class Requests(Rule):
             gave_up = soon and not closed
             always = kind in requests_of(request.protocol) and kind not in checks.waits
             severity = None if always and not gave_up else "note"
+            if always and self._said_nothing(request, last if end is None else end.time_ns):
+                continue
             if closed:
                 self._closed(request, severity or "error")
                 continue
-            title = f"{kind} of {request.protocol} was not answered"
-            if since_ns <= answers.unlinked_ns or not self.report.all_captured(connection, 1 - request.side):
+            title, asked_by_server = f"{kind} of {request.protocol} was not answered", request.sender == "server"
+            if asked_by_server:
+                title = f"{kind} of {connection.endpoints[request.side]} was not answered by its client"
+            again = answered.get((kind, request.topic, request.size), ())
+            if any(each.time_ns > since_ns and each.asker == request.asker for each in again):
+                severity, title = "note", f"{kind} of {request.protocol} was not answered until it was sent again"
+            elif since_ns <= answers.unlinked_ns or not self.report.all_captured(connection, 1 - request.side):
                 severity, title = "note", f"{title}, but not all that came back was captured"
             elif requests.lossy:
                 severity, title = "note", f"{title}, but not all that was sent before it was captured"
             elif gave_up:
                 title = f"{title} before the client closed the connection"
-            key, until_ns = (request.protocol, kind, severity), last if end is None else end.time_ns
+            key, until_ns = (request.protocol, kind, severity, title), last if end is None else end.time_ns
             problem = self.report.add(
                 CODES["request.unanswered"], title, key, frame=request.ref, severity=severity, until_ns=until_ns
             )
             if problem.count <= MAX_DETAILED:
-                problem.detail(f"{short(connection)} waited from {self.report.seconds(since_ns)} on")
+                who = "the server of " * asked_by_server + short(connection)
+                problem.detail(f"{who} waited from {self.report.seconds(since_ns)} on")
+            if asked_by_server:
+                problem.likely = "the client hangs, or its library does not know the request, or was ending"
             problem.weight = problem.count
+
+    def _said_nothing(self, request: Exchange, until_ns: int) -> bool:
+        """Whether the server accepted the connection, acknowledged the request, and sent nothing; report it then."""
+        connection, waited_ns, health = request.connection, until_ns - request.time_ns, request.connection.health
+        if health is None or not health.accepted or waited_ns < SILENT_NS:
+            return False
+        asks, answers, server = health.directions[request.side], health.directions[1 - request.side], 1 - request.side
+        if answers.payload or asks.unacknowledged or not self.report.all_captured(connection, server):
+            return False
+        key = "silent", (endpoint := connection.endpoints[server])
+        how: Any = {"until_ns": until_ns, "severity": "error"}
+        problem = self.report.add(CODES["tcp.nothing-said"], "", key, frame=request.ref, **how)
+        problem.weight = max(problem.weight, waited_ns)
+        ended = (
+            "" if health.end is None else f", then the {'client' if health.end.side != server else 'server'} ended it"
+        )
+        did = f"{short(connection)} sent {request.type}, {asks.payload:,} bytes in all, and waited"
+        problem.detail(f"{did} {waited_ns / 1e9:.3f} s{ended}")
+        accepted = f"{endpoint} accepted {counted(len(problem.members), 'connection')}, acknowledged what came"
+        problem.title = f"{accepted}, and never answered: for up to {problem.weight / 1e9:.3f} s"
+        problem.likely = "its process hangs, or a proxy or load balancer accepts for a server that does not answer"
+        return True
 
     def _closed(self, request: Exchange, severity: str) -> None:
         """The server closed the connection in place of an answer."""
@@ -95,6 +164,9 @@ class Requests(Rule):
         closed = counted(len(problem.members), "connection")
         problem.title = f"{server} closed {closed} and did not answer {', '.join(kinds)}"
         problem.likely = "the server does not accept the requests (TLS, compression, version, size), or was stopped"
+        health = request.connection.health
+        if health is not None and not health.directions[1 - request.side].payload:
+            problem.likely = why_ended(request.connection, request.side, answered=server in self._servers())
 
 
 def may_be_before(direction: Direction) -> bool:
@@ -257,6 +329,8 @@ class OtherProtocols(Rule):
     _others: list[tuple[Connection, str]] = field(default_factory=list)
     _handshakes: Newest[int, Handshake] = field(default_factory=Newest)
     """By connection."""
+    _behind: Newest[str, list[Connection]] = field(default_factory=Newest)
+    """By server: connections that began with a PROXY header and were ended without a word; none: it understands it."""
 
     def record(self, frame: Frame) -> None:
         """The next record of TLS."""
@@ -292,6 +366,8 @@ class OtherProtocols(Rule):
 
     def ended(self, connection: Connection) -> None:
         """A client that ends the connection in place of the handshake does not accept what the server sent."""
+        if proxy.NAME in connection.protocols:
+            self._after_proxy(connection)
         handshake = self._handshakes.pop(connection.number, None)
         end = connection.health.end if connection.health is not None else None
         if handshake is None or not handshake.is_answered or end is None or not whole(connection):
@@ -308,6 +384,17 @@ class OtherProtocols(Rule):
             times = counted(problem.count, "TLS handshake")
             problem.title = f"clients ended {times} with {server} after they got its certificate"
             problem.likely = "they do not accept the certificate: it expired, has another name, or an unknown authority"
+
+    def _after_proxy(self, connection: Connection) -> None:
+        """Remember what a server does after a PROXY header."""
+        health, server = connection.health, 1 - client_side(connection)
+        end = health.end if health is not None else None
+        if health is not None and health.directions[server].payload:
+            self._behind.put(connection.endpoints[server], [])
+        elif end is not None and end.side == server and self.report.all_captured(connection, server):
+            ended = self._behind.get_or_make(connection.endpoints[server], lambda: [connection])
+            if ended and ended[-1] is not connection and len(ended) < MAX_SERVERS:
+                ended.append(connection)
 
     def frame(self, frame: Frame) -> None:
         connection = frame.connection
@@ -350,7 +437,9 @@ class OtherProtocols(Rule):
             spoken = self._protocols.get(server)
             if spoken is None and not answered:
                 spoken = self._ports.get(connection.ports[1 - client])
-            if spoken is None or (name == "TLS" and (answered or spoken == "tls" or connection.closed is None)):
+            if spoken is None or (spoken == "tls" and spoken in connection.protocols):
+                continue  # what a healthy connection carries inside TLS
+            if name == "TLS" and (answered or spoken == "tls" or connection.closed is None):
                 continue
             health = connection.health
             if health is not None and not health.directions[1 - client].packets:
@@ -359,6 +448,16 @@ class OtherProtocols(Rule):
             silent = f"the server sent nothing; the connection ended by {closed}" if closed else ""
             spoken = title_of(spoken) or spoken
             self._at_port(name, connection.endpoints[client], server, spoken, silent, begin_of(connection))
+        for server, ended in self._behind.items():
+            title = (
+                f"{server} closed {counted(len(ended), 'connection')} that began with a PROXY header, without a word"
+            )
+            for each in ended:
+                problem = self.report.add(CODES["protocol.mismatch"], title, ("PROXY", server), frame=begin_of(each))
+                problem.likely = (
+                    "the load balancer sends the PROXY protocol, and the server does not expect it: switch "
+                )
+                problem.likely += "it off there (send-proxy), or on at the server if it can (Kafka cannot)"
 
     def _at_port(self, name: str, client: str, server: str, spoken: str, detail: str, at: Frame | Moment) -> None:
         """A client that speaks another protocol than its server's port is for."""
@@ -395,6 +494,7 @@ class ClearText(Rule):
         self._looked[layer] += frame.length
         if frame.status != OK:
             return
-        if layer.carries_secrets(values_of(frame)):
+        values = values_of(frame)
+        if "undecided" not in values and layer.carries_secrets(values):  # that is hidden because nothing is known of it
             title = f"{frame.type} of {frame.protocol} carries secrets that anybody on the way can read"
             self.report.add(CODES["security.clear-text"], title, (frame.protocol, frame.type), frame=frame)

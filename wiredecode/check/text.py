@@ -16,6 +16,11 @@ LABEL = 12
 MAX_WORDS = 600
 """Characters of a text from the wire that are shown."""
 COLORS = {"error": "1;31", "warning": "1;33", "note": "1;36"}
+ARROW, MIN_ALIKE = " → ", 3
+"""Between the ends of a connection; connections of one client to one server that are shown in one line."""
+SHOWN = 3
+"""Connections whose packets the command shows."""
+OF_PACKETS = "tcp.flags.syn || tcp.flags.fin || tcp.flags.reset || tcp.analysis.flags"
 MAX_FILES = 3
 """Files that a command names; of more, the user knows them."""
 
@@ -61,8 +66,8 @@ def _problem(problem: Problem, first_ns: int, layout: Layout) -> Iterator[str]:
         first = f"\x1b[{COLORS[problem.severity]}m{head}\x1b[0m\x1b[1m{first[len(head) :]}\x1b[0m"
         others = [f"\x1b[1m{line}\x1b[0m" for line in others]
     yield from (first, *others)
-    connections = [f"#{number} {text}" for number, text in sorted(problem.connections.items())]
-    if more := max(len(problem.members) - len(connections), 0):
+    connections = who(problem)
+    if more := max(len(problem.members) - len(problem.connections), 0):
         connections.append(f"and {counted(more, 'more connection')}")
     rows = {
         "when": [when(problem, first_ns, layout)],
@@ -78,6 +83,23 @@ def _problem(problem: Problem, first_ns: int, layout: Layout) -> Iterator[str]:
             label = ""
     if shown := command(problem):
         yield f"  {'show':<{LABEL - 2}}{layout.command(shown)}"  # in one line, to be copied
+
+
+def who(problem: Problem) -> list[str]:
+    """The connections of a problem; several of one client to one server as one: ``#3 to #10 10.0.0.1 → ...``."""
+    alike: dict[tuple[str, str], list[int]] = {}
+    for number, text in sorted(problem.connections.items()):
+        client, _, rest = text.partition(ARROW)
+        alike.setdefault((client.rpartition(":")[0], rest), []).append(number)
+    lines = []
+    for (host, rest), numbers in alike.items():
+        if len(numbers) < MIN_ALIKE:
+            lines += [f"#{number} {problem.connections[number]}" for number in numbers]
+            continue
+        follow = numbers[-1] - numbers[0] == len(numbers) - 1
+        which = f"#{numbers[0]} to #{numbers[-1]}" if follow else ", ".join(f"#{number}" for number in numbers)
+        lines.append(f"{which} {host}{ARROW}{rest}")
+    return lines
 
 
 def effects(problem: Problem) -> list[str]:
@@ -127,6 +149,9 @@ def command(problem: Problem) -> str:
     """The command that shows the evidence."""
     if problem.frames:
         return f"wiredecode pcap FILE -Y 'frame.number in {{{', '.join(map(str, problem.frames))}}}'"
+    if problem.members and problem.code.code.startswith("tcp."):
+        streams = ", ".join(map(str, sorted(problem.members)[:SHOWN]))
+        return f"wiredecode pcap FILE --summary -Y 'tcp.stream in {{{streams}}} && ({OF_PACKETS})'"
     if problem.members:
         return f"wiredecode follow FILE -n {min(problem.members)}"
     return ""

@@ -3,6 +3,7 @@
 import os
 import textwrap
 from collections.abc import Iterator
+from math import inf
 from typing import Any
 
 from wiredecode.check.codes import ByProtocol
@@ -21,12 +22,12 @@ from wiredecode.protocols.shared.pairing import Newest
 OPENED, CLOSED, REFUSED, RESET = "opened", "closed", "refused", "reset"
 STALL, SILENCE, ERROR = "stall", "silence", "error"
 WEIGHTS = {
-    **dict.fromkeys((ERROR, REFUSED, RESET, STALL, LEADER), 3),
-    **dict.fromkeys((TERM, REPLICAS, GROUP, STATE, SILENCE), 2),
-    **dict.fromkeys((STREAM, CLOSED), 1),
-    OPENED: 0,
+    **dict.fromkeys((ERROR, REFUSED, RESET, STALL, LEADER), 4),
+    **dict.fromkeys((TERM, REPLICAS, GROUP, STATE, SILENCE), 3),
+    **dict.fromkeys((STREAM, CLOSED), 2),
+    OPENED: 1,
 }
-"""Order in which events are left out if there is no room: the least important first."""
+"""Shares of the lines if there is no room for all events."""
 MAX_EVENTS = 20_000
 """That are remembered; of more only the number is known."""
 MAX_LINES = 18
@@ -35,6 +36,10 @@ MAX_KEYS = 4_096
 """Subjects whose last change is remembered."""
 MIN_STALL_NS = 200_000_000
 MIN_SILENCE_NS = 1_000_000_000
+MIN_RANGE_NS = 10_000_000
+"""Of combined events also the time of the last is shown, if it is this long after the first."""
+PARTS = 64
+"""A part of the capture without an event of a kind is a quiet time: a 64th."""
 SILENCE_SHARE = 10
 """A silence is shown if it is at least this part of the capture: a tenth."""
 WIDTH = 80
@@ -62,6 +67,8 @@ class Event:
     connection: int | None = None
     count: int = 1
     until_ns: int = 0
+    last_ns: int = 0
+    """When the last of combined events was."""
 
 
 class Timeline:
@@ -163,15 +170,25 @@ class Timeline:
 
 
 def condense(events: list[Event], span_ns: int, most: int = MAX_LINES) -> tuple[list[Event], int]:
-    """Reduce to ``most``: combine events of one kind soon after each other, then leave out the least important."""
-    gap = max(span_ns // 64, 1)
-    while True:
-        merged = list(_merge(events, gap))
-        if len(merged) <= most or gap > span_ns:
-            break
-        gap *= 2
-    kept = sorted(range(len(merged)), key=lambda index: (-WEIGHTS[merged[index].kind], index))[:most]
-    return [merged[index] for index in sorted(kept)], len(merged) - len(kept)
+    """Reduce to ``most``: combine events of one kind that follow each other soon, then leave out the least important.
+
+    Events before and after a quiet time are never combined. Each kind gets its share of the lines (by D'Hondt), for its
+    first event and for those after the longest times without one.
+    """
+    merged = list(_merge(events, max(span_ns // PARTS, 1)))
+    by_kind: dict[str, list[tuple[float, int]]] = {}
+    last: dict[str, int] = {}
+    for index, event in enumerate(merged):
+        wait = event.time_ns - last[event.kind] if event.kind in last else inf
+        by_kind.setdefault(event.kind, []).append((-wait, index))
+        last[event.kind] = event.last_ns
+    shares = [
+        (-WEIGHTS[kind] / place, index)
+        for kind, waits in by_kind.items()
+        for place, (_, index) in enumerate(sorted(waits), 1)
+    ]
+    kept = sorted(index for _, index in sorted(shares)[:most])
+    return [merged[index] for index in kept], len(merged) - len(kept)
 
 
 def _merge(events: list[Event], gap: int) -> Iterator[Event]:
@@ -184,11 +201,12 @@ def _merge(events: list[Event], gap: int) -> Iterator[Event]:
         if group is not None and event.time_ns - group[2] <= gap:
             first, names, _ = group
             first.count += 1
+            first.last_ns = event.time_ns
             first.until_ns = max(first.until_ns, event.until_ns, event.time_ns)
             if event.text not in names:
                 names.append(event.text)
         else:
-            first, names = replace(event), [event.text]
+            first, names = replace(event, last_ns=event.time_ns), [event.text]
             merged.append((first, names))
         groups[key] = first, names, event.time_ns
     for event, names in merged:
@@ -206,6 +224,12 @@ def _text(event: Event, names: list[str]) -> str:
     return f"{names[0]}{times}{more}"
 
 
+def ranged_text(event: Event, first_ns: int) -> str:
+    """What happened, and until when, if events were combined."""
+    until = f"until {(event.last_ns - first_ns) / 1e9:.3f} s: "
+    return until * (event.last_ns - event.time_ns >= MIN_RANGE_NS) + event.text
+
+
 def lines(timeline: Timeline, events: list[Event], screen: os.terminal_size | None = None) -> Iterator[str]:
     """Throughput over time, then what changed when: on one screen, or without one in lines of 80 columns."""
     width, most = (WIDTH, MAX_LINES) if screen is None else (screen.columns, max(screen.lines - PLOT_LINES, PLOT_LINES))
@@ -218,7 +242,7 @@ def lines(timeline: Timeline, events: list[Event], screen: os.terminal_size | No
     room = most - len(shown)
     for event in shown:
         head = f"{(event.time_ns - first) / 1e9:10.3f} s  {event.kind:<9} "
-        text = textwrap.wrap(escape(event.text), width - len(head), break_on_hyphens=False)
+        text = textwrap.wrap(escape(ranged_text(event, first)), width - len(head), break_on_hyphens=False)
         rows = text[:2] if room > 0 else text[:1]
         room -= len(rows) - 1
         if len(text) > len(rows):
@@ -226,7 +250,7 @@ def lines(timeline: Timeline, events: list[Event], screen: os.terminal_size | No
         yield head + rows[0]
         yield from (" " * len(head) + row for row in rows[1:])
     if left_out or timeline.omitted:
-        yield f"{'':14}and {left_out + timeline.omitted:,} more that weigh less; --json has all that is known"
+        yield f"{'':14}and {left_out + timeline.omitted:,} more; --json has all that is known"
 
 
 def throughput(timeline: Timeline, most: int = ROWS) -> tuple[list[list[int]], float]:

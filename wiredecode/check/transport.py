@@ -14,7 +14,7 @@ from wiredecode.net.health import RETRANSMISSION, ConnectionHealth, DirectionHea
 from wiredecode.net.types import Connection
 from wiredecode.protocols.registry import protocol_entries, title_of
 from wiredecode.protocols.shared.codes import SEVERITIES
-from wiredecode.protocols.shared.facts import DOWN, ENDED, MOVES, REFUSED, UNANSWERED, Fact, Place, party_of
+from wiredecode.protocols.shared.facts import ASKED, DOWN, ENDED, MOVES, REFUSED, UNANSWERED, Fact, Place, party_of
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import (
     MAX_PROBLEMS,
@@ -24,6 +24,7 @@ from wiredecode.protocols.shared.problems import (
     begin_of,
     farewell_captured,
     hosts_of,
+    was_captured,
     whole,
 )
 
@@ -60,6 +61,10 @@ class Health(Rule):
     """By endpoint of a server: its newest connections, and when it ended them; None: it did not, or said why."""
     _heard: Newest[tuple[str, int], DirectionHealth] = field(default_factory=lambda: Newest(MAX_PROBLEMS))
     """By server and connection: what the server sent."""
+    _waited: Newest[tuple[tuple[str, ...], str, str], str] = field(default_factory=lambda: Newest(MAX_PROBLEMS))
+    """Servers that ended connections on which neither side had sent a byte, by key of the problem."""
+    _at_once: list[Connection] = field(default_factory=list)
+    """Connections that servers ended within a second, without a byte."""
 
     def __post_init__(self) -> None:
         self._outages = Outages(self.report)
@@ -140,9 +145,26 @@ class Health(Rule):
             if self._went_down(problem, endpoint, [time_ns for _, time_ns in of_server if time_ns is not None]):
                 down[endpoint] = problem
         self._in_turn(down)
+        self._ended_at_once()
+        for key, endpoint in self._waited.items():
+            problem = self.report.own(CODES["tcp.nothing-said"], key)
+            said = (each.directions[1 - client_side(each)].captured for each, _ in self._ended.get(endpoint, ()))
+            if problem is not None and not any(said):
+                problem.severity = problem.code.severity
         for endpoint in self._ended.keys() - failed:
             self._all_ended(endpoint, self._ended[endpoint])
             self._closed_idle(endpoint, self._ended[endpoint])
+
+    def _ended_at_once(self) -> None:
+        """Connections that servers ended immediately; where all asked for something, that no answer came says more."""
+        silent = {server_endpoint(each) for each in self._at_once if not self.report.facts.of(ASKED, str(each.number))}
+        for each in self._at_once:
+            endpoint, end = server_endpoint(each), each.health.end if each.health is not None else None
+            if endpoint in silent:
+                client = client_side(each)
+                answered = any(it.directions[1 - client].captured for it, _ in self._ended.get(endpoint, ()))
+                likely = why_ended(each, client, answered=answered) if end is not None and end.is_known else UNKNOWN
+                self._repeated("tcp.nothing-said", each, endpoint, "ended at once, without a byte from it", likely)
 
     def _in_turn(self, down: Mapping[str, Problem]) -> None:
         """Servers that went down one after another: a rolling restart."""
@@ -244,7 +266,11 @@ class Health(Rule):
 
     def _closed_idle(self, endpoint: str, ended: Iterable[tuple[Connection, int | None]]) -> None:
         """The server, or a proxy, ended several connections after the same time without data."""
-        ends = [(idle, at, at - idle.health.payload_ns) for idle, at in ended if at and idle.health and whole(idle)]
+        ends = [
+            (idle, at, at - idle.health.payload_ns)
+            for idle, at in ended
+            if at and idle.health and whole(idle) and _spoke(idle)
+        ]
         ends = [each for each in ends if WAITED_NS <= each[2] < each[1]]
         times = [idle_ns for _, _, idle_ns in ends]
         moments = {end_ns // WAITED_NS for _, end_ns, _ in ends}  # a server that goes down ends several at one
@@ -265,6 +291,8 @@ class Health(Rule):
             return
         if not all(farewell_captured(connection) for connection, _ in there):
             return
+        if not any(connection.directions[1 - client_side(connection)].captured for connection, _ in there):
+            return  # it never said a byte
         title = f"{endpoint} ended all its {len(there):,} connections at {self.report.seconds(last)}"
         ends = {(end.how, end.unread) for pair, _ in there if pair.health and (end := pair.health.end)}
         reset = "a firewall or load balancer reset them: a process that ends closes them by FIN"
@@ -304,43 +332,39 @@ class Health(Rule):
         if end is None or health is None or client is None:
             return
         waited_ns, server = end.time_ns - connection.first_ns, connection.endpoints[1 - client]
-        if end.side != client:
-            said = health.directions[1 - client].payload or connection.directions[1 - client].lossy
-            if waited_ns < WAITED_NS and not said and all(side.packets for side in health.directions):
-                self._repeated(
-                    "tcp.nothing-said",
-                    connection,
-                    server,
-                    "ended at once, without a byte",
-                    self._why_ended(connection, client) if end.is_known else UNKNOWN,
-                )
+        said = health.directions[1 - client].payload or connection.directions[1 - client].lossy
+        if end.side != client and waited_ns < WAITED_NS:
+            if not said and all(side.packets for side in health.directions) and len(self._at_once) < MAX_PROBLEMS:
+                self._at_once.append(connection)
             return
         late = [side.first_ns > end.time_ns for side in connection.directions if side.first_ns is not None]
         silent = bool(late) or not any(side.payload for side in health.directions)
         if not all(late) or not silent or waited_ns < WAITED_NS:
             return
-        title, key = f"{server} accepted a connection and sent nothing", (hosts_of(connection), server)
+        who = "client" if end.side == client else "server"
+        title, key = f"{server} accepted a connection and sent nothing", (hosts_of(connection), server, who)
+        if who == "server":
+            title += f" for {waited_ns / 1e9:.3f} s, then it closed it"
         problem = self.report.add(CODES["tcp.nothing-said"], title, key, frame=begin_of(connection), severity="note")
-        problem.detail(f"neither side sent a byte; the client closed it after {waited_ns / 1e9:.3f} s")
+        problem.detail(f"neither side sent a byte; the {who} closed it after {waited_ns / 1e9:.3f} s")
+        if not late and end.side == client:
+            problem.likely = (
+                "the client waits for the server, and has the port of a protocol whose clients begin (HTTP: "
+            )
+            problem.likely += "8222 of nats-server); or the server hangs, or has no file descriptors left; or a load "
+            problem.likely += "balancer accepts for a server that does not work"
+        elif end.side != client:
+            problem.likely = (
+                "the server waits for the client to begin: for TLS (nats-server: handshake_first), or another "
+            )
+            problem.likely += "protocol; or the server hangs"
+            self._waited.put(key, server)
         if late:
             likely = "the server's limit of connections or open files was reached, or it hangs: it answered later"
             problem.likely = likely
         if problem.count > 1:
             problem.title = f"{server} accepted {problem.count:,} connections and sent nothing"
             problem.severity = problem.code.severity
-
-    def _why_ended(self, connection: Connection, client: int) -> str:
-        """Why a server ends a connection without a byte."""
-        server, port, spoken = connection.endpoints[1 - client], connection.ports[1 - client], connection.protocols
-        likely = "a load balancer without a working server, or a limit of connections was reached"
-        usual = next((each.name for each in protocol_entries() if spoken and port in each.ports), None)
-        if usual is not None and usual not in spoken:
-            return f"{port} is the port of {title_of(usual)}, which the client does not speak"
-        if any(each.directions[1 - client].captured for each, _ in self._ended.get(server, ())):
-            return f"{likely}, or it fails at what they ask: it answered others"
-        if connection.health is not None and connection.health.directions[client].payload:
-            likely += "; or the first bytes mean nothing to it (a PROXY header, TLS, another protocol)"
-        return likely
 
     def _repeated(self, code: str, connection: Connection, server: str, happened: str, likely: str) -> None:
         """Report what happened to a connection: a note until it happened :data:`MIN_REPEATED` times."""
@@ -378,7 +402,7 @@ class Health(Rule):
         repeated = direction.losses - resent
         if repeated <= 0 or not direction.repeated_ns[0]:  # of handshakes, other problems say more
             return
-        acks = connection.directions[1 - side].captured > 0  # without them, needless retransmissions are not known
+        acks = was_captured(connection, 1 - side)  # without them, needless retransmissions are not known
         share = MIN_SHARE if acks else 5 * MIN_SHARE
         many = repeated >= MIN_REPEATED and repeated >= share * direction.packets
         endpoint = connection.endpoints[side]
@@ -412,6 +436,11 @@ class Health(Rule):
         problem.weight = direction.zero_window_ns
 
 
+def _spoke(connection: Connection) -> bool:
+    """Whether both sides sent data."""
+    return all(side.captured for side in connection.directions)
+
+
 def _is_gone(answers: DirectionHealth, since_ns: int, until_ns: int) -> bool:
     """Whether a server sent no packet in that time, though it was asked."""
     asked = any(each.peer_moves and each.since_ns <= since_ns and each.until_ns >= until_ns for each in answers.still)
@@ -426,3 +455,17 @@ def _is_left(connection: Connection, last_ns: int, used_ns: int) -> bool:
     if health.end is not None and health.end.time_ns < last_ns:
         return False
     return min(health.payload_ns, last_ns) - connection.first_ns < used_ns
+
+
+def why_ended(connection: Connection, client: int, *, answered: bool) -> str:
+    """Why a server ends a connection without a byte; ``answered``: it answered others."""
+    likely = "a load balancer without a working server, or a limit of connections was reached"
+    port, spoken = connection.ports[1 - client], connection.protocols
+    usual = next((each.name for each in protocol_entries() if spoken and port in each.ports), None)
+    if usual is not None and usual not in spoken:
+        return f"{port} is the port of {title_of(usual)}, which the client does not speak"
+    if answered:
+        return f"it fails at what they ask, as it answered others; or {likely}"
+    if connection.health is not None and connection.health.directions[client].payload:
+        likely += "; or the first bytes mean nothing to it (a PROXY header, TLS, another protocol)"
+    return likely

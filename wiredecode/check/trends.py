@@ -20,6 +20,8 @@ MOST, LEAST = 256, 16
 """Answers of one kind that are kept, evenly over time; fewer show no trend."""
 PARTS, SLOW_PARTS, SLOW = 8, 3, 5
 """Parts of the time; slow ones that follow each other are no single pause; answers in these, at least."""
+LASTS_NS = 1_500_000_000
+"""A server is slow for at least this long: a burst of requests after a pause waits for itself."""
 SLOW_NS, TIMES = REMARKABLE_NS, 4
 """Answers are slow if they take this long, and this many times longer than the first ones."""
 COMMITS, MANY, LONG_NS = 3, 100, 2_000_000_000
@@ -111,6 +113,8 @@ class Trends(Rule):
         arrived = [answer.time_ns + answer.latency_ns for answer in late]
         if len(late) < SLOW or 2 * (max(arrived) - min(arrived)) < late[-1].time_ns - late[0].time_ns:
             return  # one pause: the answers to all requests in it come at its end
+        if max(arrived) - late[0].time_ns < LASTS_NS:
+            return  # a burst
         (server, kind), rises = key, worst >= 2 * took[slow[0]]
         how = f"{first / 1e6:.1f} ms at first, {worst / 1e6:.0f} ms later (medians)"
         title = f"{server} answered {kind} ever more slowly: {how}" if rises else f"{server} became slow: {how}"

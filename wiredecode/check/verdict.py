@@ -57,7 +57,7 @@ class Coverage:
         if health is not None and (health.refused or health.unanswered):
             return  # a problem says so
         if TLS in connection.protocols:
-            foreign = "TLS without keys"
+            foreign = foreign or "TLS without keys"
         elif not sum(side.captured for side in connection.directions):
             missing = sum(side.missing for side in connection.directions)
             foreign = "packets without their payload" if missing else NO_DATA

@@ -11,6 +11,7 @@ from typer import Argument, Option
 
 from wiredecode.cli.completion import complete_field
 from wiredecode.cli.output import Output, complain
+from wiredecode.frames.escape import wrap_escaped
 
 if TYPE_CHECKING:
     from wiredecode.protocols.catalogue import FieldEntry
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 
 NAMED_MESSAGES = 2
 """Message types named in the table; beyond it only the number is shown."""
-WIDE = 100
-"""From this width on, a field is on one line."""
 
 
 def fields(
@@ -55,24 +54,31 @@ def fields(
     return 0
 
 
-def _width() -> int:
-    """Columns of the terminal; elsewhere wide enough for one field per line."""
+def _width() -> int | None:
+    """Columns of the terminal; elsewhere a field is one line."""
     chosen = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
-    return shutil.get_terminal_size().columns if chosen else WIDE
+    return shutil.get_terminal_size().columns if chosen else None
 
 
-def table(entries: list[FieldEntry], width: int) -> list[str]:
-    """The fields as aligned lines; if ``width`` is small, messages and meaning are below the name."""
+MIN_MEANING = 30
+"""Columns of the meaning beside the name; with fewer it is below."""
+
+
+def table(entries: list[FieldEntry], width: int | None) -> list[str]:
+    """The fields as aligned lines of ``width`` (None: any length); without room the meaning is below the name."""
     name_width = max((len(entry.name) for entry in entries), default=0)
     type_width = max((len(entry.type) for entry in entries), default=0)
     lines = []
     for entry in entries:
         front = f"{entry.name:<{name_width}}  {entry.type:<{type_width}}"
-        messages = _messages(entry)
-        if width >= WIDE:
-            lines.append(f"{front}  {messages:<36}  {entry.description}".rstrip())
+        beside = f"{front}  {_messages(entry):<36}  "
+        if width is None:
+            lines.append(f"{beside}{entry.description}".rstrip())
+        elif width - len(beside) >= MIN_MEANING:
+            lines += wrap_escaped(entry.description, beside, " " * len(beside), width) or [beside.rstrip()]
         else:
-            lines += [front.rstrip(), f"    {entry.description} [{messages}]"]
+            meaning = f"{entry.description} [{_messages(entry)}]"
+            lines += [*wrap_escaped(front, "", "  ", width), *wrap_escaped(meaning, "    ", "    ", width)]
     return lines
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from typer import Option
 
 from wiredecode.cli import options
+from wiredecode.cli.capturing import OptionalLive, capturing
 from wiredecode.cli.interrupt import INTERRUPTED
 from wiredecode.cli.output import complain, wants_color
 
@@ -18,9 +19,14 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from wiredecode.cli.output import Output
+    from wiredecode.cli.session import Session
+    from wiredecode.dissect.dissector import Demand
+    from wiredecode.filter import Filter
     from wiredecode.flows import Flows
     from wiredecode.flows.table import Row
+    from wiredecode.frames.message import Messages
 
+SECOND = 1_000_000_000
 MAX_ROWS = 40
 """Most rows on a terminal."""
 DROPPED = "p99 worst-lag until since confirmed p50 lag skipped again delivered"
@@ -32,8 +38,10 @@ NUMBERS = frozenset(
 
 @options.group
 class FlowOptions(options.Captures):
-    """Choice of flows, and the form of the output."""
+    """Captures or an interface, choice of flows, and the form of the output."""
 
+    files: options.OptionalFiles = None  # type: ignore[assignment]  # else an interface
+    live: OptionalLive
     topic: str | None = Option(None, metavar="NAME", help="Only topics whose name has this text.")
     client: str | None = Option(None, metavar="NAME", help="Only publishers and consumers whose name has this text.")
     by: Literal["topic", "partition", "client", "second"] = Option(
@@ -44,33 +52,66 @@ class FlowOptions(options.Captures):
     json: bool = Option(False, "--json", help="One JSON object per row (NDJSON).")
     color: options.Color = "auto"
 
+    def check(self) -> None:
+        """Refuse options that do not go together."""
+        live = self.live
+        if live.interface is None:
+            options.refuse(
+                (not self.files, "which flows? Give capture files, or -i IFACE"),
+                (
+                    live.capture_filter or live.duration is not None or live.via is not None,
+                    "-f, --duration and --via need -i",
+                ),
+            )
+            return
+        options.refuse(
+            (self.files, "-i shows an interface: leave out files"),
+            (self.two_passes or not self.span.is_whole, "-2, --from and --to go with files"),
+        )
+
 
 def flows(settings: FlowOptions) -> int:
-    """See who publishes what, who gets it, and what became of it: confirmed, delivered, again, skipped, late.
+    """See who publishes and who gets messages: confirmed, delivered, again, skipped, late.
 
     A row is a topic and one of its consumers. "skipped" counts messages that were written while a consumer was away and
     that it never got, "again" those that it got more than once. Times are from publish to delivery, in ms. A capture of
-    one side only shows that side.
+    one side only shows that side. With -i the rows come at the end, after Ctrl-C or --duration.
     """
-    from wiredecode.cli.session import Selection, Session
     from wiredecode.dataclasses import replace
     from wiredecode.dissect.dissector import ANALYSED
     from wiredecode.flows import Flows
-    from wiredecode.flows.table import rows
+    from wiredecode.frames.message import Messages
 
+    settings.check()
     display = options.display_filter(settings.display_filter, utc=settings.span.utc)
-    counted = Flows(by_second=settings.by == "second", copies=True)
-    selection = Selection(span=settings.span, display=display)
-    session = Session.of(
-        *(settings, settings.files, selection, replace(ANALYSED, copies=True)),
-        two_passes=settings.two_passes,
-        to_stdout=False,
-    )
+    counted, messages = Flows(by_second=settings.by == "second", copies=True), Messages()
+    demand = replace(ANALYSED, copies=True, messages=messages)
+    if settings.live.interface is None:
+        return _count(settings, _of_files(settings, demand, display), counted, display, messages)
+    from wiredecode.cli.live import SniffSession
+
+    live = settings.live
+    with capturing(live.wanted, live.via, live.duration, saves=False) as sniffer:
+        session = SniffSession.of(settings, sniffer, demand=demand)
+        return _count(settings, session, counted, display, messages)
+
+
+def _of_files(settings: FlowOptions, demand: Demand, display: Filter | None) -> Session:
+    from wiredecode.cli.session import Selection, Session
+
+    selection, two_passes = Selection(span=settings.span, display=display), settings.two_passes
+    return Session.of(settings, settings.files or [], selection, demand, two_passes=two_passes, to_stdout=False)
+
+
+def _count(settings: FlowOptions, session: Session, counted: Flows, display: Filter | None, messages: Messages) -> int:
+    """One pass, then the rows."""
+    from wiredecode.flows.table import rows
 
     def work() -> None:
         for frame in session.all_frames():
+            parts = messages.of(frame)
             if session.within(frame.time_ns) and (display is None or display.matches(frame)):
-                counted.frame(frame)
+                counted.frame(frame, parts)
 
     code = session.work(work)
     if code == INTERRUPTED or (code and not session.totals.packets):
@@ -99,7 +140,7 @@ def _show(rows: Sequence[Row], settings: FlowOptions, output: Output, first_ns: 
 
     from wiredecode.view import theme
     from wiredecode.view.console import tree_console
-    from wiredecode.view.grid import plain
+    from wiredecode.view.grid import fitting, plain
 
     terminal, color = sys.stdout.isatty(), wants_color(settings.color, sys.stdout)
     if not rows:
@@ -108,13 +149,8 @@ def _show(rows: Sequence[Row], settings: FlowOptions, output: Output, first_ns: 
     shown = rows[: MAX_ROWS if terminal else None]
     columns = _columns(shown, first_ns, settings.by)
     console = tree_console(output, color=color, terminal=terminal)
-    names, left_out = [*columns], list[str]()
-    for name in DROPPED.split() if terminal else ():
-        if console.measure(_grid(columns, names)).maximum <= console.width:
-            break
-        if name in names:
-            names.remove(name)
-            left_out.append(name)
+    names = fitting([*columns], DROPPED.split() if terminal else (), partial(_grid, columns), console)
+    left_out = [name for name in columns if name not in names]
     if terminal or color:
         console.print(_grid(columns, names, theme.HEAD))
         if left_out:
@@ -140,7 +176,7 @@ def _columns(rows: Sequence[Row], first_ns: int, by: str) -> dict[str, list[str]
         return number(getattr(row, name))
 
     read: dict[str, Callable[[Row], str]] = {
-        "second": lambda row: seconds(row.second_ns),
+        "second": lambda row: f"{(row.second_ns or 0) // SECOND - first_ns // SECOND}",
         "from": lambda row: ", ".join(row.publishers) or NOT_CAPTURED,
         "topic": lambda row: row.topic if row.partition is None else f"{row.topic}[{row.partition}]",
         "in": lambda row: row.space,
@@ -180,8 +216,10 @@ def _grid(columns: dict[str, list[str]], names: Sequence[str], style: str = "") 
 
 
 def _remark(counted: Flows, rows: Sequence[Row]) -> None:
-    """What the table cannot show."""
+    """Remarks beside the table."""
+    from wiredecode.flows import MAX_FLOWS
+
     if counted.omitted:
-        complain(f"{sum(counted.omitted.values()):,} steps of further topics are counted under (others)")
-    if not any(row.publishers for row in rows):
+        complain(f"more than {MAX_FLOWS:,} flows: further topics are counted as (others), or not at all")
+    if rows and not any(row.publishers for row in rows):
         complain("no publisher was captured: what was published is not known")

@@ -192,17 +192,19 @@ def _lines(session: Session, chosen: FrameOptions) -> FrameWriter:
     color = wants_color(chosen.color, sys.stdout)
     lines: SummaryLines | ScreenLines = SummaryLines(color=color, times=chosen.times)
     heads: list[str] = []
+    ends: Callable[[Frame], str] | None = None
     rules = chosen.rules
     if sys.stdout.isatty():
         from wiredecode.view.screen import ScreenLines
 
         lines = ScreenLines(color=color, times=chosen.times)
-        heads = [lines.header()]
+        heads, ends = [lines.header()], lines.ends
 
     def line(frame: Frame) -> str:
         text = lines.line(frame)
         if rules is not None:
             text = rules.paint(text, frame)
+        text = text if ends is None else ends(frame) + text
         return heads.pop() + text if heads else text
 
     guarded = session.guard(lines.line if rules is None and not heads else line)

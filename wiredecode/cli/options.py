@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache, cached_property, wraps
@@ -101,8 +102,15 @@ BytesForm = Literal["hex", "base64", "text", "sha256", "length"]
 
 
 def expand_files(files: list[str] | None) -> list[str]:
-    """Folders and patterns as the captures in them; a file whose name looks like a pattern is that file."""
-    return [capture for name in files or () for capture in (_captures(name) if _stands_for_several(name) else [name])]
+    """Folders and patterns as the captures in them; a file whose name looks like a pattern is that file.
+
+    A display filter in their place is refused, before anything is read.
+    """
+    names = [capture for name in files or () for capture in (_captures(name) if _stands_for_several(name) else [name])]
+    for name in names:
+        if re.search(r"[=<>!\s]", name) and "://" not in name and not os.path.lexists(name):
+            raise UsageError(f"{name}: does not exist; a display filter goes with -Y")
+    return names
 
 
 def _stands_for_several(name: str) -> bool:
@@ -255,7 +263,10 @@ class DecodingWithoutNames:
 
         chosen = {}
         for choice in self.decode_as or ():
-            port, _, name = choice.partition("=")
+            port, equals, name = choice.partition("=")
+            if port.isdigit() and not equals:
+                message = f"{choice!r} names no protocol, as in {choice}=rabbitmq_stream"
+                raise typer.BadParameter(message, param_hint="-d")
             if not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
                 message = f"{choice!r} does not begin with a port, as in 5552=rabbitmq_stream"
                 raise typer.BadParameter(message, param_hint="-d")

@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from textwrap import wrap
 from time import monotonic
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, TypeVar
 
@@ -22,6 +23,10 @@ BLOCK_BYTES = 64 * 1024
 """Bytes that are written together."""
 BAR_SECONDS = 1.0
 """Progress is shown if work takes longer."""
+
+
+MIN_COLUMN = 12
+"""Columns that the last column of a table keeps."""
 
 
 def terminal() -> os.terminal_size | None:
@@ -107,9 +112,13 @@ class Output:
             self.flush()
 
     def table(self, rows: Sequence[Sequence[str]]) -> None:
+        """Aligned columns; on a terminal the last one continues in the next line."""
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        for row in rows:
-            self.text("  ".join(map(str.ljust, row, widths)).rstrip() + "\n")
+        screen, before = terminal(), sum(widths[:-1]) + 2 * (len(widths) - 1)
+        room = widths[-1] if screen is None else max(screen.columns - before, MIN_COLUMN)
+        for *front, last in rows:
+            texts = [*map(str.ljust, front, widths), f"\n{'':{before}}".join(wrap(last, room))]
+            self.text("  ".join(texts).rstrip() + "\n")
 
     def json(self, row: dict[str, Any]) -> None:
         """A line of NDJSON."""

@@ -21,6 +21,7 @@ from wiredecode.frames.escape import escape, text_bytes
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from rich.table import Table
 
     from wiredecode.export.query import Open
     from wiredecode.export.writers import Settings
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 MAX_ROWS = 1_000
 """Most rows of a table on a terminal."""
 
+SHORT = 40
+"""Characters of a value where not all columns fit."""
 SHOWN = ("table", "vertical", "markdown")
 """Formats for people."""
 
@@ -41,7 +44,7 @@ def sql(
     format_: SqlFormat | None = Option(
         None,
         "--format",
-        help="[default: table on a terminal, or vertical where it does not fit; else ndjson, or as OUT ends]",
+        help="[default: table on a terminal, of the columns that fit; else ndjson, or as OUT ends]",
     ),
     out: str = Option("-", "-o", "--output", metavar="OUT", help="Write a file; - is standard output."),
     display_filter: options.DisplayFilter = None,
@@ -183,11 +186,14 @@ def _show(
     color: str,
     bar: ReadingBar,
 ) -> bool:
-    """Show the first rows to people, one below the other if the table is too wide; return whether there are more."""
+    """Show the first rows to people, with the columns that fit the terminal; return whether there are more."""
+    import pyarrow as pa
+    from rich.text import Text
+
     from wiredecode.frames.record import BYTES
     from wiredecode.tables.rows import values
-    from wiredecode.view.console import UNBOUNDED_WIDTH, tree_console
-    from wiredecode.view.grid import grid, markdown, vertical
+    from wiredecode.view.console import tree_console
+    from wiredecode.view.grid import fitting, grid, markdown, vertical, width_of
     from wiredecode.view.values import text_or_hex
 
     show = text_or_hex if form_of_bytes == "hex" else BYTES[form_of_bytes]
@@ -207,11 +213,31 @@ def _show(
     else:
         table = grid(schema, rows)
         console = tree_console(output, color=wants_color(color, sys.stdout), terminal=sys.stdout.isatty())
-        needed = console.measure(table, options=console.options.update(width=UNBOUNDED_WIDTH)).maximum
-        if form == "vertical" or (form is None and needed > console.width):
+        needed, names = width_of(table, console), schema.names
+        if form is None and needed > console.width and len(rows) == 1:
+            form = "vertical"
+        elif form is None and needed > console.width:
+            columns = list(zip(*rows, strict=True)) or [()] * len(names)
+
+            def made(places: list[str]) -> Table:
+                chosen = [int(place) for place in places]
+                cells = zip(*(columns[place] for place in chosen), strict=True)
+                return grid(pa.schema([schema.field(place) for place in chosen]), cells, SHORT)
+
+            every = [str(place) for place in range(len(names))]  # two may have one name
+            empty = [place for place in every if all(value is None for value in columns[int(place)])]
+            equal = [place for place in every if len(rows) > 1 and len(set(map(repr, columns[int(place)]))) == 1]
+            names = fitting(every, [*empty, *equal, *reversed(every)], made, console) or every[:1]
+            table = made(names)
+            needed = min(width_of(table, console), console.width)
+        if form == "vertical":
             for line in vertical(schema.names, rows):
                 console.print(line)
         else:
-            console.print(table, width=needed, crop=False, no_wrap=True)
+            console.print(table, width=needed, crop=False, no_wrap=len(names) == len(schema.names))
+            if len(names) < len(schema.names):
+                console.print(
+                    Text(f"({len(schema.names)} columns, {len(names)} shown; --format vertical has all)", "dim")
+                )
     output.flush()
     return more

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pyarrow as pa
+    from rich.table import Table
 
     from wiredecode.stats.tables import Statistic
 
@@ -25,9 +26,9 @@ MAX_ROWS = 40
 """Most rows of a table on a terminal."""
 MAX_NAMED = 6
 """Columns without room that are named; of more the number is said."""
-MESSAGE = "message"
-MESSAGE_WIDTH = 32
-"""Columns of a message on a terminal, at least: it continues in the next line."""
+TEXTS = ("message", "reason")
+TEXT_WIDTH = 32
+"""Columns of a text on a terminal, at least: it continues in the next line."""
 
 
 @options.group
@@ -93,12 +94,11 @@ def _show_tables(answers: Answers, *, color: bool) -> None:
     from wiredecode.stats.tables import counted_grid, differing, heading, shown_columns
     from wiredecode.view import theme
     from wiredecode.view.console import UNBOUNDED_WIDTH, tree_console
-    from wiredecode.view.grid import plain
+    from wiredecode.view.grid import fitting, plain, width_of
 
     terminal = sys.stdout.isatty()
     output = Output()
     console = tree_console(output, color=color, terminal=terminal)
-    wide = console.options.update(width=UNBOUNDED_WIDTH)
     for index, (statistic, table) in enumerate(answers):
         if index:
             console.print()
@@ -108,23 +108,26 @@ def _show_tables(answers: Answers, *, color: bool) -> None:
             continue
         shown = table.slice(0, MAX_ROWS if terminal else None)
         names, same = differing(statistic, table) if terminal else (shown_columns(table, table.schema.names), "")
-        left_out: list[str] = []
 
-        def width(names: list[str], shown: pa.Table = shown) -> int:
-            narrow = [name for name in names if name != MESSAGE]
-            needed = console.measure(counted_grid(shown, narrow, people=terminal), options=wide).maximum
-            return needed + MESSAGE_WIDTH * (MESSAGE in names)
+        def made(names: list[str], shown: pa.Table = shown) -> Table:
+            grid = counted_grid(shown, names, people=terminal)
+            for column in grid.columns:
+                if str(column.header) in TEXTS:
+                    column.max_width = TEXT_WIDTH
+            return grid
 
         if not color and console.width == UNBOUNDED_WIDTH:
             output.text("".join(f"{line}\n" for line in plain(counted_grid(shown, names, people=terminal))))
             continue
+        if same and width_of(made(names), console) > console.width:
+            names, same = differing(statistic, table, keep=False)
         narrow = shown_columns(table, statistic.narrow)
-        optional = [*(name for name in names if name in statistic.preferred)]
-        optional += [name for name in names if name not in narrow and name not in optional]
-        while optional and width(names) > console.width:
-            left_out.insert(0, optional.pop())
-            names.remove(left_out[0])
-        console.print(counted_grid(shown, names, people=terminal))
+        optional = [name for name in names if name not in narrow and name not in statistic.preferred]
+        kept = fitting(names, [*reversed(optional), *reversed(statistic.preferred)], made, console)
+        left_out = [name for name in names if name not in kept]
+        names = kept
+        whole = counted_grid(shown, names, people=terminal)
+        console.print(whole if width_of(whole, console) <= console.width else made(names))
         if same:
             console.print(Text(same, "dim"))
         if len(left_out) > MAX_NAMED:

@@ -13,7 +13,7 @@ from wiredecode.data import tables_of
 READERS = ("follow", "export", "stats", "sql", "check", "report")
 """Other commands that take ``-r FILE``."""
 OUR_VALUED = "cdYwTeE"
-VALUED = OUR_VALUED + "rRoNzOjJKHXCFSWUGtuifabBsy"
+VALUED = OUR_VALUED + "rRoNzOjJKHXCFSWUGtuifabBsyMA"
 """Short options that a value follows, as in tshark."""
 NOTHING_TO_DO = frozenset("nl")
 """Names are never resolved, and lines are written as they come."""
@@ -23,6 +23,7 @@ TIMES: dict[str, list[str]] = _TABLES["times"]
 WAYS: dict[str, str] = _TABLES["ways"]
 """Options of tshark's that are not taken, and what to type instead."""
 LONG = {"--read-file": "r", "--interface": "i", "--capture-filter": "f"}
+CAPTURE = re.compile(r"-|[^\s=<>!&|]*(://|/|\.(pcap|pcapng|cap)\b)[^\s=<>!&|]*")
 AS = re.compile(r"tcp\.port==(\d+),(.+)")
 
 
@@ -71,6 +72,11 @@ def names_a_file(word: str) -> bool:
     return "/" in word or "." in word or Path(word).exists()
 
 
+def is_capture(word: str) -> bool:
+    """Whether a word after ``-r FILE`` is a capture, too, and no filter."""
+    return Path(word).exists() or bool(CAPTURE.fullmatch(word))
+
+
 class CommandLine:
     """Reads a command line of ``pcap``; ``named``: that command was said."""
 
@@ -102,9 +108,12 @@ class CommandLine:
         return self._command()
 
     def _command(self) -> list[str]:
-        if self.files and self.plain and not any(map(names_a_file, self.plain)):
-            raise UsageError(f"{' '.join(self.plain)!r} is no file: a display filter goes with -Y")
         files = [*self.files, *self.plain]
+        if self.files and self.plain and not any(map(is_capture, self.plain)):  # tshark's filter at the end
+            if "-Y" in self.words:
+                raise UsageError(f"{' '.join(self.plain)!r} is a second display filter: join it with that of -Y by &&")
+            self.words += ["-Y", " ".join(self.plain)]
+            files = self.files
         if self.live:
             if self.named or files or self.statistic:
                 raise UsageError("to capture on an interface, use wiredecode sniff -i INTERFACE, without files")
@@ -194,37 +203,36 @@ def decode_as(value: str) -> str:
     return value
 
 
+SEVERITIES = {"error": "error", "warn": "warning", "note": "note", "chat": "note", "comment": "note"}
+"""Severities of ``-z expert``; of chats and comments there is nothing of its own."""
+FOLLOWED = {"ascii": [], "utf-8": [], "raw": ["--raw"], "hex": ["--hex"]}
+"""Forms of ``-z follow``, and options of ours."""
+
+
 def statistic(wanted: str) -> list[str]:
-    """The command, without files, that answers a ``-z``."""
-    kind, *arguments = wanted.split(",")
-    if kind in ("conv", "endpoints") and arguments[:1] == ["tcp"]:
-        return ["stats", "--table", "connections"]
+    """The command, without files, that answers a ``-z``. Raises ``UsageError`` where one of its words has no answer."""
+    kind, first, *rest = [*wanted.split(","), ""]
+    display = ",".join(rest).rstrip(",")
+    filtered = ["-Y", display] if display else []
+    if (kind, first) == ("conv", "tcp"):
+        return ["stats", "--table", "connections", *filtered]
     if kind == "expert":
-        return ["check", "--severity", "note"]
-    if wanted == "io,phs" or wanted.endswith(",tree"):
-        return ["stats", "--table", "frames"]
-    if kind == "io" and arguments[:1] == ["stat"] and len(arguments) > 1:
-        display = ",".join(arguments[2:])
-        words = ["stats", "--table", "frames"] if float_of(arguments[1]) == 0 else _throughput(arguments[1])
-        return [*words, *(["-Y", display] if display else [])]
-    if {"srt", "rtd"}.intersection(arguments[:1]):
+        severity = SEVERITIES.get(first)
+        if severity is None:  # the filter follows
+            filtered = ["-Y", wanted.partition(",")[2]] if first else []
+        return ["check", "--severity", severity or "note", *filtered]
+    if (kind, first) == ("io", "phs"):
+        return ["stats", "--table", "frames", *filtered]
+    if first in ("srt", "rtd") and display.replace(",", "").isdigit() | (not display):
         return ["stats", "--table", "latency"]
-    if kind == "follow" and len(arguments) > 2 and arguments[0] == "tcp" and arguments[2].isdigit():
-        shape = {"raw": ["--raw"], "hex": ["--hex"]}.get(arguments[1], [])
-        return ["follow", "-n", str(int(arguments[2]) + 1), *shape]
-    raise UsageError(f"-z {wanted}: wiredecode stats FILE counts frames, latency, confirms, throughput, connections")
+    if (kind, first) == ("follow", "tcp") and len(rest) == 3 and rest[0] in FOLLOWED and rest[1].isdigit():
+        return ["follow", "-n", str(int(rest[1]) + 1), *FOLLOWED[rest[0]]]
+    raise UsageError(f"-z {wanted}: {INSTEAD.get((kind, first), INSTEAD['', ''])}")
 
 
-def _throughput(interval: str) -> list[str]:
-    seconds = float_of(interval)
-    if seconds < 1 or seconds != int(seconds):
-        raise UsageError(f"-z io,stat,{interval}: an interval is at least a second, and whole")
-    return ["stats", "--table", "throughput", "--interval", f"{int(seconds)}s"]
-
-
-def float_of(text: str) -> float:
-    """A number of ``-z``."""
-    try:
-        return float(text)
-    except ValueError:
-        raise UsageError(f"-z: {text!r} is no number of seconds") from None
+INSTEAD = {
+    ("io", "stat"): "packets are not counted by time; wiredecode stats FILE --table throughput counts messages",
+    ("endpoints", "tcp"): "both ends are in one row: wiredecode stats FILE --table connections, or -z conv,tcp",
+    ("", ""): "wiredecode stats FILE counts frames, latency, confirms, throughput, connections",
+}
+"""By the first words of a ``-z`` that is not answered, the command that is nearest to it."""

@@ -81,12 +81,15 @@ class NewFile:
             self.stream = self.path.open("wb")
             return
         self._part = part_of(self.path)
-        if self.path.exists() and not self.path.is_symlink():
+        replaced = self.path.exists() and not self.path.is_symlink()
+        if replaced:
             mode = self.path.stat().st_mode & 0o777
         _parts.add(self._part)
         try:
             descriptor = os.open(self._part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
             self.stream = os.fdopen(descriptor, "wb")
+            if replaced and os.name == "posix":
+                os.fchmod(descriptor, mode)  # the umask took some
         except BaseException:  # an interrupt, too
             self._part.unlink(missing_ok=True)
             raise

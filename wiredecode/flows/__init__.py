@@ -1,4 +1,4 @@
-"""Flows: what each publisher puts on a topic, and what each consumer gets of it, of all protocols.
+"""Flows: messages of each publisher to a topic, and of a topic to each consumer, in all protocols.
 
     map, one connection alone     frames ▶ steps (protocols/*/flows.py) ▶ flows of the connection
     reduce                        flows ▶ rows (wiredecode.flows.table), problems (wiredecode.check.flows)
@@ -9,12 +9,15 @@ Flows are values of bounded size: those of two halves of the connections are add
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from wiredecode.dataclasses import dataclass, field
+from wiredecode.fields import printable
 from wiredecode.flows.intervals import Intervals
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.identity import client_side
+from wiredecode.frames.message import DELIVER, PUBLISH, FrameMessages
 from wiredecode.net.types import Connection
 from wiredecode.protocols.registry import protocol_named
 from wiredecode.protocols.shared import flows
@@ -23,12 +26,12 @@ from wiredecode.protocols.shared.pairing import Newest
 
 __all__ = ["OTHERS", "Flow", "FlowKey", "Flows", "Intervals", "Party"]
 
-MAX_FLOWS = 100_000
-"""Flows that are kept separately; those of further topics are one per connection, of the topic :data:`OTHERS`."""
+MAX_FLOWS = 20_000
+"""Flows that are kept separately; those of further topics of these connections are one, of the topic :data:`OTHERS`."""
 MAX_TIMES = 2048
 """Messages of a flow whose times are kept, evenly over its life: for the time from publish to delivery."""
 MAX_SENT = 65_536
-"""Publishes that wait for copies of theirs."""
+"""Publishes that wait for their copies."""
 MAX_NEWEST = 4096
 OTHERS = "(others)"
 
@@ -110,17 +113,19 @@ class Flow:
     first_ns: int = 0
     last_ns: int = 0
     offsets: Intervals = field(default_factory=Intervals)
-    """Of what was confirmed, or delivered."""
+    """Those that were confirmed, or delivered."""
     stored: int = -1
     """Offset up to which the consumer is done, as it said last."""
     stores: int = 0
     stalled: int = 0
-    """Times that the server said that it waits for the client's answer to go on."""
+    """Times that the server said that it waits for an answer of the client."""
     pulls: int = 0
     empty: int = 0
     """Times that it asked, and that there was nothing."""
     starts: list[tuple[int, str]] = field(default_factory=list)
     """When it subscribed, and from where on."""
+    left_ns: int = 0
+    """When it unsubscribed, the last time."""
     lag: int = 0
     worst_lag: int = 0
     worst_ns: int = 0
@@ -153,6 +158,8 @@ class Flow:
             self.stores += 1
         elif what == flows.STALL:
             self.stalled += 1
+        elif what == flows.LEAVE:
+            self.left_ns = time_ns
         elif what == flows.PULL:
             self.pulls += 1
         elif what == flows.EMPTY:
@@ -209,7 +216,7 @@ class Flow:
         ):
             setattr(both, name, getattr(self, name) + getattr(other, name))
         both.first_ns = min(filter(None, (self.first_ns, other.first_ns)), default=0)
-        for name in ("last_ns", "stored", "waited_ns"):
+        for name in ("last_ns", "stored", "waited_ns", "left_ns"):
             setattr(both, name, max(getattr(self, name), getattr(other, name)))
         both.offsets.update(self.offsets).update(other.offsets)
         both.starts = sorted((*self.starts, *other.starts))[:MAX_STARTS]
@@ -236,44 +243,70 @@ class Flows:
     def __init__(self, *, by_second: bool = False, copies: bool = False) -> None:
         self._by_second, self._copies = by_second, copies
         self._newest: dict[tuple[int, bool, str, int | None, str], Flow] = {}
-        """Some flows, by what a step says of them."""
+        """Some flows, by the subject of a step."""
         self.flows: dict[FlowKey, Flow] = {}
         self.spaces: dict[str, str] = {}
         """By endpoint of a server: its cluster."""
-        self.omitted: Counter[int] = Counter()
-        """By connection: steps of topics beyond :data:`MAX_FLOWS`."""
+        self.omitted = 0
+        """Flows beyond :data:`MAX_FLOWS`, counted each time that they are met."""
         self._readers: dict[str, dict[str | None, list[FlowReader]]] = {}
         self.connections: dict[int, Connection] = {}
         """Those with flows, by number."""
         self._parties: dict[int, Party] = {}
         self._accounts: dict[int, str] = {}
         self._sent: Newest[int, int] = Newest(MAX_SENT)
+        self._published: dict[int, list[tuple[str, int | None, int]]] = {}
+        """By frame, of protocols without a reader: topic, partition and number of messages that wait for an answer."""
 
     def __deepcopy__(self, _: object) -> Flows:
         """Itself: rules that look at it change nothing."""
         return self
 
-    def frame(self, frame: Frame) -> None:
-        """Take the next frame."""
+    def frame(self, frame: Frame, parts: Sequence[FrameMessages] = ()) -> None:
+        """Take the next frame. ``parts``: its messages, for protocols that have no reader."""
         readers = self._readers.get(frame.protocol)
         if readers is None:
             readers = self._readers[frame.protocol] = readers_of(frame.protocol)
+        for reader in readers.get(frame.type, ()) if readers else ():
+            self._take(read_steps(reader, frame), frame)
+        if not readers and (parts or frame.request is not None):
+            self._take(self._steps(frame, parts), frame)
+
+    def _steps(self, frame: Frame, parts: Sequence[FrameMessages]) -> Iterator[Step]:
+        """Steps of the messages of a frame, and of the answers to publishes."""
+        for part in parts:
+            topic, offsets = printable(part.topic or ""), [each for each in part.offsets or () if each is not None]
+            if part.operation == PUBLISH and not frame.is_copy:
+                self._published.setdefault(frame.id, []).append((topic, part.partition, part.count))
+                yield Step(flows.PUBLISH, topic, part.partition, messages=part.count, size=part.size)
+            elif part.operation == DELIVER:
+                first = min(offsets, default=None)
+                yield Step(flows.DELIVER, topic, part.partition, "", first, part.count, part.size)
+        what = flows.CONFIRM if frame.refusal is None else flows.REFUSE
+        for request in {each.request for each in frame.confirmations} | {frame.request}:
+            for topic, partition, count in self._published.pop(request or 0, ()):
+                yield Step(what, topic, partition, messages=count)
+        while len(self._published) > MAX_SENT:
+            del self._published[next(iter(self._published))]
+
+    def _take(self, steps: Iterable[Step], frame: Frame) -> None:
         number = frame.connection.number
-        for reader in readers.get(frame.type, ()):
-            for step in read_steps(reader, frame):
-                what = step[0]
-                flow = self._newest.get((number, what in TO_BROKER, *step[1:4]))
+        for step in steps:
+            what = step[0]
+            flow = self._newest.get((number, what in TO_BROKER, *step[1:4]))
+            if flow is None:
+                if what == flows.SPACE:
+                    self._learn(step, number)
+                    continue
+                flow = self._flow(step, frame.connection)
                 if flow is None:
-                    if what == flows.SPACE:
-                        self._learn(step, number)
-                        continue
-                    flow = self._flow(step, frame.connection)
-                if what == flows.PUBLISH or what == flows.DELIVER:
-                    flow.count(step, frame)
-                    if self._copies:
-                        self._measure(what, flow, frame)
-                else:
-                    flow.note(step, frame)
+                    continue
+            if what == flows.PUBLISH or what == flows.DELIVER:
+                flow.count(step, frame)
+                if self._copies:
+                    self._measure(what, flow, frame)
+            else:
+                flow.note(step, frame)
 
     def _measure(self, what: str, flow: Flow, frame: Frame) -> None:
         """The time from publish to delivery, of copies."""
@@ -290,14 +323,16 @@ class Flows:
         else:
             self._accounts[number] = step.topic
 
-    def _flow(self, step: Step, connection: Connection) -> Flow:
-        self.connections[connection.number] = connection
+    def _flow(self, step: Step, connection: Connection) -> Flow | None:
         key = FlowKey(connection.number, step.what not in TO_BROKER, step.topic, step.partition, step.group)
         flow = self.flows.get(key)
         if flow is None:
             if len(self.flows) >= MAX_FLOWS:
-                self.omitted[connection.number] += 1
-                key = key._replace(topic=OTHERS, partition=None)
+                self.omitted += 1
+                if connection.number not in self.connections:
+                    return None
+                key = key._replace(topic=OTHERS, partition=None, group="")
+            self.connections[connection.number] = connection
             flow = self.flows.setdefault(key, Flow(key, self._by_second))
         if len(self._newest) >= MAX_NEWEST:
             self._newest.clear()
@@ -318,11 +353,11 @@ class Flows:
             connection.number,
             next(iter(connection.protocols), ""),
             who.get("name", ""),
-            connection.endpoints[client].rpartition(":")[0],
+            connection.named_endpoints[client].rpartition(":")[0],
             who.get("user", ""),
             space,
             who.get("group", ""),
-            server,
+            connection.named_endpoints[1 - client],
             who.get("product", ""),
             connection.first_ns,
             last_ns,

@@ -1,4 +1,4 @@
-"""Sets of offsets as intervals: bounded, added, and asked for what is missing."""
+"""Sets of offsets as intervals: bounded, added, and asked for holes."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Intervals:
     __hash__ = None  # type: ignore[assignment]  # it changes
 
     def within(self, begin: int, end: int) -> int:
-        """How many offsets of ``[begin, end)`` are in it."""
+        """The number of its offsets in ``[begin, end)``."""
         first, last = bisect_right(self.ends, begin), bisect_left(self.begins, end)
         return sum(min(end, self.ends[at]) - max(begin, self.begins[at]) for at in range(first, last))
 
@@ -70,5 +70,5 @@ class Intervals:
         return self
 
     def holes(self) -> list[tuple[int, int]]:
-        """What is missing between the first and the last."""
+        """Missing intervals between the first and the last."""
         return [*zip(self.ends[:-1], self.begins[1:], strict=True)]

@@ -1,18 +1,21 @@
-"""Flows as rows: from whom, by which topic, to whom, how many messages, and what became of them."""
+"""Flows as rows: publishers, topic, consumer, numbers of messages and their fate."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.flows import Flow, Flows, Party
 from wiredecode.flows.intervals import Intervals
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 TOPIC, PARTITION, CLIENT, SECOND = "topic", "partition", "client", "second"
 BY = (TOPIC, PARTITION, CLIENT, SECOND)
-NOBODY = "nobody"
+NONE = "(none)"
 NOT_CAPTURED = "(not captured)"
 
 Subject = tuple[str, str, str]
@@ -87,7 +90,7 @@ class Row:
     partition: int | None
     publishers: list[str]
     consumer: str
-    """Who gets the messages; :data:`NOBODY`."""
+    """The consumer of the messages, or :data:`NONE`."""
     published: int = 0
     confirmed: int = 0
     refused: int = 0
@@ -103,6 +106,7 @@ class Row:
     last_ns: int = 0
     second_ns: int | None = None
     connections: list[int] = field(default_factory=list)
+    servers: list[str] = field(default_factory=list)
 
     def percentile(self, hundredth: int) -> float | None:
         """From publish to delivery, ms; None: not known."""
@@ -117,7 +121,7 @@ class Row:
             "from": self.publishers,
             "topic": self.topic,
             "partition": self.partition,
-            "to": None if self.consumer == NOBODY else self.consumer,
+            "to": None if self.consumer == NONE else self.consumer,
             "published": self.published,
             "confirmed": self.confirmed,
             "refused": self.refused,
@@ -133,6 +137,7 @@ class Row:
             "until_ns": self.last_ns or None,
             "second_ns": self.second_ns,
             "connections": self.connections,
+            "servers": self.servers,
         }
 
 
@@ -180,7 +185,7 @@ def row_of(topic: Topic, publishers: Sequence[Side], consumers: Sequence[Side], 
     """The row of these flows of a topic; ``consumers``: those of one consumer."""
     protocol, space, name = topic.subject
     names = [*dict.fromkeys(each.label for each in publishers)]
-    consumer = consumers[0].label if consumers else NOBODY
+    consumer = consumers[0].label if consumers else NONE
     row = Row(protocol, space, name, partition, names, consumer)
     sent, came = [each.flow for each in publishers], [each.flow for each in consumers]
     row.published, row.confirmed = sum(each.messages for each in sent), sum(each.confirmed for each in sent)
@@ -188,6 +193,7 @@ def row_of(topic: Topic, publishers: Sequence[Side], consumers: Sequence[Side], 
     times = [each for each in (*sent, *came) if each.messages]
     row.first_ns = min((each.first_ns for each in times), default=0)
     row.last_ns = max((each.last_ns for each in times), default=0)
+    row.servers = sorted({each.party.server for each in (*publishers, *consumers)})
     row.connections = sorted({each.key.connection for each in (*sent, *came)})
     if came:
         row.again, row.skipped = again(came), sum(end - begin for *_, begin, end in skipped(came))
@@ -204,7 +210,7 @@ def by_seconds(topic: Topic) -> Iterator[Row]:
             published[second] = published.get(second, 0) + count
     protocol, space, name = topic.subject
     names = [*dict.fromkeys(each.label for each in topic.publishers)]
-    for label, sides in (by_label(topic.consumers) or {NOBODY: []}).items():
+    for label, sides in (by_label(topic.consumers) or {NONE: []}).items():
         delivered: dict[int, int] = {}
         for each in sides:
             for second, count in each.flow.seconds.items():
@@ -220,7 +226,7 @@ Log = tuple[str, int | None]
 
 
 def log_of(flow: Flow) -> Log:
-    """What the offsets of a flow count in."""
+    """The log in which the offsets of a flow count."""
     return flow.log or flow.key.topic, flow.key.partition
 
 
@@ -281,3 +287,25 @@ def latencies(sent: Sequence[Flow], came: Sequence[Flow]) -> list[int]:
             if begin <= first + count - 1 < begin + many and time_ns >= sent_ns:
                 found.append(time_ns - sent_ns)
     return found
+
+
+TYPES = {
+    "from": "list<string>",
+    "servers": "list<string>",
+    "connections": "list<int64>",
+    "p50_ms": "double",
+    "p99_ms": "double",
+}
+TEXTS = frozenset({"protocol", "space", "topic", "to"})
+
+
+def table(made: Sequence[Row]) -> pa.Table:
+    """Rows as an Arrow table: the keys of :meth:`Row.record`; times in ns since the epoch."""
+    import pyarrow as pa
+
+    kinds = {"list<string>": pa.list_(pa.string()), "list<int64>": pa.list_(pa.int64()), "double": pa.float64()}
+    names = Row("", "", "", None, [], "").record()
+    fields = [
+        (each, kinds[TYPES[each]] if each in TYPES else pa.string() if each in TEXTS else pa.int64()) for each in names
+    ]
+    return pa.Table.from_pylist([row.record() for row in made], schema=pa.schema(fields))

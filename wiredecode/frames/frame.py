@@ -423,14 +423,15 @@ PLAIN = ("number", *(each.attribute for each in COLUMNS if each.name not in _NO_
 """Attributes that a row of a DataFrame has."""
 
 
-def _as_row(name: str) -> dataclasses.Field[Any]:
+def field_of_row(name: str) -> dataclasses.Field[Any]:
+    """A field of that name for ``dataclasses.asdict``, by which pandas makes rows."""
     field: dataclasses.Field[Any] = copy(Frame.__dataclass_fields__["number"])
     field.name = name
     return field
 
 
 # pandas.DataFrame(frames) asks dataclasses for the fields of each: plain ones, and not those that lead to other frames.
-Frame.__dataclass_fields__ = {name: _as_row(name) for name in PLAIN}
+Frame.__dataclass_fields__ = {name: field_of_row(name) for name in PLAIN}
 
 
 GROUP = CODE = "internal"

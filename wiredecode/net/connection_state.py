@@ -168,8 +168,8 @@ class ConnectionState:
     def finish(self, cause: Origin, out: list[Event]) -> None:
         """End of the connection: end every wait, first those with a known deadline."""
         self.expire(inf, self.shared.until, out)
-        for stream, acked in zip(self.streams, self.acks[::-1], strict=True):
-            stream.finish(cause, out, acked)
+        for stream in self.streams:
+            stream.finish(cause, out)
 
 
 Owner = tuple[ConnectionState, int]

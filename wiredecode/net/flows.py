@@ -282,6 +282,7 @@ class Connections:
                 continue
             if 1 < (ahead := distance(expected, ack)) <= stream.limits.window_bytes:
                 stream.direction.acked_beyond = ahead
+                stream.direction.missing += ahead
                 stream.direction.lose(at, stream.offset, state.last_ns, first=state.shared.first)
 
 

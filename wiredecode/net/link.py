@@ -148,7 +148,7 @@ def _behind_ppp(start: Int64s, octets: Octets) -> tuple[Int64s, Int64s]:
 
 
 def _inside_ppi(start: Int64s, captured: Int64s, octets: Octets, vlan_tags: int) -> tuple[Int64s, Int64s]:
-    """A PPI header names its length and the link type of what it holds, little-endian."""
+    """A PPI header names its length and the link type of its packet, little-endian."""
     word = octets.u32(start)
     length = ((word & 0xFF) << 8) | ((word >> 8) & 0xFF)
     inner = octets.u32(start + 4)

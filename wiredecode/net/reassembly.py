@@ -283,18 +283,10 @@ class Reassembler:
         assert end is not None
         return end
 
-    def finish(self, cause: Origin, out: list[Event], acked: int) -> None:
-        """End of the connection: give up every gap at ``cause``, also the one up to the last ACK, ``acked``; -1: none.
-
-        One byte alone may be a FIN that was not captured.
-        """
+    def finish(self, cause: Origin, out: list[Event]) -> None:
+        """End of the connection: give up every gap at ``cause``."""
         while self._queue is not None:
             self.give_up(cause, out)
-        if self.base is not None and acked >= 0 and self._fin is None:
-            length = distance(self.base + self.offset & MASK, acked)
-            if 1 < length <= self.limits.window_bytes:
-                self._now_ready(cause)
-                self._emit_gap(self.offset + length, NOT_CAPTURED, out, cause.ready_ns)
         self.flush(out)
 
     def give_up(self, cause: Origin, out: list[Event]) -> None:

@@ -143,7 +143,7 @@ class Direction:
     Every captured byte is in a Chunk, duplicate, late, ignored, or (until the end) after a gap.
     """
     missing: int = 0
-    """Bytes of gaps: known to have been sent, never captured."""
+    """Bytes of gaps and :attr:`acked_beyond`: known to have been sent, never captured."""
     first_ns: int | None = None
     """Time of the first byte that was delivered."""
     first_at: int = 0

@@ -8,7 +8,7 @@ from typing import Any
 
 from wiredecode.check import SEVERITIES
 from wiredecode.check.text import effects, evidence
-from wiredecode.check.timeline import ERROR, condense
+from wiredecode.check.timeline import ERROR, condense, ranged_text
 from wiredecode.check.verdict import verdict
 from wiredecode.dataclasses import asdict, dataclass
 from wiredecode.frames import identity
@@ -174,7 +174,10 @@ def event_rows(gathering: Gathering) -> tuple[list[dict[str, str]], int]:
     """Changes and errors, in order of time; and the number of changes left out."""
     span_ns = max(gathering.last_ns - gathering.first_ns, 1)
     changes, left_out = condense(gathering.events, span_ns, MAX_EVENTS)
-    events = [(each.time_ns, each.kind, "error" if each.kind == ERROR else "", each.text) for each in changes]
+    events = [
+        (each.time_ns, each.kind, "error" if each.kind == ERROR else "", ranged_text(each, gathering.first_ns))
+        for each in changes
+    ]
     events += [
         (problem.first_ns, problem.severity, problem.severity, problem.title)
         for problem in gathering.problems[:MAX_FINDINGS]

@@ -91,15 +91,18 @@ def shown_columns(table: pa.Table, columns: Sequence[str]) -> list[str]:
     return [SOURCE] * several + [name for name in columns if name != SOURCE]
 
 
-def differing(statistic: Statistic, table: pa.Table) -> tuple[list[str], str]:
-    """Columns for people, and a line about those that have the same value in all of several rows."""
+def differing(statistic: Statistic, table: pa.Table, *, keep: bool = True) -> tuple[list[str], str]:
+    """Columns for people, and a line about those that have the same value in all of several rows.
+
+    ``keep``: the most important columns are among the former, whatever their values.
+    """
     names = shown_columns(table, table.schema.names)
     same = {
         name: values(table.column(name).slice(0, 1).combine_chunks())[0]
         for name in names
         if table.num_rows > 1 and is_constant(table, name)
     }
-    same = {name: value for name, value in same.items() if value is None or name not in statistic.narrow}
+    same = {name: value for name, value in same.items() if value is None or not (keep and name in statistic.narrow)}
     text = ", ".join(f"{name} {value}" for name, value in same.items() if value)
     return [name for name in names if name not in same], f"in all rows: {escape(text)}" if text else ""
 

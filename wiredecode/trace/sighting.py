@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 
 from wiredecode.dataclasses import dataclass, field
+from wiredecode.frames.escape import escape, shorten
 from wiredecode.frames.frame import REFUSED, Frame
 from wiredecode.frames.message import FORWARD, PUBLISH, FrameMessages, Header
 from wiredecode.net.types import Connection
@@ -149,6 +150,14 @@ class Criteria:
     topic: str | None = None
     key: bytes | None = None
     contents: tuple[bytes, ...] = ()
+
+    def described(self) -> str:
+        """Which message is wanted: ``with the id 7 on orders``."""
+        wanted = [f"the id {self.id}"] if self.id is not None else []
+        wanted += [f"the key {_shown(self.key)}"] if self.key is not None else []
+        wanted += [f"{_shown(each)} in its body" for each in self.contents]
+        topic = f" on {escape(self.topic)}" if self.topic is not None else ""
+        return f"with {' and '.join(wanted)}{topic}" if wanted else f"fits{topic}"
 
     def fits(self, part: FrameMessages, before: int) -> list[int]:
         """Return the wanted messages of a part of a frame, which has ``before`` messages in front of this part."""
@@ -318,3 +327,7 @@ def drop_answers(messages: list[Message], wanted_sightings: Iterable[Sighting]) 
     several = [message for message in messages if any((each.frame, each.index) in wanted for each in message.sightings)]
     answers = {answer.frame for message in several for each in message.sightings for answer in each.answers}
     return [message for message in several if message.first.frame not in answers]
+
+
+def _shown(data: bytes) -> str:
+    return repr(shorten(escape(data.decode("utf-8", "backslashreplace")), SHOWN))

@@ -51,7 +51,7 @@ class Finder:
         """Why nothing was found, where a frame was asked for, and what to ask instead."""
         number, frame = self.criteria.frame, self._frame
         if number is None or not self._last:
-            return "no message fits"
+            return f"no message {self.criteria.described()}"
         if frame is None:
             return f"there is no frame {number:,}: the last one is {self._last:,}"
         if self._messages:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import textwrap
+from collections.abc import Iterable, Iterator
 from ipaddress import ip_address, ip_network
+from itertools import zip_longest
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
@@ -44,12 +46,17 @@ class Survey:
 
 NUMBERS = ("#", "frames", "bytes", "seconds")
 MAX_WHO = 200
-MIN_WIDTHS = (("who", 14), ("ended", 11), ("who", 8))
-"""Columns that these keep where the terminal is narrow, in the order in which they are cut."""
+LEAST = {"who": 18, "ended": 24}
+"""Columns that these texts keep where the terminal is narrow. ``ended`` continues in the next line, ``who`` is cut."""
+DROPPED = ("seconds", "bytes", "frames")
+"""Columns that a narrow terminal leaves out, the first one first."""
 
 
 def table(rows: Iterable[Activity], width: int | None = None) -> list[str]:
-    """Connections as aligned, escaped lines with a heading; what all have in common is only there, or left out."""
+    """Connections as aligned, escaped lines with a heading; what all have in common is only there, or left out.
+
+    In ``width`` columns, texts continue in the next line: who ended a connection, and why, is never cut.
+    """
     heads = ["#", "frames", "bytes", "seconds", "protocol", "client → server", "ended", "who"]
     cells: list[tuple[str, ...]] = []
     for row in rows:
@@ -69,19 +76,39 @@ def table(rows: Iterable[Activity], width: int | None = None) -> list[str]:
             clients = tuple(way.partition(" → ")[0] for way in columns.pop("client → server"))
             ended, who = columns.pop("ended"), columns.pop("who")
             columns |= {f"client → {servers.pop()}": clients, "ended": ended, "who": who}
-    widths = {head: max(map(len, (head, *column))) for head, column in columns.items()}
-    widths["who"] = min(widths["who"], MAX_WHO)
-    for head, least in MIN_WIDTHS:
-        needed = sum(widths.values()) + 2 * (len(widths) - 1)
-        widths[head] -= max(0, min(needed - (width or needed), widths[head] - least))
-    lines = [columns.keys(), *zip(*columns.values(), strict=True)]
-    return ["  ".join(map(_cell, widths.items(), line)).rstrip() for line in lines]
+    columns = {head: tuple(shorten(text, MAX_WHO) for text in column) for head, column in columns.items()}
+    natural = {head: max(map(len, (head, *column))) for head, column in columns.items()}
+    limit = width or needed(natural)
+    widths = natural | {head: min(natural[head], least) for head, least in LEAST.items()}
+    for head in DROPPED:
+        if needed(widths) > limit:
+            del columns[head], widths[head]
+    room = limit - needed(widths)
+    for head in ("ended", "who") if room > 0 else ():
+        more = min(natural[head] - widths[head], room)
+        widths[head] += more
+        room -= more
+    while room < 0 and max(widths.values()) > 1:  # two addresses do not fit
+        widths[max(widths, key=lambda head: widths[head])] -= 1
+        room += 1
+    lines = [tuple(columns), *zip(*columns.values(), strict=True)]
+    return [row for line in lines for row in _rows(widths, line)]
 
 
-def _cell(column: tuple[str, int], text: str) -> str:
-    """A value in its column: numbers to the right, long texts cut at the end."""
-    head, width = column
-    return f"{text:>{width}}" if head in NUMBERS else f"{shorten(text, width):<{width}}"
+def needed(widths: dict[str, int]) -> int:
+    """Columns of the terminal that a line needs."""
+    return sum(widths.values()) + 2 * (len(widths) - 1)
+
+
+def _rows(widths: dict[str, int], line: Iterable[str]) -> Iterator[str]:
+    """The values of a line in their columns: numbers to the right, long texts in several rows."""
+    cells = [
+        [shorten(text, widths[head])] if head == "who" else textwrap.wrap(text, widths[head]) or [""]
+        for head, text in zip(widths, line, strict=True)
+    ]
+    for row in zip_longest(*cells, fillvalue=""):
+        texts = zip(widths.items(), row, strict=True)
+        yield "  ".join(f"{text:>{at}}" if head in NUMBERS else f"{text:<{at}}" for (head, at), text in texts).rstrip()
 
 
 @dataclass(frozen=True)

@@ -1,21 +1,25 @@
 """Rows of values from the wire as a rich table."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 from rich import box
 from rich.cells import cell_len
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from wiredecode.frames.escape import escape, shorten
 from wiredecode.tables.rows import dumps
 from wiredecode.view import theme
+from wiredecode.view.console import UNBOUNDED_WIDTH
 
 
-def grid(schema: pa.Schema, rows: Iterable[Iterable[Any]]) -> Table:
-    """A table whose names and cells are escaped and shortened; columns of numbers, and of durations, align right."""
+def grid(schema: pa.Schema, rows: Iterable[Iterable[Any]], most: int = theme.SHOWN_CHARACTERS) -> Table:
+    """A table whose names and cells are escaped and shortened to ``most`` characters; columns of numbers, and of
+    durations, align right.
+    """
     table = Table(box=box.SIMPLE_HEAD, header_style=theme.HEAD, pad_edge=False, show_edge=False)
     for field in schema:
         number = any(is_(field.type) for is_ in (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal))
@@ -23,8 +27,34 @@ def grid(schema: pa.Schema, rows: Iterable[Iterable[Any]]) -> Table:
             Text(escape(field.name)), justify="right" if number else "left", no_wrap=number, overflow="fold"
         )
     for row in rows:
-        table.add_row(*map(_cell, row))
+        table.add_row(*(_cell(value, most) for value in row))
     return table
+
+
+def width_of(table: Table, console: Console) -> int:
+    """Columns of the terminal that a table needs."""
+    return console.measure(table, options=console.options.update(width=UNBOUNDED_WIDTH)).maximum
+
+
+def fitting(
+    names: Sequence[str], dropped: Iterable[str], make: Callable[[list[str]], Table], console: Console
+) -> list[str]:
+    """The columns that fit a terminal: ``names`` without the first of ``dropped``. ``make``: a table of columns."""
+
+    def fits(columns: list[str]) -> bool:
+        return width_of(make(columns), console) <= console.width
+
+    kept, gone = [*names], list[str]()
+    for name in dropped:
+        if fits(kept):
+            break
+        if name in kept:
+            kept.remove(name)
+            gone.append(name)
+    for name in reversed(gone):  # a narrow one may fit where a wide one did not
+        more = [each for each in names if each in kept or each == name]
+        kept = more if fits(more) else kept
+    return kept
 
 
 def plain(table: Table) -> Iterator[str]:
@@ -55,11 +85,11 @@ def markdown(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     return "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |\n" for line in lines)
 
 
-def _cell(value: Any) -> Text:
+def _cell(value: Any, most: int = theme.SHOWN_CHARACTERS) -> Text:
     if value is None:
         return Text("null", "dim")
     if isinstance(value, bool):
         return Text(str(value).lower())
     if isinstance(value, dict | list):
         value = dumps(value).decode()
-    return Text(escape(shorten(str(value), theme.SHOWN_CHARACTERS)))
+    return Text(escape(shorten(str(value), most)))

@@ -8,6 +8,7 @@ from rich.cells import cell_len, set_cell_size
 
 from wiredecode.frames.frame import OK, Frame
 from wiredecode.protocols.registry import summary_keys
+from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.view import theme
 from wiredecode.view.summary import SummaryLines, left_side, remarks, worst_of
 from wiredecode.view.theme import paint
@@ -35,6 +36,9 @@ OUTCOMES = frozenset({"response_code", "error_code", "error", "description", "re
 OUTCOME_WIDTH = 32
 FINDING_SHARE = 2
 """Findings get at most the details' width divided by this."""
+
+MAX_NAMED = 4096
+"""Connections that are remembered; another line about one of the others does not harm."""
 
 Pair = tuple[str, str]
 
@@ -81,6 +85,8 @@ class ScreenLines:
         self._lines = SummaryLines(times=times)
         self._protocol: str | None = None
         self._several = False
+        self._named: Newest[int, str] = Newest(MAX_NAMED)
+        """Connections whose ends were shown, and their protocol."""
 
     def header(self) -> str:
         """The line above all others."""
@@ -96,6 +102,17 @@ class ScreenLines:
             if self._several and self._width() >= WIDER:
                 return self.header() + self._line(frame)
         return self._line(frame)
+
+    def ends(self, frame: Frame) -> str:
+        """A line about a connection above its first frame, where lines have no room for its ends."""
+        width, number = self._width(), frame.connection.number
+        if width >= WIDEST or self._named.get(number) == frame.protocol:
+            return ""
+        self._named.put(number, frame.protocol)
+        left, ends = left_side(frame), frame.connection.named_endpoints
+        protocol = f"  {frame.protocol}" if frame.protocol else ""
+        text = cut(f"{f'#{number}':<{CONNECTION}} {ends[left]} → {ends[1 - left]}{protocol}", width)
+        return self._paint(text, theme.RANGE) + "\n"
 
     def _line(self, frame: Frame) -> str:
         width = self._width()

@@ -1,7 +1,7 @@
 """Problems between Cursus clients and brokers: groups of consumers, publishing without acks; and changes."""
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields import printable
@@ -15,7 +15,7 @@ from wiredecode.protocols.shared.advertised import AdvertisedHost, host_of
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.gauges import GROUP, MAX_KNOWN, POSITION, STREAM, Change, Gauge, Measurement
 from wiredecode.protocols.shared.pairing import Newest
-from wiredecode.protocols.shared.problems import Checks, Publishing, Rule
+from wiredecode.protocols.shared.problems import Checks, FrameRef, Publishing, Rule, ref_of
 from wiredecode.protocols.shared.rebalances import Rebalances
 
 CODES = codes_of("cursus")
@@ -235,6 +235,79 @@ class Refusals(refusals.Refusals):
         }
 
 
+class Batch(NamedTuple):
+    """A batch that begins above the number that was to come."""
+
+    last: int
+    first: int
+    ref: FrameRef
+
+
+@dataclass(eq=False)
+class Producers(Rule):
+    """Producers that leave sequence numbers out, and instances that fence each other."""
+
+    types = frozenset({"Batch", "AckResponse", "OK", "ERROR"})
+    _last: Newest[tuple[int, str, Any], int] = field(default_factory=Newest)
+    """By connection, topic and partition: the last sequence number."""
+    _gaps: Newest[int, tuple[tuple[int, str, Any], Batch]] = field(default_factory=Newest)
+    """By frame, until it is confirmed."""
+    _owners: Newest[str, Connection] = field(default_factory=Newest)
+    """By transactional id: the connection that began with it last."""
+
+    def frame(self, frame: Frame) -> None:
+        values, facts = frame.values, frame.generated
+        if frame.type == "Batch":
+            self._batch(frame, values)
+        elif frame.type == "AckResponse" and frame.refusal is None:
+            self._gaps.pop(frame.request or 0, None)
+        elif frame.type == "OK" and facts.get("in_reply_to") == "INIT_PRODUCER_ID":
+            self._owners.put(str(facts.get("transactional_id", "")), frame.connection)
+        elif frame.type == "ERROR" and str(facts.get("reason", "")).startswith("producer fenced"):
+            self._fenced(frame, str(facts["reason"]))
+
+    def _batch(self, frame: Frame, values: Mapping[str, Any]) -> None:
+        first, last = values.get("seq_start", 0), values.get("seq_end", 0)
+        if not values.get("idempotent") or not first:
+            return
+        producer = frame.connection.number, printable(str(values.get("topic", ""))), values.get("partition")
+        before = self._last.get(producer)
+        if before is not None and first > before + 1:
+            self._gaps.put(frame.id, (producer, Batch(before, first, ref_of(frame))))
+        else:
+            self._last.put(producer, last)
+
+    def _fenced(self, frame: Frame, reason: str) -> None:
+        name = reason.partition("transactional_id=")[2].partition(" ")[0]
+        owner, who = self._owners.get(name), short(frame.connection)
+        problem = self.report.add(CODES["fenced"], "", (frame.connection.number, name), frame=frame)
+        by = f" by {short(owner)}" if owner is not None and owner is not frame.connection else ""
+        problem.title = f"{who} was fenced{by}, which uses transactional id {printable(name)}, too: " if by else ""
+        problem.title = problem.title or f"{who} was fenced at transactional id {printable(name)}: "
+        problem.title += f"{problem.count:,} of its requests were refused"
+        if len(problem.details) < 2:
+            problem.detail(printable(reason))
+        if len(problem.details) > 1:  # each took over from the other
+            problem.severity = "error"
+        if owner is not None:
+            self.report.concerns(problem, owner)
+
+    def finish(self) -> None:
+        for (number, topic, partition), gap in self._gaps.values():
+            missing = (
+                f"{gap.last + 1:,} to {gap.first - 1:,} are" if gap.first - gap.last > 2 else f"{gap.last + 1:,} is"
+            )
+            to = f"{topic}[{partition}]"
+            title = (
+                f"{short(gap.ref.connection)} sent sequence {gap.first:,} to {to} after {gap.last:,}: {missing} missing"
+            )
+            problem = self.report.add(CODES["sequence-gap"], title, (number, to), frame=gap.ref)
+            end = gap.ref.connection.health.end if gap.ref.connection.health is not None else None
+            if end is not None and end.side != gap.ref.side:
+                after = f"{(end.time_ns - gap.ref.time_ns) / 1e6:.3f} ms later"
+                problem.detail(f"the broker ended the connection {after}, without an answer")
+
+
 @dataclass(eq=False)
 class Advertised(AdvertisedHost):
     """The brokers that METADATA names for partitions."""
@@ -270,10 +343,11 @@ CHECKS = Checks(
     },
     gauges=(Commits,),
     codes=CODES,
-    rules=(Groups, Refusals, Advertised),
+    rules=(Groups, Refusals, Producers, Advertised),
     waits=READING,
+    expected=frozenset({"exists"}),
     publishes={
-        "Batch": Publishing(("topic",), "messages", refusals=True),
+        "Batch": Publishing(("topic",), "messages", refusals=True, traits=("compression",)),
         "PUBLISH": Publishing(("topic",), refusals=True),
     },
 )

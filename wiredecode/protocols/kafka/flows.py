@@ -15,6 +15,8 @@ from wiredecode.protocols.shared.pairing import Newest
 BATCH = struct.Struct(">q13xHiqq")
 """Base offset, attributes, last offset delta, first and last timestamp, ms."""
 CONTROL = 1 << 5
+NEAR_NS = 10_000_000_000
+"""Clocks of a producer and of the capture differ by less: else an application gives records times of its events."""
 STARTS = {-1: flows.LATEST, -2: flows.FIRST}
 """Timestamps of ListOffsets."""
 Place = tuple[str, int | None]
@@ -30,8 +32,8 @@ class Batch(NamedTuple):
     waited_ns: int | None
 
 
-def read_batch(raw: bytes, slot: Slot) -> Batch | None:
-    """The front of a batch; None for markers of transactions."""
+def read_batch(raw: bytes, slot: Slot, now_ns: int) -> Batch | None:
+    """The front of a batch; None for markers of transactions. Times far from ``now_ns`` are not those of publishing."""
     if slot.layer is not Front:
         count = message_count(raw, slot)
         last = int.from_bytes(raw[slot.start : slot.start + 8], signed=True)
@@ -39,7 +41,8 @@ def read_batch(raw: bytes, slot: Slot) -> Batch | None:
     first, attributes, delta, begin_ms, end_ms = BATCH.unpack_from(raw, slot.start)
     if attributes & CONTROL:
         return None
-    return Batch(first, message_count(raw, slot), first + delta + 1, max(end_ms - begin_ms, 0) * 1_000_000)
+    waited_ns = max(end_ms - begin_ms, 0) * 1_000_000 if abs(now_ns - end_ms * 1_000_000) <= NEAR_NS else None
+    return Batch(first, message_count(raw, slot), first + delta + 1, waited_ns)
 
 
 class RecordFlows(FlowReader):
@@ -87,7 +90,7 @@ class RecordFlows(FlowReader):
     def _produce(self, frame: Frame) -> Iterator[Step]:
         counts: dict[Place, int] = {}
         for topic, number, each in partitions(frame.values):
-            for batch in batches(each):
+            for batch in batches(each, frame.time_ns):
                 counts[topic, number] = counts.get((topic, number), 0) + batch.records
                 size, waited_ns = len(each["batches"]), batch.waited_ns
                 yield Step(
@@ -123,7 +126,7 @@ class RecordFlows(FlowReader):
                     yield Step(flows.DELIVER, printable(topic), number, first=first, messages=count, size=size, lag=lag)
 
 
-def batches(partition: Mapping[str, Any]) -> Iterator[Batch]:
+def batches(partition: Mapping[str, Any], now_ns: int = 0) -> Iterator[Batch]:
     """The batches of a partition, without markers of transactions."""
     raw = partition.get("batches") or b""
-    yield from filter(None, (read_batch(raw, slot) for slot in slots(raw)[0]))
+    yield from filter(None, (read_batch(raw, slot, now_ns) for slot in slots(raw)[0]))

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from functools import cache, partial
-from typing import Any
+from typing import Any, ClassVar
 
 from wiredecode import fields
 from wiredecode.fields import compiler
@@ -25,6 +25,19 @@ from wiredecode.protocols.kafka.layers_table import APIS, ERRORS, MESSAGES, STAT
 Header = tuple[int, int]
 """Number of the API (-1: a message inside a field) and version of the header."""
 ENUMS = {"api_key": APIS, "transaction_status": names.TRANSACTION_STATES}
+
+
+class KafkaMessage(Layer):
+    """Base of all requests and responses."""
+
+    fields_desc: ClassVar[Any] = []
+    filter_name = NAME
+
+
+class FlexibleMessage(TaggedFields, KafkaMessage):
+    """Base of those with tagged fields."""
+
+    fields_desc: ClassVar[Any] = []
 
 
 def header_of(name: str, version: int, *, flexible: bool) -> Header:
@@ -59,14 +72,10 @@ def structure(name: str, layout: Layout, hides: bool) -> type[Layer]:
     """A structure inside a message; ``hides``: its ``value`` may be a secret."""
     flexible, parts = layout
     naming = next((part[0] for part in parts if part[0] in names.NAMING), "")
-    return declare(name.title().replace("_", ""), flexible, [field(part, flexible, hides, naming) for part in parts])
-
-
-def declare(name: str, flexible: bool, kinds: list[fields.Kind], **members: Any) -> type[Layer]:
-    """Declare a layer, which has tagged fields if it is flexible."""
-    if flexible:
-        return TaggedFields.declare(name, *kinds, UnknownTags(), **members)
-    return Layer.declare(name, *kinds, **members)
+    kinds = [field(part, flexible, hides, naming) for part in parts]
+    return (TaggedFields if flexible else Layer).declare(
+        name.title().replace("_", ""), *kinds, *[UnknownTags()][:flexible]
+    )
 
 
 def field(part: Part, flexible: bool, hides: bool, naming: str = "") -> fields.Kind:
@@ -159,12 +168,11 @@ def make(name: str, layout: tuple[Header, Layout], version: int) -> type[Layer]:
     header, (flexible, parts) = layout
     kinds: list[Any] = [*begin(name, header), *(field(part, flexible, name in names.HIDDEN_VALUES) for part in parts)]
     existing = {"topics_named", *(kind.name for kind in kinds)}
-    return declare(
+    return (FlexibleMessage if flexible else KafkaMessage).declare(
         f"{name}V{version}",
-        flexible,
-        kinds,
+        *kinds,
+        *[UnknownTags()][:flexible],
         doc=f"{name}, version {version} and those of equal layout.",
-        filter_name=NAME,
         facts=tuple(each for each in names.FACTS if each in existing)[:6],
         remade=(layer_of, (name, version)),
     )
@@ -190,7 +198,7 @@ def versions(name: str) -> Versions:
 def opaque(name: str, doc: str, *kinds: fields.Kind) -> type[Layer]:
     """A layer of this module, the last field of which is all that cannot be read."""
     facts = [kind.name for kind in kinds if kind.name in ("api_key", "api_version")] or [kinds[-2].name]
-    return Layer.declare(name, *kinds, doc=doc, module=__name__, filter_name=NAME, facts=tuple(facts))
+    return KafkaMessage.declare(name, *kinds, doc=doc, module=__name__, facts=tuple(facts))
 
 
 UnknownRequest = opaque(

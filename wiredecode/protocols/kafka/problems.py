@@ -13,6 +13,7 @@ from wiredecode.protocols.kafka.conversation_values import errors_in, lists_of, 
 from wiredecode.protocols.kafka.flows import RecordFlows
 from wiredecode.protocols.kafka.layers_table import APIS, ERRORS, MESSAGES, RESPONSES
 from wiredecode.protocols.kafka.problems_groups import CODES, Blocked, Lags, Members
+from wiredecode.protocols.kafka.problems_sessions import WRONG, WRONG_BROKER, FetchSessions, OneAddress, Sequences
 from wiredecode.protocols.shared import refusals
 from wiredecode.protocols.shared.advertised import AdvertisedHost, host_of
 from wiredecode.protocols.shared.facts import DELETED, MADE, MOVES
@@ -34,14 +35,20 @@ LASTING_NS, PAUSE_NS = 2_000_000_000, 10_000_000_000
 class Refusals(refusals.Refusals):
     """Error codes of responses that are problems of their own."""
 
-    types = ALL_RESPONSES - {"ApiVersionsResponse"}
+    types = ALL_RESPONSES - {"ApiVersionsResponse"} | {"ProduceRequest"}
     protocol, table = "kafka", refusals.refusals_of("kafka")
     _coordinated: Newest[int, bool] = field(default_factory=Newest)
     """Connections on which a coordinator has worked."""
     _lasting: Newest[tuple[str, str], tuple[int, int]] = field(default_factory=Newest)
     """First and latest time of passing refusals, by client and title."""
 
+    def __post_init__(self) -> None:
+        self._sequences = Sequences()
+
     def frame(self, frame: Frame) -> None:
+        if frame.type == "ProduceRequest":
+            self._sequences.request(frame)
+            return
         if frame.type == "CreateTopicsResponse":
             for topic, _ in partitions_of(frame.values):
                 self.report.facts.saw(MADE, topic, frame=frame, by=short(frame.connection))
@@ -51,6 +58,10 @@ class Refusals(refusals.Refusals):
 
     def errors(self, frame: Frame) -> set[Any]:
         errors = set[Any](errors_in(frame.values))
+        if not errors and frame.type == "ProduceResponse":
+            self._sequences.answered(frame)
+        if errors & WRONG:
+            self.report.facts.saw(WRONG_BROKER, frame.source, frame=frame)
         if not errors and frame.type in self.table[MOVED].types:
             self._coordinated.put(frame.connection.number, True)
         refusal = frame.refusal if frame.type == "SaslAuthenticateResponse" else None
@@ -90,6 +101,12 @@ class Refusals(refusals.Refusals):
             self.report.facts.saw(MOVES, frame.source, frame=frame)
         if refusal.passing and self._lasts(frame, problem.title):
             problem.severity = problem.code.severity
+        for text, lost in self._sequences.explain(frame) if refusal.problem == "out-of-order" else ():
+            problem.detail(text)
+            problem.likely = "a batch got no answer, and the producer gave it up and sent the next one"
+            problem.first_ns = min(problem.first_ns or lost.time_ns, lost.time_ns)
+            self.report.cite(problem, lost)
+            self.report.concerns(problem, lost.connection)
         for topic in self._topics(frame, errors) if refusal.problem == "unknown-topic" else ():
             if deleted := self.report.facts.of(DELETED, topic):
                 at, place = self.report.seconds(deleted[-1].since_ns), deleted[-1].places[-1]
@@ -220,8 +237,9 @@ class Advertised(AdvertisedHost):
 
 CHECKS = Checks(
     codes=CODES,
-    rules=(Refusals, Throttled, Closed, Advertised, Members, Blocked),
+    rules=(Refusals, Throttled, Closed, Advertised, OneAddress, FetchSessions, Members, Blocked),
     waits=names.TYPES["waits"],
+    expected=frozenset({"ALREADY_EXISTS", "MEMBER_ID_REQUIRED"}),
     longest_wait="max_wait_ms",
     pulled=True,
     gauges=(Lags,),

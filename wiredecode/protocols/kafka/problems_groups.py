@@ -14,7 +14,7 @@ from wiredecode.protocols.kafka.layers_table import ERRORS
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.gauges import LAG, MAX_KNOWN, POSITION, Gauge, Measurement
 from wiredecode.protocols.shared.pairing import Newest, TopicPartition
-from wiredecode.protocols.shared.problems import FrameRef, Rule, ref_of
+from wiredecode.protocols.shared.problems import MAX_PROBLEMS, FrameRef, Rule, ref_of
 from wiredecode.protocols.shared.rebalances import Rebalances
 
 CODES = codes_of("kafka")
@@ -104,6 +104,10 @@ class Members(Rule):
     _members: Newest[int, Member] = field(default_factory=Newest)
     _left: Newest[str, None] = field(default_factory=Newest)
     """Ids of members that left: franz-go joins, beats and leaves on different connections."""
+    _used: Newest[str, int] = field(default_factory=Newest)
+    """When a member was heard last, on any connection: coordinators move."""
+    _over: list[tuple[Member, Connection]] = field(default_factory=list)
+    """Members that may have ended without leaving."""
 
     def __post_init__(self) -> None:
         self._groups = Rebalances(self.report, CODES["rebalance-storm"], CODES["no-member"])
@@ -117,6 +121,7 @@ class Members(Rule):
         elif isinstance(group, str):
             member = self._members.get_or_make(number, lambda: Member(printable(group)))
             member.id = values.get("member_id") or member.id
+            self._used.put(member.id, frame.time_ns)
             if frame.type == "LeaveGroupRequest":
                 member.left_at = ref_of(frame)
                 for each in (values, *(values.get("members") or ())):
@@ -164,10 +169,14 @@ class Members(Rule):
         last_ns = connection.health.last_ns if connection.health is not None else 0
         if member is not None and member.left_at is not None and last_ns - member.left_at.time_ns >= STAYED_NS:
             self._report_slow(connection, member, last_ns)
-        elif member is not None and member.id not in self._left and member.left_at is None and connection.closed:
-            self._groups.crashed(member.group, connection)
+        elif member is not None and member.left_at is None and connection.closed and len(self._over) < MAX_PROBLEMS:
+            self._over.append((member, connection))
 
     def finish(self) -> None:
+        for member, connection in self._over:
+            last_ns = connection.health.last_ns if connection.health is not None else 0
+            if member.id not in self._left and self._used.get(member.id, 0) <= last_ns:
+                self._groups.crashed(member.group, connection)
         self._groups.finish()
 
 

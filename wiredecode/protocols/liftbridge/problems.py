@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from wiredecode.dataclasses import dataclass
+from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields import compiler, printable
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.liftbridge import names
@@ -19,14 +19,28 @@ from wiredecode.protocols.liftbridge.problems_replicas import (
     cluster_of,
     name_of,
     note_sync,
+    server_of,
     spelled_in,
 )
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.gauges import LAG, LEADER, POSITION, REPLICAS, STREAM, TERM, Change, Gauge, Measurement
 from wiredecode.protocols.shared.pairing import Newest
-from wiredecode.protocols.shared.problems import Checks, Publishing, Rule, inner_values
+from wiredecode.protocols.shared.problems import (
+    MAX_EVIDENCE,
+    MAX_PROBLEMS,
+    Checks,
+    FrameRef,
+    Publishing,
+    Rule,
+    inner_values,
+    ref_of,
+)
 
 CODES = codes_of("liftbridge")
+SLOW_NS, MANY_SLOW = 200_000_000, 5
+"""An answer to the metadata leader that is slow, and the number of slow ones that is worth a warning."""
+MANY_JOINS = 3
+"""Requests to join without an answer: servers that start together ask once or twice in vain."""
 OPERATIONS: dict[str, tuple[str, str, str]] = names.NAMES["changes"]
 """By field of the request: kind of the change, field of who changes, and what holds from now on."""
 
@@ -126,11 +140,83 @@ class Cluster(Rule):
                 note_sync(self.report, frame, name, operation, partition_of(frame, operation))
 
 
+@dataclass(slots=True)
+class Answers:
+    """Answers of one server to the metadata leader, since the first slow one."""
+
+    all: int = 0
+    slow: int = 0
+    slowest_ns: int = 0
+    refs: list[FrameRef] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class SlowServers(Rule):
+    """Servers whose answers to the metadata leader take long, while those of other servers do not."""
+
+    types = frozenset({"AppendEntriesResponse"})
+    _of: Newest[str, Answers] = field(default_factory=Newest)
+    """By server."""
+
+    def frame(self, frame: Frame) -> None:
+        latency_ns, name = frame.latency_ns or 0, server_of(frame.connection.identity)
+        if frame.sender != "client" or name is None or "copy_of" in frame.generated:
+            return
+        answers = self._of.get_or_make(name, Answers)
+        answers.slow += latency_ns >= SLOW_NS
+        answers.all += answers.slow > 0
+        answers.slowest_ns = max(answers.slowest_ns, latency_ns)
+        if latency_ns >= SLOW_NS and len(answers.refs) < MAX_PROBLEMS:
+            answers.refs.append(ref_of(frame))
+
+    def finish(self) -> None:
+        for name, answers in self._of.items():
+            others = sum(each.slow for each in self._of.values()) - answers.slow
+            if answers.slow >= MANY_SLOW and answers.slow * 10 >= answers.all and others * 10 <= answers.slow:
+                title = f"{name} is slow: {answers.slow:,} of {answers.all:,} answers to the metadata leader took "
+                title += f"{SLOW_NS / 1e9:g} s or longer, the slowest {answers.slowest_ns / 1e9:.3f} s"
+                self.report.about(CODES["slow-server"], title, name, answers.refs)
+
+
+@dataclass(eq=False)
+class Namespaces(Rule):
+    """Servers that want to join an empty cluster, while one of another namespace lives at their NATS server."""
+
+    types = frozenset({"RaftJoinRequest", "RaftJoinResponse", "AppendEntries"})
+    _asked: dict[str, list[FrameRef]] = field(default_factory=dict)
+    """Requests to join, by namespace ..."""
+    _by: dict[str, str] = field(default_factory=dict)
+    """... and the server that asks."""
+    _lives: set[str] = field(default_factory=set)
+    """Namespaces of clusters with a leader."""
+
+    def frame(self, frame: Frame) -> None:
+        namespace = cluster_of(frame)
+        if "copy_of" in frame.generated or not namespace or max(len(self._asked), len(self._lives)) >= MAX_PROBLEMS:
+            return
+        if frame.type == "RaftJoinRequest":
+            self._by[namespace] = name_of(inner_values(frame), "node_id")
+            asked = self._asked.setdefault(namespace, [])
+            if len(asked) < MAX_PROBLEMS:
+                asked.append(ref_of(frame))
+        else:
+            self._lives.add(namespace)
+
+    def finish(self) -> None:
+        for namespace, refs in self._asked.items():
+            others = sorted(self._lives - {namespace})
+            if len(refs) >= MANY_JOINS and namespace not in self._lives and others:
+                title = f"{self._by[namespace]} wants to join cluster {namespace}, and no server of it answers; "
+                title += f"others are in {', '.join(others[:MAX_EVIDENCE])}"
+                problem = self.report.about(CODES["namespace"], title, namespace, refs)
+                problem.detail(f"it asked {len(refs):,} times")
+
+
 CHECKS = Checks(
     changes={"PropagatedRequest": requested_change, "RequestVote": votes, "AppendEntries": leads},
     gauges=(ReplicaLag, Cursors),
     codes=CODES,
-    rules=(Cluster, Metadata, Refusals, Replicas, Silence),
+    rules=(Cluster, Metadata, SlowServers, Namespaces, Refusals, Replicas, Silence),
     answered=frozenset({"ReplicationRequest"}),
     publishes={
         "Publish": Publishing(

@@ -22,7 +22,7 @@ STALLED = "Nats-Consumer-Stalled"
 class SubjectFlows(FlowReader):
     """Steps of one capture, at the connections of clients."""
 
-    types = frozenset({"PUB", "HPUB", "MSG", "HMSG", "SUB", "INFO"})
+    types = frozenset({"PUB", "HPUB", "MSG", "HMSG", "SUB", "UNSUB", "INFO"})
 
     def __init__(self) -> None:
         self._queues: Newest[tuple[int, str], str] = Newest(MAX_KNOWN)
@@ -38,6 +38,9 @@ class SubjectFlows(FlowReader):
         if kind == "INFO":
             account = values["options"].get("remote_account")
             return (Step(flows.SPACE, printable(account)),) if account else ()
+        if kind == "UNSUB":
+            known = self._consumers.get((frame.connection.number, values["sid"]))
+            return () if known is None or values.get("max") else (Step(flows.LEAVE, known[0], None, known[1]),)
         subject: str = values["subject"]
         if kind == "SUB":
             self._queues.put((frame.connection.number, values["sid"]), queue := values.get("queue", ""))

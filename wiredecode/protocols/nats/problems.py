@@ -14,6 +14,7 @@ from wiredecode.protocols.nats.conversation_memory import ACK, parse_ack_subject
 from wiredecode.protocols.nats.flows import SubjectFlows
 from wiredecode.protocols.nats.problems_jetstream import MAX_KNOWN, PUBLISHED, Pulls
 from wiredecode.protocols.nats.problems_requests import INBOX, NOT_DONE, Consumers, Requests
+from wiredecode.protocols.nats.problems_servers import Servers
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.facts import MOVES
 from wiredecode.protocols.shared.gauges import LAG, POSITION, STATE, Change, Gauge, Measurement
@@ -151,7 +152,9 @@ class ConsumerPlaces(Gauge):
 
 # Rules.
 
-CLOSING = frozenset({"authentication", "stale", "slow-consumer", "max-payload", "server-error", "lame-duck"})
+CLOSING = frozenset(
+    {"authentication", "tls-required", "stale", "slow-consumer", "max-payload", "server-error", "lame-duck"}
+)
 """After these the server closes the connection: why it ended is known."""
 MAX_SUBSCRIPTIONS = 1024
 """Per connection."""
@@ -390,12 +393,13 @@ CHECKS = Checks(
     topic="subject",
     refuses=refused_publish,
     waits=frozenset({PULL}),
+    expected=frozenset({"No Messages", "Request Timeout", "Batch Completed", "MaxBytes", "wrong last", "in use"}),
     holds="the stream's leader, perhaps another server of the cluster, was stopped, or its disk or replicas are slow",
     passes_on=("subject", "data"),
     gauges=(ConsumerPlaces,),
     flows=(SubjectFlows,),
     codes=CODES,
-    rules=(Clients, Crashes, Pulls, Requests, Consumers),
+    rules=(Clients, Crashes, Servers, Pulls, Requests, Consumers),
     answered=frozenset({"PING", *MESSAGES}),
     publishes=dict.fromkeys(PUBLISHED, Publishing(("subject",), None, True, "stream", "$JS.", "$KV.")),
     covered=frozenset({"server-error", "max-payload", "no-responders", "lame-duck"}),

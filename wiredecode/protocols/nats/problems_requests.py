@@ -10,7 +10,8 @@ from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields import printable
 from wiredecode.frames.escape import counted
 from wiredecode.frames.frame import Frame
-from wiredecode.frames.identity import short
+from wiredecode.frames.identity import server_endpoint, short
+from wiredecode.net.types import Connection
 from wiredecode.protocols.nats import names
 from wiredecode.protocols.nats.conversation_memory import ACK, Acknowledged, parse_ack_subject
 from wiredecode.protocols.nats.problems_jetstream import NEXT, PUBLISHED, Publish, Stored, asked_for, publish_of
@@ -42,6 +43,14 @@ MANY_UNACKNOWLEDGED = 20
 """Unacknowledged messages that are worth a warning if the limit is not known."""
 HUNG_NS, HUNG = 5_000_000_000, 20
 """A consumer hangs after that time, and this many times the longest one that an ack took, with as many acks before."""
+
+
+def matches(pattern: str, subject: str) -> bool:
+    """Whether a subscription to ``pattern``, perhaps with wildcards, gets messages to ``subject``."""
+    asked, given = pattern.split("."), subject.split(".")
+    tail = asked[-1] == ">" and len(given) >= len(asked)
+    parts = zip(asked[:-1], given, strict=False) if tail else zip(asked, given, strict=False)
+    return (tail or len(asked) == len(given)) and all(one in ("*", other) for one, other in parts)
 
 
 class Asked(NamedTuple):
@@ -96,7 +105,7 @@ class Service:
 class Requests(Rule):
     """Requests without answer, and who was asked. An answer is what comes first on the reply subject."""
 
-    types = frozenset({"PUB", "HPUB", "MSG", "HMSG", "CONNECT", "-ERR"})
+    types = frozenset({"PUB", "HPUB", "MSG", "HMSG", "CONNECT", "-ERR", "SUB", "UNSUB", "INFO"})
 
     def __init__(self, report: Report) -> None:
         super().__init__(report)
@@ -113,9 +122,16 @@ class Requests(Rule):
         """By connection."""
         self._served: dict[str, FrameRef] = {}
         """By subject: the last request that a client answered, as it was delivered to it."""
+        self._subscribed: Newest[tuple[int, str], tuple[str, FrameRef]] = Newest(MAX_KNOWN)
+        """By connection and sid: the subjects that a client subscribes to."""
+        self._denied: Newest[str, tuple[str, FrameRef]] = Newest(MAX_KNOWN)
+        """By subject that a server does not let through to another: the direction, and the INFO that says so."""
 
     def frame(self, frame: Frame) -> None:
         values = frame.values
+        if frame.type in ("SUB", "UNSUB", "INFO"):
+            self._learn(frame, values)
+            return
         if frame.type == "-ERR":
             if frame.request is not None:
                 refused = (reply for reply, each in self._open.items() if each.ref.number == frame.request)
@@ -154,6 +170,46 @@ class Requests(Rule):
         if delivered and frame.sender == "server":
             request.delivered.append(ref_of(frame))
 
+    def _learn(self, frame: Frame, values: Mapping[str, Any]) -> None:
+        """Subscriptions, and subjects that servers do not pass on to others."""
+        key = frame.connection.number, str(values.get("sid", ""))
+        if frame.type == "SUB" and not values.get("subject", INBOX).startswith(INBOX):
+            self._subscribed.put(key, (values["subject"], ref_of(frame)))
+        elif frame.type == "UNSUB" and not values.get("max_messages"):
+            self._subscribed.pop(key, None)
+        elif frame.type == "INFO":
+            for way in ("export", "import"):
+                rules = (values.get("options") or {}).get(way)
+                denied = rules.get("deny") if isinstance(rules, dict) else None
+                for subject in denied if isinstance(denied, list) else ():
+                    self._denied.put(str(subject), (way, ref_of(frame)))
+
+    def ended(self, connection: Connection) -> None:
+        for key in [each for each in self._subscribed if each[0] == connection.number]:
+            del self._subscribed[key]
+
+    def _elsewhere(self, problem: Problem, subject: str, asking: Connection) -> None:
+        """A client in the capture subscribes to it: say so, and what may keep both apart."""
+        fits = (ref for pattern, ref in self._subscribed.values() if matches(pattern, subject))
+        found = next((ref for ref in fits if ref.connection is not asking), None)
+        if found is None:
+            return
+        problem.title = f"requests of {short(asking)} to {subject} do not reach {short(found.connection)}, "
+        problem.title += "which subscribes to it"
+        problem.likely = "accounts, exports and imports, or permissions keep both apart"
+        servers = {server_endpoint(asking), server_endpoint(found.connection)}
+        if len(servers) > 1:
+            problem.likely = "the link between their servers (leaf node, gateway, route) is down, is bound to another "
+            problem.likely += "account, or may not pass the subject on"
+        problem.detail(f"{short(found.connection)} subscribed at {server_endpoint(found.connection)}")
+        self.report.cite(problem, found)
+        self.report.concerns(problem, found.connection)
+        for pattern, (way, ref) in self._denied.items():
+            if matches(pattern, subject):
+                problem.likely = f"the link between their servers denies the {way} of {printable(pattern)}"
+                problem.detail(f"{ref.connection.endpoints[ref.side]} says so in frame {ref.number}")
+                self.report.cite(problem, ref)
+
     def _answered(self, frame: Frame, values: Mapping[str, Any]) -> None:
         reply = values.get("subject", "")
         request = self._open.pop(reply, None)
@@ -184,6 +240,8 @@ class Requests(Rule):
             ended = f"its connection ended at {self.report.seconds(end.time_ns)}"
             problem.detail(f"{short(served.connection)} answered them; {ended}")
             problem.likely = "the service ended"
+        if not carries:
+            self._elsewhere(problem, subject, connection)
         if problem.count >= MANY_REQUESTS and not carries and not subject.startswith("$"):
             problem.severity = "warning"
 
@@ -293,6 +351,8 @@ class Deliveries:
     """The first delivery since the last ack."""
     pauses_ns: list[int] = field(default_factory=list)
     """Times of at least :data:`STUCK_NS` from such a delivery to the next ack of the same connection."""
+    done: Newest[int, None] = field(default_factory=lambda: Newest(MAX_OPEN))
+    """Those of them that were acknowledged."""
     refused: int = 0
     late: int = 0
     """Messages that were refused (-NAK), and acknowledged after they had been delivered again."""
@@ -382,6 +442,8 @@ class Consumers(Rule):
         if waited_ns >= STUCK_NS and len(state.pauses_ns) < MANY_DELIVERIES:
             state.pauses_ns.append(waited_ns)
         state.refused += refused
+        if not refused and acked.sequence in state.times:
+            state.done.put(acked.sequence, None)
         ref = state.open.pop(acked.sequence, None)
         state.late += acked.delivered < state.times.get(acked.sequence, 1)
         state.slowest_ns = max(state.slowest_ns, 0 if ref is None else time_ns - ref.time_ns)
@@ -391,7 +453,8 @@ class Consumers(Rule):
 
     def finish(self) -> None:
         for consumer, state in self._known.items():
-            most = self._limits.get(consumer, {}).get("max_ack_pending")
+            limits = self._limits.get(consumer, {})
+            most, asked = limits.get("max_ack_pending"), limits.get("ack_policy") != "none"
             count, waits = len(state.open), max(state.pending, self._newest.get(state.stream, 0) - state.sequence)
             silent_ns = self.report.last_ns - max(state.last.time_ns, state.acked_ns)
             full = isinstance(most, int) and count >= most > 0
@@ -401,7 +464,7 @@ class Consumers(Rule):
             hangs = quick and state.last.connection.closed is None
             if state.again:
                 self._report_redelivered(consumer, state)
-            if waits > 0 and (full or guessed or hangs) and whole(state.last.connection):
+            if waits > 0 and asked and (full or guessed or hangs) and whole(state.last.connection):
                 self._report_stuck(consumer, state, waits, most if full else None)
 
     def _report_redelivered(self, consumer: str, state: Deliveries) -> None:
@@ -420,14 +483,20 @@ class Consumers(Rule):
             wait = self._limits.get(consumer, {}).get("ack_wait")
             than = f" ({wait / 1e9:g} s)" if isinstance(wait, int) else ""
             problem.likely = f"it needs longer than ack_wait{than}: {counted(state.late, 'message')} came again"
+        most = self._limits.get(consumer, {}).get("max_deliver")
+        over = [each for each, count in state.times.items() if count == often and each not in state.done]
+        if often >= MANY_DELIVERIES and (most == often or (len(over) > 1 and state.refused)):
+            given_up = f"{counted(len(over), 'message')} were given up after {often:,} deliveries"
+            problem.title += f", and {given_up}" if over else ""
+            problem.detail(f"sequences {', '.join(f'{each:,}' for each in over[:MAX_EVIDENCE])}" if over else "")
         problem.detail(f"{state.behind:,} messages wait behind them" if state.behind else "")
 
     def _report_stuck(self, consumer: str, state: Deliveries, waits: int, most: int | None) -> None:
         refs = [*state.open.values()]
-        title = f"{short(state.last.connection)} stopped acknowledging {consumer}: {waits:,} messages wait"
-        problem = self.report.about(
-            CODES["consumer-stuck"], title, consumer, refs, severity=None if most else "warning"
-        )
+        did = "stopped acknowledging" if state.acks or most else "acknowledged nothing of"
+        title = f"{short(state.last.connection)} {did} {consumer}: {waits:,} messages wait"
+        severity = None if most else "warning" if state.acks else "note"  # perhaps its policy is to have none
+        problem = self.report.about(CODES["consumer-stuck"], title, consumer, refs, severity=severity)
         problem.weight, problem.last_ns, problem.to_end = waits, state.last.time_ns, True
         acked, last = self.report.seconds(state.acked_ns), self.report.seconds(state.last.time_ns)
         acks = f"the last ack came at {acked}" if state.acked_ns else "no ack was captured"

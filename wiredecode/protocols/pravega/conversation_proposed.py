@@ -203,6 +203,7 @@ class Proposed(DialectReader):
 
     def _begin(self, frame: Frame, values: Mapping[str, Any]) -> None:
         if "length_before_end" not in values:
+            self.block, self.blind = None, True
             return
         self._resolve(frame, values["connection_id"])
         if self.block is not None:

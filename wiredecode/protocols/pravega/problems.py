@@ -200,6 +200,7 @@ CHECKS = Checks(
     codes=CODES,
     rules=(Refusals, Sealed, Transactions),
     waits=frozenset({"ReadSegment"}),
+    expected=frozenset({"Exists", "Conditional", "KeyVersion", "BadOffset", "AttributeUpdate"}),
     pushes=frozenset({"SegmentRead"}),
     publishes=dict.fromkeys(APPENDS, Publishing(("segment",), "event_count")),
     covered=frozenset({"refused"}),

@@ -11,7 +11,7 @@ from wiredecode.net.health import ACK_LOST
 from wiredecode.net.types import Connection
 from wiredecode.protocols.rabbitmq_stream import names
 from wiredecode.protocols.rabbitmq_stream.flows import StreamFlows
-from wiredecode.protocols.rabbitmq_stream.problems_consumers import CrashLoop, Flapping, Offsets
+from wiredecode.protocols.rabbitmq_stream.problems_consumers import CrashLoop, Flapping, NoActive, Offsets
 from wiredecode.protocols.rabbitmq_stream.problems_credit import Credits
 from wiredecode.protocols.reading import values_of
 from wiredecode.protocols.shared import gauges, problems, refusals
@@ -450,9 +450,10 @@ CHECKS = problems.Checks(
     codes=CODES,
     rules=(
         *(Advertised, Credits, Admission, MissingStreams, Heartbeats),
-        *(Routes, DuplicateIds, Flapping, Offsets, CrashLoop),
+        *(Routes, DuplicateIds, Flapping, NoActive, Offsets, CrashLoop),
     ),
     covered=frozenset({"closed"}),
+    expected=frozenset({"already exists", "No offset"}),
     publishes={"Publish": problems.Publishing(("stream",), "messages", refusals=True)},
     sub_batches=frozenset({"Publish"}),
     holds="flow control or an alarm (disk, memory) of the broker, or replicas that do not answer",

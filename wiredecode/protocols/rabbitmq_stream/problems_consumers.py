@@ -25,6 +25,8 @@ SOON_NS = 30_000_000_000
 MIN_GONE = 100
 """Fewer offsets may be missing: brokers keep the offsets of consumers in chunks between."""
 MAX_STREAMS = 1000
+NO_ACTIVE_NS = 5_000_000_000
+"""A client answers whether its consumer is active, or goes, within this time."""
 
 
 @dataclass(eq=False)
@@ -80,6 +82,58 @@ class Flapping(Rule):
         title = f"the active consumer {name} of {stream} changes {FLAPS} times within {within / 1e9:.3f} s"
         refs, reported = [ref for _, ref in changes], self.report.own(CODES["active-consumer-flapping"], key)
         self.report.about(CODES["active-consumer-flapping"], title, key, refs, count=1 if reported else FLAPS)
+
+
+@dataclass(eq=False)
+class NoActive(Rule):
+    """Groups with a single active consumer that have none, as a client did not answer the broker's ConsumerUpdate."""
+
+    types = frozenset({"ConsumerUpdate", "ConsumerUpdateResponse", "Subscribe", "Deliver"})
+    _asked: Newest[int, FrameRef] = field(default_factory=Newest)
+    """By id of a ConsumerUpdate without an answer."""
+    _of: Newest[int, tuple[str, str, bool]] = field(default_factory=Newest)
+    """Its stream, name of the group, and whether the consumer shall become active."""
+    _members: Newest[tuple[str, str], dict[int, Connection]] = field(default_factory=Newest)
+    """By stream and name: the connections that subscribed."""
+    _delivered: Newest[tuple[str, str], int] = field(default_factory=Newest)
+    """By stream and name: time of the last chunk."""
+
+    def frame(self, frame: Frame) -> None:
+        facts, number = frame.generated, frame.connection.number
+        group = str(facts.get("stream", frame.values.get("stream", ""))), str(facts.get("reference", ""))
+        if frame.type == "Subscribe":
+            said = {each.get("key"): each.get("value") for each in frame.values.get("properties") or ()}
+            if said.get("single-active-consumer") == "true":
+                group = printable(group[0]), printable(said.get("name") or "")
+                self._members.get_or_make(group, dict)[number] = frame.connection
+        elif frame.type == "Deliver":
+            self._delivered.put(group, frame.time_ns)
+        elif frame.type == "ConsumerUpdate":
+            self._asked.put(frame.id, ref_of(frame))
+            self._of.put(frame.id, (*group, bool(frame.values.get("active"))))
+        elif frame.request is not None:
+            self._asked.pop(frame.request, None)
+
+    def finish(self) -> None:
+        for number, ref in self._asked.items():
+            stream, name, active = self._of.get(number, ("", "", False))
+            end = ref.connection.health.end if ref.connection.health is not None else None
+            gone = end is not None and end.time_ns - ref.time_ns < NO_ACTIVE_NS  # another one is chosen then
+            waited_ns = self.report.last_ns - max(ref.time_ns, self._delivered.get((stream, name), 0))
+            if gone or waited_ns < NO_ACTIVE_NS or not self.report.answer_captured(ref):
+                continue
+            who, waiting = short(ref.connection), self._members.get((stream, name), {})
+            others = [each for each in waiting.values() if each is not ref.connection and each.closed is None]
+            since = f"since {self.report.seconds(ref.time_ns)}"
+            title = (
+                f"{stream} has no active consumer of {name} {since}: {who} did not answer the broker's ConsumerUpdate"
+            )
+            problem = self.report.add(CODES["no-active-consumer"], title, (stream, name), frame=ref)
+            problem.to_end, problem.last_ns = True, self.report.last_ns
+            for each in others:
+                self.report.concerns(problem, each)
+                problem.detail(f"{short(each)} waits to become active")
+            problem.detail(f"the broker asked it to become {'active' if active else 'inactive'}")
 
 
 @dataclass(slots=True)

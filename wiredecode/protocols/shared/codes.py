@@ -35,6 +35,8 @@ class Code:
     """Of problems of one severity those with a lower rank come first."""
     explains: tuple[str, ...] = ()
     """Codes of problems that are consequences of this one, if they concern the same connections or server."""
+    general: bool = False
+    """A more exact problem with the same frames explains it, and it explains notes about them."""
     harmless: str = ""
     """Its severity if it has no consequences at its servers that are worse than a note; empty: the same."""
     before: tuple[str, ...] = ()

@@ -29,7 +29,7 @@ class Kind(NamedTuple):
 
     name: str
     of: tuple[str, ...]
-    """What its subject consists of: keys of ``--facts``."""
+    """The parts of its subject: keys of ``--facts``."""
     apart_ns: int = 1_000_000_000
     """Facts about one subject that are no further apart are one; :data:`ALWAYS`: it is always one."""
 
@@ -41,6 +41,8 @@ DOWN = Kind("down", ("server",))
 """Nothing shows that the host of a server that answered no SYN was up."""
 ENDED = Kind("ended", ("server",))
 """A server ended connections, without a word."""
+ASKED = Kind("asked-in-vain", ("connection",), ALWAYS)
+"""A client sent requests on a connection that have no answer; publishes only where the server answered others."""
 MOVES = Kind("moves", ("server",), ALWAYS)
 """A server says that its work is done elsewhere from now on, or that it shuts down."""
 HEARTBEAT = Kind("missed-heartbeat", ("sender",))
@@ -113,7 +115,7 @@ class Fact(NamedTuple):
     until_ns: int
     times: int = 1
     by: str = ""
-    """Who said or did it, the last time."""
+    """The one that said or did it last."""
     places: tuple[Place, ...] = ()
     """The first ones."""
 

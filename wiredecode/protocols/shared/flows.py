@@ -1,4 +1,4 @@
-"""What frames say about the way of messages: who puts them on a topic, and who gets them.
+"""The way of messages as frames show it: from publishers to a topic, and to consumers.
 
 A protocol offers :class:`FlowReader` classes (``Checks.flows``); :mod:`wiredecode.flows` adds up what they read. The
 state of a reader has to be bounded, and to concern one connection at a time: flows of two halves of the connections are
@@ -16,6 +16,8 @@ STORE = "store"
 """A consumer says up to where it is done: it acknowledges, commits, or stores an offset."""
 STALL = "stall"
 """The server delivers nothing until the client answers."""
+LEAVE = "leave"
+"""A consumer wants no more."""
 SUBSCRIBE, PULL, EMPTY = "subscribe", "pull", "empty"
 """A consumer asks for messages from now on, once, or in vain."""
 SPACE = "space"
@@ -34,7 +36,7 @@ class Step(NamedTuple):
     """Stream, topic or subject, printable; of :data:`SUBSCRIBE` it may have wildcards."""
     partition: int | None = None
     group: str = ""
-    """What shares the messages of a topic: a consumer group, a durable consumer, a queue group."""
+    """The sharers of a topic: a consumer group, a durable consumer, a queue group."""
     first: int | None = None
     """Offset of the first message; of :data:`STORE` that of the last one, or of the next, as the protocol has it."""
     messages: int = 1
@@ -45,7 +47,7 @@ class Step(NamedTuple):
     start: str = ""
     """Of :data:`SUBSCRIBE`: where the consumer begins."""
     waited_ns: int | None = None
-    """How long the first message waited in its client for the last one."""
+    """Time that the first message waited in its client for the last one."""
     lag: int | None = None
     """Messages that the consumer has not got yet."""
     again: bool = False

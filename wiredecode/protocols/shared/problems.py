@@ -86,17 +86,23 @@ def hosts_of(connection: Connection) -> tuple[str, ...]:
     return tuple(sorted(end.rpartition(":")[0] for end in connection.endpoints))
 
 
+def was_captured(connection: Connection, side: int) -> bool:
+    """Whether packets of a side were captured: one that only acknowledges said nothing."""
+    health = connection.health
+    return bool(connection.directions[side].captured or (health is not None and health.directions[side].packets))
+
+
 def whole(connection: Connection) -> bool:
     """Whether all that was said on a connection was captured, in both directions."""
-    return not any(direction.lossy or not direction.captured for direction in connection.directions)
+    return not any(each.lossy or not was_captured(connection, each.side) for each in connection.directions)
 
 
 def farewell_captured(connection: Connection) -> bool:
     """Whether both sides were captured in the last second of a connection: what they said at its end is known."""
     end_ns = connection.health.end.time_ns if connection.health is not None and connection.health.end else 0
     return all(
-        direction.captured and not direction.lost_between(end_ns - FAREWELL_NS, LAST, LAST)
-        for direction in connection.directions
+        was_captured(connection, each.side) and not each.lost_between(end_ns - FAREWELL_NS, LAST, LAST)
+        for each in connection.directions
     )
 
 
@@ -250,8 +256,7 @@ class Report:
 
     def all_captured(self, connection: Connection, side: int) -> bool:
         """Whether nothing that a side sent is missing, as far as the capture shows."""
-        direction = connection.directions[side]
-        return direction.captured > 0 and not direction.lossy and not self.lost(connection)
+        return was_captured(connection, side) and not (connection.directions[side].lossy or self.lost(connection))
 
     def answer_captured(self, request: Any) -> bool:
         """Whether the answer to a request, a frame or a reference to one, would have been captured."""
@@ -318,6 +323,8 @@ class Publishing(NamedTuple):
     """Field that names a part of the stream, too."""
     unasked: tuple[str, Any] = ("", None)
     """Field and value of publishes that ask for no answer."""
+    traits: tuple[str, ...] = ()
+    """Fields in which publishes that are confirmed may differ from those that are not."""
 
 
 class Called(NamedTuple):
@@ -365,6 +372,8 @@ class Checks:
     """Message types whose messages may share a number: those that do are confirmed as one."""
     passes_on: tuple[str, ...] = ()
     """Fields that are equal in a message to a server and in its delivery, of servers that pass messages on."""
+    expected: frozenset[str] = frozenset()
+    """Words in refusals that a healthy client may get each time: what it wants to make exists, or nothing is there."""
     refuses: Callable[[Frame], str | None] = lambda frame: None
     """Stream of a publish that a frame refuses, though the publish asked for no answer."""
     alone: Callable[[Frame], bool] = lambda frame: False
@@ -388,7 +397,7 @@ class Checks:
 def stopped_or_cut(connection: Connection, side: int, since_ns: int, until_ns: int) -> str | None:
     """Why ``side`` sent no frame in that time though it was asked; empty: not known. None: it did send, in vain."""
     health = connection.health
-    if health is None or not connection.directions[side].captured:
+    if health is None or not was_captured(connection, side):
         return ""
     here, peer = health.directions[side], health.directions[1 - side]
     if any(each.overlaps(since_ns, until_ns) for each in here.outages):

@@ -82,7 +82,9 @@ class Rebalances:
             for name in dict.fromkeys(names) if problem is None else ():
                 if name and names.count(name) > MANY_CRASHES:
                     title = f"{name} ended {names.count(name):,} times without leaving group {group}"
-                    problem = self.report.add(self.code, title, (group, name), frame=begin_of(ends[names.index(name)]))
+                    until_ns = max(each.health.last_ns for each in ends if each.health is not None)
+                    at = begin_of(ends[names.index(name)])
+                    problem = self.report.add(self.code, title, (group, name), frame=at, until_ns=until_ns)
             partition, (offset, times) = max(starts.items(), key=lambda each: each[1][1], default=(("", None), (0, 0)))
             if problem is not None and min(crashes, times) >= MANY_CRASHES:
                 where = f"offset {offset:,}" if offset >= 0 else "the beginning: nothing was committed"

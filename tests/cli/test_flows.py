@@ -1,0 +1,96 @@
+"""``wiredecode flows``: rows, choices, and what it says where there are none."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import wiredecode
+from tests.check.support import CAPTURES
+from tests.cli.conftest import Run
+
+FOLDER = CAPTURES / "flows"
+SKIPPED = FOLDER / "r-wrong-offset.pcap.gz"
+
+
+def test_a_row_says_what_a_consumer_never_got(run: Run) -> None:
+    result = run("flows", SKIPPED, "-q")
+    assert result.lines[0].split() == ["from", "topic", "to", "published", "delivered", "skipped", "since", "until"]
+    assert result.lines[2].split()[:6] == ["orders-api", "wo-orders", "billing", "350", "235", "96"]
+
+
+def test_records_have_the_columns_of_the_table(run: Run) -> None:
+    (record,) = map(json.loads, run("flows", SKIPPED, "--json", "-q").lines)
+    (row,) = wiredecode.read(SKIPPED).flows().to_pylist()
+    assert record == row
+    assert (record["from"], record["to"], record["skipped"]) == (["orders-api"], "billing", 96)
+
+
+def test_rows_by_partition_add_up_to_the_topic() -> None:
+    capture = wiredecode.read(FOLDER / "k-hot-partition.pcap.gz")
+    parts = {each["partition"]: each["published"] for each in capture.flows("partition").to_pylist()}
+    assert sum(parts.values()) == max(each["published"] for each in capture.flows().to_pylist()) == 800
+    with pytest.raises(ValueError, match="it is one of topic, partition, client, second"):
+        capture.flows("hour")
+
+
+def test_topics_and_clients_are_chosen_by_part_of_their_name(run: Run) -> None:
+    both = run("flows", FOLDER / "n-wrong-account.pcap.gz", "--json", "-q").lines
+    chosen = run(
+        "flows", FOLDER / "n-wrong-account.pcap.gz", "--json", "-q", "--client", "work", "--topic", "ord5.n"
+    ).lines
+    assert len(both) > len(chosen) == 1
+
+
+def test_two_passes_give_the_same_rows(run: Run) -> None:
+    name = FOLDER / "k-dup-group.pcap.gz"
+    assert run("flows", name, "-q", "-2").out == run("flows", name, "-q").out != ""
+
+
+def test_seconds_count_from_the_first_packet(run: Run) -> None:
+    lines = run("flows", FOLDER / "n-busy-poll.pcap.gz", "-q", "--by", "second").lines
+    assert all(int(line.split()[0]) >= 0 for line in lines[2:])
+
+
+@pytest.mark.parametrize(
+    ("name", "topic"),
+    [
+        ("tank/tank_04_produce_batches.pcap", "foo"),
+        ("cursus/produce.pcap", ""),
+        ("pravega/append_basic.pcap", ""),
+        ("liftbridge/30-lb-publish-ack.pcap", ""),
+    ],
+)
+def test_every_protocol_has_flows(name: str, topic: str) -> None:
+    found = wiredecode.read(CAPTURES / name).flows().to_pylist()
+    messages = wiredecode.read(CAPTURES / name).messages().table()
+    sent = sum(each == "publish" for each in messages["operation"].to_pylist())
+    assert sum(each["published"] for each in found) > 0
+    assert sent > 0 and found[0]["topic"].startswith(topic)
+
+
+def test_a_capture_without_messages_has_no_table(run: Run) -> None:
+    result = run("flows", CAPTURES / "pravega/idle_keepalive.pcap", "-q")
+    assert (result.code, result.out) == (0, "")
+    assert "no flows" in result.err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--json"], "Give capture files, or -i IFACE"),
+        (["a.pcap", "--duration", "1"], "need -i"),
+        (["a.pcap", "-i", "lo"], "leave out files"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(run: Run, words: list[str], said: str) -> None:
+    result = run("flows", *words)
+    assert result.code == 2
+    assert said in result.err
+
+
+def test_an_unreadable_file_is_an_error(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.pcap").write_bytes(b"nothing of the kind")
+    assert run("flows", tmp_path / "a.pcap").code == 2
