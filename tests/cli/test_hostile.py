@@ -13,9 +13,8 @@ import pytest
 import wiredecode
 from tests.cli.conftest import Run
 from wiredecode import budget
-from wiredecode.cli.output import TerminalStream
 from wiredecode.dissect.dissector import Dissector
-from wiredecode.frames.escape import escape, json_safe, terminal_bytes, terminal_safe, valid
+from wiredecode.frames.escape import TerminalStream, escape, json_safe, terminal_bytes, terminal_safe, valid
 from wiredecode.protocols.rabbitmq_stream.conversation import RabbitMQConversation
 from wiredecode.protocols.rabbitmq_stream.protocol import RabbitMQStream
 from wiredecode.protocols.shared import compression
@@ -168,3 +167,46 @@ def test_partition_folders_of_a_long_topic_and_one_named_like_null(run: Run, tmp
     topics = sorted(topic for topic, _ in found if topic is not None)
     assert "__HIVE_DEFAULT_PARTITION__" in topics
     assert any(len(topic) > 200 and "~" in topic for topic in topics)
+
+
+TERMINAL = re.compile(
+    "[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]|\x1b(?!\\[[0-9;]*m)"
+)
+SHOWN = {
+    "pcap": ("--summary", "--full", "--json", "-V", "--hex", "--jsonl", "-T fields -e frame.type", "--dialogue"),
+    "check": ("", "--json", "--timeline", "--json --timeline", "--json --facts"),
+    "stats": ("", "--json", "--timeline", "--json --timeline", "--csv"),
+    "flows": ("", "--json"),
+    "metrics": ("",),
+    "follow": ("-n 1", "-n 1 --json", "-n 1 --raw"),
+    "export": ("-o - --format csv", "-o - --format json", "-o - --format jsonl"),
+    "sql": ("",),
+}
+
+
+@pytest.mark.parametrize("command", SHOWN)
+@pytest.mark.parametrize("name", ["12a-controls-rabbitmq", "14-controls-timeline"])
+def test_no_command_writes_controls_to_a_terminal(
+    run: Run, monkeypatch: pytest.MonkeyPatch, command: str, name: str
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    path = CAPTURES / "hostile" / f"{name}.pcap"
+    for words in SHOWN[command]:
+        given = ["SELECT * FROM frames", path] if command == "sql" else [path, *words.split()]
+        found = run(command, *given)
+        assert TERMINAL.search(found.out) is None, words
+
+
+@pytest.mark.parametrize("name", ["15-nats-secrets", "16-kafka-cut-secret"])
+@pytest.mark.parametrize("form", ["-V", "--hex", "--json", "--summary", "--full"])
+def test_credentials_in_unusual_places_and_cut_ones_are_hidden(run: Run, name: str, form: str) -> None:
+    found = run("pcap", CAPTURES / "hostile" / f"{name}.pcap", form)
+    shown = found.out.replace(" ", "")
+    for secret in ("Hunter2Secret9", "Vx270kQ7"):
+        assert secret not in shown and secret.encode().hex() not in shown
+    assert ("orders" in found.out) == (name == "15-nats-secrets"), "names of subjects stay"
+
+
+def test_a_bomb_of_empty_records_makes_none(run: Run) -> None:
+    found = run("pcap", CAPTURES / "hostile" / "17-kafka-records-bomb.pcap", "--json")
+    assert len(found.raw) < 100_000 and "the records are damaged" in found.out

@@ -123,7 +123,7 @@ class Pseudonymizer:
         if self.names:
             for first, last in undeclared_members(layer):
                 out[first:last] = self._json(data[first:last], rules)
-        for first, last in secrets(layer, stop):
+        for first, last in secrets(layer, data, stop):
             out[first:last] = blank(data[first:last])
         if layer.problem is not None or reached < stop:  # then numbers may be texts
             for leaf in leaves(layer, numbers=True):

@@ -11,11 +11,11 @@ from typer import Option
 
 from wiredecode.cli import interrupt, options
 from wiredecode.cli.interrupt import INTERRUPTED
-from wiredecode.cli.output import Output, complain, reason_of, say, text_bytes
+from wiredecode.cli.output import Output, complain, reason_of, say
 from wiredecode.dataclasses import replace
 from wiredecode.export.atomic import STANDARD_OUTPUT
 from wiredecode.export.target import ExportError
-from wiredecode.frames.escape import escape
+from wiredecode.frames.escape import escape, text_bytes
 
 if TYPE_CHECKING:
     from wiredecode.cli.session import Session

@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from codecs import getincrementaldecoder
 from collections.abc import Iterable, Iterator, Sequence
-from io import RawIOBase
 from textwrap import wrap
 from time import monotonic
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, TypeVar
@@ -38,24 +36,6 @@ def terminal() -> os.terminal_size | None:
 
 class Closed(Exception):
     """Standard output has no reader; not an OSError, which click would make an exit code of 1."""
-
-
-class TerminalStream(RawIOBase):
-    """Bytes of a text format on their way to a terminal: harmful characters are escaped."""
-
-    def __init__(self, stream: BinaryIO) -> None:
-        self._stream, self._decode = stream, getincrementaldecoder("utf-8")("backslashreplace").decode
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: Any) -> int:
-        self._stream.write(terminal_safe(self._decode(bytes(data)).replace("\x1b", "\\x1b")).encode())
-        return len(data)
-
-    def flush(self) -> None:
-        if not self._stream.closed:  # else this is the end of the process
-            self._stream.flush()
 
 
 class ReadingBar:
@@ -111,6 +91,7 @@ class Output:
         if binary is None:
             sys.stdout.flush()
         self._stream: BinaryIO = sys.stdout.buffer if binary is None else binary
+        self._guarded = binary is None and sys.stdout.isatty()
         self.encoding = sys.stdout.encoding or "utf-8"
         self._parts: list[bytes] = []
         self._texts: list[str] = []
@@ -141,14 +122,17 @@ class Output:
 
     def json(self, row: dict[str, Any]) -> None:
         """A line of NDJSON."""
-        from orjson import OPT_APPEND_NEWLINE, dumps
+        from wiredecode.frames.record import dumps
 
-        self.write(dumps(row, option=OPT_APPEND_NEWLINE))
+        self.write(dumps(row))
 
     def flush(self) -> None:
         if self._size:
             self._size, self._block = 0, BLOCK_BYTES
-            data = b"".join(self._parts) + terminal_bytes("".join(self._texts), self.encoding)
+            data = b"".join(self._parts)
+            if self._guarded:
+                data = terminal_bytes(data.decode("utf-8", "backslashreplace"), self.encoding)
+            data += terminal_bytes("".join(self._texts), self.encoding)
             self._parts.clear()
             self._texts.clear()
             try:
@@ -156,12 +140,6 @@ class Output:
                 self._stream.flush()
             except BrokenPipeError:
                 raise Closed from None
-
-
-def text_bytes() -> BinaryIO:
-    """Standard output for the bytes of a text format."""
-    stream = sys.stdout.buffer
-    return TerminalStream(stream) if sys.stdout.isatty() else stream  # type: ignore[return-value]
 
 
 def wants_color(choice: str, stream: TextIO) -> bool:

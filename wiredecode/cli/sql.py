@@ -13,11 +13,11 @@ from typer import Argument, Option
 
 from wiredecode.capture.source import STANDARD_INPUT
 from wiredecode.cli import options
-from wiredecode.cli.output import Output, ReadingBar, complain, say, text_bytes, wants_color
+from wiredecode.cli.output import Output, ReadingBar, complain, say, wants_color
 from wiredecode.dataclasses import replace
 from wiredecode.export import target
 from wiredecode.export.atomic import STANDARD_OUTPUT, open_output
-from wiredecode.frames.escape import escape
+from wiredecode.frames.escape import escape, text_bytes
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from typer import Option
 
 from wiredecode.cli import options
-from wiredecode.cli.output import Output, complain, text_bytes, wants_color
+from wiredecode.cli.output import Output, complain, wants_color
+from wiredecode.frames.escape import text_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,11 +8,12 @@ import os
 import secrets
 import shutil
 import signal
-import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import BinaryIO
+
+from wiredecode.frames.escape import text_bytes
 
 NAME_BYTES = 200
 """Bytes of the target's name in the name of its part: file systems allow 255."""
@@ -131,9 +132,9 @@ class NewFile:
 
 
 def open_output(name: str | Path, standard: BinaryIO | None = None) -> AbstractContextManager[BinaryIO]:
-    """A new file, or for ``-`` standard output: ``standard``, if its bytes are made otherwise."""
+    """A new file, or for ``-`` standard output, guarded: ``standard``, if its bytes are made otherwise."""
     if str(name) == STANDARD_OUTPUT:
-        return nullcontext(standard or sys.stdout.buffer)
+        return nullcontext(standard or text_bytes())
     return NewFile(Path(name))
 
 

@@ -22,11 +22,11 @@ def join_patterns(pieces: list[str]) -> str:
     return "".join(pieces).replace("WORD", word).replace("PREFIXES", prefixes)
 
 
-NAME, KEY_NAME, HARMLESS_KEYS = (
-    pattern(partial(join_patterns, TABLES["names"][name]), re.IGNORECASE) for name in ("secret", "key", "harmless-key")
+NAME, KEY_NAME, HARMLESS_KEYS, ODD_CASE = (
+    pattern(partial(join_patterns, TABLES["names"][name]), re.IGNORECASE) for name in TABLES["names"] if name != "word"
 )
 """Part of a name whose value counts as a secret; ends of names of keys that may be secret, and of those that open
-nothing."""
+nothing; words that count although capitals divide them."""
 JOINED = pattern(r"(?<=[a-z0-9])(?=[A-Z])|_")
 FORMS = {name: join_patterns(pieces) for name, pieces in TABLES["forms"].items()}
 PROVIDER = FORMS["provider"]
@@ -69,6 +69,8 @@ _short_may_hold = lru_cache(maxsize=4096)(_may_hold)
 @lru_cache(maxsize=4096)
 def is_secret_name(name: str) -> bool:
     """Whether the value of a header, property or member of this name carries credentials."""
+    if ODD_CASE.search(name) is not None:
+        return True
     name = JOINED.sub("-", name)
     return NAME.search(name) is not None or (KEY_NAME.search(name) is not None and not HARMLESS_KEYS.search(name))
 
@@ -76,6 +78,15 @@ def is_secret_name(name: str) -> bool:
 def is_secret_value(value: str) -> bool:
     """Whether a text is or holds a credential by its form."""
     return may_hold(value) and VALUE.search(value) is not None
+
+
+TOKEN_HEAD = b"eyJ"
+JSON_WEB_TOKEN = re.compile(rb"eyJ[\w-]{6,}\.[\w.-]*")
+
+
+def is_token(body: bytes) -> bool:
+    """Whether a body is a JWT, or the captured front of one."""
+    return body.startswith(TOKEN_HEAD) and JSON_WEB_TOKEN.match(body) is not None
 
 
 def is_secret_pair(name: str | None, value: str | bytes | None) -> bool:

@@ -2,8 +2,10 @@
 
 import codecs
 import re
+import sys
 import textwrap
-from typing import Any
+from io import RawIOBase
+from typing import Any, BinaryIO
 
 HARMFUL = "\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
 """DEL, C1 controls, line and paragraph separators, direction marks, characters without width."""
@@ -122,3 +124,27 @@ def duration(ns: float) -> str:
     digits = 0 if number >= 100 else 1 if number >= 10 else 2
     text = f"{number:,.{digits}f}"
     return f"{text.rstrip('0').rstrip('.') if digits else text} {unit}"
+
+
+class TerminalStream(RawIOBase):
+    """Bytes of a text format on their way to a terminal: harmful characters are escaped."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream, self._decode = stream, codecs.getincrementaldecoder("utf-8")("backslashreplace").decode
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self._stream.write(terminal_safe(self._decode(bytes(data)).replace("\x1b", "\\x1b")).encode())
+        return len(data)
+
+    def flush(self) -> None:
+        if not self._stream.closed:  # else this is the end of the process
+            self._stream.flush()
+
+
+def text_bytes() -> BinaryIO:
+    """Standard output for the bytes of a text format."""
+    stream = sys.stdout.buffer
+    return TerminalStream(stream) if sys.stdout.isatty() else stream  # type: ignore[return-value]

@@ -6,7 +6,8 @@ from itertools import groupby
 
 from rich.text import Text
 
-from wiredecode.fields import plain
+from wiredecode.fields import plain, text
+from wiredecode.fields.credentials import is_secret_value
 from wiredecode.fields.layer import Layer, Range, may_hide
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.shared.carried import inner_layers
@@ -95,19 +96,19 @@ def hidden_ranges(frame: Frame, layer: Layer | None) -> list[Range]:
     size = len(frame.data)
     if layer is None:
         return [(0, size)]
-    inner = [each for layer_inside, stop in inner_layers(frame) for each in secrets(layer_inside, stop)]
-    return [*secrets(layer, size), *inner]
+    inner = [each for layer_inside, stop in inner_layers(frame) for each in secrets(layer_inside, frame.data, stop)]
+    return [*secrets(layer, frame.data, size), *inner]
 
 
-def secrets(layer: Layer, stop: int) -> list[Range]:
-    """The byte ranges of a layer that must not be shown; its bytes end at ``stop``.
+def secrets(layer: Layer, data: bytes, stop: int) -> list[Range]:
+    """The byte ranges of a layer in ``data`` that must not be shown; its bytes end at ``stop``.
 
     Those of secret values, and unreadable bytes, for they may be anything; but of a truncated field only if
     it holds a secret, or one comes after or before it, since its length may be wrong.
     """
     ranges = list(layer.secret_ranges())
     reached = layer.stop if layer.problem is None else layer.problem.start
-    if reached < stop and _may_follow(layer):
+    if reached < stop and (_may_follow(layer) or is_secret_value(text(data[reached:stop]))):
         ranges.append((reached, stop))
     return ranges
 

@@ -14,7 +14,7 @@ TOKEN = b"token="
 CREDENTIAL = re.compile(
     credentials.VALUE.pattern.encode()
     + rb"|\b(?:LOGIN|login|PASS|AUTHENTICATE|authenticate|HELLO\s+\d+\s+AUTH)\s+\S+(?:\s+\S+)?"
-    rb"|(?i:[\w-]*(?:token|passw|passph|pwd|secret|jwt|credential|bearer|auth[-_]?(?:key|data))[\w-]*=?"
+    rb"|(?i:(?:(?<![\w-])[\w-]*)?(?:token|passw|passph|pwd|secret|jwt|credential|bearer|auth[-_]?(?:key|data))[\w-]*=?"
     rb"|//[^\s/@:]*:(?![0-9]{1,5}(?:[/?,]|\Z))[^\s@]*\Z)|\\u00[4-7][0-9a-fA-F]"
 )
 """Signs that a text is or holds a credential: the forms all protocols know, a command that logs in, a word, a

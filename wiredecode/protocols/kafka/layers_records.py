@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 from wiredecode import fields
 from wiredecode.budget import TOO_MANY
 from wiredecode.fields import compiler
-from wiredecode.fields.credentials import is_secret_pair
+from wiredecode.fields.credentials import is_secret_pair, is_token
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.protocols.kafka import names
 from wiredecode.protocols.shared.compression import Status, decompress_in_frame
@@ -57,6 +57,18 @@ class RecordLength(fields.ZigZag):
         return value
 
 
+def hide_token(value: bytes, style: Style, record: dict[str, Any]) -> dict[str, Any] | None:
+    """Redacted bytes in place of a JWT, the last value of the record."""
+    return {next(reversed(record)): fields.redact(value)} if not style.secrets and is_token(value) else None
+
+
+def token_ranges(value: bytes) -> list[tuple[int, int]]:
+    return [(0, len(value))] if is_token(value) else []
+
+
+TOKENS: dict[str, Any] = {"inner": hide_token, "credentials": token_ranges}
+
+
 class Record(Layer):
     """A record of a batch."""
 
@@ -65,8 +77,8 @@ class Record(Layer):
         fields.Int8("attributes", "not used"),
         fields.ZigZag("timestamp_delta", "time since that of the batch", unit="ms"),
         fields.ZigZag("offset_delta", "offset from that of the batch"),
-        fields.Binary("key", "key", length=fields.ZigZag, null=-1),
-        fields.Binary("value", "value; null deletes the key", length=fields.ZigZag, null=-1),
+        fields.Binary("key", "key", length=fields.ZigZag, null=-1, **TOKENS),
+        fields.Binary("value", "value; null deletes the key", length=fields.ZigZag, null=-1, **TOKENS),
         fields.Array("headers", Header, "headers", count=fields.ZigZag),
     ]
 
@@ -127,8 +139,8 @@ class Message(Layer):
         fields.Bits("timestamp_type", 1, "who set the timestamp", names=names.TIMESTAMP_TYPES),
         fields.Bits("compression", 3, "codec", names=names.CODECS),
         fields.Optional(fields.Timestamp("timestamp", "time of the message"), fields.When("magic == 1")),
-        fields.Binary("key", "key", length=fields.Int32, null=-1),
-        fields.Binary("value", "value, or compressed messages", length=fields.Int32, null=-1),
+        fields.Binary("key", "key", length=fields.Int32, null=-1, **TOKENS),
+        fields.Binary("value", "value, or compressed messages", length=fields.Int32, null=-1, **TOKENS),
     ]
 
 
@@ -279,6 +291,13 @@ def batches_of(raw: bytes) -> Iterator[tuple[Slot, dict[str, Any], Contents]]:
             yield slot, values, contents(raw, slot, values, decode_records)
 
 
+def carries_secret(record: Mapping[str, Any]) -> bool:
+    """Whether a record is, or has a header that is, a credential."""
+    if is_token(record["value"] or b"") or is_token(record["key"] or b""):
+        return True
+    return any(is_secret_pair(*each.values()) for each in record["headers"])
+
+
 def secret_ranges(raw: bytes) -> list[tuple[int, int]]:
     """Headers that carry credentials, or all records if they are compressed; also unreadable records, which may."""
     batches, rest, _ = slots(raw)
@@ -288,7 +307,7 @@ def secret_ranges(raw: bytes) -> list[tuple[int, int]]:
         inside = None if damage else contents(raw, slot, values, decode_records)
         if inside is None or inside.problem:
             hidden.append((min(slot.start + FRONT_BYTES, slot.stop), slot.stop))
-        elif any(is_secret_pair(*each.values()) for record in inside.records for each in record["headers"]):
+        elif any(map(carries_secret, inside.records)):
             layer = Batch.within(raw, slot.start, slot.stop)
             hidden += [layer.ranges["compressed"]] if slot.codec else layer.secret_ranges()
     return hidden

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from wiredecode.fields import redact
+from wiredecode.fields.credentials import is_token
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import DELIVER, FORWARD, MAX_MILLISECONDS, PUBLISH, Messages, header_of
 from wiredecode.protocols.kafka import names
@@ -20,7 +22,7 @@ def add_messages(frame: Frame, request: Asked | None, out: Messages, produced: M
             published = produced.get((topic, number, raw[slot.crc])) if operation == DELIVER else None
             if not batch.get("control"):
                 out.add(
-                    *(frame, operation, [each["value"] for each in contents.records]),
+                    *(frame, operation, [shown(each["value"], out.secrets) for each in contents.records]),
                     topic=topic or None,
                     partition=number,
                     published_ns=published.time_ns if published else None,
@@ -29,8 +31,13 @@ def add_messages(frame: Frame, request: Asked | None, out: Messages, produced: M
                 )
 
 
+def shown(body: bytes | None, secrets: bool) -> bytes | None:
+    """A body, hidden if it is a JWT."""
+    return redact(body).encode() if body and not secrets and is_token(body) else body
+
+
 def columns_of(operation: str, batch: Mapping[str, Any], contents: Contents, secrets: bool) -> dict[str, Any]:
-    keys = [each["key"] for each in contents.records]
+    keys = [shown(each["key"], secrets) for each in contents.records]
     pairs = [[(each["key"], each["value"] or b"") for each in record["headers"]] for record in contents.records]
     headers = [[header_of(*each, secrets) for each in record] or None for record in pairs]
     first, count = batch.get("base_sequence", -1), len(keys)

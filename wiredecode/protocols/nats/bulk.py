@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wiredecode.arrays import Bools, Int64s, UInt8s
-from wiredecode.fields.credentials import is_secret_pair
+from wiredecode.fields.credentials import TOKEN_HEAD, is_secret_pair
 from wiredecode.fields.textfields import MAX_DIGITS
 from wiredecode.frames.block import BlockMessages, Bulk, BulkSplit, FrameBlock, Samples
 from wiredecode.frames.frame import NOTHING
@@ -169,6 +169,7 @@ def operations(source: Source) -> tuple[Int64s, UInt8s, Int64s, Int64s]:
     body = kinds != 0
     body[body] = begins_with(source, at[body, BODY], stops[body], names.PAYLOAD_VERSION[:4])
     kinds[body & np.isin(kinds, (PUB, MSG))] = 0  # headers that lost the H before them are read alone
+    kinds[(kinds != 0) & begins_with(source, at[:, BODY], stops, TOKEN_HEAD)] = 0  # and what may be a JWT
     with_block = np.flatnonzero((kinds == HPUB) | (kinds == HMSG))
     for row, begin, body, stop in zip(
         with_block.tolist(), *(each[with_block].tolist() for each in (at[:, BLOCK], at[:, BODY], stops)), strict=True
@@ -200,9 +201,9 @@ def header_spans(buffer: bytes, starts: Int64s, stops: Int64s) -> Int64s:
 
 
 def begins_with(source: Source, starts: Int64s, stops: Int64s, prefix: bytes) -> Bools:
-    """Whether payloads begin with four bytes."""
-    long = stops - starts >= len(prefix)
-    matches: Bools = long & (source.words(np.where(long, starts, 0)) == int.from_bytes(prefix, "big"))
+    """Whether payloads of at least four bytes begin with a prefix of up to four."""
+    long = stops - starts >= 4
+    matches: Bools = long & (source.words(np.where(long, starts, 0)) >> 8 * (4 - len(prefix)) == int.from_bytes(prefix))
     return matches
 
 

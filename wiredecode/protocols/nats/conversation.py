@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from crc32c import crc32c
 
 from wiredecode.fields import printable, redact, text
-from wiredecode.fields.credentials import is_secret_value
+from wiredecode.fields.credentials import TOKEN_HEAD, is_secret_value, is_token
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.frames.frame import MALFORMED, NOTHING, OK, Frame
 from wiredecode.frames.message import Messages
@@ -52,7 +52,7 @@ LOST_PING_NS = 1_000_000_000
 """A PONG within this time after lost bytes may answer a PING among the lost bytes."""
 MAX_ENDED = 1_024
 """Ended subscriptions that are remembered, because late messages can name them."""
-JWT = re.compile(rb"eyJ[\w-]{6,}\.[\w.-]*")
+JETSTREAM_API = re.compile(r"\$JS\.(?:[^.]+\.)?API\.")
 
 
 class NatsConversation(Conversation):
@@ -496,14 +496,12 @@ TRANSPORT_TITLES: dict[type[Layer], str] = {
 
 
 API_ANSWER = b'{"type":"io.nats.jetstream.api.'
-HEADS = names.PAYLOAD_VERSION, API_ANSWER
+HEADS = names.PAYLOAD_VERSION, API_ANSWER, TOKEN_HEAD
 """Beginnings of payloads that are looked at."""
-MAX_API_BYTES = 65536
-"""Of a message of JetStream's API, searched for credentials: longer ones hold stored messages."""
 
 
 def hides(frame: Frame, subject: str | None, values: Mapping[str, Any], memory: Memory) -> bool:
-    """Whether a frame may carry a credential: by its subject, a JWT to an inbox, or a request that may carry one.
+    """Whether a frame may carry a credential: by its subject, a JWT, or a request that may carry one.
 
     Also a payload that looks like headers after PUB or MSG.
     """
@@ -513,13 +511,13 @@ def hides(frame: Frame, subject: str | None, values: Mapping[str, Any], memory: 
     if payload is None:
         payload = frame.data[payload_start(frame) :] if frame.is_partial and "size" in values else b""
     first = subject[:1]
-    if (first == "$" or first == "_") and (names.is_secret_subject(subject) or JWT.match(payload)):
+    if first == "$" and names.is_secret_subject(subject):
         return True
     reply = values.get("reply")  # a size here: HPUB without its H
     if reply is not None and reply.isdecimal() and reply.isascii():
         return True
-    if payload.startswith(HEADS) or (first == "$" and subject.startswith("$JS.API.")):
-        return payload.startswith(names.PAYLOAD_VERSION) or is_secret_value(text(payload[:MAX_API_BYTES]))
+    if payload.startswith(HEADS) or (first == "$" and JETSTREAM_API.match(subject)):
+        return payload.startswith(names.PAYLOAD_VERSION) or is_token(payload) or is_secret_value(text(payload))
     request = memory.requests.get(subject) if memory.requests else None
     return request is not None and names.is_secret_subject(request.subject)
 

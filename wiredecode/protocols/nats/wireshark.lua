@@ -136,8 +136,8 @@ local function hides(v, s)
       local _, last = HARMLESS:find(subject, 1)
       if last ~= #subject then return true end
     end
-    if JWT:find(s, 1) then return true end
   end
+  if sub(s, 1, 3) == "eyJ" and JWT:find(s, 1) then return true end
   return sub(s, 1, 8) == "NATS/1.0" or reply:find("^%d+$") ~= nil
 end
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
+from wiredecode.budget import TOO_MANY
 from wiredecode.dataclasses import dataclass
 from wiredecode.fields import compiler, printable, rfc3339_ms
 from wiredecode.fields.layer import Style
@@ -166,11 +167,15 @@ class Contents:
         if plain is None:
             return None
         self.inflated[key] = plain
-        if self.style is None:
-            inside: Bundled = compiler.walk(Bundle, plain, 0, len(plain))[0]
-        else:
-            inside = compiler.record(Bundle, plain, 0, len(plain), self.style)[0]
-            bundle["messages"] = inside["messages"]
+        try:
+            if self.style is None:
+                inside: Bundled = compiler.walk(Bundle, plain, 0, len(plain))[0]
+            else:
+                inside = compiler.record(Bundle, plain, 0, len(plain), self.style)[0]
+                bundle["messages"] = inside["messages"]
+        except compiler.DecodeError:
+            self.report("warning", "limit", "decompression", TOO_MANY, path)
+            return None
         if "partial_message" in inside:
             bundle["partial_message"] = inside["partial_message"]
             self._report_rest(inside["messages"], path)
