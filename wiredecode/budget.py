@@ -1,4 +1,4 @@
-"""What one reading of a frame may make, in bytes of memory: few bytes can announce, or inflate to, many elements.
+"""Limits the memory that one frame takes when it is read: few bytes can announce, or inflate to, many elements.
 
 All decoders of a thread share :data:`BUDGET`, also those of fields inside fields, for they do not know of their frame.
 """
@@ -17,7 +17,7 @@ TOO_MANY = f"more than {FRAME_BYTES >> 20} MiB of elements in one frame"
 
 
 class Budget(threading.local):
-    """What is left for the frame that this thread reads; outside a frame each array is counted by itself."""
+    """The rest for the frame that this thread reads; outside a frame each array is counted by itself."""
 
     remaining = FRAME_BYTES
     in_frame = False
@@ -32,12 +32,12 @@ class Budget(threading.local):
         return made
 
     def spend(self, amount: int) -> None:
-        """Count what was made."""
+        """Count bytes that were made."""
         if self.in_frame:
             self.remaining -= amount
 
     def take(self, amount: int) -> bool:
-        """Count what is to be made; False: it is too much, and not counted."""
+        """Count elements to be made; False: there are too many, and they are not counted."""
         left = self.remaining - amount
         if self.in_frame and left >= 0:
             self.remaining = left
