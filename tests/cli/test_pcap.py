@@ -257,7 +257,7 @@ def test_a_missing_file_does_not_hide_the_others(run: Run, basic: Path, tmp_path
         (["--full", "--summary"], "--full goes with trees"),
         (["--ranges", "--summary"], "--ranges goes with"),
         (["-c", "0"], "-c"),
-        (["-d", "5552"], "no protocol is called ''"),
+        (["-d", "5552"], "'5552' names no protocol, as in 5552=rabbitmq_stream"),
         (["-d", "x=rabbitmq_stream"], "does not begin with a port"),
         (["-d", "70000=rabbitmq_stream"], "does not begin with a port"),
         (["-d", "1=amqp"], "no protocol is called 'amqp'; there is rabbitmq_stream"),

@@ -155,7 +155,7 @@ def others() -> list[Path]:
     return [
         path
         for path in sorted(CAPTURES.glob("*/*"))
-        if path.parent.name not in ("pravega", "hostile")
+        if path.parent.name not in ("pravega", "hostile", "reports")
         and ".pcap" in path.name
         and not path.name.endswith(".json")
         and path.stat().st_size < OTHERS_BYTES

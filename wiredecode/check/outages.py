@@ -78,7 +78,7 @@ class Outages:
         if not answers or end.time_ns - since_ns < MIN_OUTAGE_NS or not farewell_captured(connection):
             return
         outage = Outage(since_ns, since_ns, end.time_ns, end.packet, 0, alive=False)
-        did = f"then it did not know {short(connection)} any more: it had ended it, and its FIN did not arrive"
+        did = f"then it no longer knew {short(connection)}: it had ended it, and its FIN did not arrive"
         happened = f"was not heard for {(end.time_ns - since_ns) / 1e9:.3f} s"
         self._add(connection, 1 - end.side, outage, happened, did)
 

@@ -261,7 +261,7 @@ class Dissector:
             yield [*self._decode_ready(step)]
 
     def _decode_singly(self, watermark: int | None) -> Iterator[list[Frame | FrameBlock]]:
-        """The ready frames, as many at a time as have few messages and bytes: a small frame may hold many."""
+        """The ready frames, in portions with few messages and bytes: a small frame may hold many."""
         messages, size = self.demand.messages, 0
         frames: list[Frame | FrameBlock] = []
         for frame in self._decode_ready(watermark):

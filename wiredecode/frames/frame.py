@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 MADE_PER_BYTE = 2
-"""Bytes counted while a frame is read that weigh as much as a byte of it."""
+"""Bytes counted while a frame is read that weigh as much as one of its bytes."""
 MASK = (1 << 64) - 1
 STEP, INNER_STEP = 0x9E3779B97F4A7C15, 0xD1B54A32D192ED03
 """Odd, so that multiples of them differ in 64 bits."""

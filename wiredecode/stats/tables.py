@@ -94,7 +94,7 @@ def shown_columns(table: pa.Table, columns: Sequence[str]) -> list[str]:
 def differing(statistic: Statistic, table: pa.Table, *, keep: bool = True) -> tuple[list[str], str]:
     """Columns for people, and a line about those that have the same value in all of several rows.
 
-    ``keep``: the most important columns are among the former, whatever their values.
+    ``keep``: the most important columns are among the former, also if their values are equal.
     """
     names = shown_columns(table, table.schema.names)
     same = {

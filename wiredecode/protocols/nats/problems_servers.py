@@ -1,4 +1,4 @@
-"""Servers that leave a cluster, by what the other ones say in INFO."""
+"""Servers that leave a cluster, as the others say in INFO."""
 
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields import printable
