@@ -6,7 +6,6 @@ twice, what a client does now and did not do before.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import Any
@@ -17,6 +16,7 @@ from wiredecode.flows import Flow, Flows, Party
 from wiredecode.flows.intervals import Intervals
 from wiredecode.flows.table import Side, Topic, log_of, skipped, topics_of
 from wiredecode.frames.escape import counted
+from wiredecode.patterns import pattern
 from wiredecode.protocols.shared.facts import DELETED, MADE
 from wiredecode.protocols.shared.flows import FIRST, LATEST
 from wiredecode.protocols.shared.problems import MAX_EVIDENCE, Checks, Moment, Problem, Rule
@@ -33,9 +33,9 @@ MAX_TOPICS = 100
 """A client that writes to more topics makes their names, of ids and the like."""
 SHORT_NS = 5_000_000_000
 """A connection that a client opens for a message lives no longer."""
-INSTANCE = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{8,}|\d+")
+INSTANCE = pattern(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{8,}|\d+")
 """Parts of a name in which instances of one service differ."""
-TOKEN = re.compile(r"[^-_.:#/@]+")
+TOKEN = pattern(r"[^-_.:#/@]+")
 
 
 def service_of(name: str) -> str:
@@ -193,16 +193,17 @@ class FlowRule(Rule):
             return  # elsewhere consumers ask for messages, and rules about credit and fetches say more
         for sides in by_label(topic.consumers, group=True).values():
             came = [each for each in sides if each.flow.messages]
-            if not came or any(each.flow.pulls or each.flow.stores for each in self._all_of(sides)):
-                continue  # it asks, or acknowledges: what it does not do other rules say
+            if not any(each.flow.log for each in came):
+                continue
             last_ns, latest = max((each.flow.last_ns, each.party.until_ns) for each in came)
             after = sum(
                 messages_after(each.flow, last_ns + MOMENT_NS) for each in topic.publishers if each.party.is_whole
             )
-            pushed = any(each.flow.log for each in came)
-            left = any(each.flow.left_ns > last_ns for each in self._all_of(sides))
-            if not pushed or left or after < MANY or latest - last_ns < WHILE_NS:
+            if after < MANY or latest - last_ns < WHILE_NS:
                 continue
+            own = self._all_of(sides)
+            if any(each.flow.pulls or each.flow.stores or each.flow.left_ns > last_ns for each in own):
+                continue  # it asks, acknowledges, or left: what it does not do other rules say
             who = came[0].label
             title = f"{who} gets nothing of {name} since {self.report.seconds(last_ns)}, while {after:,} were published"
             problem = self._add(
@@ -211,7 +212,7 @@ class FlowRule(Rule):
                 until_ns=latest,
                 count=after,
             )
-            if any(each.flow.stalled for each in self._all_of(sides)):
+            if any(each.flow.stalled for each in own):
                 problem.likely = (
                     "the client does not answer the server's flow control requests: the server waits for it"
                 )

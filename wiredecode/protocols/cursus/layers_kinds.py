@@ -7,6 +7,7 @@ from typing import Any
 from wiredecode.fields import Array, Kind, Text, UInt64, When, credentials, printable, text
 from wiredecode.fields.emitter import Emitter
 from wiredecode.fields.layer import Layer
+from wiredecode.patterns import pattern
 from wiredecode.protocols.cursus.names import POSITIONAL
 
 TOKEN = b"token="
@@ -19,12 +20,12 @@ CREDENTIAL = re.compile(
 )
 """Signs that a text is or holds a credential: the forms all protocols know, a command that logs in, a word, a
 letter that was escaped for no reason."""
-FORM = re.compile(credentials.VALUE.pattern.encode())
+FORM = pattern(lambda: credentials.VALUE.pattern.encode())
 """The same in names, in which a word means nothing: a topic may be called ``password-resets``."""
-NAMES = re.compile(rb"(?:topic|stream|group|member|memberId|consumer|consumer_?[iI]d|producer_?[iI]d|broker|leader)=\Z")
+NAMES = pattern(rb"(?:topic|stream|group|member|memberId|consumer|consumer_?[iI]d|producer_?[iI]d|broker|leader)=\Z")
 """Before the name of something."""
 COMMANDS = "|".join(("REGISTER_GROUP", "GROUP_STATUS", "FETCH_OFFSET", "SETGROUP", *POSITIONAL)).encode()
-NAMED = re.compile(rb"(?:" + COMMANDS + rb")(?:[ \t]+[^\s=]+){0,4}[ \t]+\Z")
+NAMED = pattern(rb"(?:" + COMMANDS + rb")(?:[ \t]+[^\s=]+){0,4}[ \t]+\Z")
 """Before a word of a positional command, which is a name."""
 STEMS = ("login", "hello", "\\u00", "//")
 """Words of secrets that only Cursus has."""

@@ -22,6 +22,8 @@ START, START_HOME, LATE, LATE_HOME, KNOWN = range(5)
 """Places of bytes: first of a connection; the same on the protocol's port; first captured ones of a connection that
 began before; the same on its port; after a gap, where the protocol is known."""
 
+FEW = 3
+"""Weak frames of a late start after which another one is not looked at."""
 MOST = 32
 """Frames of a chain that are judged."""
 SEARCH_BYTES = 256 * 1024
@@ -82,6 +84,8 @@ class Chain:
             self.counted += seen.level > EMPTY
             self.add(data, seen)
             self.end = seen.end
+            if place == LATE and self.whole >= FEW and self.best < GOOD:
+                return  # a better frame after weak ones has its own candidate
 
     def judge(self, data: bytes, position: int) -> Evidence:
         """Judge the bytes at a position; cheap for any length they declare."""
