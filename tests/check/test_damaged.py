@@ -129,10 +129,13 @@ def test_connections_of_which_one_side_was_captured_may_have_ended(seed: int) ->
 
 TRUE = ("advertised-refused", "14-cluster-routes", "snaplen96", "c43_puberr")
 """Captures of trouble, and of requests that are left without answer."""
+TROUBLE = ("flows", "hostile", "reports", "stories")
+"""Folders of such captures."""
 HEALTHY = [
     path
     for path in damage.small_captures()
-    if path.parent.name not in ("hostile", "stories") and not any(name in path.name for name in TRUE)
+    if path.parent.name not in ("flows", "hostile", "reports", "stories")
+    and not any(name in path.name for name in TRUE)
 ]
 
 

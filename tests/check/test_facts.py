@@ -23,7 +23,7 @@ from wiredecode.net.headers import HeaderReader
 from wiredecode.net.limits import DEFAULT_LIMITS
 from wiredecode.net.types import Connection
 from wiredecode.protocols.shared.codes import Code
-from wiredecode.protocols.shared.facts import Facts
+from wiredecode.protocols.shared.facts import Fact, Facts
 from wiredecode.protocols.shared.problems import Report, Rule
 
 OUTAGES = sorted(Path(__file__).parent.glob("outages/*"))
@@ -72,6 +72,11 @@ def halves_of(path: Path) -> Callable[[Connection], int]:
     return lambda connection: half[connection.first]
 
 
+def alone(facts: Facts) -> list[Fact]:
+    """Those of single connections: how far a replica lags is known from its leader's connections."""
+    return [each for each in facts if each.kind.name != "lags"]
+
+
 @pytest.mark.parametrize("path", MERGED, ids=lambda path: path.name)
 def test_facts_of_two_halves_of_the_connections_are_those_of_the_whole(path: Path) -> None:
     ended = list[tuple[Connection, str | None]]()
@@ -86,7 +91,7 @@ def test_facts_of_two_halves_of_the_connections_are_those_of_the_whole(path: Pat
         for number in (0, 1)
     )
     whole = facts_of(frames, ended)
-    assert [*(first + second)] == [*(second + first)] == [*whole]
+    assert alone(first + second) == alone(second + first) == alone(whole)
     assert pickle.loads(pickle.dumps(whole)) == whole
 
 

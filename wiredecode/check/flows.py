@@ -272,6 +272,8 @@ class FlowRule(Rule):
             if each.flow.offsets.begins:
                 sides_of.setdefault((each.party.name or each.party.host, each.party.host), []).append(each)
         for (name, _), sides in sides_of.items():
+            if not all(each.party.is_whole for each in sides):
+                continue  # it may have got what the capture lost
             if len({each.group for each in sides}) > 1 and same_library(sides[0].party, sides[0].party):
                 continue
             holes = skipped([each.flow for each in sides])

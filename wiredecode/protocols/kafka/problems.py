@@ -199,7 +199,12 @@ class Closed(Rule):
         elif sent.acks == 0:
             title = f"{broker} ended the connection of {who} ({how}) after records for {sent.topics} with acks=0"
             self.report.add(CODES["acks-none-lost"], title, (broker, client, sent.topics), frame=sent.ref)
-        elif not served and broker not in self._served and sent.key not in names.LOGIN:
+        elif (
+            sent.ref.connection.initiator is not None
+            and not served
+            and broker not in self._served
+            and sent.key not in names.LOGIN
+        ):
             title = f"{broker} closed the connection of {who}, which did not log in, at its first request ({api})"
             self.report.add(CODES["not-logged-in"], title, (broker, client), frame=sent.ref)
 
