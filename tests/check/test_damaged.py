@@ -134,8 +134,7 @@ TROUBLE = ("flows", "hostile", "reports", "stories")
 HEALTHY = [
     path
     for path in damage.small_captures()
-    if path.parent.name not in ("flows", "hostile", "reports", "stories")
-    and not any(name in path.name for name in TRUE)
+    if path.parent.name not in TROUBLE and not any(name in path.name for name in TRUE)
 ]
 
 
