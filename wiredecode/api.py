@@ -185,9 +185,7 @@ class Dissection:
             raise ValueError(f"by={by!r}: it is one of {', '.join(BY)}")
         counted, display = Flows(by_second=by == "second", copies=True), self._display()
         messages = Messages()
-        demand = replace(
-            self.demand, link_responses=False, copies=True, analyse=True, select=display, messages=messages
-        )
+        demand = replace(counted.demand(self.demand, messages), select=display)
         for frame in self._whole(self._dissector(demand).frames(open_capture(self.paths))):
             parts = messages.of(frame)
             if display is None or display.matches(frame):

@@ -78,10 +78,14 @@ def _folder(variable: str, usual: str) -> Path:
     return (Path(base) if base.startswith("/") else Path.home() / usual) / "wiredecode"
 
 
+def _recent() -> Path:
+    return _folder("XDG_STATE_HOME", ".local/state") / "recent-filters"
+
+
 def recent_filters() -> list[str]:
     """The last filters of the full screen, which are no setting: it keeps them in the folder for states."""
     try:
-        text = (_folder("XDG_STATE_HOME", ".local/state") / "recent-filters").read_text(encoding="utf-8")
+        text = _recent().read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError, RuntimeError):
         return []
     return text.splitlines()
@@ -90,7 +94,7 @@ def recent_filters() -> list[str]:
 def keep_recent_filters(filters: Sequence[str]) -> None:
     """Keep the last filters for the next full screen, where that is possible."""
     with suppress(OSError, RuntimeError):
-        file = _folder("XDG_STATE_HOME", ".local/state") / "recent-filters"
+        file = _recent()
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         _replace(file, "".join(f"{each}\n" for each in filters))
 

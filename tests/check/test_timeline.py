@@ -11,8 +11,8 @@ import pytest
 import wiredecode
 from tests.cli.conftest import Run, run
 from tests.support import beginning
-from wiredecode.check.codes import offers
 from wiredecode.check.timeline import WEIGHTS, Event, Timeline, amount, condense, lines, plots, ranged_text, throughput
+from wiredecode.protocols.checks import offers
 from wiredecode.protocols.registry import carried_by, protocols
 
 __all__ = ["run"]

@@ -28,7 +28,7 @@ ANSWERS = {
     "Who closed this connection, and why?": "server RST: Authorization Violation",
     "Who logged in?": "| 7 | wd-consumer | guest | / | RabbitMQ Stream | 1.1.1 |",
     "What happened to one message?": "confirmed 183 µs after it was published",
-    "What changed, and when?": "lb-b reports that lb-c does not lead orders-stream[0]",
+    "What changed, and when?": "lb-b reports that lb-c does not lead",
     "What is wrong?": "rabbitmq_stream.advertised-host",
     "Why is a consumer late?": "report-export (#5) consumes orders",
     "Why do publishes time out?": "lb-c, leader of 3 partitions, went away",

@@ -12,9 +12,9 @@ import pytest
 
 from tests.check.support import CAPTURES, check, worse
 from wiredecode.capture import open_capture
-from wiredecode.dataclasses import replace
+from wiredecode.dataclasses import fields, replace
 from wiredecode.dissect.dissector import ANALYSED, Dissector
-from wiredecode.flows import Flows, Intervals
+from wiredecode.flows import Flow, FlowKey, Flows, Intervals
 from wiredecode.flows.table import NONE, Row, rows
 from wiredecode.frames.frame import Frame
 
@@ -125,6 +125,18 @@ def test_halves_of_the_connections_add_up(name: str) -> None:
         return [each.record() | {"p50_ms": None, "p99_ms": None} for each in rows(flows, "partition")]
 
     assert shown(both) == shown(whole)
+
+
+def test_no_number_of_a_flow_is_lost_when_halves_add_up() -> None:
+    key = FlowKey(1, delivers=False, topic="a", partition=None, group="")
+    numbers = [each.name for each in fields(Flow) if isinstance(getattr(Flow(key), each.name), int)]
+    numbers.remove("by_second")
+    for number, name in enumerate(numbers):
+        known = Flow(key)
+        setattr(known, name, 0x01020304 + number)
+        if name == "lag":
+            known.last_ns = 1
+        assert getattr(known + Flow(key), name) == getattr(Flow(key) + known, name) == 0x01020304 + number, name
 
 
 def test_flows_by_second_are_those_of_the_whole() -> None:

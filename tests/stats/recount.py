@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import wiredecode
-from wiredecode.check.codes import offers
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.record import rfc3339
+from wiredecode.protocols.checks import offers
 from wiredecode.protocols.registry import protocols
 
 Row = dict[str, Any]

@@ -22,16 +22,13 @@ from wiredecode.dataclasses import dataclass, field, replace
 
 
 class MergedFile(Protocol):
-    """A file to merge; ``reader.py``, which merges, has it."""
+    """A file to merge, as :mod:`wiredecode.capture.reader` has it, which imports this module."""
 
     batch_bytes: int
     info: FileInfo
     size: int | None
 
     def batches(self) -> Generator[PacketBatch]: ...
-
-
-"""The class of :mod:`wiredecode.capture.reader`, which imports this module."""
 
 
 class _Waiting(NamedTuple):

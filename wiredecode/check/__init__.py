@@ -7,7 +7,7 @@ from pathlib import Path
 
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.check.causes import group_by_cause
-from wiredecode.check.codes import CODES, checks_of
+from wiredecode.check.codes import CODES
 from wiredecode.check.exchanges import Exchanges
 from wiredecode.check.flows import FlowRule, types_of
 from wiredecode.check.publishes import Publishes
@@ -18,12 +18,12 @@ from wiredecode.check.transport import Health
 from wiredecode.check.trends import Trends, lags_of
 from wiredecode.check.verdict import TLS, Coverage
 from wiredecode.frames.frame import Frame
-from wiredecode.frames.identity import client_side, server_endpoint
 from wiredecode.net.distribution import MAX_VALUES
 from wiredecode.net.types import Connection
+from wiredecode.protocols.checks import checks_of
 from wiredecode.protocols.registry import requests_of
 from wiredecode.protocols.shared.codes import SEVERITIES
-from wiredecode.protocols.shared.facts import CLIENT
+from wiredecode.protocols.shared.facts import CLIENT, party_of
 from wiredecode.protocols.shared.problems import Moment, Problem, Report, Rule
 
 __all__ = ["SEVERITIES", "Checker", "Problem"]
@@ -153,12 +153,11 @@ class Checker:
 
     def _introduce(self, connection: Connection) -> None:
         """Note who the client of a connection is."""
-        host, server = connection.endpoints[client_side(connection)].rpartition(":")[0], server_endpoint(connection)
         said = [connection.identity.get(name, "") for name in CLIENT.of[2:]]
         if any(said):
-            health = connection.health
-            until_ns = connection.first_ns if health is None else health.last_ns
-            self.report.facts.note(CLIENT, host, server, *said, since_ns=connection.first_ns, until_ns=until_ns)
+            party, health, since_ns = party_of(connection), connection.health, connection.first_ns
+            until_ns = since_ns if health is None else health.last_ns
+            self.report.facts.note(CLIENT, party.client, party.server, *said, since_ns=since_ns, until_ns=until_ns)
 
     def _call(self, method: Callable[..., None], subject: Frame | Connection | PacketBatch | None = None) -> None:
         """If a rule fails, the others continue; its failure is a problem, too."""

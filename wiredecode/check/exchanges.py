@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
-from wiredecode.check.codes import checks_of
 from wiredecode.dissect.ledger import confirmations
 from wiredecode.frames.frame import Confirmation, Frame
+from wiredecode.protocols.checks import checks_of
 from wiredecode.protocols.registry import requests_of
 from wiredecode.protocols.shared.problems import LAST, Called, Checks, FrameRef, Publishing
 
@@ -63,6 +63,11 @@ class Exchange:
     @property
     def ref(self) -> FrameRef:
         return FrameRef(self.connection, self.side, self.number, self.packets, self.time_ns)
+
+    @property
+    def server(self) -> str:
+        """The endpoint that is asked."""
+        return self.connection.endpoints[1 - self.side]
 
     @property
     def asker(self) -> tuple[str, str, str | None]:

@@ -6,17 +6,19 @@ twice, what a client does now and did not do before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
 from wiredecode.check.codes import CODES
+from wiredecode.check.exchanges import NO_CHECKS
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.flows import Flow, Flows, Party
 from wiredecode.flows.intervals import Intervals
-from wiredecode.flows.table import Side, Topic, log_of, skipped, topics_of
+from wiredecode.flows.table import Side, Topic, grouped, log_of, sides_of, skipped, topics_of
 from wiredecode.frames.escape import counted
 from wiredecode.patterns import pattern
+from wiredecode.protocols.checks import checks_of
 from wiredecode.protocols.shared.facts import DELETED, MADE
 from wiredecode.protocols.shared.flows import FIRST, LATEST
 from wiredecode.protocols.shared.problems import MAX_EVIDENCE, Checks, Moment, Problem, Rule
@@ -58,8 +60,7 @@ def changes(before: Party, now: Party) -> str:
 
 
 def _space(party: Party) -> str:
-    kind = {"rabbitmq_stream": "virtual host", "nats": "account", "kafka": "cluster"}.get(party.protocol, "namespace")
-    return f"{kind} {party.space}" if party.space else ""
+    return f"{(checks_of(party.protocol) or NO_CHECKS).space} {party.space}" if party.space else ""
 
 
 def types_of(checks: Checks) -> frozenset[str]:
@@ -79,8 +80,9 @@ class FlowRule(Rule):
     """At the end: flows of clients that note where they are, by host, and by name and by group."""
 
     def finish(self) -> None:
-        self._index()
-        topics = topics_of(self.flows)
+        every = sides_of(self.flows)
+        self._index([side for side in every if side.flow.key.delivers])
+        topics = topics_of(every)
         sides = [side for topic in topics for side in topic.publishers]
         self._moved(topics)
         self._churn(sides)
@@ -97,16 +99,12 @@ class FlowRule(Rule):
         self._polls()
         self._commits(topics)
 
-    def _index(self) -> None:
-        parties = self.flows.parties()
-        self._consumers, self._storing = {}, {}
-        for key, flow in self.flows.flows.items():
-            if not key.delivers:
-                continue
-            side, host = Side(flow, parties[key.connection], key.group), parties[key.connection].host
-            self._consumers.setdefault((key.connection, key.group), []).append(side)
-            for name in {side.party.name, key.group} - {""} if flow.stores else ():
-                self._storing.setdefault((name, host), []).append(side)
+    def _index(self, consumers: Sequence[Side]) -> None:
+        self._consumers = grouped(consumers, lambda side: (side.party.connection, side.flow.key.group))
+        self._storing = {}
+        for side in (each for each in consumers if each.flow.stores):
+            for name in {side.party.name, side.flow.key.group} - {""}:
+                self._storing.setdefault((name, side.party.host), []).append(side)
 
     def _add(self, code: str, title: str, key: Any, sides: Sequence[Side], **how: Any) -> Problem:
         """A problem of these flows; the first one is the one that it is about."""
@@ -188,13 +186,11 @@ class FlowRule(Rule):
 
     def _nothing_since(self, topic: Topic) -> None:
         """A consumer to which messages are pushed gets none, though they are published and others wait for nothing."""
-        protocol, _, name = topic.subject
-        if protocol != "nats":
-            return  # elsewhere consumers ask for messages, and rules about credit and fetches say more
+        name = topic.subject[2]
         for sides in by_label(topic.consumers, group=True).values():
             came = [each for each in sides if each.flow.messages]
             if not any(each.flow.log for each in came):
-                continue
+                continue  # no stream pushes them: consumers ask, and rules about credit and fetches say more
             last_ns, latest = max((each.flow.last_ns, each.party.until_ns) for each in came)
             after = sum(
                 messages_after(each.flow, last_ns + MOMENT_NS) for each in topic.publishers if each.party.is_whole
@@ -262,19 +258,18 @@ class FlowRule(Rule):
 
     def _stores(self, sides: Sequence[Side]) -> list[Side]:
         """The flows of the same clients that note where they are, on any of their connections, or under their name."""
-        who = {(name, each.party.host) for each in sides for name in (each.party.name, each.group) if name}
+        named = ((name, each.party.host) for each in sides for name in (each.party.name, each.group) if name)
+        who = dict.fromkeys(named)
         return [*{id(side): side for one in who for side in self._storing.get(one, ())}.values()]
 
     def _skipped(self, topic: Topic) -> None:
         """A consumer never got what was written while it was away."""
-        sides_of: dict[tuple[str, str], list[Side]] = {}
-        for each in topic.consumers:
-            if each.flow.offsets.begins:
-                sides_of.setdefault((each.party.name or each.party.host, each.party.host), []).append(each)
-        for (name, _), sides in sides_of.items():
+        known = (each for each in topic.consumers if each.flow.offsets.begins)
+        by_party = grouped(known, lambda side: (side.party.name or side.party.host, side.party.host))
+        for (name, _), sides in by_party.items():
             if not all(each.party.is_whole for each in sides):
                 continue  # it may have got what the capture lost
-            if len({each.group for each in sides}) > 1 and same_library(sides[0].party, sides[0].party):
+            if len({each.group for each in sides}) > 1 and is_library(sides[0].party):
                 continue
             holes = skipped([each.flow for each in sides])
             holes = [(log, begin, end) for log, begin, end in holes if self._was_written(topic, log, begin, end)]
@@ -313,12 +308,9 @@ class FlowRule(Rule):
 
     def _lost(self, topic: Topic) -> None:
         """Offsets that brokers give go back: what one had confirmed, another one does not have."""
-        for log in {log_of(each.flow) for each in topic.publishers if each.flow.offsets.begins}:
-            sides = sorted(
-                (each for each in topic.publishers if log_of(each.flow) == log and each.flow.offsets.begins),
-                key=lambda each: each.flow.first_ns,
-            )
-            for before, now in pairwise(sides):
+        stored = (each for each in topic.publishers if each.flow.offsets.begins)
+        for log, sides in grouped(stored, lambda side: log_of(side.flow)).items():
+            for before, now in pairwise(sorted(sides, key=lambda each: each.flow.first_ns)):
                 end, begin = before.flow.offsets.ends[-1], now.flow.offsets.begins[0]
                 old, new = before.party.server, now.party.server
                 apart = before.flow.times.entries and now.flow.times.entries and old != new
@@ -345,13 +337,8 @@ class FlowRule(Rule):
                         and each.party.label != label
                         and each.flow.last_ns > now.flow.first_ns > 0
                     ]
-                    if (
-                        not apart
-                        or now.flow.log
-                        or now.flow.messages < FEW
-                        or not others
-                        or topic.subject[0] == "kafka"
-                    ):
+                    shared = now.flow.log or now.flow.key.partition is not None  # other rules say more
+                    if not apart or shared or now.flow.messages < FEW or not others:
                         continue
                     since, name = self.report.seconds(now.party.since_ns), topic.subject[2]
                     title = f"{label} reads {name} in queue group {now.group} since {since}, before in {before.group}: "
@@ -363,17 +350,19 @@ class FlowRule(Rule):
 
     def _strangers(self, topic: Topic) -> None:
         """A second application joins a group, and takes a part of its messages."""
-        for group in {each.group for each in topic.consumers if each.group and each.flow.messages}:
-            members = [each for each in topic.consumers if each.group == group and each.flow.messages]
-            stems: dict[str, list[Side]] = {}
-            for each in sorted(members, key=lambda side: side.party.since_ns):
-                stems.setdefault(service_of(each.party.name), []).append(each)
+        served = (each for each in topic.consumers if each.group and each.flow.messages)
+        for group, members in grouped(served, lambda side: side.group).items():
+            ordered = sorted(members, key=lambda side: side.party.since_ns)
+            stems = grouped(ordered, lambda side: service_of(side.party.name))
             stems.pop("", None)
             for (one, first), (other, second) in pairwise(stems.items()):
                 old, new = first[0].party.name, second[0].party.name
                 hosts = {each.party.host for each in first}.isdisjoint(each.party.host for each in second)
                 related = (
-                    one.startswith(other) or other.startswith(one) or same_library(first[0].party, second[0].party)
+                    one.startswith(other)
+                    or other.startswith(one)
+                    or is_library(first[0].party)
+                    or is_library(second[0].party)
                 )
                 together = max(each.flow.last_ns for each in first) > min(each.flow.first_ns for each in second)
                 if not hosts or related or not together or sum(each.flow.messages for each in second) < FEW:
@@ -478,10 +467,11 @@ class FlowRule(Rule):
     def _commits(self, topics: Sequence[Topic]) -> None:
         """A consumer commits after each message since it came back."""
         for topic in topics:
-            if topic.subject[0] != "kafka":
-                continue
             rates = []
-            for sides in by_life(topic.consumers).values():
+            consumers = (
+                each for each in topic.consumers if each.flow.key.partition is not None
+            )  # else it acknowledges
+            for sides in by_life(consumers).values():
                 stores = [each for each in self._stores(sides) if _overlaps(each.party, sides[0].party)]
                 stores = [each for each in stores if each.flow.key.topic == topic.subject[2]]
                 moved = sum(each.flow.offsets.ends[-1] - each.flow.offsets.begins[0] for each in sides)
@@ -514,19 +504,19 @@ def stored_before(sides: Sequence[Side], now: Side) -> int:
     return max(there, default=-1)
 
 
-def same_library(one: Party, other: Party) -> bool:
-    """Whether a name is only that of a client library, which many applications have."""
-    return any(each.name.lower() in each.product.lower() for each in (one, other) if each.product)
+def is_library(party: Party) -> bool:
+    """Whether its name is only that of a client library, which many applications have."""
+    return bool(party.product) and party.name.lower() in party.product.lower()
 
 
 def by_label(sides: Iterable[Side], *, group: bool = False) -> dict[str, list[Side]]:
     """Flows by their client's name; ``group``: and its group."""
-    return _by(sides, lambda side: side.label if group else side.party.label)
+    return grouped(sides, lambda side: side.label if group else side.party.label)
 
 
 def by_client(sides: Iterable[Side]) -> dict[str, list[Side]]:
     """Flows by their client's name, of clients that have one."""
-    return _by((each for each in sides if each.party.name), lambda side: side.party.name)
+    return grouped((each for each in sides if each.party.name), lambda side: side.party.name)
 
 
 def by_life(sides: Iterable[Side]) -> dict[tuple[str, int], list[Side]]:
@@ -538,13 +528,6 @@ def by_life(sides: Iterable[Side]) -> dict[tuple[str, int], list[Side]]:
             life += each.party.since_ns > until_ns > 0
             until_ns = max(until_ns, each.party.until_ns)
             found.setdefault((label, life), []).append(each)
-    return found
-
-
-def _by(sides: Iterable[Side], name: Callable[[Side], str]) -> dict[str, list[Side]]:
-    found: dict[str, list[Side]] = {}
-    for side in sides:
-        found.setdefault(name(side), []).append(side)
     return found
 
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from wiredecode.check.codes import ByProtocol
-from wiredecode.frames.frame import Frame
+from wiredecode.frames.frame import DAMAGED, Frame
+from wiredecode.protocols.checks import ByProtocol, by_type
 from wiredecode.protocols.shared.gauges import Gauge, Measurement
 from wiredecode.protocols.shared.problems import Checks
 
@@ -15,7 +15,7 @@ class Gauges:
     """Receives the frames in order."""
 
     def __init__(self) -> None:
-        self._gauges = ByProtocol(by_type)
+        self._gauges = ByProtocol(gauges_of)
 
     def frame(self, frame: Frame) -> Sequence[Measurement]:
         """Return the measurements of the next frame."""
@@ -25,18 +25,14 @@ class Gauges:
         return [each for gauge in gauges for each in read_gauge(gauge, frame)]
 
 
-def by_type(checks: Checks) -> dict[str | None, list[Gauge]]:
+def gauges_of(checks: Checks) -> dict[str | None, list[Gauge]]:
     """New gauges of a protocol, by the types of frames that they read."""
-    gauges: dict[str | None, list[Gauge]] = {}
-    for gauge in (kind() for kind in checks.gauges):
-        for each in gauge.types:
-            gauges.setdefault(each, []).append(gauge)
-    return gauges
+    return by_type(checks.gauges)
 
 
 def read_gauge(gauge: Gauge, frame: Frame) -> list[Measurement]:
     """Measurements of a frame; none if it is truncated, or has odd values."""
     try:
         return [each for each in gauge.read(frame) if -LIMIT <= each.value < LIMIT]
-    except (LookupError, TypeError, ValueError, AttributeError):
+    except DAMAGED:
         return []

@@ -4,7 +4,7 @@ import re
 from heapq import heappush, heappushpop
 from typing import Any, NamedTuple
 
-from wiredecode.check.codes import CODES, checks_of
+from wiredecode.check.codes import CODES
 from wiredecode.check.exchanges import NO_CHECKS, REMARKABLE_NS, Exchange, Exchanges
 from wiredecode.check.transport import why_ended
 from wiredecode.dataclasses import dataclass, field
@@ -12,6 +12,7 @@ from wiredecode.fields import printable
 from wiredecode.frames.frame import Confirmation, Frame
 from wiredecode.frames.identity import short
 from wiredecode.net.distribution import Distribution
+from wiredecode.protocols.checks import checks_of
 from wiredecode.protocols.shared.facts import FIRST, MADE, MOVES
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import MAX_EVIDENCE, FrameRef, Problem, Publishing, Rule, inner_values
@@ -153,8 +154,7 @@ class Publishes(Rule):
         for refused in self._refused.get(stream_key, {}).values():
             refused.confirmed = True
         if how.traits:
-            place = waiting.connection.endpoints[1 - waiting.side], waiting.stream
-            worked = self._worked.get_or_make(place, set)
+            worked = self._worked.get_or_make((waiting.server, waiting.stream), set)
             if len(worked) < MAX_TRAITS:
                 worked.add(waiting.traits)
         first_ns = self._begun.get(stream_key)
@@ -200,20 +200,18 @@ class Publishes(Rule):
             elsewhere = (checks_of(sent.protocol) or NO_CHECKS).answered
             if not (sent.pending and sent.is_judged) or sent.is_confirmed or sent.type in elsewhere:
                 continue
-            usual = self._confirmed.get((sent.connection.endpoints[1 - sent.side], sent.stream))  # others waited
+            usual = self._confirmed.get((sent.server, sent.stream))  # others waited
             patience_ns = max(PATIENCE_NS, 0 if usual is None else usual.times.largest)
             over = sent.connection.closed is not None or self.report.last_ns - sent.time_ns >= patience_ns
             if over and self.report.answer_captured(sent):
                 unanswered.setdefault((sent.connection.number, sent.stream), []).append(sent)
         failed: dict[tuple[str, str], list[Exchange]] = {}
         for publishes in unanswered.values():
-            place = publishes[0].connection.endpoints[1 - publishes[0].side], publishes[0].stream
-            failed.setdefault(place, []).extend(publishes)
+            failed.setdefault((publishes[0].server, publishes[0].stream), []).extend(publishes)
         differ = {place: self._difference(place, publishes) for place, publishes in failed.items()}
         for key, publishes in unanswered.items():
             problem = self._report_unconfirmed(key, publishes)
-            place = publishes[0].connection.endpoints[1 - publishes[0].side], publishes[0].stream
-            problem.likely = differ[place] or problem.likely
+            problem.likely = differ[publishes[0].server, publishes[0].stream] or problem.likely
 
     def _difference(self, place: tuple[str, str], failed: list[Exchange]) -> str:
         """The one value that separates publishes to a stream without an answer from those that were confirmed."""
@@ -287,7 +285,7 @@ class Publishes(Rule):
         end = None if health is None else health.end
         gave_up, until_ns = end is not None and end.side == first.side, end.time_ns if end else self.report.last_ns
         waited_ns = until_ns - places[-1].time_ns
-        broker, served = connection.endpoints[1 - first.side], {of for of, _ in self._confirmed}
+        broker, served = first.server, {of for of, _ in self._confirmed}
         if health is not None and any(side.long_outages() for side in health.directions):
             problem.likely = "the path was interrupted: see tcp.no-ack"
         elif health is not None and health.directions[first.side].was_closed(places[-1].time_ns, health.last_ns):

@@ -3,11 +3,12 @@
 import re
 from functools import lru_cache
 
-from wiredecode.check.codes import CODES, checks_of
+from wiredecode.check.codes import CODES
 from wiredecode.check.exchanges import NO_CHECKS, Exchange, Exchanges
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.identity import short
+from wiredecode.protocols.checks import checks_of
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import MAX_EVIDENCE, FrameRef, Rule, ref_of
 
@@ -95,9 +96,8 @@ class RefusedAlways(Rule):
         connection = request.connection
         client = self._clients.get(connection.number)
         if client is None or not client[3]:  # perhaps it said its name since
-            host, server = connection.endpoints[request.side].rpartition(":")[0], connection.endpoints[1 - request.side]
-            name = connection.identity.get("name") or ""
-            client = request.protocol, host, server, name, 0 if name else connection.number
+            host, name = connection.endpoints[request.side].rpartition(":")[0], connection.identity.get("name") or ""
+            client = request.protocol, host, request.server, name, 0 if name else connection.number
             self._clients.put(connection.number, client)
         return client
 

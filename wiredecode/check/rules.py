@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from wiredecode.capture.batch import PacketBatch
-from wiredecode.check.codes import CODES, checks_of, code_of
+from wiredecode.check.codes import CODES, code_of
 from wiredecode.check.exchanges import NO_CHECKS, Exchange, Exchanges
 from wiredecode.check.transport import why_ended
 from wiredecode.dataclasses import dataclass, field
@@ -21,6 +21,7 @@ from wiredecode.net.headers import HeaderReader
 from wiredecode.net.limits import DEFAULT_LIMITS
 from wiredecode.net.segments import distance
 from wiredecode.net.types import Connection, Direction
+from wiredecode.protocols.checks import checks_of
 from wiredecode.protocols.reading import values_of
 from wiredecode.protocols.registry import by_name, protocol_entries, requests_of, title_of
 from wiredecode.protocols.shared import proxy
@@ -71,17 +72,14 @@ class Requests(Rule):
     def _servers(self) -> set[str]:
         """Servers that answered requests."""
         requests = (*self._answered.values(), *self._exchanges.over())
-        return {each.connection.endpoints[1 - each.side] for each in requests}
+        return {each.server for each in requests}
 
     def gather(self) -> None:
         servers = self._servers()
         for request in self._exchanges.open.values():
-            checks, server = checks_of(request.protocol) or NO_CHECKS, request.connection.endpoints[1 - request.side]
-            if (
-                request.is_heard
-                or not request.is_judged
-                or (request.type in checks.publishes and server not in servers)
-            ):
+            checks = checks_of(request.protocol) or NO_CHECKS
+            unknown = request.type in checks.publishes and request.server not in servers
+            if request.is_heard or not request.is_judged or unknown:
                 continue
             always = request.type in requests_of(request.protocol) and request.type not in checks.answered
             if request.sender == "client" and (always or request.type in checks.publishes):
@@ -160,7 +158,7 @@ class Requests(Rule):
 
     def _closed(self, request: Exchange, severity: str) -> None:
         """The server closed the connection in place of an answer."""
-        key = server, _ = request.connection.endpoints[1 - request.side], severity
+        key = server, _ = request.server, severity
         kinds = self._unanswered.setdefault(key, {})
         kinds[request.type or ""] = None
         problem = self.report.add(CODES["request.unanswered"], "", key, frame=request.ref, severity=severity)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any, NamedTuple
 
-from wiredecode.check.codes import CODES, checks_of
+from wiredecode.check.codes import CODES
 from wiredecode.check.exchanges import NO_CHECKS
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.frames.escape import counted
@@ -13,6 +13,7 @@ from wiredecode.frames.frame import Frame
 from wiredecode.frames.identity import client_side
 from wiredecode.net.health import DirectionHealth, was_still
 from wiredecode.net.types import Connection
+from wiredecode.protocols.checks import checks_of
 from wiredecode.protocols.registry import by_name, carried_protocols
 from wiredecode.protocols.shared import problems
 from wiredecode.protocols.shared.facts import DOWN, FIRST, HEARTBEAT, MADE

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from math import inf
 from typing import Any
 
-from wiredecode.check.codes import ByProtocol
 from wiredecode.check.stalls import Silences
 from wiredecode.dataclasses import dataclass, replace
 from wiredecode.frames.bins import Bins
@@ -16,6 +15,7 @@ from wiredecode.frames.identity import BEFORE, HANDSHAKE, client_side, end_text,
 from wiredecode.frames.identity import began as beginning
 from wiredecode.frames.record import rfc3339
 from wiredecode.net.types import Connection
+from wiredecode.protocols.checks import ByProtocol
 from wiredecode.protocols.shared.gauges import GROUP, LEADER, REPLICAS, STATE, STREAM, TERM, read_changes
 from wiredecode.protocols.shared.pairing import Newest
 

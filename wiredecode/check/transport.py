@@ -5,13 +5,14 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Any
 
-from wiredecode.check.codes import CODES, checks_of
+from wiredecode.check.codes import CODES
 from wiredecode.check.outages import Outages
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.frames.escape import counted
 from wiredecode.frames.identity import client_side, server_endpoint, short
 from wiredecode.net.health import RETRANSMISSION, ConnectionHealth, DirectionHealth
 from wiredecode.net.types import Connection
+from wiredecode.protocols.checks import checks_of
 from wiredecode.protocols.registry import protocol_entries, title_of
 from wiredecode.protocols.shared.codes import SEVERITIES
 from wiredecode.protocols.shared.facts import ASKED, DOWN, ENDED, MOVES, REFUSED, UNANSWERED, Fact, Place, party_of
@@ -148,12 +149,12 @@ class Health(Rule):
         self._ended_at_once()
         for key, endpoint in self._waited.items():
             problem = self.report.own(CODES["tcp.nothing-said"], key)
-            said = (each.directions[1 - client_side(each)].captured for each, _ in self._ended.get(endpoint, ()))
-            if problem is not None and not any(said):
+            if problem is not None and not _said(self._ended.get(endpoint, ())):
                 problem.severity = problem.code.severity
-        for endpoint in self._ended.keys() - failed:
-            self._all_ended(endpoint, self._ended[endpoint])
-            self._closed_idle(endpoint, self._ended[endpoint])
+        for endpoint, of_server in self._ended.items():
+            if endpoint not in failed:
+                self._all_ended(endpoint, of_server)
+                self._closed_idle(endpoint, of_server)
 
     def _ended_at_once(self) -> None:
         """Connections that servers ended immediately; where all asked for something, that no answer came says more."""
@@ -161,8 +162,7 @@ class Health(Rule):
         for each in self._at_once:
             endpoint, end = server_endpoint(each), each.health.end if each.health is not None else None
             if endpoint in silent:
-                client = client_side(each)
-                answered = any(it.directions[1 - client].captured for it, _ in self._ended.get(endpoint, ()))
+                client, answered = client_side(each), _said(self._ended.get(endpoint, ()))
                 likely = why_ended(each, client, answered=answered) if end is not None and end.is_known else UNKNOWN
                 self._repeated("tcp.nothing-said", each, endpoint, "ended at once, without a byte from it", likely)
 
@@ -291,7 +291,7 @@ class Health(Rule):
             return
         if not all(farewell_captured(connection) for connection, _ in there):
             return
-        if not any(connection.directions[1 - client_side(connection)].captured for connection, _ in there):
+        if not _said(there):
             return  # it never said a byte
         title = f"{endpoint} ended all its {len(there):,} connections at {self.report.seconds(last)}"
         ends = {(end.how, end.unread) for pair, _ in there if pair.health and (end := pair.health.end)}
@@ -434,6 +434,11 @@ class Health(Rule):
             *(CODES["tcp.zero-window"], title, key), frame=at, until_ns=until_ns, count=closed, severity=severity
         )
         problem.weight = direction.zero_window_ns
+
+
+def _said(of_server: Iterable[tuple[Connection, int | None]]) -> bool:
+    """Whether a server sent data on one of its connections."""
+    return any(each.directions[1 - client_side(each)].captured for each, _ in of_server)
 
 
 def _spoke(connection: Connection) -> bool:

@@ -3,12 +3,13 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from wiredecode.check.codes import CODES, checks_of
+from wiredecode.check.codes import CODES
 from wiredecode.check.exchanges import NO_CHECKS, REMARKABLE_NS, Exchange, Exchanges
 from wiredecode.check.gauges import read_gauge
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Confirmation, Frame
+from wiredecode.protocols.checks import checks_of
 from wiredecode.protocols.shared.facts import SERVES, Fact
 from wiredecode.protocols.shared.gauges import LAG, POSITION, Gauge
 from wiredecode.protocols.shared.pairing import Newest

@@ -77,15 +77,14 @@ def flows(settings: FlowOptions) -> int:
     that it never got, "again" those that it got more than once. Times are from publish to delivery, in ms. A capture of
     one side only shows that side. With -i the rows come at the end, after Ctrl-C or --duration.
     """
-    from wiredecode.dataclasses import replace
-    from wiredecode.dissect.dissector import ANALYSED
+    from wiredecode.dissect.dissector import Demand
     from wiredecode.flows import Flows
     from wiredecode.frames.message import Messages
 
     settings.check()
     display = options.display_filter(settings.display_filter, utc=settings.span.utc)
     counted, messages = Flows(by_second=settings.by == "second", copies=True), Messages()
-    demand = replace(ANALYSED, copies=True, messages=messages)
+    demand = counted.demand(Demand(), messages)
     if settings.live.interface is None:
         return _count(settings, _of_files(settings, demand, display), counted, display, messages)
     from wiredecode.cli.live import SniffSession

@@ -17,8 +17,6 @@ from wiredecode.frames.escape import escape
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-FAILED = 2
-
 
 @options.group
 class SparkStatsOptions(SparkInputs):
@@ -41,7 +39,7 @@ def stats(settings: SparkStatsOptions) -> int:
 
 def run(settings: SparkStatsOptions, spark: SparkSession | None = None) -> int:
     """Print the statistics; return the exit code. ``spark``: session to use."""
-    from wiredecode.cli.spark_job import complain_of, complain_of_inputs, log_of, reason
+    from wiredecode.cli.spark_job import FAILED, complain_of, complain_of_inputs, log_of, reason
     from wiredecode.spark import session
     from wiredecode.spark.decode import TableDemand
     from wiredecode.spark.files import find

@@ -10,19 +10,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from wiredecode.dataclasses import dataclass, field
+from wiredecode.dataclasses import dataclass, field, replace
 from wiredecode.fields import printable
 from wiredecode.flows.intervals import Intervals
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.identity import client_side
-from wiredecode.frames.message import DELIVER, PUBLISH, FrameMessages
+from wiredecode.frames.message import DELIVER, PUBLISH, FrameMessages, Messages
 from wiredecode.net.types import Connection
-from wiredecode.protocols.registry import protocol_named
+from wiredecode.protocols.checks import ByProtocol, by_type
 from wiredecode.protocols.shared import flows
 from wiredecode.protocols.shared.flows import FlowReader, Step, read_steps
 from wiredecode.protocols.shared.pairing import Newest
+
+if TYPE_CHECKING:
+    from wiredecode.dissect.dissector import Demand
+    from wiredecode.protocols.shared.problems import Checks
 
 __all__ = ["OTHERS", "Flow", "FlowKey", "Flows", "Intervals", "Party"]
 
@@ -86,13 +90,18 @@ class Times:
         if self._seen % self._every:
             return
         self.entries.append((first, count, time_ns))
-        if len(self.entries) >= 2 * MAX_TIMES:
+        self._thin_out()
+
+    def _thin_out(self) -> None:
+        while len(self.entries) >= 2 * MAX_TIMES:
             del self.entries[::2]
             self._every *= 2
 
     def __add__(self, other: Times) -> Times:
         both = Times()
+        both._every = max(self._every, other._every)
         both.entries = sorted((*self.entries, *other.entries))
+        both._thin_out()
         return both
 
 
@@ -202,18 +211,7 @@ class Flow:
     def __add__(self, other: Flow) -> Flow:
         """Both as one: what two parts of one capture show of a flow."""
         both = Flow(self.key, self.by_second, self.log or other.log)
-        for name in (
-            "messages",
-            "size",
-            "confirmed",
-            "refused",
-            "again",
-            "stores",
-            "pulls",
-            "empty",
-            "waits",
-            "batches",
-        ):
+        for name in SUMS:
             setattr(both, name, getattr(self, name) + getattr(other, name))
         both.first_ns = min(filter(None, (self.first_ns, other.first_ns)), default=0)
         for name in ("last_ns", "stored", "waited_ns", "left_ns"):
@@ -249,25 +247,27 @@ class Flows:
         """By endpoint of a server: its cluster."""
         self.omitted = 0
         """Flows beyond :data:`MAX_FLOWS`, counted each time that they are met."""
-        self._readers: dict[str, dict[str | None, list[FlowReader]]] = {}
+        self._readers = ByProtocol(readers_of)
         self.connections: dict[int, Connection] = {}
         """Those with flows, by number."""
         self._parties: dict[int, Party] = {}
         self._accounts: dict[int, str] = {}
         self._sent: Newest[int, int] = Newest(MAX_SENT)
-        self._published: dict[int, list[tuple[str, int | None, int]]] = {}
+        self._published: Newest[int, list[tuple[str, int | None, int]]] = Newest(MAX_SENT)
         """By frame, of protocols without a reader: topic, partition and number of messages that wait for an answer."""
 
     def __deepcopy__(self, _: object) -> Flows:
         """Itself: rules that look at it change nothing."""
         return self
 
+    def demand(self, demand: Demand, messages: Messages) -> Demand:
+        """A demand with what is followed here; ``messages``: the dissector fills them."""
+        return replace(demand, link_responses=False, copies=self._copies, analyse=True, messages=messages)
+
     def frame(self, frame: Frame, parts: Sequence[FrameMessages] = ()) -> None:
         """Take the next frame. ``parts``: its messages, for protocols that have no reader."""
-        readers = self._readers.get(frame.protocol)
-        if readers is None:
-            readers = self._readers[frame.protocol] = readers_of(frame.protocol)
-        for reader in readers.get(frame.type, ()) if readers else ():
+        readers = self._readers[frame.protocol]
+        for reader in readers.get(frame.type, ()):
             self._take(read_steps(reader, frame), frame)
         if not readers and (parts or frame.request is not None):
             self._take(self._steps(frame, parts), frame)
@@ -277,7 +277,7 @@ class Flows:
         for part in parts:
             topic, offsets = printable(part.topic or ""), [each for each in part.offsets or () if each is not None]
             if part.operation == PUBLISH and not frame.is_copy:
-                self._published.setdefault(frame.id, []).append((topic, part.partition, part.count))
+                self._published.get_or_make(frame.id, list).append((topic, part.partition, part.count))
                 yield Step(flows.PUBLISH, topic, part.partition, messages=part.count, size=part.size)
             elif part.operation == DELIVER:
                 first = min(offsets, default=None)
@@ -286,8 +286,6 @@ class Flows:
         for request in {each.request for each in frame.confirmations} | {frame.request}:
             for topic, partition, count in self._published.pop(request or 0, ()):
                 yield Step(what, topic, partition, messages=count)
-        while len(self._published) > MAX_SENT:
-            del self._published[next(iter(self._published))]
 
     def _take(self, steps: Iterable[Step], frame: Frame) -> None:
         number = frame.connection.number
@@ -381,12 +379,6 @@ class Flows:
 TO_BROKER = frozenset({flows.PUBLISH, flows.CONFIRM, flows.REFUSE})
 
 
-def readers_of(name: str) -> dict[str | None, list[FlowReader]]:
+def readers_of(checks: Checks) -> dict[str | None, list[FlowReader]]:
     """New readers of a protocol, by the types of frames that they read."""
-    readers: dict[str | None, list[FlowReader]] = {}
-    protocol = protocol_named(name)
-    checks = None if protocol is None else protocol.checks()
-    for reader in (kind() for kind in (() if checks is None else checks.flows)):
-        for each in reader.types:
-            readers.setdefault(each, []).append(reader)
-    return readers
+    return by_type(checks.flows)

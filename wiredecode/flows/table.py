@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.flows import Flow, Flows, Party
@@ -37,6 +39,11 @@ class Side(NamedTuple):
         return f"{name} in {self.group}" if self.group and self.group != name else name
 
 
+LABEL = attrgetter("label")
+Item = TypeVar("Item")
+Key = TypeVar("Key", bound=Hashable)
+
+
 class Topic(NamedTuple):
     """All that happens on a topic."""
 
@@ -45,33 +52,43 @@ class Topic(NamedTuple):
     consumers: list[Side]
 
 
-def topics_of(flows: Flows) -> list[Topic]:
-    """The topics that carried messages, or to which somebody subscribed by their name."""
+def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
+    """Items by key, in order of the first ones."""
+    found: dict[Key, list[Item]] = {}
+    for each in items:
+        found.setdefault(key(each), []).append(each)
+    return found
+
+
+def sides_of(flows: Flows) -> list[Side]:
+    """All flows, with their clients."""
     parties = flows.parties()
-    groups = groups_of(parties.values())
-    topics: dict[Subject, Topic] = {}
+    groups = grouped((each for each in parties.values() if each.group), lambda party: (party.name, party.host))
+    made = []
     for key, flow in flows.flows.items():
+        party = parties[key.connection]
+        made.append(Side(flow, party, key.group or group_of(party, groups)))
+    return made
+
+
+def topics_of(sides: Iterable[Side]) -> list[Topic]:
+    """The topics that carried messages, or to which somebody subscribed by their name."""
+    topics: dict[Subject, Topic] = {}
+    for side in sides:
+        flow, party, key = side.flow, side.party, side.flow.key
         if not (flow.messages or flow.confirmed or flow.refused or flow.starts):
             continue
-        party = parties[key.connection]
         subject = party.protocol, party.space, key.topic
         topic = topics.setdefault(subject, Topic(subject, [], []))
-        side = Side(flow, party, key.group or group_of(party, groups))
         (topic.consumers if key.delivers else topic.publishers).append(side)
     return [topics[subject] for subject in sorted(topics)]
 
 
-def groups_of(parties: Iterable[Party]) -> dict[tuple[str, str], list[Party]]:
-    """By name and host of clients: their connections that name a group."""
-    groups: dict[tuple[str, str], list[Party]] = {}
-    for each in parties:
-        if each.group:
-            groups.setdefault((each.name, each.host), []).append(each)
-    return groups
-
-
 def group_of(party: Party, groups: Mapping[tuple[str, str], list[Party]]) -> str:
-    """The group of a client, also if another connection of the same time names it."""
+    """The group of a client, also if another connection of the same time names it.
+
+    ``groups``: by name and host of clients, their connections that name one.
+    """
     if party.group:
         return party.group
     there = groups.get((party.name, party.host), ())
@@ -143,7 +160,7 @@ class Row:
 
 def rows(flows: Flows, by: str = TOPIC) -> list[Row]:
     """The rows, those with most messages first; by second in order of time."""
-    made = [row for topic in topics_of(flows) for row in rows_of(topic, by)]
+    made = [row for topic in topics_of(sides_of(flows)) for row in rows_of(topic, by)]
     if by == SECOND:
         return sorted(made, key=lambda row: (row.second_ns or 0, row.topic, row.consumer))
     return sorted(
@@ -155,7 +172,7 @@ def rows_of(topic: Topic, by: str) -> Iterator[Row]:
     if by == CLIENT:
         for side in topic.publishers:
             yield row_of(topic, [side], [], None)
-        for consumers in by_label(topic.consumers).values():
+        for consumers in grouped(topic.consumers, LABEL).values():
             yield row_of(topic, [], consumers, None)
         return
     if by == SECOND:
@@ -167,18 +184,11 @@ def rows_of(topic: Topic, by: str) -> Iterator[Row]:
             [each for each in sides if by == TOPIC or each.flow.key.partition == number]
             for sides in (topic.publishers, topic.consumers)
         ]
-        labels = by_label(chosen[1])
+        labels = grouped(chosen[1], LABEL)
         for consumers in labels.values():
             yield row_of(topic, chosen[0], consumers, number)
         if not labels and chosen[0]:
             yield row_of(topic, chosen[0], [], number)
-
-
-def by_label(sides: Iterable[Side]) -> dict[str, list[Side]]:
-    found: dict[str, list[Side]] = {}
-    for side in sides:
-        found.setdefault(side.label, []).append(side)
-    return found
 
 
 def row_of(topic: Topic, publishers: Sequence[Side], consumers: Sequence[Side], partition: int | None) -> Row:
@@ -204,22 +214,24 @@ def row_of(topic: Topic, publishers: Sequence[Side], consumers: Sequence[Side], 
 
 def by_seconds(topic: Topic) -> Iterator[Row]:
     """A row for each second and consumer in which something happened."""
-    published: dict[int, int] = {}
-    for each in topic.publishers:
-        for second, count in each.flow.seconds.items():
-            published[second] = published.get(second, 0) + count
+    published = seconds_of(topic.publishers)
     protocol, space, name = topic.subject
     names = [*dict.fromkeys(each.label for each in topic.publishers)]
-    for label, sides in (by_label(topic.consumers) or {NONE: []}).items():
-        delivered: dict[int, int] = {}
-        for each in sides:
-            for second, count in each.flow.seconds.items():
-                delivered[second] = delivered.get(second, 0) + count
+    for label, sides in (grouped(topic.consumers, LABEL) or {NONE: []}).items():
+        delivered = seconds_of(sides)
         for second in sorted(published.keys() | delivered.keys()):
             row = Row(protocol, space, name, None, names, label, second_ns=second * 1_000_000_000)
-            row.published, row.delivered = published.get(second, 0), delivered.get(second, 0)
+            row.published, row.delivered = published[second], delivered[second]
             row.first_ns = row.last_ns = second * 1_000_000_000
             yield row
+
+
+def seconds_of(sides: Iterable[Side]) -> Counter[int]:
+    """Messages by second since the epoch."""
+    messages = Counter[int]()
+    for each in sides:
+        messages.update(each.flow.seconds)
+    return messages
 
 
 Log = tuple[str, int | None]

@@ -147,4 +147,4 @@ class TerminalStream(RawIOBase):
 def text_bytes() -> BinaryIO:
     """Standard output for the bytes of a text format."""
     stream = sys.stdout.buffer
-    return TerminalStream(stream) if sys.stdout.isatty() else stream  # type: ignore[return-value]
+    return TerminalStream(stream) if sys.stdout.isatty() else stream  # type: ignore[return-value]  # it only writes

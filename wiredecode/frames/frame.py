@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from wiredecode.net.types import Connection
 
 
+DAMAGED = (LookupError, TypeError, ValueError, AttributeError)
+"""Exceptions of readers of a frame's values if it is truncated, or has other values than it should have."""
 MADE_PER_BYTE = 2
 """Bytes counted while a frame is read that weigh as much as one of its bytes."""
 MASK = (1 << 64) - 1

@@ -9,7 +9,7 @@ from typing import Any
 
 from wiredecode.fields import printable, redact
 from wiredecode.fields.credentials import without_secrets
-from wiredecode.frames.frame import Frame
+from wiredecode.frames.frame import DAMAGED, Frame
 from wiredecode.net.types import Connection
 
 IdentityReader = Callable[["Frame"], Mapping[str, Any]]
@@ -39,7 +39,7 @@ def learn(frame: Frame, read_identity: IdentityReader) -> None:
     """Learn the facts of a frame; nothing if it is truncated, or has other values than it should have."""
     try:
         remember(frame.connection, read_identity(frame))
-    except (LookupError, TypeError, ValueError, AttributeError):
+    except DAMAGED:
         return
 
 

@@ -17,7 +17,6 @@ from opentelemetry.sdk.metrics.export import AggregationTemporality, Histogram, 
 from opentelemetry.sdk.resources import Resource
 
 from wiredecode.check import Checker
-from wiredecode.check.codes import offers
 from wiredecode.check.exchanges import Exchange
 from wiredecode.check.gauges import Gauges
 from wiredecode.extras import version_number
@@ -29,6 +28,7 @@ from wiredecode.metrics.series import ERROR, OPERATION, SYSTEM, Labels, Series
 from wiredecode.net.distribution import TimeHistogram
 from wiredecode.net.health import RETRANSMISSION
 from wiredecode.net.types import Connection
+from wiredecode.protocols.checks import offers
 from wiredecode.protocols.shared.gauges import CREDIT, LAG
 from wiredecode.protocols.shared.problems import Problem
 from wiredecode.stats.latency import ConfirmLatency, RequestLatency

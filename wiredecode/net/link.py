@@ -128,8 +128,12 @@ def untag(offset: Int64s, ethertype: Int64s, octets: Octets, vlan_tags: int) -> 
 
 def _by_family(word: Int64s) -> Int64s:
     """BSD null header: the address family in the byte order of the host (loop: always big-endian)."""
-    swapped = (word >> 24) | ((word >> 8) & 0xFF00)
-    return _family_type(np.where(word > 0xFFFF, swapped, word))
+    return _family_type(np.where(word > 0xFFFF, _swapped(word >> 16), word))
+
+
+def _swapped(number: Int64s) -> Int64s:
+    """The low 16 bits, in the other byte order."""
+    return ((number & 0xFF) << 8) | ((number >> 8) & 0xFF)
 
 
 def _family_type(family: Int64s) -> Int64s:
@@ -149,10 +153,7 @@ def _behind_ppp(start: Int64s, octets: Octets) -> tuple[Int64s, Int64s]:
 
 def _inside_ppi(start: Int64s, captured: Int64s, octets: Octets, vlan_tags: int) -> tuple[Int64s, Int64s]:
     """A PPI header names its length and the link type of its packet, little-endian."""
-    word = octets.u32(start)
-    length = ((word & 0xFF) << 8) | ((word >> 8) & 0xFF)
-    inner = octets.u32(start + 4)
-    inner = (inner >> 24) | ((inner >> 8) & 0xFF00)
+    length, inner = _swapped(octets.u16(start + 2)), _swapped(octets.u16(start + 4))
     offset, ethertype = start + length, np.full(len(start), TRUNCATED, np.int64)
     whole = (length >= 8) & (length <= captured)
     for linktype in np.unique(inner[whole]).tolist():
@@ -171,7 +172,7 @@ def _inside_nflog(start: Int64s, captured: Int64s, octets: Octets) -> Int64s:
     for _ in range(MAX_ATTRIBUTES):
         length, kind = octets.u16(at), octets.u16(at + 2)
         little = (kind > 0xFF) | ((kind == 0) & (length > 0xFF))
-        length = np.where(little, (length >> 8) | ((length & 0xFF) << 8), length)
+        length = np.where(little, _swapped(length), length)
         found |= (np.where(little, kind >> 8, kind) == NFLOG_PAYLOAD) & (at < end)
         if (found | (at >= end)).all():
             break

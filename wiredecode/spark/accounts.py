@@ -50,10 +50,8 @@ class Accounts:
             source = each["source"]
             if "state" in each:
                 accounts.states[source, each["bucket"]] = each["state"]
-            if "counted" in each and (part := unpack(each["counted"])) is not (
-                mine := accounts.counted.setdefault(source, part)
-            ):
-                mine.merge(part)
+            if "counted" in each:
+                accounts._count(source, unpack(each["counted"]))
             if "problem" in each:
                 accounts.problems.append((source, each["file"], each["problem"]))
             if "totals" not in each:
@@ -73,6 +71,13 @@ class Accounts:
             accounts.totals.add_packets(total)
             accounts.totals.add_connections(total)
         return accounts
+
+    def _count(self, source: str, part: Any) -> None:
+        """Add what a bucket counted."""
+        if source in self.counted:
+            self.counted[source].merge(part)
+        else:
+            self.counted[source] = part
 
 
 def totals_rows(accounts: Accounts) -> Iterator[tuple[Any, ...]]:

@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from wiredecode.check.codes import checks_of
 from wiredecode.check.exchanges import Exchange, Exchanges, RequestKey
 from wiredecode.dataclasses import dataclass
 from wiredecode.frames.frame import Confirmation, Frame
 from wiredecode.frames.identity import broker
 from wiredecode.frames.message import PUBLISH, FrameMessages
+from wiredecode.protocols.checks import checks_of
 from wiredecode.protocols.registry import requests_of
 from wiredecode.protocols.shared.pairing import reply_captured
 from wiredecode.stats.tallies import PublishOutcomes, PublishTally, RequestTally

@@ -10,12 +10,12 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from wiredecode.check.codes import checks_of
 from wiredecode.check.exchanges import NO_CHECKS
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields import EPOCH
 from wiredecode.frames.escape import valid
 from wiredecode.net.distribution import SPREAD, Distribution
+from wiredecode.protocols.checks import checks_of
 from wiredecode.protocols.shared.codes import SEVERITIES
 from wiredecode.stats.tables import FITTING, Statistic, fitting
 from wiredecode.stats.topics import OTHERS, topic_group, within_limit

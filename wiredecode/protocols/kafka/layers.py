@@ -73,9 +73,12 @@ def structure(name: str, layout: Layout, hides: bool) -> type[Layer]:
     flexible, parts = layout
     naming = next((part[0] for part in parts if part[0] in names.NAMING), "")
     kinds = [field(part, flexible, hides, naming) for part in parts]
-    return (TaggedFields if flexible else Layer).declare(
-        name.title().replace("_", ""), *kinds, *[UnknownTags()][:flexible]
-    )
+    return (TaggedFields if flexible else Layer).declare(name.title().replace("_", ""), *kinds, *tags(flexible))
+
+
+def tags(flexible: bool) -> list[UnknownTags]:
+    """The last field of a flexible message or structure."""
+    return [UnknownTags()] if flexible else []
 
 
 def field(part: Part, flexible: bool, hides: bool, naming: str = "") -> fields.Kind:
@@ -171,7 +174,7 @@ def make(name: str, layout: tuple[Header, Layout], version: int) -> type[Layer]:
     return (FlexibleMessage if flexible else KafkaMessage).declare(
         f"{name}V{version}",
         *kinds,
-        *[UnknownTags()][:flexible],
+        *tags(flexible),
         doc=f"{name}, version {version} and those of equal layout.",
         facts=tuple(each for each in names.FACTS if each in existing)[:6],
         remade=(layer_of, (name, version)),

@@ -249,5 +249,6 @@ CHECKS = Checks(
     pulled=True,
     gauges=(Lags,),
     flows=(RecordFlows,),
+    space="cluster",
     publishes={"ProduceRequest": Publishing(("topics_named",))},
 )

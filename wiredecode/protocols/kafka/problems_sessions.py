@@ -55,7 +55,8 @@ class Sequences:
             sent = Sent(first, first + count, frame.id, ref_of(frame))
             self._sent.put(producer, sent)
             self._of.get_or_make(frame.id, list).append(producer)
-            self._unanswered.get_or_make(producer, lambda sent=sent: sent)  # type: ignore[misc]
+            if producer not in self._unanswered:
+                self._unanswered.put(producer, sent)
 
     def answered(self, frame: Frame) -> None:
         """A ProduceResponse without errors."""

@@ -40,7 +40,7 @@ class SubjectFlows(FlowReader):
             return (Step(flows.SPACE, printable(account)),) if account else ()
         if kind == "UNSUB":
             known = self._consumers.get((frame.connection.number, values["sid"]))
-            return () if known is None or values.get("max") else (Step(flows.LEAVE, known[0], None, known[1]),)
+            return () if known is None else (Step(flows.LEAVE, known[0], None, known[1]),)
         subject: str = values["subject"]
         if kind == "SUB":
             self._queues.put((frame.connection.number, values["sid"]), queue := values.get("queue", ""))

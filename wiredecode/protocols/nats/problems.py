@@ -400,6 +400,7 @@ CHECKS = Checks(
     passes_on=("subject", "data"),
     gauges=(ConsumerPlaces,),
     flows=(SubjectFlows,),
+    space="account",
     codes=CODES,
     rules=(Clients, Crashes, Servers, Pulls, Requests, Consumers),
     answered=frozenset({"PING", *MESSAGES}),

@@ -447,6 +447,7 @@ CHECKS = problems.Checks(
     pushes=frozenset({"Deliver", "Credit", "StoreOffset"}),
     gauges=(CreditGauge, LagGauge, Stored),
     flows=(StreamFlows,),
+    space="virtual host",
     codes=CODES,
     rules=(
         *(Advertised, Credits, Admission, MissingStreams, Heartbeats),

@@ -119,7 +119,7 @@ class Fact(NamedTuple):
     places: tuple[Place, ...] = ()
     """The first ones."""
 
-    def __add__(self, other: Fact) -> Fact:  # type: ignore[override]
+    def __add__(self, other: Fact) -> Fact:  # type: ignore[override]  # tuples are joined
         """Both as one, from the beginning of the first to the end of the last."""
         by = max((self.until_ns, self.by), (other.until_ns, other.by))[1]
         since_ns, until_ns = min(self.since_ns, other.since_ns), max(self.until_ns, other.until_ns)

@@ -8,7 +8,7 @@ added.
 from collections.abc import Iterable
 from typing import ClassVar, NamedTuple
 
-from wiredecode.frames.frame import Frame
+from wiredecode.frames.frame import DAMAGED, Frame
 
 PUBLISH, CONFIRM, REFUSE, DELIVER = "publish", "confirm", "refuse", "deliver"
 """Messages go to a broker, which takes or refuses them, and on to a consumer."""
@@ -70,5 +70,5 @@ def read_steps(reader: FlowReader, frame: Frame) -> Iterable[Step]:
     try:
         steps = reader.read(frame)
         return steps if type(steps) is tuple else [*steps]
-    except (LookupError, TypeError, ValueError, AttributeError):
+    except DAMAGED:
         return ()

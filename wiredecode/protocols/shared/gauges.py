@@ -7,7 +7,7 @@ of a gauge has to be bounded. Changes go to a timeline: frames after which a sta
 from collections.abc import Callable, Iterable, Iterator
 from typing import ClassVar, NamedTuple
 
-from wiredecode.frames.frame import Frame
+from wiredecode.frames.frame import DAMAGED, Frame
 
 CREDIT, LAG, POSITION = "credit", "lag", "position"
 """Quantities: credit of a consumer; messages (Pravega: bytes) by which it, or a replica, lags; its offset."""
@@ -60,5 +60,5 @@ def read_changes(reader: ChangeReader, frame: Frame) -> list[Change]:
     """Changes of a frame; none if it is truncated, or has other values than it should have."""
     try:
         return [*reader(frame)]
-    except (LookupError, TypeError, ValueError, AttributeError):
+    except DAMAGED:
         return []

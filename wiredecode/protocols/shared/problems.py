@@ -378,6 +378,8 @@ class Checks:
     """Stream of a publish that a frame refuses, though the publish asked for no answer."""
     alone: Callable[[Frame], bool] = lambda frame: False
     """Whether a server's first frame says that it waits for no other server."""
+    space: str = "namespace"
+    """Word for what separates topics of one name, for people."""
     flows: tuple[type[FlowReader], ...] = ()
     """Readers of the way of messages, from publishers to consumers."""
     gauges: tuple[type[Gauge], ...] = ()
