@@ -1,4 +1,4 @@
-"""What separates clients that have a problem from those of the same server that have none."""
+"""Traits that separate clients with a problem from the other clients of the same server."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -14,7 +14,7 @@ LIBRARY, VERSION = "client library", "client"
 
 
 class Client(NamedTuple):
-    """A connection of a client: its server's host, who it is, and what it may have in common with others."""
+    """A connection of a client, by the server's host and the client's name."""
 
     number: int
     protocol: str

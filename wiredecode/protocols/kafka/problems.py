@@ -253,4 +253,5 @@ CHECKS = Checks(
     flows=(RecordFlows,),
     space="cluster",
     publishes={"ProduceRequest": Publishing(("topics_named",))},
+    topic="group_id",
 )

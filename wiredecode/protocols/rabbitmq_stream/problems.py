@@ -107,8 +107,7 @@ MAX_NAMES = 1000
 MAX_RESENT = 100_000
 """Messages that wait for confirms, at most: a publisher that connects again sends these again."""
 FIRST_ID, MIN_STORED = 1, 20
-"""Publishers that number from the start begin at most with this id; one that could not know of any of so many stored
-messages is hard to imagine."""
+"""The highest first id of a publisher that numbers from the start; with fewer messages it may have no confirm yet."""
 MAX_IDS = 200_000
 """Messages of publishers with a name that are compared with later ones of the same id."""
 
@@ -163,13 +162,13 @@ class DuplicateIds(problems.Rule):
             return
         highest, bodies = self._highest.get(key, -1), self._bodies.setdefault(key, {})
         lost, again = list[int](), list[int]()
-        told, answer = self._told.get(key) or (-1, None)
-        if highest < 0 and key not in self._lost and (told < MIN_STORED or messages[0]["publishing_id"] > FIRST_ID):
-            self._told.pop(key, None)  # it goes on, or sends again what was not confirmed
-            told = -1
+        known_id, answer = self._told.get(key) or (-1, None)
+        if highest < 0 and key not in self._lost and (known_id < MIN_STORED or messages[0]["publishing_id"] > FIRST_ID):
+            self._told.pop(key, None)  # it continues, or repeats messages without a confirm
+            known_id = -1
         for each in messages:
             number, body = each["publishing_id"], hash(bytes(each.get("data") or b""))
-            if highest < number <= told:
+            if highest < number <= known_id:
                 lost.append(number)
             elif number > highest:
                 highest = number
@@ -184,8 +183,8 @@ class DuplicateIds(problems.Rule):
             first, problem.weight = self._lost.setdefault(key, lost[0]), problem.count
             did = f"{problem.count:,} new messages of {name} to {key[0]} were confirmed and dropped"
             problem.title = f"{did}: ids from {first:,} on were used before"
-            if answer is not None and first <= told:
-                problem.detail(f"the broker said in frame {answer.number} that it has ids up to {told:,}")
+            if answer is not None and first <= known_id:
+                problem.detail(f"the broker said in frame {answer.number} that it has ids up to {known_id:,}")
                 self.report.cite(problem, answer)
         elif again:
             title = f"{name} published ids to {key[0]} again, {again[0]:,} first: they were up to {highest:,} already"
@@ -195,9 +194,8 @@ class DuplicateIds(problems.Rule):
     def _sequence(self, frame: Frame) -> None:
         """A client asks up to which id the broker has the messages of a publisher, and the broker says it."""
         if frame.type == "QueryPublisherSequence":
-            self._asked.put(
-                frame.id, (printable(frame.values["stream"]), printable(frame.values["publisher_reference"]))
-            )
+            stream, name = (printable(frame.values.get(each, "")) for each in ("stream", "publisher_reference"))
+            self._asked.put(frame.id, (stream, name))
         elif (key := self._asked.pop(frame.request or 0, None)) and frame.values.get("sequence"):
             self._told.put(key, (frame.values["sequence"], problems.ref_of(frame)))
 
