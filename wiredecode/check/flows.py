@@ -203,7 +203,10 @@ class FlowRule(Rule):
             who = came[0].label
             title = f"{who} gets nothing of {name} since {self.report.seconds(last_ns)}, while {after:,} were published"
             problem = self._add(
-                *("flow.nothing-since", title, (who, topic.subject), came),
+                "flow.nothing-since",
+                title,
+                (who, topic.subject),
+                came,
                 since_ns=last_ns,
                 until_ns=latest,
                 count=after,

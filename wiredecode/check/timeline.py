@@ -97,7 +97,7 @@ class Timeline:
         silence = self._silences.frame(frame)
         if silence is not None:
             text = f"{silence.server} sends nothing for {(silence.until_ns - silence.since_ns) / 1e9:.3f} s: "
-            text += f"{counted(silence.waiting, 'message' if silence.late else 'request')} waited"
+            text += f"{counted(silence.waiting, 'message' if silence.of_messages else 'request')} waited"
             self._add(Event(silence.since_ns, SILENCE, text, silence.server, frame.number, until_ns=silence.until_ns))
         reader = self._change_readers[frame.protocol].get(frame.type or "")
         if reader is not None and "copy_of" not in frame.generated:

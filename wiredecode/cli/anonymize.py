@@ -85,7 +85,9 @@ def _run(settings: AnonymizeOptions, key: Key, target: NewFile) -> int:
     from wiredecode.dissect.dissector import FRAMES_ONLY
 
     anonymizer = Anonymizer(
-        *(target.stream, key, settings.decoding.limits),
+        target.stream,
+        key,
+        settings.decoding.limits,
         names=settings.names,
         bodies=settings.bodies,
         keep_unknown=settings.keep_unknown,

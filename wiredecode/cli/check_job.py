@@ -89,7 +89,10 @@ class FileCheck:
         kind = PipeSession if is_pipe(files) else Session
         selection = Selection(span=captures.span, display=display)
         self.session = kind.of(
-            *(captures, files, selection, ANALYSED),
+            captures,
+            files,
+            selection,
+            ANALYSED,
             two_passes=two_passes,
             on_end=self._end,
             on_decoded=None if self.timeline is None else self.timeline.end,

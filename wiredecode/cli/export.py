@@ -193,7 +193,10 @@ def open_session(settings: ExportOptions, export: Export) -> Session:
     except (FileExistsError, NotADirectoryError, ValueError) as error:
         raise options.UsageError(str(error)) from None
     return Session(
-        *(settings.files, settings.verbosity, reader, Selection(export.job.count, settings.span, settings.display)),
+        settings.files,
+        settings.verbosity,
+        reader,
+        Selection(export.job.count, settings.span, settings.display),
         summary_json=summary,
         to_stdout=settings.out == STANDARD_OUTPUT,
         output=Output(binary=export.packed),

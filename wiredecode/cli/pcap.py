@@ -67,14 +67,17 @@ def pcap(
         columns = None if write is None else ["packet", "connection", "time"]
         reader = LevelsReader(replace(captures.decoding.demand, levels=("packets",), columns=columns, select=display))
         session = kind(
-            *(source, captures.verbosity, reader, selection), summary_json=summary_json, to_stdout=write is None
+            source, captures.verbosity, reader, selection, summary_json=summary_json, to_stdout=write is None
         )
         return _packets(session, captures, frames, write, whole=whole_connections)
     demand = frames.demand(display)
     if kind is Session and write is None and selection.is_everything:
         demand = replace(demand, blocks=frames.are_bulk_lines)
     session = kind.of(
-        *(captures, source, replace(selection, reads_on=whole_connections), demand),
+        captures,
+        source,
+        replace(selection, reads_on=whole_connections),
+        demand,
         colors=frames.colors,
         two_passes=two_passes,
         summary_json=summary_json,

@@ -69,7 +69,7 @@ def _run(settings: ReportOptions, source: list[str | BinaryIO]) -> int:
     selection = Selection(span=settings.span, display=display)
     demand = replace(ANALYSED, messages=gathering.messages)
     session = Session.of(
-        *(settings, source, selection, demand), on_end=gathering.end, on_decoded=gathering.over, to_stdout=False
+        settings, source, selection, demand, on_end=gathering.end, on_decoded=gathering.over, to_stdout=False
     )
 
     def gather() -> None:

@@ -43,7 +43,7 @@ class CaptureOptions(options.Captures):
         selection = Selection(span=self.span, display=self.display)
         two_passes = self.two_passes
         return Session.of(
-            *(self, self.files, selection, demand), two_passes=two_passes, on_decoded=on_decoded, to_stdout=False
+            self, self.files, selection, demand, two_passes=two_passes, on_decoded=on_decoded, to_stdout=False
         )
 
 

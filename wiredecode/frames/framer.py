@@ -346,7 +346,10 @@ class Framer:
         last = np.searchsorted(ends, self.base + stops, "left")
         self.frames.append(
             FrameBlock(
-                *(*where, starts, stops, split.kinds[low:high]),
+                *where,
+                starts,
+                stops,
+                split.kinds[low:high],
                 {name: column[low:high] for name, column in split.parts.items()},
                 np.maximum(np.array(pieces.ready)[last], self.floor),
                 np.array(pieces.ready_ns)[last],

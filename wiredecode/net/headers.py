@@ -153,7 +153,10 @@ class HeaderReader:
             ports |= IPV6_FLOW
             addresses = octets.u64(at + 8), octets.u64(at + 16), octets.u64(at + 24), octets.u64(at + 32)
         segments = Segments(
-            *(batch.buffer, rows, *addresses, ports),
+            batch.buffer,
+            rows,
+            *addresses,
+            ports,
             seq=octets.u32(tcp + 4),
             ack=octets.u32(tcp + 8),
             flags=octets.u8(tcp + 13),

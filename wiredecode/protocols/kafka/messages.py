@@ -22,7 +22,9 @@ def add_messages(frame: Frame, request: Asked | None, out: Messages, produced: M
             published = produced.get((topic, number, raw[slot.crc])) if operation == DELIVER else None
             if not batch.get("control"):
                 out.add(
-                    *(frame, operation, [shown(each["value"], out.secrets) for each in contents.records]),
+                    frame,
+                    operation,
+                    [shown(each["value"], out.secrets) for each in contents.records],
                     topic=topic or None,
                     partition=number,
                     published_ns=published.time_ns if published else None,

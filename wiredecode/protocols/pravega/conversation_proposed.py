@@ -212,8 +212,11 @@ class Proposed(DialectReader):
         block = values.get("block")
         self.blind = False
         self.block = OpenBlock(
-            *(values["connection_id"], frame.id, frame.offset + frame.length),
-            *(values["length_before_end"], values["connection_offset"]),
+            values["connection_id"],
+            frame.id,
+            frame.offset + frame.length,
+            values["length_before_end"],
+            values["connection_offset"],
             inside=bool(block),
         )
         if block:
