@@ -104,7 +104,7 @@ class Silence(NamedTuple):
 
 
 @dataclass(slots=True)
-class Server:
+class ServerState:
     """Facts about one server."""
 
     heard_ns: int = 0
@@ -145,8 +145,8 @@ class Silences:
     """Follows the frames of all servers; :meth:`frame` returns a silence when it ends."""
 
     def __init__(self) -> None:
-        self.servers: dict[str, Server] = {}
-        self._of: dict[int, tuple[Server, Waiting]] = {}
+        self.servers: dict[str, ServerState] = {}
+        self._of: dict[int, tuple[ServerState, Waiting]] = {}
         self._first_ns = 0
 
     def frame(self, frame: Frame) -> Silence | None:
@@ -156,7 +156,7 @@ class Silences:
             if sender is None or max(len(self._of), len(self.servers)) >= MAX_KNOWN:
                 return None
             name = frame.destination if sender == "client" else frame.source
-            server, connection = self.servers.setdefault(name, Server()), frame.connection
+            server, connection = self.servers.setdefault(name, ServerState()), frame.connection
             self._first_ns = self._first_ns or connection.first_ns
             begun_ns = self._first_ns if connection.initiator is None else 0  # it served before the capture
             server.heard_ns = max(server.heard_ns, begun_ns)
@@ -202,13 +202,13 @@ class Silences:
             waiting.frames.append(frame.number)
 
     @staticmethod
-    def _hold(server: Server, frame: Frame, names: tuple[str, ...]) -> None:
+    def _hold(server: ServerState, frame: Frame, names: tuple[str, ...]) -> None:
         key = tuple(frame.values.get(name) for name in names)
         if None not in key and len(server.held) < MAX_HELD:
             server.waited = server.waited + 1 if server.held else 1
             server.held.setdefault(key, (frame.time_ns, frame.number))
 
-    def _spoke(self, server: Server, waiting: Waiting, frame: Frame) -> Silence | None:
+    def _spoke(self, server: ServerState, waiting: Waiting, frame: Frame) -> Silence | None:
         now, silence = frame.time_ns, None
         if not waiting.heard_ns and (checks := checks_of(frame.protocol)) is not None:
             server.alone |= checks.alone(frame)
@@ -227,7 +227,7 @@ class Silences:
         waiting.heard_ns, server.heard_ns = now, max(server.heard_ns, now)
         return silence
 
-    def _find_delivery(self, server: Server, frame: Frame) -> Silence | None:
+    def _find_delivery(self, server: ServerState, frame: Frame) -> Silence | None:
         """Whether the server passes on what it was sent while it was silent."""
         key = tuple(frame.values.get(name) for name in passed_on(frame.protocol) or ())
         server.looked += 1
@@ -250,7 +250,7 @@ class Stall:
     since_ns: int
     until_ns: int
     behind: list[int]
-    """See :class:`Server`."""
+    """See :class:`ServerState`."""
     silences: list[Silence] = field(default_factory=list)
     alive: set[int] = field(default_factory=set)
     """Connections on which the server continued."""

@@ -13,7 +13,7 @@ from wiredecode.frames.escape import counted, escape
 from wiredecode.frames.frame import OK, Finding, Frame, Inner
 from wiredecode.frames.identity import label
 from wiredecode.frames.record import rfc3339
-from wiredecode.protocols.shared.amqp import Node, message
+from wiredecode.protocols.shared.amqp import AmqpNode, message
 from wiredecode.protocols.shared.amqp import plain as plain_value
 from wiredecode.protocols.shared.amqp.constructors import Category
 from wiredecode.view import theme
@@ -277,7 +277,7 @@ class Sections:
             where = f"  section @{self.base + section.start}:{self.base + section.end}"
             self._items(branch.add(line.append(where, theme.RANGE)), body)
 
-    def _line(self, name: str, node: Node, style: str = "") -> Text:
+    def _line(self, name: str, node: AmqpNode, style: str = "") -> Text:
         text = Text().append(escape(name), style).append(": ")
         if node.is_scalar:
             text.append(value_text(plain_value(node, Raw), self.options), theme.VALUE)
@@ -285,7 +285,7 @@ class Sections:
             text.append(f"{len(_items(node))} items")
         return text.append(f"  {node.encoding}  @{self.base + node.start}:{self.base + node.end}", theme.RANGE)
 
-    def _items(self, tree: Tree, node: Node) -> None:
+    def _items(self, tree: Tree, node: AmqpNode) -> None:
         items = _items(node)
         most = self.options.limit(theme.SHOWN_ELEMENTS)
         for name, item in items[:most]:
@@ -293,7 +293,7 @@ class Sections:
         add_more(tree, len(items), self.options)
 
 
-def _items(node: Node) -> list[tuple[str, Node]]:
+def _items(node: AmqpNode) -> list[tuple[str, AmqpNode]]:
     """The named values inside a compound one."""
     category, nodes = node.constructor.category, node.children
     if category in (Category.MAP, Category.ARRAY):
