@@ -144,7 +144,7 @@ class PanesScreen(Screen[None]):
             self._load_selected()
         elif event.pane is self.fields:
             branch = self.fields.branch
-            self.octets.mark(None if branch is None else branch.span)
+            self.octets.mark(None if branch is None else branch.line.span)
         self.update()
 
     def _load_selected(self) -> None:
