@@ -1,4 +1,4 @@
-"""From files to parcels of packets, each for one bucket, and back (docs/architecture.md, "Clusters").
+"""From files to parcels of packets, each for one bucket, and back (docs/how-it-works.md, "Map and reduce").
 
 A row per packet would cost Java more than all other work. So a row is a parcel: packets of one bucket and file as
 columns in Arrow's IPC format. Packets are sent whole, as headers are shorter than columns of their fields, and the same
