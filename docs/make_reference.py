@@ -23,7 +23,7 @@ from wiredecode.fields.layer import Layer
 from wiredecode.frames.columns import COLUMNS
 from wiredecode.metrics.instruments import Instruments
 from wiredecode.metrics.readers import prometheus
-from wiredecode.metrics.series import Series
+from wiredecode.metrics.series import LabelSets
 from wiredecode.net import limits as net_limits
 from wiredecode.protocols.base import Protocol
 from wiredecode.protocols.catalogue import FRAME_ENTRIES, FieldEntry, catalogue, generated_entries
@@ -197,7 +197,7 @@ def families(capture: Path) -> Iterator[Metric]:
     """The samples of a scrape during and after a capture."""
     (reader, registry), watch = prometheus(), Watch()
     checker = watch.checker
-    instruments = Instruments([reader], Series(2000), checker, lambda: watch.problems, lambda: {"received": 0})
+    instruments = Instruments([reader], LabelSets(2000), checker, lambda: watch.problems, lambda: {"received": 0})
     demand = Demand(link_responses=False, copies=False, messages=instruments.messages, analyse=True)
     dissector = Dissector(demand, on_end=checker.end, on_decoded=instruments.end)
     for frame in dissector.frames(open_capture([str(capture)])):

@@ -16,11 +16,11 @@ from wiredecode.dataclasses import dataclass, field, replace
 from wiredecode.dissect.dissector import ConnectionCallback, Demand, Dissector
 from wiredecode.extras import need
 from wiredecode.frames.escape import escape as printable
-from wiredecode.frames.frame import Frame, field_of_row
+from wiredecode.frames.frame import Frame
 from wiredecode.frames.totals import Totals
 from wiredecode.net.limits import limits_of
 from wiredecode.protocols.registry import decoding
-from wiredecode.view.notebook import style
+from wiredecode.view.notebook import ShownFrame, row_fields, style
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -213,7 +213,8 @@ class Dissection:
     def _frames(self) -> Generator[Frame]:
         display, packets = self._display(), open_capture(self.paths)
         shown = style(show_secrets=self.demand.show_secrets)
-        dissector = self._dissector(self._read_twice(replace(self.demand, style=shown, select=display)))
+        demand = replace(self.demand, style=shown, select=display, frame=ShownFrame)
+        dissector = self._dissector(self._read_twice(demand))
         if display is None:
             yield from self._whole(dissector.frames(packets))
             return
@@ -303,7 +304,7 @@ class Dissection:
         import numpy
 
         table = self.to_pandas()
-        row = type("Row", (), {"__dataclass_fields__": {name: field_of_row(name) for name in table}})
+        row = type("Row", (), {"__dataclass_fields__": row_fields(table)})
         rows = numpy.empty(len(table), object)
         for index, values in enumerate(table.itertuples(index=False, name=None)):
             rows[index] = row()

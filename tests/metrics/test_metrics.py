@@ -28,7 +28,7 @@ from tests.cli.conftest import Run
 from tests.metrics.conftest import Replay
 from tests.pcap import write_pcap
 from wiredecode.capture import open_capture
-from wiredecode.metrics.series import DESTINATION, OTHER, SYSTEM, Series, rule
+from wiredecode.metrics.series import DESTINATION, OTHER, SYSTEM, LabelSets, rule
 from wiredecode.testing.packets import Talk
 
 CAPTURES = Path(__file__).parents[2] / "captures"
@@ -148,7 +148,7 @@ def test_max_series_alone_bounds_label_sets(run: Run, tmp_path: Path) -> None:
 
 
 def test_topics_lose_inboxes_and_ids() -> None:
-    series = Series(257, [rule(r"^eu\.=region.")])
+    series = LabelSets(257, [rule(r"^eu\.=region.")])
     topics = {
         "_INBOX.kLvGPZb0bOkEXZeB86msLp.MV2iXONt": "_INBOX.*",
         "orders.6d0f8a8e-2f4b-4c1d-9e53-77b1a0c9d2f4.new": "orders.*.new",

@@ -21,7 +21,7 @@ from wiredecode.frames.frame import NOTHING, OK, Frame
 from wiredecode.frames.message import Coded, FrameMessages, HeaderLists, Messages, Slices
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Start
-from wiredecode.protocols.liftbridge.conversation import Session
+from wiredecode.protocols.liftbridge.conversation import LiftbridgeSession
 from wiredecode.protocols.liftbridge.names import MAGIC
 from wiredecode.protocols.nats.bulk import NatsBulk
 from wiredecode.protocols.nats.conversation import NatsConversation
@@ -304,7 +304,7 @@ def listed(column: Any, count: int) -> list[Any]:
 def state_of(protocol: Nats, talks: dict[int, NatsConversation]) -> Any:
     """The state of conversations and memories, for comparison."""
     inner = protocol.memory.carried.session("liftbridge")
-    assert isinstance(inner, Session)
+    assert isinstance(inner, LiftbridgeSession)
     shared = (
         *(list(inner.exchanges.items()), inner.forgets),
         *(list(inner.namespaces), list(inner.raft.dials)),

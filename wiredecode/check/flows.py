@@ -16,7 +16,7 @@ from wiredecode.check.exchanges import NO_CHECKS
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.flows import Flow, Flows, Party
 from wiredecode.flows.intervals import Intervals
-from wiredecode.flows.table import Side, Subject, Topic, grouped, log_of, sides_of, skipped, topics_of
+from wiredecode.flows.table import ClientFlow, Subject, Topic, grouped, log_of, sides_of, skipped, topics_of
 from wiredecode.frames.escape import counted
 from wiredecode.patterns import pattern
 from wiredecode.protocols.checks import checks_of
@@ -79,9 +79,9 @@ class FlowRule(Rule):
 
     flows: Flows = field(default_factory=Flows)
     """Gets the frames."""
-    _consumers: dict[tuple[int, str], list[Side]] = field(default_factory=dict)
+    _consumers: dict[tuple[int, str], list[ClientFlow]] = field(default_factory=dict)
     """At the end: flows to clients by connection and group, also those without messages."""
-    _storing: dict[tuple[str, str], list[Side]] = field(default_factory=dict)
+    _storing: dict[tuple[str, str], list[ClientFlow]] = field(default_factory=dict)
     """At the end: flows of clients that note where they are, by host, and by name and by group."""
 
     def finish(self) -> None:
@@ -106,14 +106,14 @@ class FlowRule(Rule):
         self._polls()
         self._commits(topics)
 
-    def _index(self, consumers: Sequence[Side]) -> None:
+    def _index(self, consumers: Sequence[ClientFlow]) -> None:
         self._consumers = grouped(consumers, lambda side: (side.party.connection, side.flow.key.group))
         self._storing = {}
         for side in (each for each in consumers if each.flow.stores):
             for name in {side.party.name, side.flow.key.group} - {""}:
                 self._storing.setdefault((name, side.party.host), []).append(side)
 
-    def _add(self, code: str, title: str, key: Any, sides: Sequence[Side], **how: Any) -> Problem:
+    def _add(self, code: str, title: str, key: Any, sides: Sequence[ClientFlow], **how: Any) -> Problem:
         """A problem of these flows; the first one is the one that it is about."""
         since_ns, until_ns = how.pop("since_ns", sides[0].flow.first_ns), how.pop("until_ns", sides[0].flow.last_ns)
         connections = self.flows.connections
@@ -154,7 +154,12 @@ class FlowRule(Rule):
                         break
 
     def _left(
-        self, now: Sequence[Side], before: Sequence[Side], consumers: Sequence[Side], first_ns: int, last_ns: int
+        self,
+        now: Sequence[ClientFlow],
+        before: Sequence[ClientFlow],
+        consumers: Sequence[ClientFlow],
+        first_ns: int,
+        last_ns: int,
     ) -> bool:
         """Whether a publisher wrote to a topic before only, and its consumers are still there."""
         if not before or max(each.flow.last_ns for each in before) > first_ns + MOMENT_NS:
@@ -169,7 +174,13 @@ class FlowRule(Rule):
         return there and not any(each.flow.last_ns > first_ns + WHILE_NS for each in got)
 
     def _report_moved(
-        self, label: str, total: int, topic: Topic, now: Sequence[Side], other: Topic, before: Sequence[Side]
+        self,
+        label: str,
+        total: int,
+        topic: Topic,
+        now: Sequence[ClientFlow],
+        other: Topic,
+        before: Sequence[ClientFlow],
     ) -> None:
         readers = [each for each in other.consumers if each.flow.messages]
         who = ", ".join(dict.fromkeys(each.party.label for each in readers))
@@ -214,7 +225,7 @@ class FlowRule(Rule):
                     self._report_apart(topic, other, there, how, total)
                     break
 
-    def _report_apart(self, topic: Topic, other: Topic, readers: Sequence[Side], how: str, total: int) -> None:
+    def _report_apart(self, topic: Topic, other: Topic, readers: Sequence[ClientFlow], how: str, total: int) -> None:
         who, reader = topic.publishers[0].party, readers[0].party
         name, wanted = topic.subject[2], other.subject[2]
         title = f"{total:,} messages of {who.label} to {name} reach no consumer, and {reader.label} waits for {wanted}"
@@ -248,7 +259,7 @@ class FlowRule(Rule):
                     continue
                 self._report_unread(slot, own, read, total)
 
-    def _report_unread(self, slot: Slot, own: Sequence[Side], read: Sequence[Slot], total: int) -> None:
+    def _report_unread(self, slot: Slot, own: Sequence[ClientFlow], read: Sequence[Slot], total: int) -> None:
         readers = [side for each in read for side in each.consumers if has_offsets(side.flow)]
         who, names = ", ".join(by_label(readers)), ", ".join(each.name for each in read[:MAX_EVIDENCE])
         title = f"no consumer reads {slot.name}: {total:,} messages of {own[0].party.label} lie there"
@@ -276,7 +287,10 @@ class FlowRule(Rule):
             who = came[0].label
             title = f"{who} gets nothing of {name} since {self.report.seconds(last_ns)}, while {after:,} were published"
             problem = self._add(
-                *("flow.nothing-since", title, (who, topic.subject), came),
+                "flow.nothing-since",
+                title,
+                (who, topic.subject),
+                came,
                 since_ns=last_ns,
                 until_ns=latest,
                 count=after,
@@ -286,7 +300,7 @@ class FlowRule(Rule):
                     "the client does not answer the server's flow control requests: the server waits for it"
                 )
 
-    def _all_of(self, sides: Sequence[Side]) -> list[Side]:
+    def _all_of(self, sides: Sequence[ClientFlow]) -> list[ClientFlow]:
         """The flows of the same consumers, also without messages."""
         keys = {(each.party.connection, each.flow.key.group) for each in sides}
         return [side for key in keys for side in self._consumers[key]]
@@ -296,7 +310,7 @@ class FlowRule(Rule):
     def _read_again(self, topic: Topic) -> None:
         """A consumer that came back got messages again that it had, though it notes where it is."""
         for label, sides in by_label(topic.consumers, group=True).items():
-            found: list[tuple[Side, Side, int]] = []
+            found: list[tuple[ClientFlow, ClientFlow, int]] = []
             for now in (each for each in sides if each.flow.offsets.begins):
                 earlier = [each for each in sides if each.party.until_ns <= now.party.since_ns + MOMENT_NS]
                 earlier = [each for each in earlier if log_of(each.flow) == log_of(now.flow) and each is not now]
@@ -321,7 +335,7 @@ class FlowRule(Rule):
             if stored >= 0:
                 problem.detail(f"the offset that it stored or committed last before: {stored_before(sides, now):,}")
 
-    def _resumes(self, sides: Sequence[Side]) -> bool:
+    def _resumes(self, sides: Sequence[ClientFlow]) -> bool:
         """Whether a consumer means to continue where it was: it notes its offset, and does not ask for all."""
         if any(
             start == FIRST for each in sides for at_ns, start in each.flow.starts if at_ns > sides[0].party.until_ns
@@ -329,7 +343,7 @@ class FlowRule(Rule):
             return any(each.flow.stores for each in self._stores(sides))
         return any(each.group for each in sides) or any(each.flow.stores for each in self._stores(sides))
 
-    def _stores(self, sides: Sequence[Side]) -> list[Side]:
+    def _stores(self, sides: Sequence[ClientFlow]) -> list[ClientFlow]:
         """The flows of the same clients that note where they are, on any of their connections, or under their name."""
         named = ((name, each.party.host) for each in sides for name in (each.party.name, each.group) if name)
         who = dict.fromkeys(named)
@@ -482,7 +496,7 @@ class FlowRule(Rule):
 
     # Waits and work by choice.
 
-    def _waits(self, label: str, sides: Sequence[Side]) -> None:
+    def _waits(self, label: str, sides: Sequence[ClientFlow]) -> None:
         """Messages wait in their client for others since it came back."""
         slow = [each for each in sides if each.flow.batches >= 2 and each.flow.waits * 2 >= each.flow.batches]
         quick = [each for each in sides if each.flow.batches >= FEW and not each.flow.waits]
@@ -500,7 +514,7 @@ class FlowRule(Rule):
             sent = sum(each.flow.batches for each in before)
             problem.detail(f"before: {sum(each.flow.messages for each in before):,} in {counted(sent, 'batch', 'es')}")
 
-    def _churn(self, sides: Sequence[Side]) -> None:
+    def _churn(self, sides: Sequence[ClientFlow]) -> None:
         """A client opens a connection for each message, or nearly so."""
         for label, own in by_label(sides).items():
             short = [each for each in own if each.flow.messages <= 2 and not each.flow.refused]
@@ -568,8 +582,8 @@ class Slot(NamedTuple):
     family: tuple[str, ...]
     name: str
     number: int | None
-    publishers: list[Side]
-    consumers: list[Side]
+    publishers: list[ClientFlow]
+    consumers: list[ClientFlow]
 
 
 def has_offsets(flow: Flow) -> bool:
@@ -617,7 +631,7 @@ def messages_after(flow: Flow, time_ns: int) -> int:
     return flow.messages * late // len(entries)
 
 
-def stored_before(sides: Sequence[Side], now: Side) -> int:
+def stored_before(sides: Sequence[ClientFlow], now: ClientFlow) -> int:
     """The offset that a consumer had stored before it came back."""
     there = [each.flow.stored for each in sides if each.party.since_ns < now.party.since_ns]
     return max(there, default=-1)
@@ -628,19 +642,19 @@ def is_library(party: Party) -> bool:
     return bool(party.product) and party.name.lower() in party.product.lower()
 
 
-def by_label(sides: Iterable[Side], *, group: bool = False) -> dict[str, list[Side]]:
+def by_label(sides: Iterable[ClientFlow], *, group: bool = False) -> dict[str, list[ClientFlow]]:
     """Flows by their client's name; ``group``: and its group."""
     return grouped(sides, lambda side: side.label if group else side.party.label)
 
 
-def by_client(sides: Iterable[Side]) -> dict[str, list[Side]]:
+def by_client(sides: Iterable[ClientFlow]) -> dict[str, list[ClientFlow]]:
     """Flows by their client's name, of clients that have one."""
     return grouped((each for each in sides if each.party.name), lambda side: side.party.name)
 
 
-def by_life(sides: Iterable[Side]) -> dict[tuple[str, int], list[Side]]:
+def by_life(sides: Iterable[ClientFlow]) -> dict[tuple[str, int], list[ClientFlow]]:
     """Flows by client and life: connections that overlap are one life; in order of time."""
-    found: dict[tuple[str, int], list[Side]] = {}
+    found: dict[tuple[str, int], list[ClientFlow]] = {}
     for label, some in by_label([each for each in sides if each.flow.offsets.begins], group=True).items():
         life, until_ns = 0, 0
         for each in sorted(some, key=lambda side: side.party.since_ns):

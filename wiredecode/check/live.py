@@ -29,7 +29,7 @@ SNAPLEN, BUFFER_MIB = 262_144, 32
 BEGAN, ENDED = "began", "ended"
 
 
-class Event(NamedTuple):
+class ProblemChange(NamedTuple):
     """A problem that began or ended."""
 
     change: str
@@ -46,7 +46,7 @@ class Watch:
         """The problems that were reported, and whether they have ended."""
         self._due_ns = 0
 
-    def look(self, now_ns: int) -> list[Event]:
+    def look(self, now_ns: int) -> list[ProblemChange]:
         """Problems that began or ended since the last look, if it is time for another."""
         if now_ns < self._due_ns:
             return []
@@ -58,12 +58,12 @@ class Watch:
         self._over = {key: over for key, over in self._over.items() if key in there}
         return events
 
-    def finish(self) -> list[Event]:
+    def finish(self) -> list[ProblemChange]:
         """Nothing more comes: problems that were not reported yet."""
         self.problems = self.checker.finish()
-        return [Event(BEGAN, each) for each in self.problems if (each.name, each.first_ns) not in self._over]
+        return [ProblemChange(BEGAN, each) for each in self.problems if (each.name, each.first_ns) not in self._over]
 
-    def _changes(self, now_ns: int) -> list[Event]:
+    def _changes(self, now_ns: int) -> list[ProblemChange]:
         events = []
         for problem in self.problems:
             key = problem.name, problem.first_ns
@@ -71,9 +71,9 @@ class Watch:
                 continue
             over = problem.last_ns is not None and not problem.to_end and problem.last_ns < now_ns - OVER_NS
             if self._over.get(key, True) and not (over and key in self._over):
-                events.append(Event(BEGAN, problem))
+                events.append(ProblemChange(BEGAN, problem))
             if over and not self._over.get(key, False):
-                events.append(Event(ENDED, problem))
+                events.append(ProblemChange(ENDED, problem))
             self._over[key] = over
         return events
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from wiredecode.cli.output import Output
-    from wiredecode.cli.session import Session
+    from wiredecode.cli.session import CaptureSession
     from wiredecode.dissect.dissector import Demand
     from wiredecode.filter import Filter
     from wiredecode.flows import Flows
@@ -37,7 +37,7 @@ NUMBERS = frozenset(
 
 
 @options.group
-class FlowOptions(options.Captures):
+class FlowOptions(options.CaptureReading):
     """Captures or an interface, choice of flows, and the form of the output."""
 
     files: options.OptionalFiles = None  # type: ignore[assignment]  # else an interface
@@ -95,14 +95,16 @@ def flows(settings: FlowOptions) -> int:
         return _count(settings, session, counted, display, messages)
 
 
-def _of_files(settings: FlowOptions, demand: Demand, display: Filter | None) -> Session:
-    from wiredecode.cli.session import Selection, Session
+def _of_files(settings: FlowOptions, demand: Demand, display: Filter | None) -> CaptureSession:
+    from wiredecode.cli.session import CaptureSession, Selection
 
     selection, two_passes = Selection(span=settings.span, display=display), settings.two_passes
-    return Session.of(settings, settings.files or [], selection, demand, two_passes=two_passes, to_stdout=False)
+    return CaptureSession.of(settings, settings.files or [], selection, demand, two_passes=two_passes, to_stdout=False)
 
 
-def _count(settings: FlowOptions, session: Session, counted: Flows, display: Filter | None, messages: Messages) -> int:
+def _count(
+    settings: FlowOptions, session: CaptureSession, counted: Flows, display: Filter | None, messages: Messages
+) -> int:
     """One pass, then the rows."""
     from wiredecode.flows.table import rows
 

@@ -329,7 +329,7 @@ class Decoding(DecodingWithoutNames):
 
 
 @group
-class Span:
+class TimeSpan:
     """The time that frames are shown of."""
 
     from_: str | None = Option(
@@ -380,11 +380,11 @@ class Reading:
 
 
 @group
-class Captures(Reading):
+class CaptureReading(Reading):
     """Captures, how they are decoded, and the time that matters."""
 
     files: Files
-    span: Span
+    span: TimeSpan
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Self, TypeVar
 from wiredecode.capture import Capture, CaptureError, PacketBatch, open_capture
 from wiredecode.cli import interrupt
 from wiredecode.cli.interrupt import INTERRUPTED
-from wiredecode.cli.options import READ_ONCE, Reading, Span, UsageError, Verbosity
+from wiredecode.cli.options import READ_ONCE, Reading, TimeSpan, UsageError, Verbosity
 from wiredecode.cli.output import Output, ReadingBar, complain, say
 from wiredecode.dataclasses import dataclass, field, replace
 from wiredecode.dissect.dissector import FRAMES_ONLY, ConnectionCallback, Demand, Dissector, EventCallback
@@ -52,7 +52,7 @@ class Selection:
     """The frames that the user asked for: ``-c``, ``--from``, ``--to`` and ``-Y``."""
 
     count: int | None = None
-    span: Span = field(default_factory=Span)
+    span: TimeSpan = field(default_factory=TimeSpan)
     display: Filter | None = None
     phrase: str = "match the filter"
     """What they do, in the totals."""
@@ -67,7 +67,7 @@ class Selection:
 EVERYTHING = Selection()
 
 
-class Session:
+class CaptureSession:
     """One pass over ``source``: yields the frames of ``selection``, then reports totals and errors.
 
     ``reader`` reads and counts the packets. With ``summary_json`` its demand has TCP analysis, see :meth:`of`.

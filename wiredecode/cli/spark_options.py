@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @options.group
-class Cluster:
+class SparkCluster:
     """Where Spark runs."""
 
     master: str = Option(
@@ -63,7 +63,7 @@ class SparkInputs:
         False, "--fail-fast", help="End at the first file that cannot be read; nothing is written."
     )
     display_filter: options.DisplayFilter = None
-    cluster: Cluster
+    cluster: SparkCluster
     decoding: options.DecodingWithoutNames
     verbosity: options.Verbosity
 

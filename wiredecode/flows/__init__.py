@@ -76,7 +76,7 @@ class FlowKey(NamedTuple):
     group: str
 
 
-class Times:
+class OffsetTimes:
     """``(offset, messages, time)`` of some messages, evenly over time."""
 
     __slots__ = ("_every", "_seen", "entries")
@@ -97,8 +97,8 @@ class Times:
             del self.entries[::2]
             self._every *= 2
 
-    def __add__(self, other: Times) -> Times:
-        both = Times()
+    def __add__(self, other: OffsetTimes) -> OffsetTimes:
+        both = OffsetTimes()
         both._every = max(self._every, other._every)
         both.entries = sorted((*self.entries, *other.entries))
         both._thin_out()
@@ -143,7 +143,7 @@ class Flow:
     waits: int = 0
     """Frames whose first message waited for :data:`LONG_NS` or more, of all :attr:`batches`."""
     batches: int = 0
-    times: Times = field(default_factory=Times)
+    times: OffsetTimes = field(default_factory=OffsetTimes)
     latencies: list[int] = field(default_factory=list)
     """From publish to delivery, ns, of copies; at most :data:`MAX_TIMES`."""
     seconds: dict[int, int] = field(default_factory=dict)

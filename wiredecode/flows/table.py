@@ -24,7 +24,7 @@ Subject = tuple[str, str, str]
 """Protocol, space and topic."""
 
 
-class Side(NamedTuple):
+class ClientFlow(NamedTuple):
     """A flow with its client."""
 
     flow: Flow
@@ -48,8 +48,8 @@ class Topic(NamedTuple):
     """All that happens on a topic."""
 
     subject: Subject
-    publishers: list[Side]
-    consumers: list[Side]
+    publishers: list[ClientFlow]
+    consumers: list[ClientFlow]
 
 
 def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
@@ -60,18 +60,18 @@ def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list
     return found
 
 
-def sides_of(flows: Flows) -> list[Side]:
+def sides_of(flows: Flows) -> list[ClientFlow]:
     """All flows, with their clients."""
     parties = flows.parties()
     groups = grouped((each for each in parties.values() if each.group), lambda party: (party.name, party.host))
     made = []
     for key, flow in flows.flows.items():
         party = parties[key.connection]
-        made.append(Side(flow, party, key.group or group_of(party, groups)))
+        made.append(ClientFlow(flow, party, key.group or group_of(party, groups)))
     return made
 
 
-def topics_of(sides: Iterable[Side]) -> list[Topic]:
+def topics_of(sides: Iterable[ClientFlow]) -> list[Topic]:
     """The topics that carried messages, or to which somebody subscribed by their name."""
     topics: dict[Subject, Topic] = {}
     for side in sides:
@@ -191,7 +191,9 @@ def rows_of(topic: Topic, by: str) -> Iterator[Row]:
             yield row_of(topic, chosen[0], [], number)
 
 
-def row_of(topic: Topic, publishers: Sequence[Side], consumers: Sequence[Side], partition: int | None) -> Row:
+def row_of(
+    topic: Topic, publishers: Sequence[ClientFlow], consumers: Sequence[ClientFlow], partition: int | None
+) -> Row:
     """The row of these flows of a topic; ``consumers``: those of one consumer."""
     protocol, space, name = topic.subject
     names = [*dict.fromkeys(each.label for each in publishers)]
@@ -226,7 +228,7 @@ def by_seconds(topic: Topic) -> Iterator[Row]:
             yield row
 
 
-def seconds_of(sides: Iterable[Side]) -> Counter[int]:
+def seconds_of(sides: Iterable[ClientFlow]) -> Counter[int]:
     """Messages by second since the epoch."""
     messages = Counter[int]()
     for each in sides:

@@ -23,8 +23,8 @@ from wiredecode.extras import version_number
 from wiredecode.frames.frame import UNDECODED, Confirmation, Frame
 from wiredecode.frames.identity import broker, client_side, ended_by
 from wiredecode.frames.message import DELIVER, PUBLISH, Messages
-from wiredecode.metrics.readers import Reader
-from wiredecode.metrics.series import ERROR, OPERATION, SYSTEM, Labels, Series
+from wiredecode.metrics.readers import HistogramReader
+from wiredecode.metrics.series import ERROR, OPERATION, SYSTEM, Labels, LabelSets
 from wiredecode.net.distribution import TimeHistogram
 from wiredecode.net.health import RETRANSMISSION
 from wiredecode.net.types import Connection
@@ -87,8 +87,8 @@ class Instruments:
 
     def __init__(
         self,
-        readers: Sequence[Reader],
-        series: Series,
+        readers: Sequence[HistogramReader],
+        series: LabelSets,
         checker: Checker,
         problems: Callable[[], Iterable[Problem]],
         packets: Callable[[], Mapping[str, int]] = dict,

@@ -47,7 +47,7 @@ TEXTS = ("who", "protocol", "health", "end", "type", "from", "stream, topic or s
 
 
 @dataclass(frozen=True)
-class Source:
+class ReportSource:
     """Source of the report."""
 
     files: Several[str]
@@ -67,7 +67,7 @@ def template() -> Any:
     return environment.get_template("page.html.j2")
 
 
-def page(gathering: Gathering, source: Source, number: int | None, sequence: Sequence | None) -> str:
+def page(gathering: Gathering, source: ReportSource, number: int | None, sequence: Sequence | None) -> str:
     """The whole page; ``number`` is the connection that ``sequence`` shows."""
     from markupsafe import Markup
 
@@ -277,7 +277,7 @@ def drawn(gathering: Gathering) -> list[dict[str, Any]]:
 
 
 @dataclass(frozen=True)
-class Table:
+class PageTable:
     """``rows``: the id of a row, and its cells."""
 
     name: str
@@ -297,14 +297,14 @@ def cell(text: str) -> str:
     return cut(text, MAX_CHARACTERS)
 
 
-def connections(gathering: Gathering) -> Table:
+def connections(gathering: Gathering) -> PageTable:
     """Table of connections: chosen by findings, then by bytes; ordered by number."""
     ordered = sorted(gathering.connections.values(), key=lambda each: (-(each.findings > 0), -sum(each.length)))
     concerned = {number for problem in gathering.problems for number in problem.connections}
     ordered.sort(key=lambda each: each.connection.number not in concerned)
     shown = sorted(ordered[:MAX_ROWS], key=lambda each: each.connection.number)
     lasting = "number", "who", "protocol", "begins (s)", "lasts"
-    return Table(
+    return PageTable(
         "connections",
         (*lasting, "frames ↑ ↓", "bytes ↑ ↓", "round trip", "health", "end"),
         [(f"connection-{each.connection.number}", _connection(each, gathering)) for each in shown],
@@ -348,7 +348,7 @@ def _health(health: ConnectionHealth) -> str:
     return ", ".join(parts) or "good"
 
 
-def commands(gathering: Gathering) -> Table:
+def commands(gathering: Gathering) -> PageTable:
     """Types of messages, the most frequent first."""
     ordered = sorted(gathering.commands.items(), key=lambda item: (-item[1].frames, item[0][1]))
     rows = []
@@ -358,7 +358,7 @@ def commands(gathering: Gathering) -> Table:
         bad = (f"{count:,}" if count else "" for count in (unanswered, command.refused))
         rows.append(("", (cell(protocol or "-"), cell(kind), sender or "-", *counts, *bad)))
     answers = "answers", "p50", "p90", "p99", "max", "no answer", "refused"
-    return Table(
+    return PageTable(
         "commands",
         ("protocol", "type", "from", "frames", "bytes", *answers),
         rows,
@@ -374,14 +374,14 @@ def _spread(times: Distribution) -> tuple[str, ...]:
     return (f"{times.count:,}", *(duration(value) for value in values))
 
 
-def streams(gathering: Gathering) -> Table:
+def streams(gathering: Gathering) -> PageTable:
     """Streams, topics, subjects and segments, those with most bytes first."""
     ordered = sorted(gathering.streams.items(), key=lambda item: (-item[1].size, item[0]))
     rows = []
     for (protocol, topic), one in ordered[:MAX_ROWS]:
         counts = (f"{each[operation]:,}" for operation in (PUBLISH, DELIVER) for each in (one.messages, one.length))
         rows.append(("", (cell(protocol), cell(topic) or "-", *counts)))
-    return Table(
+    return PageTable(
         "streams",
         ("protocol", "stream, topic or subject", "published", "bytes", "delivered", "bytes"),
         rows,

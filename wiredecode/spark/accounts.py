@@ -23,7 +23,7 @@ PROBLEMS_SCHEMA = pa.schema([(name, pa.string()) for name in ("source", "file", 
 
 
 @dataclass
-class Accounts:
+class TaskReports:
     """Reports of the tasks."""
 
     totals: Totals = field(default_factory=Totals)
@@ -41,7 +41,7 @@ class Accounts:
     """Sources of all tables."""
 
     @classmethod
-    def of(cls, reports: Iterable[str]) -> "Accounts":
+    def of(cls, reports: Iterable[str]) -> "TaskReports":
         """Put reports together; each counts once, however often it came."""
         accounts = cls(reports=list(dict.fromkeys(reports)))
         records = [json.loads(text) for text in accounts.reports]
@@ -80,7 +80,7 @@ class Accounts:
             self.counted[source] = part
 
 
-def totals_rows(accounts: Accounts) -> Iterator[tuple[Any, ...]]:
+def totals_rows(accounts: TaskReports) -> Iterator[tuple[Any, ...]]:
     """Rows of the table of totals: the numbers of ``--summary-json``, one to a row, by source."""
     for source, totals in accounts.sources.items():
         record = totals_record(totals)
@@ -105,7 +105,7 @@ def totals_rows(accounts: Accounts) -> Iterator[tuple[Any, ...]]:
             yield row("frames", "count", count, protocol, kind, status, None)
 
 
-def tables(accounts: Accounts) -> dict[str, pa.Table]:
+def tables(accounts: TaskReports) -> dict[str, pa.Table]:
     """The tables of totals and problems."""
     rows = {TOTALS: (TOTALS_SCHEMA, totals_rows(accounts)), PROBLEMS: (PROBLEMS_SCHEMA, accounts.problems)}
     return {

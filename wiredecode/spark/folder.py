@@ -24,7 +24,7 @@ import pyarrow.fs as pafs
 from wiredecode.capture.remote import location_of, store_errors
 from wiredecode.export.lake.run import TableRun
 from wiredecode.export.lake.table import TaskStore
-from wiredecode.spark.accounts import PROBLEMS, TOTALS, Accounts, tables
+from wiredecode.spark.accounts import PROBLEMS, TOTALS, TaskReports, tables
 from wiredecode.spark.writing import FINDINGS, FOUND, PARTITION_COLUMNS, FolderWriter, TaskSink, findings, write_all
 from wiredecode.tables.portable import portable_schema
 from wiredecode.tables.reader import FRAMES, table_schema
@@ -92,7 +92,7 @@ class Folder:
         run = TableRun((), (self.id, 0))
         return TaskSink(TaskStore(self.path_of(self.attempts), {}, "", None), dict.fromkeys(levels, run), FolderWriter)
 
-    def publish(self, tasks: DataFrame, levels: Sequence[str]) -> Accounts:
+    def publish(self, tasks: DataFrame, levels: Sequence[str]) -> TaskReports:
         """Have the tasks write, and put their files into the tables of the run; ``tasks``: rows of FILES."""
         files, _, accounts = write_all(tasks)
         for level in levels:

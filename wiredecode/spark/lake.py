@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from wiredecode.export.lake import open_lake
 from wiredecode.export.lake.run import AlreadyThere, TableRun
 from wiredecode.export.lake.table import TABLES, commit, commit_table, remove
-from wiredecode.spark.accounts import Accounts, tables
+from wiredecode.spark.accounts import TaskReports, tables
 from wiredecode.spark.writing import TaskSink, write_all
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class LakeRun:
             return True
         return False
 
-    def commit(self, tasks: DataFrame) -> Accounts:
+    def commit(self, tasks: DataFrame) -> TaskReports:
         """Have the tasks write, and commit their files; ``tasks``: rows of :data:`writing.FILES`."""
         files, schemas, accounts = write_all(tasks)
         uncommitted = {level: [file for file in files if file.table.partition("_")[0] == level] for level in self.runs}

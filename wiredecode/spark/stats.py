@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from wiredecode.dataclasses import dataclass, replace
 from wiredecode.dissect.dissector import Dissector
-from wiredecode.spark.accounts import Accounts
+from wiredecode.spark.accounts import TaskReports
 from wiredecode.spark.decode import TableDemand, bucket_report
 from wiredecode.spark.files import NONE, find
 from wiredecode.spark.parcels import pack, packets
@@ -51,10 +51,10 @@ class BucketCounter:
 
 def count(
     spark: SparkSession, plan: Plan, counter: BucketCounter, metrics: Metrics | None = None
-) -> tuple[list[tuple[Statistic, pa.Table]], Accounts]:
+) -> tuple[list[tuple[Statistic, pa.Table]], TaskReports]:
     """The statistics of the captures of a plan, with ``source`` before the other columns, and the reports."""
     rows = decode_plan(spark, plan, RowSink(pa.schema([REPORTED])), decoder=counter, metrics=metrics).collect()
-    accounts = Accounts.of(row.report for row in rows)
+    accounts = TaskReports.of(row.report for row in rows)
     answers = []
     for statistic in counter.statistics():
         every = [

@@ -15,8 +15,8 @@ from wiredecode.frames.block import BlockMessages, FrameBlock
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import PUBLISH, Coded, FrameMessages, MessagePart, Messages
 from wiredecode.frames.record import BYTES
-from wiredecode.tables.column_builders import ByteStrings, Headers, Integers, Texts
-from wiredecode.tables.frames import Builder, FrameTable, ignore
+from wiredecode.tables.column_builders import ByteStrings, Integers, NamedValues, Texts
+from wiredecode.tables.frames import ArrayBuilder, FrameTable, ignore
 from wiredecode.tables.schema import RAW, declared_schema, select
 
 CONFIRM_COLUMNS = ("confirmed_ns", "latency_ns", "outcome", "refusal", "confirm_frame")
@@ -131,13 +131,13 @@ def unlinked_frames(block: FrameBlock, linked: list[int]) -> Iterator[UnlinkedFr
         yield UnlinkedFrames(block.connection, *each)
 
 
-def column_builder(name: str) -> Texts | Integers | ByteStrings | Headers:
+def column_builder(name: str) -> Texts | Integers | ByteStrings | NamedValues:
     kind = declared_schema("messages").field(name).type
     if pa.types.is_string(kind):
         return Texts()
     if pa.types.is_binary(kind):
         return ByteStrings()
-    return Headers(kind) if pa.types.is_list(kind) else Integers(kind)
+    return NamedValues(kind) if pa.types.is_list(kind) else Integers(kind)
 
 
 class MessageTable:
@@ -289,7 +289,7 @@ class MessageBatches:
 
     def __init__(self, messages: Messages, schema: pa.Schema, bytes_choice: str, most_bytes: int = BATCH_BYTES) -> None:
         self._messages, self._schema, self._most_bytes = messages, schema, most_bytes
-        self._show = None if bytes_choice == RAW else Builder(BYTES[bytes_choice])
+        self._show = None if bytes_choice == RAW else ArrayBuilder(BYTES[bytes_choice])
         self._table = MessageTable(schema.names)
         self._size = 0
 

@@ -12,7 +12,7 @@ from wiredecode.dataclasses import dataclass
 from wiredecode.frames.escape import escape
 from wiredecode.ui.jobs import Job
 from wiredecode.ui.model import CaptureModel
-from wiredecode.ui.store import Row, Test
+from wiredecode.ui.store import FrameRow, Test
 from wiredecode.view import theme
 from wiredecode.view.follow import table
 from wiredecode.view.screen import cut
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from wiredecode.check.timeline import Timeline
     from wiredecode.stats.tables import Statistic
     from wiredecode.stats.tallies import Counted
-    from wiredecode.trace.text import Hop
+    from wiredecode.trace.text import TraceHop
 
 MAX_FOLLOWED = 5_000
 """Frames of a connection that are followed from the one under the cursor on."""
@@ -225,7 +225,7 @@ def diagram(model: CaptureModel, job: Job, number: int, width: int) -> list[Repo
     return lines
 
 
-def _arrow(model: CaptureModel, row: Row, client: int, room: int) -> ReportLine:
+def _arrow(model: CaptureModel, row: FrameRow, client: int, room: int) -> ReportLine:
     """A frame between the life lines of both sides."""
     latency = f"  ({row.latency_ns / 1e6:.3f} ms)" if row.latency_ns >= 0 else ""
     label = cut(f"{row.type} {row.details}".rstrip(), room - 8 - len(latency)) + latency
@@ -270,7 +270,7 @@ def trace(model: CaptureModel, job: Job, number: int, width: int) -> list[Report
     rows = [ReportLine(Text(f"messages of frame {number:,}: {len(messages):,}", theme.HEAD))]
     for message in messages[:MAX_TRACED]:
         rows.append(ReportLine(Text()))
-        before: Hop | None = None
+        before: TraceHop | None = None
         for hop, line in text.hop_lines(message, model.first_ns, width):
             begins, before = hop is not None and hop is not before, hop
             rows.append(ReportLine(Text(line, theme.HEAD if begins else ""), () if hop is None else (hop.event.frame,)))

@@ -20,7 +20,7 @@ from wiredecode.protocols.shared.rebalances import Rebalances
 CODES = codes_of("kafka")
 
 
-class Lags(Gauge):
+class CommittedLags(Gauge):
     """Offsets that groups committed, and how far these are from the end of the partition."""
 
     types = names.TYPES["lags"]
@@ -82,7 +82,7 @@ UNKNOWN_MEMBER, FENCED_EPOCH, ILLEGAL_GENERATION, REBALANCING = 25, 110, 22, 27
 
 
 @dataclass(slots=True)
-class Member:
+class DynamicMember:
     """A member of a group that is not static (those do not leave), by its connection to the coordinator."""
 
     group: str
@@ -101,12 +101,12 @@ class Members(Rule):
     """Consumers that leave because they do not poll, and those that the coordinator dropped; groups without rest."""
 
     types = names.TYPES["members"]
-    _members: Newest[int, Member] = field(default_factory=Newest)
+    _members: Newest[int, DynamicMember] = field(default_factory=Newest)
     _left: Newest[str, None] = field(default_factory=Newest)
     """Ids of members that left: franz-go joins, beats and leaves on different connections."""
     _used: Newest[str, int] = field(default_factory=Newest)
     """When a member was heard last, on any connection: coordinators move."""
-    _over: list[tuple[Member, Connection]] = field(default_factory=list)
+    _over: list[tuple[DynamicMember, Connection]] = field(default_factory=list)
     """Members that may have ended without leaving."""
 
     def __post_init__(self) -> None:
@@ -119,7 +119,7 @@ class Members(Rule):
         if frame.sender == "server" and member is not None and frame.request is not None:
             self._answered(frame, member)
         elif isinstance(group, str):
-            member = self._members.get_or_make(number, lambda: Member(printable(group)))
+            member = self._members.get_or_make(number, lambda: DynamicMember(printable(group)))
             member.id = values.get("member_id") or member.id
             self._used.put(member.id, frame.time_ns)
             if frame.type == "LeaveGroupRequest":
@@ -131,7 +131,7 @@ class Members(Rule):
                 member.joined_ns, member.rebalancing_ns = frame.time_ns, 0
                 member.patience_ms = values.get("rebalance_timeout_ms", member.patience_ms)
 
-    def _answered(self, frame: Frame, member: Member) -> None:
+    def _answered(self, frame: Frame, member: DynamicMember) -> None:
         values, commits = frame.values, frame.type == "OffsetCommitResponse"
         if frame.type == "OffsetFetchResponse":
             for topic, number, each in partitions(next(iter(values.get("groups") or ()), values)):
@@ -155,7 +155,7 @@ class Members(Rule):
         elif not error:
             self._groups.generation(frame, member.group, values.get("generation_id", values.get("member_epoch", -1)))
 
-    def _report_slow(self, connection: Connection, member: Member, until_ns: int) -> None:
+    def _report_slow(self, connection: Connection, member: DynamicMember, until_ns: int) -> None:
         left_at, member.left_at = member.left_at, None
         if left_at is None or not 0 < member.patience_ms * 1_000_000 <= left_at.time_ns - member.joined_ns:
             return

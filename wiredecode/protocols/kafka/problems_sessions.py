@@ -25,7 +25,7 @@ MAGIC_AT, MAGIC, PRODUCER_AT, PRODUCER = 16, 2, 43, Struct(">qhii")
 """Of a batch: where its version is, and its producer's id, epoch, first sequence number and number of records."""
 
 
-class Sent(NamedTuple):
+class SentBatch(NamedTuple):
     """A batch of an idempotent producer."""
 
     first: int
@@ -43,8 +43,8 @@ class Sequences:
     """The latest batches of idempotent producers: which of them a broker misses when it refuses the next one."""
 
     def __init__(self) -> None:
-        self._sent: Newest[Producer, Sent] = Newest()
-        self._unanswered: Newest[Producer, Sent] = Newest()
+        self._sent: Newest[Producer, SentBatch] = Newest()
+        self._unanswered: Newest[Producer, SentBatch] = Newest()
         """The oldest batch since the last one that was answered."""
         self._of: Newest[int, list[Producer]] = Newest()
         """By request."""
@@ -52,7 +52,7 @@ class Sequences:
     def request(self, frame: Frame) -> None:
         """A ProduceRequest."""
         for producer, first, count in batches_in(frame):
-            sent = Sent(first, first + count, frame.id, ref_of(frame))
+            sent = SentBatch(first, first + count, frame.id, ref_of(frame))
             self._sent.put(producer, sent)
             self._of.get_or_make(frame.id, list).append(producer)
             if producer not in self._unanswered:

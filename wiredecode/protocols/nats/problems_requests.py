@@ -53,7 +53,7 @@ def matches(pattern: str, subject: str) -> bool:
     return (tail or len(asked) == len(given)) and all(one in ("*", other) for one, other in parts)
 
 
-class Asked(NamedTuple):
+class UnansweredRequest(NamedTuple):
     """An open request."""
 
     ref: FrameRef
@@ -102,7 +102,7 @@ class Service:
         self.spoke_ns = time_ns
 
 
-class Requests(Rule):
+class NatsRequests(Rule):
     """Requests without answer, and who was asked. An answer is what comes first on the reply subject."""
 
     types = frozenset({"PUB", "HPUB", "MSG", "HMSG", "CONNECT", "-ERR", "SUB", "UNSUB", "INFO"})
@@ -112,7 +112,7 @@ class Requests(Rule):
         self._stored = Stored(report)
         self._carriers: Newest[int, None] = Newest(MAX_KNOWN)
         """Connections of clients by a protocol that NATS carries, whose rules report the outcomes of their requests."""
-        self._open: Newest[str, Asked] = Newest(MAX_OPEN)
+        self._open: Newest[str, UnansweredRequest] = Newest(MAX_OPEN)
         """By reply subject."""
         self._closed: Newest[str, None] = Newest(MAX_CLOSED)
         """Reply subjects of requests that were answered: their deliveries may come later, to plain subscribers."""
@@ -161,7 +161,9 @@ class Requests(Rule):
             return
         if request is None or not delivered:
             self._closed.pop(reply, None)
-            request = Asked(ref_of(frame), printable(subject), reply.startswith(INBOX), [], publish_of(values))
+            request = UnansweredRequest(
+                ref_of(frame), printable(subject), reply.startswith(INBOX), [], publish_of(values)
+            )
             self._stored.request(frame, subject)
             is_new = reply not in self._open  # else another interface captured it, too
             self._open.put(reply, request)
@@ -223,7 +225,7 @@ class Requests(Rule):
         if values.get("status") == names.NO_RESPONDERS and "description" not in values:
             self._no_responders(frame, request)
 
-    def _no_responders(self, frame: Frame, request: Asked | None) -> None:
+    def _no_responders(self, frame: Frame, request: UnansweredRequest | None) -> None:
         subject = frame.generated.get("request_subject", "(before the capture)")
         connection, who = frame.connection, short(frame.connection)
         carries = connection.number in self._carriers or len(connection.protocols) > 1
@@ -256,7 +258,7 @@ class Requests(Rule):
 
     def finish(self) -> None:
         self._stored.finish()
-        late: dict[str, list[Asked]] = {}
+        late: dict[str, list[UnansweredRequest]] = {}
         for request in self._open.values():
             ref = request.ref
             if ref.connection.closed is not None or self.report.last_ns - ref.time_ns >= PATIENCE_NS:
@@ -315,7 +317,7 @@ class Requests(Rule):
             CODES["service-silent"], title, connection.number, refs, count=count, severity=severity
         )
 
-    def _report_unanswered(self, subject: str, title: str, several: list[Asked], waiting: int) -> None:
+    def _report_unanswered(self, subject: str, title: str, several: list[UnansweredRequest], waiting: int) -> None:
         inboxes = sum(each.inbox for each in several)
         certain = inboxes >= MANY_SILENT or (len(several) > 1 and waiting < self._asked.get(subject, 0))
         complete = all(whole(one := each.ref.connection) and not self.report.lost(one) for each in several)

@@ -80,7 +80,7 @@ class LagGauge(gauges.Gauge):
             yield gauges.Measurement(gauges.LAG, name_of(frame), max(committed - chunk["chunk_id"], 0))
 
 
-class Stored(gauges.Gauge):
+class StoredOffsets(gauges.Gauge):
     """Offsets that consumers store under their name: that of the last message they are done with."""
 
     types = frozenset({"StoreOffset"})
@@ -112,7 +112,7 @@ MAX_IDS = 200_000
 """Messages of publishers with a name that are compared with later ones of the same id."""
 
 
-class Advertised(AdvertisedHost):
+class StreamBrokers(AdvertisedHost):
     """The brokers that Metadata names for streams."""
 
     types = frozenset({"MetadataResponse", "PeerProperties", "PeerPropertiesResponse", *WORKING})
@@ -397,7 +397,7 @@ class Routes(problems.Rule):
                 problem.severity = problem.code.severity
 
 
-class Silence(NamedTuple):
+class LongestSilence(NamedTuple):
     """A side that said nothing for too long."""
 
     length_ns: int
@@ -414,7 +414,7 @@ class Heartbeats(problems.Rule):
     _agreed: dict[int, int] = field(default_factory=dict)
     _last: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
     """By connection and side: time and number of the last frame."""
-    _longest: dict[tuple[int, int], Silence] = field(default_factory=dict)
+    _longest: dict[tuple[int, int], LongestSilence] = field(default_factory=dict)
 
     def frame(self, frame: Frame) -> None:
         number = frame.connection.number
@@ -431,7 +431,7 @@ class Heartbeats(problems.Rule):
         last = self._last[connection.number]
         (since, number), key = last[side], (connection.number, side)
         if until_ns - since > max(2 * agreed, self._longest[key].length_ns if key in self._longest else 0):
-            self._longest[key] = Silence(until_ns - since, since, number)
+            self._longest[key] = LongestSilence(until_ns - since, since, number)
 
     def ended(self, connection: Connection) -> None:
         agreed, health = self._agreed.pop(connection.number, 0), connection.health
@@ -444,7 +444,7 @@ class Heartbeats(problems.Rule):
                 self._silent(connection, side, silence, agreed)
         self._last.pop(connection.number, None)
 
-    def _silent(self, connection: Connection, side: int, silence: Silence, agreed: int) -> None:
+    def _silent(self, connection: Connection, side: int, silence: LongestSilence, agreed: int) -> None:
         since_ns, until_ns = silence.since_ns, silence.since_ns + silence.length_ns
         why = problems.stopped_or_cut(connection, side, since_ns + silence.length_ns // 4, until_ns)
         if why is None:
@@ -471,12 +471,12 @@ CHECKS = problems.Checks(
         **dict.fromkeys(("Create", "Delete", "CreateSuperStream", "DeleteSuperStream"), made_changes),
     },
     pushes=frozenset({"Deliver", "Credit", "StoreOffset"}),
-    gauges=(CreditGauge, LagGauge, Stored),
+    gauges=(CreditGauge, LagGauge, StoredOffsets),
     flows=(StreamFlows,),
     space="virtual host",
     codes=CODES,
     rules=(
-        *(Advertised, Credits, Admission, MissingStreams, Heartbeats),
+        *(StreamBrokers, Credits, Admission, MissingStreams, Heartbeats),
         *(Routes, DuplicateIds, Flapping, NoActive, Offsets, CrashLoop),
     ),
     covered=frozenset({"closed"}),

@@ -35,7 +35,9 @@ def add_messages(frame: Frame, contents: bundles.Contents, out: Messages) -> Non
             shares = [share] * len(messages)
         keys = [message.get("key") for message in messages]
         out.add(
-            *(frame, operation, [message["body"] for message in messages]),
+            frame,
+            operation,
+            [message["body"] for message in messages],
             topic=printable(numbered.topic),
             partition=numbered.partition,
             keys=None if keys.count(None) == len(keys) else keys,
