@@ -6,14 +6,11 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.flows import Flow, Flows, Party
 from wiredecode.flows.intervals import Intervals
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 TOPIC, PARTITION, CLIENT, SECOND = "topic", "partition", "client", "second"
 BY = (TOPIC, PARTITION, CLIENT, SECOND)
@@ -40,6 +37,7 @@ class Side(NamedTuple):
 
 
 LABEL = attrgetter("label")
+BEGAN = attrgetter("flow.first_ns", "label")
 Item = TypeVar("Item")
 Key = TypeVar("Key", bound=Hashable)
 
@@ -119,6 +117,8 @@ class Row:
     worst_lag: int | None = None
     worst_ns: int | None = None
     latencies: list[int] = field(default_factory=list)
+    began_ns: int = 0
+    """Of the first message; without messages of the subscription or connection."""
     first_ns: int = 0
     last_ns: int = 0
     second_ns: int | None = None
@@ -194,7 +194,7 @@ def rows_of(topic: Topic, by: str) -> Iterator[Row]:
 def row_of(topic: Topic, publishers: Sequence[Side], consumers: Sequence[Side], partition: int | None) -> Row:
     """The row of these flows of a topic; ``consumers``: those of one consumer."""
     protocol, space, name = topic.subject
-    names = [*dict.fromkeys(each.label for each in publishers)]
+    names = [*dict.fromkeys(each.label for each in sorted(publishers, key=BEGAN))]
     consumer = consumers[0].label if consumers else NONE
     row = Row(protocol, space, name, partition, names, consumer)
     sent, came = [each.flow for each in publishers], [each.flow for each in consumers]
@@ -203,6 +203,8 @@ def row_of(topic: Topic, publishers: Sequence[Side], consumers: Sequence[Side], 
     times = [each for each in (*sent, *came) if each.messages]
     row.first_ns = min((each.first_ns for each in times), default=0)
     row.last_ns = max((each.last_ns for each in times), default=0)
+    starts = [each.flow.starts[0][0] if each.flow.starts else each.party.since_ns for each in (*publishers, *consumers)]
+    row.began_ns = row.first_ns or min(starts)
     row.servers = sorted({each.party.server for each in (*publishers, *consumers)})
     row.connections = sorted({each.key.connection for each in (*sent, *came)})
     if came:
@@ -222,7 +224,7 @@ def by_seconds(topic: Topic) -> Iterator[Row]:
         for second in sorted(published.keys() | delivered.keys()):
             row = Row(protocol, space, name, None, names, label, second_ns=second * 1_000_000_000)
             row.published, row.delivered = published[second], delivered[second]
-            row.first_ns = row.last_ns = second * 1_000_000_000
+            row.began_ns = row.first_ns = row.last_ns = second * 1_000_000_000
             yield row
 
 
@@ -299,25 +301,3 @@ def latencies(sent: Sequence[Flow], came: Sequence[Flow]) -> list[int]:
             if begin <= first + count - 1 < begin + many and time_ns >= sent_ns:
                 found.append(time_ns - sent_ns)
     return found
-
-
-TYPES = {
-    "from": "list<string>",
-    "servers": "list<string>",
-    "connections": "list<int64>",
-    "p50_ms": "double",
-    "p99_ms": "double",
-}
-TEXTS = frozenset({"protocol", "space", "topic", "to"})
-
-
-def table(made: Sequence[Row]) -> pa.Table:
-    """Rows as an Arrow table: the keys of :meth:`Row.record`; times in ns since the epoch."""
-    import pyarrow as pa
-
-    kinds = {"list<string>": pa.list_(pa.string()), "list<int64>": pa.list_(pa.int64()), "double": pa.float64()}
-    names = Row("", "", "", None, [], "").record()
-    fields = [
-        (each, kinds[TYPES[each]] if each in TYPES else pa.string() if each in TEXTS else pa.int64()) for each in names
-    ]
-    return pa.Table.from_pylist([row.record() for row in made], schema=pa.schema(fields))
