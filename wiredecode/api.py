@@ -191,7 +191,7 @@ class Dissection:
             parts = messages.of(frame)
             if display is None or display.matches(frame):
                 counted.frame(frame, parts)
-        return table(rows(counted, by))
+        return table(rows(counted.portable(), by))
 
     def _at(self, level: str) -> Dissection:
         if level == self.level:

@@ -37,7 +37,7 @@ class Side(NamedTuple):
 
 
 LABEL = attrgetter("label")
-BEGAN = attrgetter("flow.first_ns", "label")
+BEGAN, SINCE = attrgetter("flow.first_ns", "label"), attrgetter("since_ns", "group")
 Item = TypeVar("Item")
 Key = TypeVar("Key", bound=Hashable)
 
@@ -61,7 +61,8 @@ def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list
 def sides_of(flows: Flows) -> list[Side]:
     """All flows, with their clients."""
     parties = flows.parties()
-    groups = grouped((each for each in parties.values() if each.group), lambda party: (party.name, party.host))
+    named = sorted((each for each in parties.values() if each.group), key=SINCE)
+    groups = grouped(named, lambda party: (party.name, party.host))
     made = []
     for key, flow in flows.flows.items():
         party = parties[key.connection]

@@ -209,7 +209,7 @@ class LevelsReader:
             yield from self._messages(_until(damage, self.dissector.frames_and_blocks(capture)))
         else:
             yield from self.push(_until(damage, self.dissector.frames(capture)))
-        yield from self._flows()
+        yield from self.flow_rows()
         damage.raise_again()
 
     def _collect(self, level: str) -> FrameBatches | MessageBatches:
@@ -250,13 +250,13 @@ class LevelsReader:
         yield from _with_level(MESSAGES, collect.drain())
         yield from self._connections()
 
-    def _flows(self) -> Iterator[Rows]:
-        """The rows of flows."""
+    def flow_rows(self) -> Iterator[Rows]:
+        """The rows of flows, at the end."""
         if self.flows is not None:
             from wiredecode.flows.table import rows
             from wiredecode.tables.flows import table
 
-            made = table(rows(self.flows)).select(self.schemas[FLOWS].names)
+            made = table(rows(self.flows.portable())).select(self.schemas[FLOWS].names)
             yield from _with_level(FLOWS, made.replace_schema_metadata(self.schemas[FLOWS].metadata).to_batches())
 
     def _is_within(self, time_ns: int) -> bool:
