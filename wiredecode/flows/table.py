@@ -125,6 +125,8 @@ class Row:
     second_ns: int | None = None
     connections: list[int] = field(default_factory=list)
     servers: list[str] = field(default_factory=list)
+    frames: list[int] = field(default_factory=list)
+    """Some of its frames: the first ones."""
 
     def percentile(self, hundredth: int) -> float | None:
         """From publish to delivery, ms; None: not known."""
@@ -207,6 +209,7 @@ def row_of(topic: Topic, publishers: Sequence[Side], consumers: Sequence[Side], 
     starts = [each.flow.starts[0][0] if each.flow.starts else each.party.since_ns for each in (*publishers, *consumers)]
     row.began_ns = row.first_ns or min(starts)
     row.servers = sorted({each.party.server for each in (*publishers, *consumers)})
+    row.frames = sorted({number for each in (*sent, *came) for number in each.frames})
     row.connections = sorted({each.key.connection for each in (*sent, *came)})
     if came:
         row.again, row.skipped = again(came), sum(end - begin for *_, begin, end in skipped(came))
