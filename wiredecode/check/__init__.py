@@ -17,6 +17,7 @@ from wiredecode.check.stalls import Stalls
 from wiredecode.check.transport import Health
 from wiredecode.check.trends import Trends, lags_of
 from wiredecode.check.verdict import TLS, Coverage
+from wiredecode.flows import Flows
 from wiredecode.frames.frame import Frame
 from wiredecode.net.distribution import MAX_VALUES
 from wiredecode.net.types import Connection
@@ -56,6 +57,11 @@ class Checker:
         self._over: list[Connection] = []
         """The first connections that are over, for the rules of protocols that come later."""
         self.coverage = Coverage()
+
+    @property
+    def flows(self) -> Flows:
+        """Publishers and consumers, of protocols with offsets or subscriptions."""
+        return self._flows.flows
 
     def _meet(self, name: str) -> None:
         """The first frame of a protocol: from now on its rules get its frames."""

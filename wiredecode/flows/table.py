@@ -292,6 +292,47 @@ def lags(sent: Sequence[Flow], came: Sequence[Flow]) -> tuple[int | None, int | 
     return now, max(now, worst[0]), worst[1] or None
 
 
+class Backlog(NamedTuple):
+    """A consumer group, or a consumer without one, at a topic."""
+
+    subject: Subject
+    group: str
+    delivered: int
+    lag: int | None
+    """Messages that it has not got; None: not known."""
+    age_ns: int | None
+    """Time since the oldest of these was published; 0: there is none."""
+
+
+def backlogs(flows: Flows, now_ns: int) -> list[Backlog]:
+    """All consumer groups, at a time."""
+    found = []
+    for topic in topics_of(sides_of(flows)):
+        sent = [each.flow for each in topic.publishers]
+        for group, sides in grouped(topic.consumers, lambda side: side.group or side.party.label).items():
+            came = [each.flow for each in sides]
+            lag, since_ns = lags(sent, came)[0], oldest(sent, came)
+            age_ns = None if lag is None or (lag and since_ns is None) else max(now_ns - (since_ns or now_ns), 0)
+            delivered = sum(each.messages for each in came)
+            found.append(Backlog(topic.subject, group, delivered, lag, age_ns))
+    return found
+
+
+def oldest(sent: Sequence[Flow], came: Sequence[Flow]) -> int | None:
+    """The time of the first publish whose messages consumers have not got, as far as offsets show it."""
+    got = offsets_of(came)
+    return min(
+        (
+            time_ns
+            for flow in sent
+            if (offsets := got.get(log_of(flow))) and offsets.ends
+            for first, count, time_ns in flow.times.entries
+            if first + count > offsets.ends[-1]
+        ),
+        default=None,
+    )
+
+
 def latencies(sent: Sequence[Flow], came: Sequence[Flow]) -> list[int]:
     """Times from publish to delivery, ns, of messages whose offset both ends show."""
     found: list[int] = []
