@@ -7,9 +7,10 @@ from pathlib import Path
 
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.check.causes import group_by_cause
+from wiredecode.check.changes import Clients
 from wiredecode.check.codes import CODES
 from wiredecode.check.exchanges import Exchanges
-from wiredecode.check.flows import FlowRule, types_of
+from wiredecode.check.flows import FlowRule, space_of, types_of
 from wiredecode.check.publishes import Publishes
 from wiredecode.check.repeated import RefusedAlways
 from wiredecode.check.rules import ClearText, ClockRule, Findings, OtherProtocols, Requests
@@ -56,7 +57,7 @@ class Checker:
         self._ended: deque[tuple[Connection, str | None]] = deque()
         self._over: list[Connection] = []
         """The first connections that are over, for the rules of protocols that come later."""
-        self.coverage = Coverage()
+        self.coverage, self._clients = Coverage(), Clients()
 
     @property
     def flows(self) -> Flows:
@@ -141,6 +142,10 @@ class Checker:
             self._call(rule.gather)
         for rule in rules:
             self._call(rule.finish)
+        for connection in self.flows.connections.values():  # also open ones
+            self._clients.note(connection)
+        spaces = {number: space_of(each) for number, each in self.flows.parties().items() if each.space}
+        self._clients.explain(self.report.problems.values(), self.report.first_ns, spaces)
         return group_by_cause(self.report.problems.values())
 
     def so_far(self) -> list[Problem]:
@@ -150,6 +155,7 @@ class Checker:
     def _end(self, connection: Connection, foreign: str | None) -> None:
         self.report.learn(connection)
         self._introduce(connection)
+        self._clients.note(connection)
         self.coverage.end(connection, foreign)
         if len(self._over) < MAX_OVER:
             self._over.append(connection)

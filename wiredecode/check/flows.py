@@ -50,7 +50,7 @@ def changes(before: Party, now: Party) -> str:
     """Changes of a client: ``it logged in as billing, before orders``; empty: none is known."""
     pairs = (
         ("logged in as {}", before.user, now.user),
-        ("uses {}", _space(before), _space(now)),
+        ("uses {}", space_of(before), space_of(now)),
         ("joined group {}", before.group, now.group),
         ("is connected to {}", before.server.rpartition(":")[0], now.server.rpartition(":")[0]),
         ("runs on {}", before.host, now.host),
@@ -59,7 +59,8 @@ def changes(before: Party, now: Party) -> str:
     return "; ".join(texts[:2])
 
 
-def _space(party: Party) -> str:
+def space_of(party: Party) -> str:
+    """``account ORD``, in the words of its protocol."""
     return f"{(checks_of(party.protocol) or NO_CHECKS).space} {party.space}" if party.space else ""
 
 
@@ -179,7 +180,6 @@ class FlowRule(Rule):
             )
             problem.likely = "the name is wrong: the topic, stream or subject that it publishes to was changed"
         if change:
-            problem.detail(change)
             problem.likely = change
         problem.detail(f"{who} is still connected, and got {sum(each.flow.messages for each in readers):,} messages")
         problem.to_end = max(each.flow.last_ns for each in now) >= self.report.last_ns - WHILE_NS
@@ -294,9 +294,7 @@ class FlowRule(Rule):
                 problem.likely = "it began with the newest messages (latest, next), and not where it had stopped"
             elif now.flow.log:
                 problem.likely = "the stream had dropped them before they were read: its limits keep the newest only"
-            if change := changes(before[-1].party, now.party):
-                problem.detail(change)
-            elif before[-1].group != now.group:
+            if before[-1].group != now.group and not changes(before[-1].party, now.party):
                 problem.detail(f"it reads in group {now.group}, before {before[-1].group}")
 
     def _was_written(self, topic: Topic, log: tuple[str, int | None], begin: int, end: int) -> bool:

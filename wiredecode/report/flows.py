@@ -1,4 +1,4 @@
-"""Who publishes what to whom, as a drawing: publishers left, topics in the middle, consumers right.
+"""Flows as a drawing: publishers left, topics in the middle, consumers right.
 
 The page makes SVG of the places that are computed here, and escapes all names.
 """
@@ -107,7 +107,7 @@ class Drawing:
         return top
 
     def shown(self) -> dict[str, Any] | None:
-        """What the page draws, or None."""
+        """The drawing for the page, or None."""
         if not self.columns[MIDDLE]:
             return None
         return {

@@ -163,7 +163,7 @@ def findings(gathering: Gathering) -> list[dict[str, Any]]:
                 "severity": problem.severity,
                 "name": cut(problem.name),
                 "what": cut(problem.title),
-                "details": [cut(text) for text in problem.details],
+                "details": [cut(text) for text in (*problem.details, *problem.changed)],
                 "evidence": evidence(problem, gathering.first_ns),
                 "connections": [(number, cut(text)) for number, text in sorted(problem.connections.items())],
                 "meaning": "" if problem.code.code in explained else problem.code.meaning,
