@@ -9,7 +9,7 @@ import pytest
 from tests.check.support import CAPTURES, check
 from tests.cli.conftest import Run
 from tests.cli.conftest import run as run  # the fixture
-from wiredecode.check.changes import Clients
+from wiredecode.check.changes import ClientChanges
 from wiredecode.net.types import Connection
 
 FOLDER = CAPTURES / "flows"
@@ -46,7 +46,7 @@ def connection(number: int, since: float, **who: str) -> Connection:
 
 
 def texts(*connections: Connection) -> list[str]:
-    clients = Clients()
+    clients = ClientChanges()
     for each in connections:
         clients.note(each)
     return [each.text for each in clients.changes()]

@@ -29,7 +29,7 @@ SAID = {
 """Facts about a client, and how a change reads."""
 
 
-class Client(NamedTuple):
+class Visit(NamedTuple):
     """A connection of a client with a name."""
 
     name: str
@@ -50,16 +50,16 @@ class Change(NamedTuple):
     """``orders-api logged in as billing, before as orders``"""
 
 
-class Clients:
+class ClientChanges:
     """Gets connections: those that are over, and at the end others."""
 
     def __init__(self) -> None:
-        self._clients: dict[int, Client] = {}
+        self._clients: dict[int, Visit] = {}
         """By number of the connection."""
 
-    def __deepcopy__(self, _: object) -> Clients:
+    def __deepcopy__(self, _: object) -> ClientChanges:
         """A copy that shares what nothing changes."""
-        copied = Clients()
+        copied = ClientChanges()
         copied._clients = dict(self._clients)
         return copied
 
@@ -76,13 +76,13 @@ class Clients:
         facts["host"] = connection.named_endpoints[client_side(connection)].rpartition(":")[0]
         until_ns = connection.first_ns if health is None else health.last_ns
         protocol = next(iter(connection.protocols), "")
-        self._clients[connection.number] = Client(
+        self._clients[connection.number] = Visit(
             name, protocol, connection.number, connection.first_ns, until_ns, facts
         )
 
     def changes(self, spaces: Mapping[int, str] | None = None) -> list[Change]:
         """All changes, in order of time; ``spaces``: account or cluster by connection, with the word for it."""
-        by_client: dict[tuple[str, str], list[Client]] = {}
+        by_client: dict[tuple[str, str], list[Visit]] = {}
         for each in self._clients.values():
             space = (spaces or {}).get(each.connection) if "virtual_host" not in each.facts else None
             known = each._replace(facts={**each.facts, "space": space}) if space else each
@@ -105,7 +105,7 @@ class Clients:
                     problem.changed.append(f"{change.text}, at +{(change.time_ns - first_ns) / 1e9:.3f} s")
 
 
-def _compared(clients: list[Client]) -> Iterator[Change]:
+def _compared(clients: list[Visit]) -> Iterator[Change]:
     """Changes of one client, between times at which it is connected: connections that overlap are one such time."""
     before: dict[str, str] = {}
     now: dict[str, str] = {}

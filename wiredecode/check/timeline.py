@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from math import inf
 from typing import Any
 
-from wiredecode.check.changes import Clients
+from wiredecode.check.changes import ClientChanges
 from wiredecode.check.stalls import Silences
 from wiredecode.dataclasses import dataclass, replace
 from wiredecode.frames.bins import Bins
@@ -85,7 +85,7 @@ class Timeline:
         self.first_ns = self.last_ns = 0
         self._change_readers = ByProtocol(lambda checks: checks.changes)
         self._known: Newest[tuple[str, str], str] = Newest(MAX_KEYS)
-        self._silences, self._clients = Silences(), Clients()
+        self._silences, self._clients = Silences(), ClientChanges()
 
     def frame(self, frame: Frame) -> None:
         """The next frame."""
