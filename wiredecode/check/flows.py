@@ -55,7 +55,7 @@ def changes(before: Party, now: Party) -> str:
     """Changes of a client: ``it logged in as billing, before orders``; empty: none is known."""
     pairs = (
         ("logged in as {}", before.user, now.user),
-        ("uses {}", _space(before), _space(now)),
+        ("uses {}", space_of(before), space_of(now)),
         ("joined group {}", before.group, now.group),
         ("is connected to {}", before.server.rpartition(":")[0], now.server.rpartition(":")[0]),
         ("runs on {}", before.host, now.host),
@@ -64,7 +64,8 @@ def changes(before: Party, now: Party) -> str:
     return "; ".join(texts[:2])
 
 
-def _space(party: Party) -> str:
+def space_of(party: Party) -> str:
+    """``account ORD``, in the words of its protocol."""
     return f"{(checks_of(party.protocol) or NO_CHECKS).space} {party.space}" if party.space else ""
 
 
@@ -197,7 +198,6 @@ class FlowRule(Rule):
             )
             problem.likely = "the name is wrong: the topic, stream or subject that it publishes to was changed"
         if change:
-            problem.detail(change)
             problem.likely = change
         problem.detail(f"{who} is still connected, and got {sum(each.flow.messages for each in readers):,} messages")
         problem.to_end = max(each.flow.last_ns for each in now) >= self.report.last_ns - WHILE_NS
@@ -234,7 +234,7 @@ class FlowRule(Rule):
         problem = self._add("flow.never-began", title, topic.subject, sides, count=total, **how_severe)
         problem.likely = how
         if name == wanted:
-            problem.detail(f"{who.label}: {_space(who)}; {reader.label}: {_space(reader)}")
+            problem.detail(f"{who.label}: {space_of(who)}; {reader.label}: {space_of(reader)}")
         problem.to_end = max(each.flow.last_ns for each in topic.publishers) >= self.report.last_ns - WHILE_NS
 
     def _unread(self, topics: Sequence[Topic]) -> None:
@@ -259,7 +259,9 @@ class FlowRule(Rule):
                     continue
                 self._report_unread(slot, own, read, total)
 
-    def _report_unread(self, slot: Slot, own: Sequence[ClientFlow], read: Sequence[Slot], total: int) -> None:
+    def _report_unread(
+        self, slot: PartitionFlows, own: Sequence[ClientFlow], read: Sequence[PartitionFlows], total: int
+    ) -> None:
         readers = [side for each in read for side in each.consumers if has_offsets(side.flow)]
         who, names = ", ".join(by_label(readers)), ", ".join(each.name for each in read[:MAX_EVIDENCE])
         title = f"no consumer reads {slot.name}: {total:,} messages of {own[0].party.label} lie there"
@@ -381,9 +383,7 @@ class FlowRule(Rule):
                 problem.likely = "it began with the newest messages (latest, next), and not where it had stopped"
             elif now.flow.log:
                 problem.likely = "the stream had dropped them before they were read: its limits keep the newest only"
-            if change := changes(before[-1].party, now.party):
-                problem.detail(change)
-            elif before[-1].group != now.group:
+            if before[-1].group != now.group and not changes(before[-1].party, now.party):
                 problem.detail(f"it reads in group {now.group}, before {before[-1].group}")
 
     def _was_written(self, topic: Topic, log: tuple[str, int | None], begin: int, end: int) -> bool:
@@ -576,7 +576,7 @@ class FlowRule(Rule):
                 problem.detail(f"before: {few:,} commits for {many:,} messages")
 
 
-class Slot(NamedTuple):
+class PartitionFlows(NamedTuple):
     """A partition, or one of several streams or subjects that only a number distinguishes."""
 
     family: tuple[str, ...]
@@ -591,13 +591,13 @@ def has_offsets(flow: Flow) -> bool:
     return bool(flow.offsets.begins) and not flow.log
 
 
-def slots_of(topic: Topic) -> Iterator[Slot]:
+def slots_of(topic: Topic) -> Iterator[PartitionFlows]:
     protocol, space, name = topic.subject
     sent, came = (grouped(sides, lambda side: side.flow.key.partition) for sides in (topic.publishers, topic.consumers))
     for number in sent | came:
         whole = name if number is None else f"{name}[{number}]"
         family = protocol, space, DIGITS.sub("#", name) if number is None else name
-        yield Slot(family, whole, number, sent.get(number, []), came.get(number, []))
+        yield PartitionFlows(family, whole, number, sent.get(number, []), came.get(number, []))
 
 
 def differ(one: Subject, other: Subject) -> str:

@@ -339,8 +339,12 @@ class Flows:
 
     def parties(self) -> dict[int, Party]:
         """The clients, by connection."""
-        found = {number: self._party(each) for number, each in self.connections.items()}
-        return self._parties | found
+        found = self._parties | {number: self._party(each) for number, each in self.connections.items()}
+        spaces = self.spaces
+        return {
+            number: each if each.space else each._replace(space=spaces.get(each.server, ""))
+            for number, each in found.items()
+        }
 
     def space_of(self, connection: Connection) -> str:
         """The account, virtual host or cluster of a connection; empty: it is not known."""
@@ -366,6 +370,16 @@ class Flows:
             connection.closed is None,
             all(side.captured and not side.lossy for side in connection.directions),
         )
+
+    def portable(self) -> Flows:
+        """The same for other processes: it can be pickled, and its connections have their ids in place of numbers."""
+        made, ids = Flows(), {number: each.id for number, each in self.connections.items()}
+        for key, flow in self.flows.items():
+            named = key._replace(connection=ids[key.connection])
+            made.flows[named] = replace(flow, key=named)
+        made._parties = {ids[number]: each._replace(connection=ids[number]) for number, each in self.parties().items()}
+        made.spaces, made.omitted = self.spaces, self.omitted
+        return made
 
     def __add__(self, other: Flows) -> Flows:
         both = Flows()

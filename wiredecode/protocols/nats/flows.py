@@ -103,4 +103,4 @@ class SubjectFlows(FlowReader):
 
 
 def header_names(values: Mapping[str, Any]) -> Iterator[str]:
-    return (each["name"] for each in values.get("headers") or ())
+    return (each["key"] for each in values.get("headers") or ())
