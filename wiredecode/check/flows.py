@@ -28,7 +28,7 @@ from wiredecode.protocols.shared.problems import MAX_EVIDENCE, Checks, Moment, P
 FEW, MANY = 5, 20
 """Messages, connections or times that are enough to be meant, and that are many."""
 MOMENT_NS, WHILE_NS = 1_000_000_000, 2_000_000_000
-"""Times of both ends that differ by less are the same; how long something lasts that is no accident."""
+"""OffsetTimes of both ends that differ by less are the same; how long something lasts that is no accident."""
 MOST, PARTITIONS = 0.8, 3
 """Share of the messages in one of several partitions that is uneven."""
 ALIKE, MIN_WORD = 0.85, 4
@@ -97,6 +97,8 @@ class FlowRule(Rule):
         self._group_changes(topics)
         for topic in topics:
             self._nothing_since(topic)
+            self._stopped(topic)
+            self._loops(topic)
             self._read_again(topic)
             self._skipped(topic)
             self._lost(topic)
@@ -301,6 +303,50 @@ class FlowRule(Rule):
                 problem.likely = (
                     "the client does not answer the server's flow control requests: the server waits for it"
                 )
+
+    def _stopped(self, topic: Topic) -> None:
+        """All consumers of a group got what was published until a time, and nothing since, without offsets."""
+        if any(each.flow.offsets.begins or each.flow.pulls for each in (*topic.publishers, *topic.consumers)):
+            return
+        for group, sides in grouped(topic.consumers, lambda side: side.group or side.label).items():
+            came = [each for each in sides if each.flow.messages]
+            own = {each.party.connection for each in came}
+            sent = [each for each in topic.publishers if each.party.connection not in own]
+            if came and sent and all(each.party.is_whole for each in (*came, *sent)):
+                self._report_stopped(topic, group, came, sent)
+
+    def _report_stopped(self, topic: Topic, group: str, came: Sequence[ClientFlow], sent: Sequence[ClientFlow]) -> None:
+        last_ns, latest_ns = max(each.flow.last_ns for each in came), max(each.party.until_ns for each in came)
+        if any(each.party.is_open for each in came):
+            latest_ns = max(latest_ns, self.report.last_ns)
+        until_ns = min(latest_ns, max(each.flow.last_ns for each in sent))
+        after = sum(messages_after(each.flow, last_ns) for each in sent)
+        got, before = sum(each.flow.messages for each in came), sum(each.flow.messages for each in sent) - after
+        if min(got, before) < FEW or after < MANY or until_ns - last_ns < WHILE_NS:
+            return
+        left = any(each.flow.left_ns for each in self._all_of(came))
+        if left or self._waits_for_acks(came) or not MOST <= got / before <= 1 / MOST:
+            return
+        since, name = self.report.seconds(last_ns), topic.subject[2]
+        title = f"{group} gets nothing of {name} since {since}, while {after:,} were published"
+        times = {"since_ns": last_ns, "until_ns": until_ns, "count": after}
+        problem = self._add("flow.nothing-since", title, (group, topic.subject), [*came, *sent], **times)
+        problem.detail(f"until then it got {got:,} of {before:,} messages")
+
+    def _waits_for_acks(self, sides: Sequence[ClientFlow]) -> bool:
+        """Whether bytes to a client are on their way: the path is the problem."""
+        health = (self.flows.connections[each.party.connection].health for each in sides)
+        return any(each is not None and any(side.unacknowledged for side in each.directions) for each in health)
+
+    def _loops(self, topic: Topic) -> None:
+        """A client publishes the messages that it gets, where it gets them again; not one that gets its own."""
+        name = topic.subject[2]
+        for side in (each for each in topic.publishers if each.flow.rounds >= MANY):
+            came = [each.flow for each in topic.consumers if each.party.connection == side.party.connection]
+            if came and min(each.first_ns for each in came) < side.flow.first_ns:
+                title = f"{side.party.label} publishes to {name} the messages that it gets from there: "
+                title += f"one went round {side.flow.rounds:,} times"
+                self._add("flow.loop", title, (side.party.label, topic.subject), [side], count=side.flow.messages)
 
     def _all_of(self, sides: Sequence[ClientFlow]) -> list[ClientFlow]:
         """The flows of the same consumers, also without messages."""
@@ -624,7 +670,7 @@ def differ(one: Subject, other: Subject) -> str:
 
 def messages_after(flow: Flow, time_ns: int) -> int:
     """Messages of a flow later than a time, as far as the times of some of them show."""
-    entries = flow.times.entries
+    entries = flow.times.entries or flow.unnumbered.entries
     if not entries:
         return flow.messages if flow.first_ns > time_ns else 0
     late = sum(at_ns > time_ns for *_, at_ns in entries)

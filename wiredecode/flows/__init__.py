@@ -127,14 +127,16 @@ class Flow:
     """Offset up to which the consumer is done, as it said last."""
     stores: int = 0
     stalled: int = 0
-    """Times that the server said that it waits for an answer of the client."""
+    """OffsetTimes that the server said that it waits for an answer of the client."""
     pulls: int = 0
     empty: int = 0
-    """Times that it asked, and that there was nothing."""
+    """OffsetTimes that it asked, and that there was nothing."""
     starts: list[tuple[int, str]] = field(default_factory=list)
     """When it subscribed, and from where on."""
     left_ns: int = 0
     """When it unsubscribed, the last time."""
+    rounds: int = 0
+    """OffsetTimes that its client published one message that it got, at most."""
     lag: int = 0
     worst_lag: int = 0
     worst_ns: int = 0
@@ -144,6 +146,8 @@ class Flow:
     """Frames whose first message waited for :data:`LONG_NS` or more, of all :attr:`batches`."""
     batches: int = 0
     times: OffsetTimes = field(default_factory=OffsetTimes)
+    unnumbered: OffsetTimes = field(default_factory=OffsetTimes)
+    """Of publishes, which have no offset yet."""
     latencies: list[int] = field(default_factory=list)
     """From publish to delivery, ns, of copies; at most :data:`MAX_TIMES`."""
     seconds: dict[int, int] = field(default_factory=dict)
@@ -169,6 +173,8 @@ class Flow:
             self.stalled += 1
         elif what == flows.LEAVE:
             self.left_ns = time_ns
+        elif what == flows.LOOP:
+            self.rounds = max(self.rounds, step.messages)
         elif what == flows.PULL:
             self.pulls += 1
         elif what == flows.EMPTY:
@@ -178,7 +184,7 @@ class Flow:
 
     def count(self, step: Step, frame: Frame) -> None:
         """Count the messages of a step."""
-        _, _, _, _, first, messages, size, log, _, waited_ns, lag, is_again = step
+        what, _, _, _, first, messages, size, log, _, waited_ns, lag, is_again = step
         time_ns = frame.time_ns
         if not self.first_ns:
             self.first_ns = time_ns
@@ -203,6 +209,8 @@ class Flow:
             had = self.offsets.add(first, first + messages)
             self.again += had if had or not is_again else messages
             self.times.add(first, messages, time_ns)
+        elif what == flows.PUBLISH:
+            self.unnumbered.add(0, messages, time_ns)
         if lag is not None:
             self.lag = lag
             if lag > self.worst_lag:
@@ -214,12 +222,13 @@ class Flow:
         for name in SUMS:
             setattr(both, name, getattr(self, name) + getattr(other, name))
         both.first_ns = min(filter(None, (self.first_ns, other.first_ns)), default=0)
-        for name in ("last_ns", "stored", "waited_ns", "left_ns"):
+        for name in ("last_ns", "stored", "waited_ns", "left_ns", "rounds"):
             setattr(both, name, max(getattr(self, name), getattr(other, name)))
         both.offsets.update(self.offsets).update(other.offsets)
         both.starts = sorted((*self.starts, *other.starts))[:MAX_STARTS]
         both.lag = (self if self.last_ns >= other.last_ns else other).lag
         both.worst_lag, both.worst_ns = max((self.worst_lag, self.worst_ns), (other.worst_lag, other.worst_ns))
+        both.unnumbered = self.unnumbered + other.unnumbered
         both.times, both.latencies = self.times + other.times, [*self.latencies, *other.latencies][:MAX_TIMES]
         both.seconds = dict(Counter(self.seconds) + Counter(other.seconds))
         both.frames = sorted({*self.frames, *other.frames})[:MAX_FRAMES]
@@ -394,7 +403,7 @@ class Flows:
         return both
 
 
-TO_BROKER = frozenset({flows.PUBLISH, flows.CONFIRM, flows.REFUSE})
+TO_BROKER = frozenset({flows.PUBLISH, flows.CONFIRM, flows.REFUSE, flows.LOOP})
 
 
 def readers_of(checks: Checks) -> dict[str | None, list[FlowReader]]:
