@@ -89,7 +89,7 @@ class FlowRule(Rule):
         every = sides_of(self.flows)
         self._index([side for side in every if side.flow.key.delivers])
         topics = topics_of(every)
-        sides = [side for topic in topics for side in topic.publishers]
+        self._sent = sides = [side for topic in topics for side in topic.publishers]
         self._moved(topics)
         self._never_began(topics)
         self._unread(topics)
@@ -98,12 +98,13 @@ class FlowRule(Rule):
         for topic in topics:
             self._nothing_since(topic)
             self._stopped(topic)
+            self._sated(topic)
             self._loops(topic)
             self._read_again(topic)
             self._skipped(topic)
             self._lost(topic)
-            self._strangers(topic)
             self._uneven(topic)
+        self._strangers(topics)
         for label, some in by_label(sides).items():
             self._waits(label, some)
         self._polls()
@@ -133,7 +134,7 @@ class FlowRule(Rule):
     # Messages without a consumer.
 
     def _moved(self, topics: Sequence[Topic]) -> None:
-        """A publisher's messages go elsewhere, and reach no consumer, since it came back."""
+        """A publisher's messages go elsewhere, and do not reach who got the earlier ones, since it came back."""
         written: dict[str, list[Topic]] = {}
         for topic in topics:
             for label in by_label(topic.publishers):
@@ -142,18 +143,16 @@ class FlowRule(Rule):
             for label, now in by_label(topic.publishers).items():
                 total, first_ns = sum(each.flow.messages for each in now), min(each.flow.first_ns for each in now)
                 last_ns = max(each.flow.last_ns for each in now)
-                arrived = any(each.flow.messages and each.flow.last_ns >= first_ns for each in topic.consumers)
-                if (
-                    total < FEW
-                    or last_ns - first_ns < MOMENT_NS
-                    or arrived
-                    or not all(each.party.is_whole for each in now)
-                ):
+                arrived = [each for each in topic.consumers if each.flow.messages and each.flow.last_ns >= first_ns]
+                if total < FEW or last_ns - first_ns < MOMENT_NS or not all(each.party.is_whole for each in now):
                     continue
                 for other in written[label] if len(written[label]) <= MAX_TOPICS else ():
                     before = [each for each in other.publishers if each.party.label == label]
-                    if other is not topic and self._left(now, before, other.consumers, first_ns, last_ns):
-                        self._report_moved(label, total, topic, now, other, before)
+                    if other is topic or (arrived and not renamed(now, before, topic, other)):
+                        continue
+                    readers = without(other.consumers, arrived)
+                    if self._left(now, before, readers, first_ns, last_ns):
+                        self._report_moved(label, total, topic, now, other, before, readers, arrived)
                         break
 
     def _left(
@@ -184,14 +183,16 @@ class FlowRule(Rule):
         now: Sequence[ClientFlow],
         other: Topic,
         before: Sequence[ClientFlow],
+        consumers: Sequence[ClientFlow],
+        arrived: Sequence[ClientFlow],
     ) -> None:
-        readers = [each for each in other.consumers if each.flow.messages]
+        readers = [each for each in consumers if each.flow.messages]
         who = ", ".join(dict.fromkeys(each.party.label for each in readers))
         since = self.report.seconds(min(each.flow.first_ns for each in now))
         name = topic.subject[2]
         where = "" if name == other.subject[2] else f", before to {other.subject[2]}"
-        title = f"{total:,} messages of {label} to {name} since {since} reach no consumer{where}: "
-        title += f"{who} got the earlier ones"
+        nobody = "do not reach all consumers" if arrived else "reach no consumer"
+        title = f"{total:,} messages of {label} to {name} since {since} {nobody}{where}: {who} got the earlier ones"
         problem = self._add("flow.no-consumer", title, (label, topic.subject), [*now, *before, *readers], count=total)
         change = changes(before[-1].party, now[0].party)
         if where:
@@ -201,40 +202,47 @@ class FlowRule(Rule):
             problem.likely = "the name is wrong: the topic, stream or subject that it publishes to was changed"
         if change:
             problem.likely = change
+        if arrived:
+            problem.detail(f"{', '.join(by_label(arrived))} gets them")
+            problem.likely = (
+                "the name was changed, and its consumers do not all know the new one: a filter, a subscription"
+            )
         problem.detail(f"{who} is still connected, and got {sum(each.flow.messages for each in readers):,} messages")
         problem.to_end = max(each.flow.last_ns for each in now) >= self.report.last_ns - WHILE_NS
 
     def _never_began(self, topics: Sequence[Topic]) -> None:
-        """Messages go to a name without a consumer, and the consumer of a name that is nearly the same gets none."""
-        unread = [
-            each for each in topics if not each.consumers and all(some.party.is_whole for some in each.publishers)
-        ]
+        """A consumer waits for messages of a name that is nearly the one to which messages are published."""
         waiting = [
             each for each in topics if not each.publishers and not any(some.flow.messages for some in each.consumers)
         ]
-        for topic in unread if waiting else ():
+        for topic in topics if waiting else ():
             total = sum(each.flow.messages for each in topic.publishers)
+            if total < FEW or not all(each.party.is_whole for each in topic.publishers):
+                continue
             first_ns = min(each.flow.first_ns for each in topic.publishers)
             last_ns = max(each.flow.last_ns for each in topic.publishers)
-            if total < FEW or last_ns - first_ns < WHILE_NS:
-                continue
-            for other in waiting[:MAX_TOPICS]:
-                there = [
-                    each for each in other.consumers if each.party.is_open or each.party.until_ns >= last_ns - WHILE_NS
-                ]
-                there = [each for each in there if min(each.flow.starts)[0] <= (first_ns + last_ns) // 2]
-                if there and (how := differ(topic.subject, other.subject)):
-                    self._report_apart(topic, other, there, how, total)
+            for other in waiting[:MAX_TOPICS] if last_ns - first_ns >= WHILE_NS else ():
+                readers = [each for each in other.consumers if min(each.flow.starts)[0] <= (first_ns + last_ns) // 2]
+                readers = [each for each in readers if each.party.is_open or each.party.until_ns >= last_ns - WHILE_NS]
+                both = {each.party.label for each in readers} & {each.party.label for each in topic.consumers}
+                if readers and not both and (how := differ(topic.subject, other.subject)):
+                    self._report_apart(topic, other, readers, how, total)
                     break
 
     def _report_apart(self, topic: Topic, other: Topic, readers: Sequence[ClientFlow], how: str, total: int) -> None:
-        who, reader = topic.publishers[0].party, readers[0].party
+        who, reader, others = topic.publishers[0].party, readers[0].party, [*by_label(topic.consumers)]
         name, wanted = topic.subject[2], other.subject[2]
-        title = f"{total:,} messages of {who.label} to {name} reach no consumer, and {reader.label} waits for {wanted}"
-        how_severe = {"severity": "note"} if name == wanted else {}  # each may have a partner elsewhere
-        sides = [*topic.publishers, *readers]
-        problem = self._add("flow.never-began", title, topic.subject, sides, count=total, **how_severe)
+        title = (
+            f"{reader.label} waits for {wanted} and gets nothing, while {total:,} messages of {who.label} go to {name}"
+        )
+        severity = "note" if name == wanted else "warning" if others else "error"  # each may have a partner elsewhere
+        if name == wanted and others:
+            return
+        sides = [*readers, *topic.publishers]
+        times = {"since_ns": topic.publishers[0].flow.first_ns, "until_ns": topic.publishers[0].flow.last_ns}
+        problem = self._add("flow.never-began", title, topic.subject, sides, count=total, severity=severity, **times)
         problem.likely = how
+        problem.detail(f"{', '.join(others)} gets them" if others else "no consumer gets them")
         if name == wanted:
             problem.detail(f"{who.label}: {space_of(who)}; {reader.label}: {space_of(reader)}")
         problem.to_end = max(each.flow.last_ns for each in topic.publishers) >= self.report.last_ns - WHILE_NS
@@ -267,7 +275,7 @@ class FlowRule(Rule):
         readers = [side for each in read for side in each.consumers if has_offsets(side.flow)]
         who, names = ", ".join(by_label(readers)), ", ".join(each.name for each in read[:MAX_EVIDENCE])
         title = f"no consumer reads {slot.name}: {total:,} messages of {own[0].party.label} lie there"
-        title += f", and {who} reads {names}"
+        title += f", and {who} {'read' if ',' in who else 'reads'} {names}"
         until_ns = max(each.flow.last_ns for each in own)
         problem = self._add("flow.unread", title, slot.name, [*own, *readers], until_ns=until_ns, count=total)
         problem.to_end = until_ns >= self.report.last_ns - WHILE_NS
@@ -332,6 +340,22 @@ class FlowRule(Rule):
         times = {"since_ns": last_ns, "until_ns": until_ns, "count": after}
         problem = self._add("flow.nothing-since", title, (group, topic.subject), [*came, *sent], **times)
         problem.detail(f"until then it got {got:,} of {before:,} messages")
+
+    def _sated(self, topic: Topic) -> None:
+        """A consumer that asked for a number of messages has them, and stays there without asking for more."""
+        for side in (each for each in topic.consumers if each.flow.limit > 1):
+            own = {each.flow.key.topic for each in self._all_of([side]) if each.flow.messages}
+            sent = [each for each in self._sent if each.flow.key.topic in own and each.party.space == side.party.space]
+            after, left_ns = sum(messages_after(each.flow, side.flow.left_ns) for each in sent), side.flow.left_ns
+            again, until_ns = any(at_ns > left_ns for at_ns, _ in side.flow.starts), side.party.until_ns
+            until_ns = min(max((each.flow.last_ns for each in sent), default=0), until_ns)
+            if again or after < MANY or until_ns - left_ns < WHILE_NS:
+                continue
+            title = f"{side.party.label} gets nothing of {topic.subject[2]} since {self.report.seconds(left_ns)}"
+            title += f", while {after:,} were published: it had asked for {side.flow.limit:,} messages and no more"
+            times = {"since_ns": left_ns, "until_ns": self.report.last_ns, "count": after, "severity": "warning"}
+            problem = self._add("flow.nothing-since", title, (side.label, topic.subject), [side, *sent], **times)
+            problem.likely = "the program limits its subscription, such as an automatic unsubscribe of NATS"
 
     def _waits_for_acks(self, sides: Sequence[ClientFlow]) -> bool:
         """Whether bytes to a client are on their way: the path is the problem."""
@@ -406,7 +430,9 @@ class FlowRule(Rule):
                 continue  # it may have got what the capture lost
             if len({each.group for each in sides}) > 1 and is_library(sides[0].party):
                 continue
-            holes = skipped([each.flow for each in sides])
+            groups = {each.group for each in sides} - {""}
+            peers = [each.flow for each in topic.consumers if each.group in groups]
+            holes = skipped([*{id(flow): flow for flow in (*(each.flow for each in sides), *peers)}.values()])
             holes = [(log, begin, end) for log, begin, end in holes if self._was_written(topic, log, begin, end)]
             count = sum(end - begin for *_, begin, end in holes)
             if count < FEW * 2:
@@ -428,7 +454,13 @@ class FlowRule(Rule):
             if any(start == LATEST for _, start in now.flow.starts):
                 problem.likely = "it began with the newest messages (latest, next), and not where it had stopped"
             elif now.flow.log:
-                problem.likely = "the stream had dropped them before they were read: its limits keep the newest only"
+                problem.likely = (
+                    "the stream had dropped them before they were read: its limits, or its retention (interest)"
+                )
+            elif any(start == FIRST for _, start in now.flow.starts):
+                problem.likely = (
+                    "retention had deleted them before they were read: it began with the first message there was"
+                )
             if before[-1].group != now.group and not changes(before[-1].party, now.party):
                 problem.detail(f"it reads in group {now.group}, before {before[-1].group}")
 
@@ -481,10 +513,11 @@ class FlowRule(Rule):
 
     # Shared groups and uneven partitions.
 
-    def _strangers(self, topic: Topic) -> None:
+    def _strangers(self, topics: Sequence[Topic]) -> None:
         """A second application joins a group, and takes a part of its messages."""
-        served = (each for each in topic.consumers if each.group and each.flow.messages)
-        for group, members in grouped(served, lambda side: side.group).items():
+        consumers = (each for topic in topics for each in topic.consumers)
+        served = (each for each in consumers if each.group and each.flow.messages)
+        for (*log, group), members in grouped(served, log_and_group).items():
             ordered = sorted(members, key=lambda side: side.party.since_ns)
             stems = grouped(ordered, lambda side: service_of(side.party.name))
             stems.pop("", None)
@@ -502,9 +535,9 @@ class FlowRule(Rule):
                     continue
                 since = self.report.seconds(min(each.party.since_ns for each in second))
                 title = f"{new} and {old} share group {group}: {new} joined at {since}, "
-                title += f"each gets a part of {topic.subject[2]}"
+                title += f"each gets a part of {log[-1]}"
                 count = sum(each.flow.messages for each in second)
-                problem = self._add("flow.shared-group", title, (group, topic.subject), [*second, *first], count=count)
+                problem = self._add("flow.shared-group", title, (group, *log), [*second, *first], count=count)
                 for name, sides in ((old, first), (new, second)):
                     got = sum(each.flow.messages for each in sides)
                     problem.detail(f"{name} on {sides[0].party.host} got {got:,} messages")
@@ -630,6 +663,28 @@ class PartitionFlows(NamedTuple):
     number: int | None
     publishers: list[ClientFlow]
     consumers: list[ClientFlow]
+
+
+def renamed(now: Sequence[ClientFlow], before: Sequence[ClientFlow], topic: Topic, other: Topic) -> bool:
+    """Whether a publisher came back with another name: one that continues the old one, or is nearly the same."""
+    (*_, name), (*_, old) = topic.subject, other.subject
+    longer, shorter = max(name, old, key=len), min(name, old, key=len)
+    goes_on = longer.startswith(shorter) and not longer[len(shorter) : len(shorter) + 1].isalnum()
+    own = {each.party.connection for each in before}
+    return not any(each.party.connection in own for each in now) and (
+        goes_on or bool(differ(topic.subject, other.subject))
+    )
+
+
+def without(consumers: Sequence[ClientFlow], others: Sequence[ClientFlow]) -> list[ClientFlow]:
+    """The consumers that are none of the others, by name."""
+    known = {each.label for each in others}
+    return [each for each in consumers if each.label not in known]
+
+
+def log_and_group(side: ClientFlow) -> tuple[str, str, str, str]:
+    """Protocol, space, log and group of a consumer."""
+    return side.party.protocol, side.party.space, side.flow.log or side.flow.key.topic, side.group
 
 
 def has_offsets(flow: Flow) -> bool:

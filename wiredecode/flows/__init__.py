@@ -135,6 +135,8 @@ class Flow:
     """When it subscribed, and from where on."""
     left_ns: int = 0
     """When it unsubscribed, the last time."""
+    limit: int = 0
+    """The messages that it had asked for; 1: it unsubscribed by itself."""
     rounds: int = 0
     """OffsetTimes that its client published one message that it got, at most."""
     lag: int = 0
@@ -173,6 +175,7 @@ class Flow:
             self.stalled += 1
         elif what == flows.LEAVE:
             self.left_ns = time_ns
+            self.limit = step.messages
         elif what == flows.LOOP:
             self.rounds = max(self.rounds, step.messages)
         elif what == flows.PULL:
@@ -222,7 +225,7 @@ class Flow:
         for name in SUMS:
             setattr(both, name, getattr(self, name) + getattr(other, name))
         both.first_ns = min(filter(None, (self.first_ns, other.first_ns)), default=0)
-        for name in ("last_ns", "stored", "waited_ns", "left_ns", "rounds"):
+        for name in ("last_ns", "stored", "waited_ns", "left_ns", "limit", "rounds"):
             setattr(both, name, max(getattr(self, name), getattr(other, name)))
         both.offsets.update(self.offsets).update(other.offsets)
         both.starts = sorted((*self.starts, *other.starts))[:MAX_STARTS]

@@ -75,6 +75,8 @@ class SubjectFlows(FlowReader):
     def __init__(self) -> None:
         self._subscriptions: Newest[tuple[int, str], tuple[str, str]] = Newest(MAX_KNOWN)
         """By connection and subscription: subject and queue group."""
+        self._limits: Newest[tuple[int, str], tuple[int, int]] = Newest(MAX_KNOWN)
+        """By connection and subscription: the messages that it asked for, and those that it got."""
         self._listening: Newest[int, None] = Newest(MAX_KNOWN)
         """Connections whose clients subscribe to more than answers."""
         self._circles: Newest[tuple[int, str], Circle] = Newest(MAX_CIRCLES)
@@ -91,11 +93,7 @@ class SubjectFlows(FlowReader):
             account = values["options"].get("remote_account")
             return (Step(flows.SPACE, printable(account)),) if account else ()
         if kind == "UNSUB":
-            key = frame.connection.number, values["sid"]
-            known = self._consumers.get(key) or self._subscriptions.get(key)
-            return (
-                () if known is None or known[0].startswith(INTERNAL) else (Step(flows.LEAVE, known[0], None, known[1]),)
-            )
+            return self._left(frame)
         subject: str = values["subject"]
         if kind == "SUB":
             known = printable(subject), printable(values.get("queue", ""))
@@ -145,8 +143,25 @@ class SubjectFlows(FlowReader):
             return self._answered(frame, key)
         if subject.startswith(INTERNAL):
             return ()
-        _, group = self._subscriptions.get(key, NOTHING)
-        return (Step(flows.DELIVER, printable(subject), None, group, None, 1, values["size"]),)
+        pattern, group = self._subscriptions.get(key, NOTHING)
+        step = Step(flows.DELIVER, printable(subject), None, group, None, 1, values["size"])
+        if self._limits and (limit := self._limits.get(key)) is not None:
+            most, got = limit
+            self._limits[key] = most, got + 1
+            if got + 1 == most:
+                return (step, Step(flows.LEAVE, pattern, None, group, messages=most))
+        return (step,)
+
+    def _left(self, frame: Frame) -> Sequence[Step]:
+        """A client unsubscribes, now or after a number of messages."""
+        key, most = (frame.connection.number, frame.values["sid"]), frame.values.get("max_messages")
+        known = self._consumers.get(key) or self._subscriptions.get(key)
+        if known is None or known[0].startswith(INTERNAL):
+            return ()
+        if most:
+            self._limits.put(key, (most, 0))
+            return ()
+        return (Step(flows.LEAVE, known[0], None, known[1]),)
 
     def _answered(self, frame: Frame, key: tuple[int, str]) -> Sequence[Step]:
         """Acks of publishes, pulls in vain, and heartbeats."""
