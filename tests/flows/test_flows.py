@@ -33,7 +33,7 @@ FIRST = {
     "n-busy-poll": ("flow.busy-poll", "billing asks ORD8"),
     "n-discard-old": ("flow.skipped", "report never got 226 messages of ord6.new"),
     "n-flow-control": ("flow.nothing-since", "dashboard in dash gets nothing of ord4.new since 7.771 s"),
-    "n-queue-typo": ("flow.done-twice", "worker-3 reads jobs.mail in queue group worker"),
+    "n-queue-typo": ("flow.done-twice", "worker-3 reads jobs.mail in group worker"),
     "n-subject-typo": ("flow.no-consumer", "180 messages of orders-api to order.new since 5.810 s reach no consumer"),
     "n-wrong-account": ("flow.no-consumer", "200 messages of orders-api to ord5.new since 5.491 s reach no consumer"),
     "r-conn-churn": ("flow.connection-each", "shop-web opened 50 connections for 50 messages"),

@@ -27,8 +27,10 @@ from wiredecode.protocols.shared.problems import MAX_EVIDENCE, Checks, Moment, P
 
 FEW, MANY = 5, 20
 """Messages, connections or times that are enough to be meant, and that are many."""
-MOMENT_NS, WHILE_NS = 1_000_000_000, 2_000_000_000
-"""OffsetTimes of both ends that differ by less are the same; how long something lasts that is no accident."""
+MOMENT_NS, WHILE_NS, HUNG_NS = 1_000_000_000, 2_000_000_000, 5_000_000_000
+"""Times of both ends that differ by less are the same; how long something lasts that is no accident."""
+LIVES = 3
+"""A member of a group that begins anew so often does not mean to read all each time."""
 MOST, PARTITIONS = 0.8, 3
 """Share of the messages in one of several partitions that is uneven."""
 ALIKE, MIN_WORD = 0.85, 4
@@ -97,6 +99,7 @@ class FlowRule(Rule):
         self._group_changes(topics)
         for topic in topics:
             self._nothing_since(topic)
+            self._hungry(topic)
             self._stopped(topic)
             self._sated(topic)
             self._loops(topic)
@@ -312,6 +315,28 @@ class FlowRule(Rule):
                     "the client does not answer the server's flow control requests: the server waits for it"
                 )
 
+    def _hungry(self, topic: Topic) -> None:
+        """A consumer of a partition gets nothing more, though it is there, and no other one of its group does."""
+        for side in topic.consumers:
+            number, last_ns, party = side.flow.key.partition, side.flow.last_ns, side.party
+            if number is None or not last_ns or not party.is_whole:
+                continue
+            sent = [each for each in topic.publishers if each.flow.key.partition == number and each.party.is_whole]
+            after, until_ns = sum(messages_after(each.flow, last_ns + MOMENT_NS) for each in sent), party.until_ns
+            if party.is_open:
+                until_ns = self.report.last_ns
+            until_ns = min(until_ns, max((each.flow.last_ns for each in sent), default=0))
+            peers = (each for each in topic.consumers if each.group == side.group and each.flow.key.partition == number)
+            if after < MANY or until_ns - last_ns < HUNG_NS or any(each.flow.last_ns > last_ns for each in peers):
+                continue
+            name = f"{topic.subject[2]}[{number}]"
+            since = self.report.seconds(last_ns)
+            title = f"{side.label} gets nothing of {name} since {since}, while {after:,} were published"
+            times = {"since_ns": last_ns, "until_ns": until_ns, "count": after}
+            problem = self._add("flow.nothing-since", title, (side.label, topic.subject, number), [side], **times)
+            problem.likely = "it asks for no more: it hangs in its work on earlier messages, or it was paused"
+            problem.detail("its group still counts on it: no other member gets them" if side.group else "")
+
     def _stopped(self, topic: Topic) -> None:
         """All consumers of a group got what was published until a time, and nothing since, without offsets."""
         if any(each.flow.offsets.begins or each.flow.pulls for each in (*topic.publishers, *topic.consumers)):
@@ -338,7 +363,7 @@ class FlowRule(Rule):
         since, name = self.report.seconds(last_ns), topic.subject[2]
         title = f"{group} gets nothing of {name} since {since}, while {after:,} were published"
         times = {"since_ns": last_ns, "until_ns": until_ns, "count": after}
-        problem = self._add("flow.nothing-since", title, (group, topic.subject), [*came, *sent], **times)
+        problem = self._add("flow.nothing-since", title, (group, topic.subject), came, **times)
         problem.detail(f"until then it got {got:,} of {before:,} messages")
 
     def _sated(self, topic: Topic) -> None:
@@ -404,6 +429,8 @@ class FlowRule(Rule):
             problem.detail(
                 f"it had messages up to offset {had_to:,}, and began again at {now.flow.offsets.begins[0]:,}"
             )
+            if not self._stores(sides):
+                problem.likely = "it never commits or stores where it is: each time it comes back it begins anew"
             if stored >= 0:
                 problem.detail(f"the offset that it stored or committed last before: {stored_before(sides, now):,}")
 
@@ -412,7 +439,9 @@ class FlowRule(Rule):
         if any(
             start == FIRST for each in sides for at_ns, start in each.flow.starts if at_ns > sides[0].party.until_ns
         ):
-            return any(each.flow.stores for each in self._stores(sides))
+            again = len({each.party.connection for each in sides if each.flow.again or each.flow.messages >= MANY})
+            member = any(each.party.group for each in sides) or any(each.group for each in sides)
+            return any(each.flow.stores for each in self._stores(sides)) or (member and again >= LIVES)
         return any(each.group for each in sides) or any(each.flow.stores for each in self._stores(sides))
 
     def _stores(self, sides: Sequence[ClientFlow]) -> list[ClientFlow]:
@@ -502,14 +531,19 @@ class FlowRule(Rule):
                         and each.party.label != label
                         and each.flow.last_ns > now.flow.first_ns > 0
                     ]
-                    shared = now.flow.log or now.flow.key.partition is not None  # other rules say more
-                    if not apart or shared or now.flow.messages < FEW or not others:
+                    if not apart or now.flow.log or now.party.host != before.party.host or not others:
+                        continue
+                    count = now.flow.messages
+                    if now.flow.key.partition is not None:
+                        own = [each for each in ordered if each.group == now.group]
+                        count = shared_offsets(own, others)
+                    if count < FEW:
                         continue
                     since, name = self.report.seconds(now.party.since_ns), topic.subject[2]
-                    title = f"{label} reads {name} in queue group {now.group} since {since}, before in {before.group}: "
-                    title += f"{now.flow.messages:,} messages went to both groups"
+                    title = f"{label} reads {name} in group {now.group} since {since}, before in {before.group}: "
+                    title += f"{count:,} messages went to both groups"
                     key = label, topic.subject
-                    self._add("flow.done-twice", title, key, [now, before, *others], count=now.flow.messages)
+                    self._add("flow.done-twice", title, key, [now, before, *others], count=count)
 
     # Shared groups and uneven partitions.
 
@@ -680,6 +714,12 @@ def without(consumers: Sequence[ClientFlow], others: Sequence[ClientFlow]) -> li
     """The consumers that are none of the others, by name."""
     known = {each.label for each in others}
     return [each for each in consumers if each.label not in known]
+
+
+def shared_offsets(own: Sequence[ClientFlow], others: Sequence[ClientFlow]) -> int:
+    """Messages of partitions that both got."""
+    pairs = ((one.flow, other.flow) for one in own for other in others if log_of(one.flow) == log_of(other.flow))
+    return sum(other.offsets.within(begin, end) for one, other in pairs for begin, end in one.offsets)
 
 
 def log_and_group(side: ClientFlow) -> tuple[str, str, str, str]:

@@ -127,10 +127,10 @@ class Flow:
     """Offset up to which the consumer is done, as it said last."""
     stores: int = 0
     stalled: int = 0
-    """OffsetTimes that the server said that it waits for an answer of the client."""
+    """Times that the server said that it waits for an answer of the client."""
     pulls: int = 0
     empty: int = 0
-    """OffsetTimes that it asked, and that there was nothing."""
+    """Times that it asked, and that there was nothing."""
     starts: list[tuple[int, str]] = field(default_factory=list)
     """When it subscribed, and from where on."""
     left_ns: int = 0
@@ -138,7 +138,7 @@ class Flow:
     limit: int = 0
     """The messages that it had asked for; 1: it unsubscribed by itself."""
     rounds: int = 0
-    """OffsetTimes that its client published one message that it got, at most."""
+    """Times that its client published one message that it got, at most."""
     lag: int = 0
     worst_lag: int = 0
     worst_ns: int = 0
@@ -305,8 +305,8 @@ class Flows:
             what = step[0]
             flow = self._newest.get((number, what in TO_BROKER, *step[1:4]))
             if flow is None:
-                if what == flows.SPACE:
-                    self._learn(step, number)
+                if what == flows.SPACE or what == flows.MEMBER:
+                    self._learn(step, frame.connection)
                     continue
                 flow = self._flow(step, frame.connection)
                 if flow is None:
@@ -327,11 +327,14 @@ class Flows:
             if sent_ns is not None:
                 flow.latencies.append(frame.time_ns - sent_ns)
 
-    def _learn(self, step: Step, number: int) -> None:
-        if step.log:
+    def _learn(self, step: Step, connection: Connection) -> None:
+        if step.what == flows.MEMBER:
+            if len(self.connections) < MAX_FLOWS:
+                self.connections[connection.number] = connection
+        elif step.log:
             self.spaces[step.log] = step.topic
         else:
-            self._accounts[number] = step.topic
+            self._accounts[connection.number] = step.topic
 
     def _flow(self, step: Step, connection: Connection) -> Flow | None:
         key = FlowKey(connection.number, step.what not in TO_BROKER, step.topic, step.partition, step.group)

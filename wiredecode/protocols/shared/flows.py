@@ -24,6 +24,8 @@ LOOP = "loop"
 """A client publishes a message that it got, where it gets it again; ``messages``: how often that one went round."""
 SPACE = "space"
 """The topics of a connection are those of an account (``topic``); or of a server, ``log``, those of a cluster."""
+MEMBER = "member"
+"""A client says on this connection which group it is in; its messages may come on another one."""
 FIRST, LATEST, STORED = "first", "latest", "stored"
 """Where a consumer begins."""
 MAX_KNOWN = 65_536
