@@ -8,6 +8,7 @@ from pathlib import Path
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.check.causes import group_by_cause
 from wiredecode.check.codes import CODES
+from wiredecode.check.differences import Client, client_of, tell
 from wiredecode.check.exchanges import Exchanges
 from wiredecode.check.flows import FlowRule, types_of
 from wiredecode.check.publishes import Publishes
@@ -28,6 +29,8 @@ from wiredecode.protocols.shared.problems import Moment, Problem, Report, Rule
 
 __all__ = ["SEVERITIES", "Checker", "Problem"]
 
+MAX_CLIENTS = 10_000
+"""Connections whose clients are compared."""
 MAX_OVER = 1000
 """Connections that are over before the first frame of a protocol, and that its rules learn of."""
 
@@ -55,6 +58,7 @@ class Checker:
         self._ended: deque[tuple[Connection, str | None]] = deque()
         self._over: list[Connection] = []
         """The first connections that are over, for the rules of protocols that come later."""
+        self._clients: list[Client] = []
         self.coverage = Coverage()
 
     def _meet(self, name: str) -> None:
@@ -135,7 +139,9 @@ class Checker:
             self._call(rule.gather)
         for rule in rules:
             self._call(rule.finish)
-        return group_by_cause(self.report.problems.values())
+        problems = group_by_cause(self.report.problems.values())
+        tell(problems, self._clients)
+        return problems
 
     def so_far(self) -> list[Problem]:
         """All problems as if the capture ended here; more may follow. It takes some ten milliseconds."""
@@ -154,6 +160,9 @@ class Checker:
     def _introduce(self, connection: Connection) -> None:
         """Note who the client of a connection is."""
         said = [connection.identity.get(name, "") for name in CLIENT.of[2:]]
+        client = client_of(connection, self._flows.flows.space_of(connection))
+        if client is not None and len(self._clients) < MAX_CLIENTS:
+            self._clients.append(client)
         if any(said):
             party, health, since_ns = party_of(connection), connection.health, connection.first_ns
             until_ns = since_ns if health is None else health.last_ns

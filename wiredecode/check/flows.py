@@ -6,19 +6,21 @@ twice, what a client does now and did not do before.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from difflib import SequenceMatcher
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from wiredecode.check.codes import CODES
 from wiredecode.check.exchanges import NO_CHECKS
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.flows import Flow, Flows, Party
 from wiredecode.flows.intervals import Intervals
-from wiredecode.flows.table import ClientFlow, Topic, grouped, log_of, sides_of, skipped, topics_of
+from wiredecode.flows.table import ClientFlow, Subject, Topic, grouped, log_of, sides_of, skipped, topics_of
 from wiredecode.frames.escape import counted
 from wiredecode.patterns import pattern
 from wiredecode.protocols.checks import checks_of
+from wiredecode.protocols.shared.advertised import host_of
 from wiredecode.protocols.shared.facts import DELETED, MADE
 from wiredecode.protocols.shared.flows import FIRST, LATEST
 from wiredecode.protocols.shared.problems import MAX_EVIDENCE, Checks, Moment, Problem, Rule
@@ -29,6 +31,8 @@ MOMENT_NS, WHILE_NS = 1_000_000_000, 2_000_000_000
 """Times of both ends that differ by less are the same; how long something lasts that is no accident."""
 MOST, PARTITIONS = 0.8, 3
 """Share of the messages in one of several partitions that is uneven."""
+ALIKE, MIN_WORD = 0.85, 4
+"""Likeness and length of words that may have been mixed up: an added, missing or wrong letter."""
 HURRIED_NS = 50_000_000
 """A client that asks in vain more often than once in this time asks in a loop."""
 MAX_TOPICS = 100
@@ -37,6 +41,7 @@ SHORT_NS = 5_000_000_000
 """A connection that a client opens for a message lives no longer."""
 INSTANCE = pattern(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{8,}|\d+")
 """Parts of a name in which instances of one service differ."""
+DIGITS = pattern(r"\d+")
 TOKEN = pattern(r"[^-_.:#/@]+")
 
 
@@ -85,6 +90,8 @@ class FlowRule(Rule):
         topics = topics_of(every)
         sides = [side for topic in topics for side in topic.publishers]
         self._moved(topics)
+        self._never_began(topics)
+        self._unread(topics)
         self._churn(sides)
         self._group_changes(topics)
         for topic in topics:
@@ -194,6 +201,72 @@ class FlowRule(Rule):
             problem.likely = change
         problem.detail(f"{who} is still connected, and got {sum(each.flow.messages for each in readers):,} messages")
         problem.to_end = max(each.flow.last_ns for each in now) >= self.report.last_ns - WHILE_NS
+
+    def _never_began(self, topics: Sequence[Topic]) -> None:
+        """Messages go to a name without a consumer, and the consumer of a name that is nearly the same gets none."""
+        unread = [
+            each for each in topics if not each.consumers and all(some.party.is_whole for some in each.publishers)
+        ]
+        waiting = [
+            each for each in topics if not each.publishers and not any(some.flow.messages for some in each.consumers)
+        ]
+        for topic in unread if waiting else ():
+            total = sum(each.flow.messages for each in topic.publishers)
+            first_ns = min(each.flow.first_ns for each in topic.publishers)
+            last_ns = max(each.flow.last_ns for each in topic.publishers)
+            if total < FEW or last_ns - first_ns < WHILE_NS:
+                continue
+            for other in waiting[:MAX_TOPICS]:
+                there = [
+                    each for each in other.consumers if each.party.is_open or each.party.until_ns >= last_ns - WHILE_NS
+                ]
+                there = [each for each in there if min(each.flow.starts)[0] <= (first_ns + last_ns) // 2]
+                if there and (how := differ(topic.subject, other.subject)):
+                    self._report_apart(topic, other, there, how, total)
+                    break
+
+    def _report_apart(self, topic: Topic, other: Topic, readers: Sequence[ClientFlow], how: str, total: int) -> None:
+        who, reader = topic.publishers[0].party, readers[0].party
+        name, wanted = topic.subject[2], other.subject[2]
+        title = f"{total:,} messages of {who.label} to {name} reach no consumer, and {reader.label} waits for {wanted}"
+        how_severe = {"severity": "note"} if name == wanted else {}  # each may have a partner elsewhere
+        sides = [*topic.publishers, *readers]
+        problem = self._add("flow.never-began", title, topic.subject, sides, count=total, **how_severe)
+        problem.likely = how
+        if name == wanted:
+            problem.detail(f"{who.label}: {_space(who)}; {reader.label}: {_space(reader)}")
+        problem.to_end = max(each.flow.last_ns for each in topic.publishers) >= self.report.last_ns - WHILE_NS
+
+    def _unread(self, topics: Sequence[Topic]) -> None:
+        """One of the partitions that a publisher writes to has no consumer, and the others have one."""
+        hosts: dict[str, set[str]] = {}
+        for party in self.flows.parties().values():
+            hosts.setdefault(party.server, set()).add(party.host)
+        slots = [slot for topic in topics for slot in slots_of(topic)]
+        for family in grouped(slots, lambda slot: slot.family).values():
+            read = [each for each in family if any(has_offsets(side.flow) for side in each.consumers)]
+            if len(read) * 2 <= len(family) * (family[0].number is None):
+                continue  # no partitions of one topic, and most have no consumer here: they are elsewhere
+            writers = {side.party.label for each in read for side in each.publishers}
+            for slot in family:
+                own = [side for side in slot.publishers if side.party.label in writers and side.party.is_whole]
+                total, servers = sum(side.flow.messages for side in own), {side.party.server for side in own}
+                seen = any(len(hosts[each]) > 1 or host_of(each) in hosts[each] for each in servers)
+                lasts = (
+                    0 if not own else max(each.flow.last_ns for each in own) - min(each.flow.first_ns for each in own)
+                )
+                if slot.consumers or total < MANY or lasts < WHILE_NS or not seen:
+                    continue
+                self._report_unread(slot, own, read, total)
+
+    def _report_unread(self, slot: Slot, own: Sequence[ClientFlow], read: Sequence[Slot], total: int) -> None:
+        readers = [side for each in read for side in each.consumers if has_offsets(side.flow)]
+        who, names = ", ".join(by_label(readers)), ", ".join(each.name for each in read[:MAX_EVIDENCE])
+        title = f"no consumer reads {slot.name}: {total:,} messages of {own[0].party.label} lie there"
+        title += f", and {who} reads {names}"
+        until_ns = max(each.flow.last_ns for each in own)
+        problem = self._add("flow.unread", title, slot.name, [*own, *readers], until_ns=until_ns, count=total)
+        problem.to_end = until_ns >= self.report.last_ns - WHILE_NS
 
     def _nothing_since(self, topic: Topic) -> None:
         """A consumer to which messages are pushed gets none, though they are published and others wait for nothing."""
@@ -501,6 +574,52 @@ class FlowRule(Rule):
                 times = {"since_ns": now[0].party.since_ns, "until_ns": now[0].party.until_ns, "count": commits}
                 problem = self._add("flow.commit-each", title, (label, topic.subject), [*now, *stores], **times)
                 problem.detail(f"before: {few:,} commits for {many:,} messages")
+
+
+class Slot(NamedTuple):
+    """A partition, or one of several streams or subjects that only a number distinguishes."""
+
+    family: tuple[str, ...]
+    name: str
+    number: int | None
+    publishers: list[ClientFlow]
+    consumers: list[ClientFlow]
+
+
+def has_offsets(flow: Flow) -> bool:
+    """Whether its messages lie in a log of their own, and it had some."""
+    return bool(flow.offsets.begins) and not flow.log
+
+
+def slots_of(topic: Topic) -> Iterator[Slot]:
+    protocol, space, name = topic.subject
+    sent, came = (grouped(sides, lambda side: side.flow.key.partition) for sides in (topic.publishers, topic.consumers))
+    for number in sent | came:
+        whole = name if number is None else f"{name}[{number}]"
+        family = protocol, space, DIGITS.sub("#", name) if number is None else name
+        yield Slot(family, whole, number, sent.get(number, []), came.get(number, []))
+
+
+def differ(one: Subject, other: Subject) -> str:
+    """The mistake that may have made two subjects of one; empty: none."""
+    if one[0] != other[0]:
+        return ""
+    if one[2] == other[2]:
+        return "both use the same name in different places" if one[1] and other[1] else ""
+    if one[1] != other[1]:
+        return ""
+    if one[2].lower() == other[2].lower():
+        return "the names differ in capital letters"
+    words, others = TOKEN.findall(one[2]), TOKEN.findall(other[2])
+    if others[-1:] == [">"] and len(words) >= len(others):
+        words, others = words[: len(others) - 1], others[:-1]
+    pairs = [pair for pair in zip(words, others, strict=False) if pair[0] != pair[1] and pair[1] != "*"]
+    if len(words) != len(others) or len(pairs) != 1:
+        return ""
+    (word, meant) = pairs[0]
+    instances = INSTANCE.sub("", word) == INSTANCE.sub("", meant)
+    alike = SequenceMatcher(None, word, meant).ratio() >= ALIKE and len(meant) >= MIN_WORD
+    return f"{word} was written for {meant}, or the other way round" if alike and not instances else ""
 
 
 def messages_after(flow: Flow, time_ns: int) -> int:

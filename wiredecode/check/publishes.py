@@ -5,6 +5,7 @@ from heapq import heappush, heappushpop
 from typing import Any, NamedTuple
 
 from wiredecode.check.codes import CODES
+from wiredecode.check.differences import separating
 from wiredecode.check.exchanges import NO_CHECKS, REMARKABLE_NS, Exchange, Exchanges
 from wiredecode.check.transport import why_ended
 from wiredecode.dataclasses import dataclass, field
@@ -221,9 +222,11 @@ class Publishes(Rule):
         """The one value that separates publishes to a stream without an answer from those that were confirmed."""
         how, worked = failed[0].publishing, self._worked.get(place, ())
         for index, name in enumerate(how.traits if how is not None else ()):
-            good, bad = {each[index] for each in worked}, {each.traits[index] for each in failed if each.traits}
-            if good and bad and good.isdisjoint(bad):
-                fail, succeed = " or ".join(sorted(bad)), " or ".join(sorted(good))
+            values = separating(
+                (each[index] for each in worked), (each.traits[index] for each in failed if each.traits)
+            )
+            if values is not None:
+                succeed, fail = values
                 return f"all with {name} {fail} fail, and those with {succeed} are confirmed: the broker expects it"
         return ""
 

@@ -342,10 +342,14 @@ class Flows:
         found = {number: self._party(each) for number, each in self.connections.items()}
         return self._parties | found
 
+    def space_of(self, connection: Connection) -> str:
+        """The account, virtual host or cluster of a connection; empty: it is not known."""
+        server = connection.endpoints[1 - client_side(connection)]
+        account = self._accounts.get(connection.number)
+        return account or connection.identity.get("virtual_host") or self.spaces.get(server, "")
+
     def _party(self, connection: Connection) -> Party:
         client, who, health = client_side(connection), connection.identity, connection.health
-        server = connection.endpoints[1 - client]
-        space = self._accounts.get(connection.number) or who.get("virtual_host") or self.spaces.get(server, "")
         last_ns = max(connection.first_ns, health.last_ns if health is not None else 0)
         return Party(
             connection.number,
@@ -353,7 +357,7 @@ class Flows:
             who.get("name", ""),
             connection.named_endpoints[client].rpartition(":")[0],
             who.get("user", ""),
-            space,
+            self.space_of(connection),
             who.get("group", ""),
             connection.named_endpoints[1 - client],
             who.get("product", ""),

@@ -74,9 +74,11 @@ class KafkaRefusals(refusals.Refusals):
 
     def facts(self, frame: Frame, errors: Collection[Any]) -> dict[str, Any]:
         error, topics = ERRORS.get(min(errors), str(min(errors))), self._topics(frame, errors)
+        who = frame.connection.identity
         return {
             "client": short(frame.connection),
-            "name": frame.connection.identity.get("name", "a client"),
+            "name": who.get("name", "a client"),
+            "who": f"user {who['user']}" if "user" in who else error,
             "server": frame.source,
             "topics": " ".join([*topics][:MAX_NAMED]) + (" ..." if len(topics) > MAX_NAMED else ""),
             "type": (frame.type or "").removesuffix("Response"),
@@ -251,4 +253,5 @@ CHECKS = Checks(
     flows=(RecordFlows,),
     space="cluster",
     publishes={"ProduceRequest": Publishing(("topics_named",))},
+    topic="group_id",
 )

@@ -259,10 +259,12 @@ class Clients(Rule):
             return
         for begin in (INBOX, ACK) if name == "permissions" else ():  # each is another subject
             text = text.partition(begin)[0] + begin if begin in text else text
+        user = frame.connection.identity.get("user")
         facts = {
             "client": short(frame.connection),
+            "who": f"user {user}" if user else short(frame.connection),
             "number": frame.connection.number,
-            "user": frame.connection.identity.get("user") or "(none)",
+            "user": user or "(none)",
             "pings": f"{len(pings)} PINGs" if pings and whole(frame.connection) else "PING",
             "error": text,
         }
