@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.kafka.conversation_values import partitions
-from wiredecode.protocols.kafka.layers_records import Front, BatchSlot, message_count, slots
+from wiredecode.protocols.kafka.layers_records import BatchSlot, Front, message_count, slots
 from wiredecode.protocols.shared import flows
 from wiredecode.protocols.shared.flows import MAX_KNOWN, FlowReader, Step
 from wiredecode.protocols.shared.pairing import Newest
