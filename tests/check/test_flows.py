@@ -24,7 +24,8 @@ def test_a_name_that_was_misspelt_from_the_beginning(published: str, subscribed:
     (found,) = crafted.apart(published, subscribed)
     assert (found.name, found.likely) == ("flow.never-began", how)
     assert (
-        found.title == f"12 messages of orders-api to {published} reach no consumer, and worker waits for {subscribed}"
+        found.title
+        == f"worker waits for {subscribed} and gets nothing, while 12 messages of orders-api go to {published}"
     )
 
 

@@ -95,6 +95,21 @@ def test_problems_equal_those_of_check(run: Run) -> None:
     assert found == expected
 
 
+def test_consumer_groups_have_the_numbers_of_flows(run: Run) -> None:
+    """How many messages a group got, did not get yet, and for how long, at the end and before."""
+    capture = CAPTURES / "flows/n-discard-old.pcap.gz"
+    name = "wiredecode_group_oldest_undelivered_age_seconds"
+    labels = "messaging_destination_name", "messaging_consumer_group_name"
+    found, key = at_the_end(run, capture, *labels), ("ord6.new", "report")
+    (row,) = map(json.loads, run("flows", capture, "--json", "-q").lines)
+    assert found["wiredecode_group_delivered_total"] == {key: row["delivered"]}
+    assert found["wiredecode_group_lag"] == {key: row["lag"]}
+    assert 0 < found[name][key] < 3
+    steps = run("metrics", capture, "--step", "5s", "-q").lines
+    ages = [float(line.split()[-2]) for line in steps if line.startswith(f"{name}{{")]
+    assert max(ages) > 5 and min(ages) == 0  # it was away for 8 s, and then it had all
+
+
 def test_every_step_is_whole_openmetrics(run: Run, tmp_path: Path) -> None:
     target = tmp_path / "m.txt"
     assert run("metrics", SLOW, "--step", "1s", "-o", target, "-q").code == 0

@@ -109,6 +109,7 @@ NOT_PLAIN = {
     "status": pub(b"", block=b"NATS/1.0 503\r\n\r\n"),
     "secret header": pub(b"", block=b"NATS/1.0\r\nAuthorization: x\r\n\r\n"),
     "secret header by its end": msg(b"", block=b"NATS/1.0\r\nMy-Token: x\r\n\r\n"),
+    "sequence header": msg(b"body", block=b"NATS/1.0\r\nNats-Sequence: 16909060\r\n\r\n"),
     "other block": pub(b"", block=b"NATS/2.0\r\na: b\r\n\r\n"),
     "header without colon": pub(b"", block=b"NATS/1.0\r\nabc\r\n\r\n"),
     "block beyond the size": b"HPUB a 20 4\r\nbody\r\n",

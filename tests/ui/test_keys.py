@@ -223,7 +223,7 @@ def test_search_continues_from_frame_to_frame() -> None:
     drive(BASIC, test)
 
 
-SCREENS = {"c": "client → server", "F": "to do", "S": "Latency", "T": "clients", "w": "connection #"}
+SCREENS = {"c": "client → server", "F": "to do", "S": "Latency", "T": "clients", "p": "delivered", "w": "connection #"}
 """Text on each screen."""
 
 

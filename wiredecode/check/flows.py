@@ -27,8 +27,10 @@ from wiredecode.protocols.shared.problems import MAX_EVIDENCE, Checks, Moment, P
 
 FEW, MANY = 5, 20
 """Messages, connections or times that are enough to be meant, and that are many."""
-MOMENT_NS, WHILE_NS = 1_000_000_000, 2_000_000_000
+MOMENT_NS, WHILE_NS, HUNG_NS = 1_000_000_000, 2_000_000_000, 5_000_000_000
 """Times of both ends that differ by less are the same; how long something lasts that is no accident."""
+LIVES = 3
+"""A member of a group that begins anew so often does not mean to read all each time."""
 MOST, PARTITIONS = 0.8, 3
 """Share of the messages in one of several partitions that is uneven."""
 ALIKE, MIN_WORD = 0.85, 4
@@ -55,7 +57,7 @@ def changes(before: Party, now: Party) -> str:
     """Changes of a client: ``it logged in as billing, before orders``; empty: none is known."""
     pairs = (
         ("logged in as {}", before.user, now.user),
-        ("uses {}", _space(before), _space(now)),
+        ("uses {}", space_of(before), space_of(now)),
         ("joined group {}", before.group, now.group),
         ("is connected to {}", before.server.rpartition(":")[0], now.server.rpartition(":")[0]),
         ("runs on {}", before.host, now.host),
@@ -64,7 +66,8 @@ def changes(before: Party, now: Party) -> str:
     return "; ".join(texts[:2])
 
 
-def _space(party: Party) -> str:
+def space_of(party: Party) -> str:
+    """``account ORD``, in the words of its protocol."""
     return f"{(checks_of(party.protocol) or NO_CHECKS).space} {party.space}" if party.space else ""
 
 
@@ -88,7 +91,7 @@ class FlowRule(Rule):
         every = sides_of(self.flows)
         self._index([side for side in every if side.flow.key.delivers])
         topics = topics_of(every)
-        sides = [side for topic in topics for side in topic.publishers]
+        self._sent = sides = [side for topic in topics for side in topic.publishers]
         self._moved(topics)
         self._never_began(topics)
         self._unread(topics)
@@ -96,11 +99,15 @@ class FlowRule(Rule):
         self._group_changes(topics)
         for topic in topics:
             self._nothing_since(topic)
+            self._hungry(topic)
+            self._stopped(topic)
+            self._sated(topic)
+            self._loops(topic)
             self._read_again(topic)
             self._skipped(topic)
             self._lost(topic)
-            self._strangers(topic)
             self._uneven(topic)
+        self._strangers(topics)
         for label, some in by_label(sides).items():
             self._waits(label, some)
         self._polls()
@@ -130,7 +137,7 @@ class FlowRule(Rule):
     # Messages without a consumer.
 
     def _moved(self, topics: Sequence[Topic]) -> None:
-        """A publisher's messages go elsewhere, and reach no consumer, since it came back."""
+        """A publisher's messages go elsewhere, and do not reach who got the earlier ones, since it came back."""
         written: dict[str, list[Topic]] = {}
         for topic in topics:
             for label in by_label(topic.publishers):
@@ -139,18 +146,16 @@ class FlowRule(Rule):
             for label, now in by_label(topic.publishers).items():
                 total, first_ns = sum(each.flow.messages for each in now), min(each.flow.first_ns for each in now)
                 last_ns = max(each.flow.last_ns for each in now)
-                arrived = any(each.flow.messages and each.flow.last_ns >= first_ns for each in topic.consumers)
-                if (
-                    total < FEW
-                    or last_ns - first_ns < MOMENT_NS
-                    or arrived
-                    or not all(each.party.is_whole for each in now)
-                ):
+                arrived = [each for each in topic.consumers if each.flow.messages and each.flow.last_ns >= first_ns]
+                if total < FEW or last_ns - first_ns < MOMENT_NS or not all(each.party.is_whole for each in now):
                     continue
                 for other in written[label] if len(written[label]) <= MAX_TOPICS else ():
                     before = [each for each in other.publishers if each.party.label == label]
-                    if other is not topic and self._left(now, before, other.consumers, first_ns, last_ns):
-                        self._report_moved(label, total, topic, now, other, before)
+                    if other is topic or (arrived and not renamed(now, before, topic, other)):
+                        continue
+                    readers = without(other.consumers, arrived)
+                    if self._left(now, before, readers, first_ns, last_ns):
+                        self._report_moved(label, total, topic, now, other, before, readers, arrived)
                         break
 
     def _left(
@@ -181,14 +186,16 @@ class FlowRule(Rule):
         now: Sequence[ClientFlow],
         other: Topic,
         before: Sequence[ClientFlow],
+        consumers: Sequence[ClientFlow],
+        arrived: Sequence[ClientFlow],
     ) -> None:
-        readers = [each for each in other.consumers if each.flow.messages]
+        readers = [each for each in consumers if each.flow.messages]
         who = ", ".join(dict.fromkeys(each.party.label for each in readers))
         since = self.report.seconds(min(each.flow.first_ns for each in now))
         name = topic.subject[2]
         where = "" if name == other.subject[2] else f", before to {other.subject[2]}"
-        title = f"{total:,} messages of {label} to {name} since {since} reach no consumer{where}: "
-        title += f"{who} got the earlier ones"
+        nobody = "do not reach all consumers" if arrived else "reach no consumer"
+        title = f"{total:,} messages of {label} to {name} since {since} {nobody}{where}: {who} got the earlier ones"
         problem = self._add("flow.no-consumer", title, (label, topic.subject), [*now, *before, *readers], count=total)
         change = changes(before[-1].party, now[0].party)
         if where:
@@ -197,44 +204,50 @@ class FlowRule(Rule):
             )
             problem.likely = "the name is wrong: the topic, stream or subject that it publishes to was changed"
         if change:
-            problem.detail(change)
             problem.likely = change
+        if arrived:
+            problem.detail(f"{', '.join(by_label(arrived))} gets them")
+            problem.likely = (
+                "the name was changed, and its consumers do not all know the new one: a filter, a subscription"
+            )
         problem.detail(f"{who} is still connected, and got {sum(each.flow.messages for each in readers):,} messages")
         problem.to_end = max(each.flow.last_ns for each in now) >= self.report.last_ns - WHILE_NS
 
     def _never_began(self, topics: Sequence[Topic]) -> None:
-        """Messages go to a name without a consumer, and the consumer of a name that is nearly the same gets none."""
-        unread = [
-            each for each in topics if not each.consumers and all(some.party.is_whole for some in each.publishers)
-        ]
+        """A consumer waits for messages of a name that is nearly the one to which messages are published."""
         waiting = [
             each for each in topics if not each.publishers and not any(some.flow.messages for some in each.consumers)
         ]
-        for topic in unread if waiting else ():
+        for topic in topics if waiting else ():
             total = sum(each.flow.messages for each in topic.publishers)
+            if total < FEW or not all(each.party.is_whole for each in topic.publishers):
+                continue
             first_ns = min(each.flow.first_ns for each in topic.publishers)
             last_ns = max(each.flow.last_ns for each in topic.publishers)
-            if total < FEW or last_ns - first_ns < WHILE_NS:
-                continue
-            for other in waiting[:MAX_TOPICS]:
-                there = [
-                    each for each in other.consumers if each.party.is_open or each.party.until_ns >= last_ns - WHILE_NS
-                ]
-                there = [each for each in there if min(each.flow.starts)[0] <= (first_ns + last_ns) // 2]
-                if there and (how := differ(topic.subject, other.subject)):
-                    self._report_apart(topic, other, there, how, total)
+            for other in waiting[:MAX_TOPICS] if last_ns - first_ns >= WHILE_NS else ():
+                readers = [each for each in other.consumers if min(each.flow.starts)[0] <= (first_ns + last_ns) // 2]
+                readers = [each for each in readers if each.party.is_open or each.party.until_ns >= last_ns - WHILE_NS]
+                both = {each.party.label for each in readers} & {each.party.label for each in topic.consumers}
+                if readers and not both and (how := differ(topic.subject, other.subject)):
+                    self._report_apart(topic, other, readers, how, total)
                     break
 
     def _report_apart(self, topic: Topic, other: Topic, readers: Sequence[ClientFlow], how: str, total: int) -> None:
-        who, reader = topic.publishers[0].party, readers[0].party
+        who, reader, others = topic.publishers[0].party, readers[0].party, [*by_label(topic.consumers)]
         name, wanted = topic.subject[2], other.subject[2]
-        title = f"{total:,} messages of {who.label} to {name} reach no consumer, and {reader.label} waits for {wanted}"
-        how_severe = {"severity": "note"} if name == wanted else {}  # each may have a partner elsewhere
-        sides = [*topic.publishers, *readers]
-        problem = self._add("flow.never-began", title, topic.subject, sides, count=total, **how_severe)
+        title = (
+            f"{reader.label} waits for {wanted} and gets nothing, while {total:,} messages of {who.label} go to {name}"
+        )
+        severity = "note" if name == wanted else "warning" if others else "error"  # each may have a partner elsewhere
+        if name == wanted and others:
+            return
+        sides = [*readers, *topic.publishers]
+        times = {"since_ns": topic.publishers[0].flow.first_ns, "until_ns": topic.publishers[0].flow.last_ns}
+        problem = self._add("flow.never-began", title, topic.subject, sides, count=total, severity=severity, **times)
         problem.likely = how
+        problem.detail(f"{', '.join(others)} gets them" if others else "no consumer gets them")
         if name == wanted:
-            problem.detail(f"{who.label}: {_space(who)}; {reader.label}: {_space(reader)}")
+            problem.detail(f"{who.label}: {space_of(who)}; {reader.label}: {space_of(reader)}")
         problem.to_end = max(each.flow.last_ns for each in topic.publishers) >= self.report.last_ns - WHILE_NS
 
     def _unread(self, topics: Sequence[Topic]) -> None:
@@ -259,11 +272,13 @@ class FlowRule(Rule):
                     continue
                 self._report_unread(slot, own, read, total)
 
-    def _report_unread(self, slot: Slot, own: Sequence[ClientFlow], read: Sequence[Slot], total: int) -> None:
+    def _report_unread(
+        self, slot: PartitionFlows, own: Sequence[ClientFlow], read: Sequence[PartitionFlows], total: int
+    ) -> None:
         readers = [side for each in read for side in each.consumers if has_offsets(side.flow)]
         who, names = ", ".join(by_label(readers)), ", ".join(each.name for each in read[:MAX_EVIDENCE])
         title = f"no consumer reads {slot.name}: {total:,} messages of {own[0].party.label} lie there"
-        title += f", and {who} reads {names}"
+        title += f", and {who} {'read' if ',' in who else 'reads'} {names}"
         until_ns = max(each.flow.last_ns for each in own)
         problem = self._add("flow.unread", title, slot.name, [*own, *readers], until_ns=until_ns, count=total)
         problem.to_end = until_ns >= self.report.last_ns - WHILE_NS
@@ -300,6 +315,88 @@ class FlowRule(Rule):
                     "the client does not answer the server's flow control requests: the server waits for it"
                 )
 
+    def _hungry(self, topic: Topic) -> None:
+        """A consumer of a partition gets nothing more, though it is there, and no other one of its group does."""
+        for side in topic.consumers:
+            number, last_ns, party = side.flow.key.partition, side.flow.last_ns, side.party
+            if number is None or not last_ns or not party.is_whole:
+                continue
+            sent = [each for each in topic.publishers if each.flow.key.partition == number and each.party.is_whole]
+            after, until_ns = sum(messages_after(each.flow, last_ns + MOMENT_NS) for each in sent), party.until_ns
+            if party.is_open:
+                until_ns = self.report.last_ns
+            until_ns = min(until_ns, max((each.flow.last_ns for each in sent), default=0))
+            peers = (each for each in topic.consumers if each.group == side.group and each.flow.key.partition == number)
+            if after < MANY or until_ns - last_ns < HUNG_NS or any(each.flow.last_ns > last_ns for each in peers):
+                continue
+            name = f"{topic.subject[2]}[{number}]"
+            since = self.report.seconds(last_ns)
+            title = f"{side.label} gets nothing of {name} since {since}, while {after:,} were published"
+            times = {"since_ns": last_ns, "until_ns": until_ns, "count": after}
+            problem = self._add("flow.nothing-since", title, (side.label, topic.subject, number), [side], **times)
+            problem.likely = "it asks for no more: it hangs in its work on earlier messages, or it was paused"
+            problem.detail("its group still counts on it: no other member gets them" if side.group else "")
+
+    def _stopped(self, topic: Topic) -> None:
+        """All consumers of a group got what was published until a time, and nothing since, without offsets."""
+        if any(each.flow.offsets.begins or each.flow.pulls for each in (*topic.publishers, *topic.consumers)):
+            return
+        for group, sides in grouped(topic.consumers, lambda side: side.group or side.label).items():
+            came = [each for each in sides if each.flow.messages]
+            own = {each.party.connection for each in came}
+            sent = [each for each in topic.publishers if each.party.connection not in own]
+            if came and sent and all(each.party.is_whole for each in (*came, *sent)):
+                self._report_stopped(topic, group, came, sent)
+
+    def _report_stopped(self, topic: Topic, group: str, came: Sequence[ClientFlow], sent: Sequence[ClientFlow]) -> None:
+        last_ns, latest_ns = max(each.flow.last_ns for each in came), max(each.party.until_ns for each in came)
+        if any(each.party.is_open for each in came):
+            latest_ns = max(latest_ns, self.report.last_ns)
+        until_ns = min(latest_ns, max(each.flow.last_ns for each in sent))
+        after = sum(messages_after(each.flow, last_ns) for each in sent)
+        got, before = sum(each.flow.messages for each in came), sum(each.flow.messages for each in sent) - after
+        if min(got, before) < FEW or after < MANY or until_ns - last_ns < WHILE_NS:
+            return
+        left = any(each.flow.left_ns for each in self._all_of(came))
+        if left or self._waits_for_acks(came) or not MOST <= got / before <= 1 / MOST:
+            return
+        since, name = self.report.seconds(last_ns), topic.subject[2]
+        title = f"{group} gets nothing of {name} since {since}, while {after:,} were published"
+        times = {"since_ns": last_ns, "until_ns": until_ns, "count": after}
+        problem = self._add("flow.nothing-since", title, (group, topic.subject), came, **times)
+        problem.detail(f"until then it got {got:,} of {before:,} messages")
+
+    def _sated(self, topic: Topic) -> None:
+        """A consumer that asked for a number of messages has them, and stays there without asking for more."""
+        for side in (each for each in topic.consumers if each.flow.limit > 1):
+            own = {each.flow.key.topic for each in self._all_of([side]) if each.flow.messages}
+            sent = [each for each in self._sent if each.flow.key.topic in own and each.party.space == side.party.space]
+            after, left_ns = sum(messages_after(each.flow, side.flow.left_ns) for each in sent), side.flow.left_ns
+            again, until_ns = any(at_ns > left_ns for at_ns, _ in side.flow.starts), side.party.until_ns
+            until_ns = min(max((each.flow.last_ns for each in sent), default=0), until_ns)
+            if again or after < MANY or until_ns - left_ns < WHILE_NS:
+                continue
+            title = f"{side.party.label} gets nothing of {topic.subject[2]} since {self.report.seconds(left_ns)}"
+            title += f", while {after:,} were published: it had asked for {side.flow.limit:,} messages and no more"
+            times = {"since_ns": left_ns, "until_ns": self.report.last_ns, "count": after, "severity": "warning"}
+            problem = self._add("flow.nothing-since", title, (side.label, topic.subject), [side, *sent], **times)
+            problem.likely = "the program limits its subscription, such as an automatic unsubscribe of NATS"
+
+    def _waits_for_acks(self, sides: Sequence[ClientFlow]) -> bool:
+        """Whether bytes to a client are on their way: the path is the problem."""
+        health = (self.flows.connections[each.party.connection].health for each in sides)
+        return any(each is not None and any(side.unacknowledged for side in each.directions) for each in health)
+
+    def _loops(self, topic: Topic) -> None:
+        """A client publishes the messages that it gets, where it gets them again; not one that gets its own."""
+        name = topic.subject[2]
+        for side in (each for each in topic.publishers if each.flow.rounds >= MANY):
+            came = [each.flow for each in topic.consumers if each.party.connection == side.party.connection]
+            if came and min(each.first_ns for each in came) < side.flow.first_ns:
+                title = f"{side.party.label} publishes to {name} the messages that it gets from there: "
+                title += f"one went round {side.flow.rounds:,} times"
+                self._add("flow.loop", title, (side.party.label, topic.subject), [side], count=side.flow.messages)
+
     def _all_of(self, sides: Sequence[ClientFlow]) -> list[ClientFlow]:
         """The flows of the same consumers, also without messages."""
         keys = {(each.party.connection, each.flow.key.group) for each in sides}
@@ -332,6 +429,8 @@ class FlowRule(Rule):
             problem.detail(
                 f"it had messages up to offset {had_to:,}, and began again at {now.flow.offsets.begins[0]:,}"
             )
+            if not self._stores(sides):
+                problem.likely = "it never commits or stores where it is: each time it comes back it begins anew"
             if stored >= 0:
                 problem.detail(f"the offset that it stored or committed last before: {stored_before(sides, now):,}")
 
@@ -340,7 +439,9 @@ class FlowRule(Rule):
         if any(
             start == FIRST for each in sides for at_ns, start in each.flow.starts if at_ns > sides[0].party.until_ns
         ):
-            return any(each.flow.stores for each in self._stores(sides))
+            again = len({each.party.connection for each in sides if each.flow.again or each.flow.messages >= MANY})
+            member = any(each.party.group for each in sides) or any(each.group for each in sides)
+            return any(each.flow.stores for each in self._stores(sides)) or (member and again >= LIVES)
         return any(each.group for each in sides) or any(each.flow.stores for each in self._stores(sides))
 
     def _stores(self, sides: Sequence[ClientFlow]) -> list[ClientFlow]:
@@ -358,7 +459,9 @@ class FlowRule(Rule):
                 continue  # it may have got what the capture lost
             if len({each.group for each in sides}) > 1 and is_library(sides[0].party):
                 continue
-            holes = skipped([each.flow for each in sides])
+            groups = {each.group for each in sides} - {""}
+            peers = [each.flow for each in topic.consumers if each.group in groups]
+            holes = skipped([*{id(flow): flow for flow in (*(each.flow for each in sides), *peers)}.values()])
             holes = [(log, begin, end) for log, begin, end in holes if self._was_written(topic, log, begin, end)]
             count = sum(end - begin for *_, begin, end in holes)
             if count < FEW * 2:
@@ -380,10 +483,14 @@ class FlowRule(Rule):
             if any(start == LATEST for _, start in now.flow.starts):
                 problem.likely = "it began with the newest messages (latest, next), and not where it had stopped"
             elif now.flow.log:
-                problem.likely = "the stream had dropped them before they were read: its limits keep the newest only"
-            if change := changes(before[-1].party, now.party):
-                problem.detail(change)
-            elif before[-1].group != now.group:
+                problem.likely = (
+                    "the stream had dropped them before they were read: its limits, or its retention (interest)"
+                )
+            elif any(start == FIRST for _, start in now.flow.starts):
+                problem.likely = (
+                    "retention had deleted them before they were read: it began with the first message there was"
+                )
+            if before[-1].group != now.group and not changes(before[-1].party, now.party):
                 problem.detail(f"it reads in group {now.group}, before {before[-1].group}")
 
     def _was_written(self, topic: Topic, log: tuple[str, int | None], begin: int, end: int) -> bool:
@@ -424,21 +531,27 @@ class FlowRule(Rule):
                         and each.party.label != label
                         and each.flow.last_ns > now.flow.first_ns > 0
                     ]
-                    shared = now.flow.log or now.flow.key.partition is not None  # other rules say more
-                    if not apart or shared or now.flow.messages < FEW or not others:
+                    if not apart or now.flow.log or now.party.host != before.party.host or not others:
+                        continue
+                    count = now.flow.messages
+                    if now.flow.key.partition is not None:
+                        own = [each for each in ordered if each.group == now.group]
+                        count = shared_offsets(own, others)
+                    if count < FEW:
                         continue
                     since, name = self.report.seconds(now.party.since_ns), topic.subject[2]
-                    title = f"{label} reads {name} in queue group {now.group} since {since}, before in {before.group}: "
-                    title += f"{now.flow.messages:,} messages went to both groups"
+                    title = f"{label} reads {name} in group {now.group} since {since}, before in {before.group}: "
+                    title += f"{count:,} messages went to both groups"
                     key = label, topic.subject
-                    self._add("flow.done-twice", title, key, [now, before, *others], count=now.flow.messages)
+                    self._add("flow.done-twice", title, key, [now, before, *others], count=count)
 
     # Shared groups and uneven partitions.
 
-    def _strangers(self, topic: Topic) -> None:
+    def _strangers(self, topics: Sequence[Topic]) -> None:
         """A second application joins a group, and takes a part of its messages."""
-        served = (each for each in topic.consumers if each.group and each.flow.messages)
-        for group, members in grouped(served, lambda side: side.group).items():
+        consumers = (each for topic in topics for each in topic.consumers)
+        served = (each for each in consumers if each.group and each.flow.messages)
+        for (*log, group), members in grouped(served, log_and_group).items():
             ordered = sorted(members, key=lambda side: side.party.since_ns)
             stems = grouped(ordered, lambda side: service_of(side.party.name))
             stems.pop("", None)
@@ -456,9 +569,9 @@ class FlowRule(Rule):
                     continue
                 since = self.report.seconds(min(each.party.since_ns for each in second))
                 title = f"{new} and {old} share group {group}: {new} joined at {since}, "
-                title += f"each gets a part of {topic.subject[2]}"
+                title += f"each gets a part of {log[-1]}"
                 count = sum(each.flow.messages for each in second)
-                problem = self._add("flow.shared-group", title, (group, topic.subject), [*second, *first], count=count)
+                problem = self._add("flow.shared-group", title, (group, *log), [*second, *first], count=count)
                 for name, sides in ((old, first), (new, second)):
                     got = sum(each.flow.messages for each in sides)
                     problem.detail(f"{name} on {sides[0].party.host} got {got:,} messages")
@@ -576,7 +689,7 @@ class FlowRule(Rule):
                 problem.detail(f"before: {few:,} commits for {many:,} messages")
 
 
-class Slot(NamedTuple):
+class PartitionFlows(NamedTuple):
     """A partition, or one of several streams or subjects that only a number distinguishes."""
 
     family: tuple[str, ...]
@@ -586,18 +699,46 @@ class Slot(NamedTuple):
     consumers: list[ClientFlow]
 
 
+def renamed(now: Sequence[ClientFlow], before: Sequence[ClientFlow], topic: Topic, other: Topic) -> bool:
+    """Whether a publisher came back with another name: one that continues the old one, or is nearly the same."""
+    (*_, name), (*_, old) = topic.subject, other.subject
+    longer, shorter = max(name, old, key=len), min(name, old, key=len)
+    goes_on = longer.startswith(shorter) and not longer[len(shorter) : len(shorter) + 1].isalnum()
+    own = {each.party.connection for each in before}
+    return not any(each.party.connection in own for each in now) and (
+        goes_on or bool(differ(topic.subject, other.subject))
+    )
+
+
+def without(consumers: Sequence[ClientFlow], others: Sequence[ClientFlow]) -> list[ClientFlow]:
+    """The consumers that are none of the others, by name."""
+    known = {each.label for each in others}
+    return [each for each in consumers if each.label not in known]
+
+
+def shared_offsets(own: Sequence[ClientFlow], others: Sequence[ClientFlow]) -> int:
+    """Messages of partitions that both got."""
+    pairs = ((one.flow, other.flow) for one in own for other in others if log_of(one.flow) == log_of(other.flow))
+    return sum(other.offsets.within(begin, end) for one, other in pairs for begin, end in one.offsets)
+
+
+def log_and_group(side: ClientFlow) -> tuple[str, str, str, str]:
+    """Protocol, space, log and group of a consumer."""
+    return side.party.protocol, side.party.space, side.flow.log or side.flow.key.topic, side.group
+
+
 def has_offsets(flow: Flow) -> bool:
     """Whether its messages lie in a log of their own, and it had some."""
     return bool(flow.offsets.begins) and not flow.log
 
 
-def slots_of(topic: Topic) -> Iterator[Slot]:
+def slots_of(topic: Topic) -> Iterator[PartitionFlows]:
     protocol, space, name = topic.subject
     sent, came = (grouped(sides, lambda side: side.flow.key.partition) for sides in (topic.publishers, topic.consumers))
     for number in sent | came:
         whole = name if number is None else f"{name}[{number}]"
         family = protocol, space, DIGITS.sub("#", name) if number is None else name
-        yield Slot(family, whole, number, sent.get(number, []), came.get(number, []))
+        yield PartitionFlows(family, whole, number, sent.get(number, []), came.get(number, []))
 
 
 def differ(one: Subject, other: Subject) -> str:
@@ -624,7 +765,7 @@ def differ(one: Subject, other: Subject) -> str:
 
 def messages_after(flow: Flow, time_ns: int) -> int:
     """Messages of a flow later than a time, as far as the times of some of them show."""
-    entries = flow.times.entries
+    entries = flow.times.entries or flow.unnumbered.entries
     if not entries:
         return flow.messages if flow.first_ns > time_ns else 0
     late = sum(at_ns > time_ns for *_, at_ns in entries)

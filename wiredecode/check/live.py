@@ -11,6 +11,7 @@ from wiredecode.capture.live.source import LiveOptions, RingSource
 from wiredecode.check import Checker, Problem
 from wiredecode.dataclasses import dataclass, field, replace
 from wiredecode.dissect.dissector import ANALYSED, Dissector
+from wiredecode.flows.table import Backlog, backlogs
 from wiredecode.protocols.registry import DecodeAs
 
 EVERY_NS = 5_000_000_000
@@ -42,6 +43,8 @@ class Watch:
     def __init__(self) -> None:
         self.checker = Checker(MAX_TIMES)
         self.problems: list[Problem] = []
+        self.backlogs: list[Backlog] = []
+        """Consumer groups, at the last time."""
         self._over: dict[tuple[str, int | None], bool] = {}
         """The problems that were reported, and whether they have ended."""
         self._due_ns = 0
@@ -53,6 +56,7 @@ class Watch:
         self._due_ns = now_ns + EVERY_NS
         self.checker.report.forget(now_ns - FORGOTTEN_NS)
         self.problems = self.checker.so_far()
+        self.backlogs = backlogs(self.checker.flows, now_ns)
         events = self._changes(now_ns)
         there = {(each.name, each.first_ns) for each in self.problems}
         self._over = {key: over for key, over in self._over.items() if key in there}
@@ -61,6 +65,7 @@ class Watch:
     def finish(self) -> list[ProblemChange]:
         """Nothing more comes: problems that were not reported yet."""
         self.problems = self.checker.finish()
+        self.backlogs = backlogs(self.checker.flows, self.checker.report.last_ns)
         return [ProblemChange(BEGAN, each) for each in self.problems if (each.name, each.first_ns) not in self._over]
 
     def _changes(self, now_ns: int) -> list[ProblemChange]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from math import inf
 from typing import Any
 
+from wiredecode.check.changes import ClientChanges
 from wiredecode.check.stalls import Silences
 from wiredecode.dataclasses import dataclass, replace
 from wiredecode.frames.bins import Bins
@@ -20,10 +21,10 @@ from wiredecode.protocols.shared.gauges import GROUP, LEADER, REPLICAS, STATE, S
 from wiredecode.protocols.shared.pairing import Newest
 
 OPENED, CLOSED, REFUSED, RESET = "opened", "closed", "refused", "reset"
-STALL, SILENCE, ERROR = "stall", "silence", "error"
+STALL, SILENCE, ERROR, CHANGED = "stall", "silence", "error", "client"
 WEIGHTS = {
     **dict.fromkeys((ERROR, REFUSED, RESET, STALL, LEADER), 4),
-    **dict.fromkeys((TERM, REPLICAS, GROUP, STATE, SILENCE), 3),
+    **dict.fromkeys((TERM, REPLICAS, GROUP, STATE, SILENCE, CHANGED), 3),
     **dict.fromkeys((STREAM, CLOSED), 2),
     OPENED: 1,
 }
@@ -84,7 +85,7 @@ class Timeline:
         self.first_ns = self.last_ns = 0
         self._change_readers = ByProtocol(lambda checks: checks.changes)
         self._known: Newest[tuple[str, str], str] = Newest(MAX_KEYS)
-        self._silences = Silences()
+        self._silences, self._clients = Silences(), ClientChanges()
 
     def frame(self, frame: Frame) -> None:
         """The next frame."""
@@ -111,6 +112,7 @@ class Timeline:
     def end(self, connection: Connection, foreign: str | None = None) -> None:
         """A connection is over, and everything about it is known."""
         self._silences.forget(connection)
+        self._clients.note(connection)
         number, health, start = connection.number, connection.health, beginning(connection)
         name = f"#{number} {label(connection)}".rstrip()
         if start == BEFORE:
@@ -148,6 +150,8 @@ class Timeline:
         self.first_ns = first_ns
         least = (self.last_ns - first_ns) // SILENCE_SHARE
         kept = [each for each in self.events if each.kind != SILENCE or each.until_ns - each.time_ns >= least]
+        for at_ns, _, number, text in self._clients.changes():
+            kept.append(TimelineEvent(at_ns, CHANGED, text, text, connection=number))
         return sorted(kept, key=lambda each: (each.time_ns, each.packet or 0, each.frame or 0))
 
     def _add(self, event: TimelineEvent) -> None:

@@ -93,7 +93,7 @@ def metrics(settings: MetricsOptions, files: options.OptionalFiles = None) -> in
         raise options.UsageError(f"--label-rule or --otlp: {error}") from None
     watch = Watch()
     checker = watch.checker
-    make = partial(Instruments, readers, series, checker, lambda: watch.problems)
+    make = partial(Instruments, readers, series, checker, lambda: watch.problems, lambda: watch.backlogs)
     try:
         if files:
             with closing(make()) as instruments:

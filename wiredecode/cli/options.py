@@ -133,7 +133,7 @@ def _captures(name: str) -> list[str]:
     return names if "://" in name or Path(name).is_absolute() else [os.path.relpath(file) for file in names]
 
 
-Level = Annotated[Literal["frames", "messages", "packets", "connections"], Option(help="Content of a row.")]
+Level = Annotated[Literal["frames", "messages", "packets", "connections", "flows"], Option(help="Content of a row.")]
 CsvFormulas = Annotated[
     Literal["keep", "guard"],
     Option(help="CSV for spreadsheets: guard puts ' before text that begins like a formula (= + - @)."),

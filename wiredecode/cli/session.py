@@ -217,7 +217,7 @@ class CaptureSession:
         if counted:
             self.count_shown(0)
         for _, batch in self._reader.rows(self.batches(), self.selection.span.since):
-            if done == count if counted else self.stopped:
+            if done == count:
                 continue
             rows = batch.slice(0, None if count is None else count - done)
             done += len(rows)

@@ -112,6 +112,10 @@ def check_combined(options: SparkOptions) -> None:
         (len(given) > 1, "--stream repeats --increment: give one of them"),
         (given and not is_lake, f"{''.join(given)} adds to tables: -o delta:PATH or iceberg:CATALOG"),
         (timed and not follows, f"--{''.join(timed[:1])} needs --stream, without --finish"),
+        (
+            given and "flows" in (options.level or ""),
+            f"flows are those of whole captures: leave out {''.join(given)}, or flows",
+        ),
         (options.finish and not given, "--finish needs --stream or --increment"),
         (
             options.overwrite and (given or not is_lake),

@@ -107,7 +107,7 @@ class SparkOptions(SparkInputs):
     level: str | None = Option(
         None,
         metavar="A,B,...",
-        help="Tables to write, decoded together: frames, messages, connections; or packets alone. "
+        help="Tables to write, decoded together: frames, messages, connections, flows; or packets alone. "
         "[default: messages,connections; with --columns frames]",
     )
     columns: str | None = Option(

@@ -55,7 +55,7 @@ def sql(
     csv_formulas: options.CsvFormulas = "keep",
     color: options.Color = "auto",
 ) -> int:
-    """Ask captures in SQL: tables frames, messages, packets and connections, as wiredecode export writes them.
+    """Ask captures in SQL: tables frames, messages, packets, connections and flows, as wiredecode export writes them.
 
     Only the tables and columns that the query names are decoded. time is in microseconds, time_ns beside it exact.
     A query sees these tables and nothing else, unless --allow-files is given.

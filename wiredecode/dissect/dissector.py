@@ -84,7 +84,7 @@ class Demand:
     two_passes: bool = False
     """Requests know responses that are too late for one pass, see :meth:`read_twice`."""
     levels: tuple[str, ...] = ()
-    """Tables that are made: ``frames``, ``messages``, ``connections``; or ``packets`` alone."""
+    """Tables that are made: ``frames``, ``messages``, ``connections``, ``flows``; or ``packets`` alone."""
     columns: Sequence[str] | None = None
     """Columns of the only table; None: all."""
     bytes_choice: str = "raw"
@@ -139,7 +139,7 @@ class Demand:
 
     def read_twice(self, read: Callable[[], Iterable[PacketBatch]]) -> Demand:
         """Return this demand with what a first pass over the packets of ``read`` finds, if that is wanted."""
-        linked = self.link_responses and not {"packets", "connections"}.intersection(self.levels[:1])
+        linked = self.link_responses and not {"packets", "connections", "flows"}.intersection(self.levels[:1])
         return replace(self, answers=find_answers(read(), self)) if self.two_passes and linked else self
 
 

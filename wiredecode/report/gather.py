@@ -13,6 +13,7 @@ from wiredecode.check.exchanges import Exchange
 from wiredecode.check.gauges import Gauges
 from wiredecode.check.timeline import Timeline, TimelineEvent
 from wiredecode.dataclasses import dataclass, field
+from wiredecode.flows import Flows
 from wiredecode.frames.activity import Activities, Activity
 from wiredecode.frames.bins import Bins, Counts
 from wiredecode.frames.frame import REFUSED, Frame
@@ -131,7 +132,7 @@ class Gathering:
         """Whether only some frames count: connections without any are left out."""
         self.checker = Checker()
         self.messages = Messages()
-        self.timeline = Timeline()
+        self.timeline, self.flows = Timeline(), Flows()
         self.events: list[TimelineEvent] = []
         """Events in order of time."""
         self.problems: list[Problem] = []
@@ -171,6 +172,7 @@ class Gathering:
         if not counts or not self.checker.report.covers(frame.time_ns):
             return
         self.timeline.frame(frame)
+        self.flows.frame(frame, parts)
         time_ns, length, sender = frame.time_ns, frame.length, frame.sender
         self.by_time.add(time_ns, SENDERS[sender], length)
         (self.connections.get(frame.connection.number) or self._activity(frame.connection)).frame(frame)

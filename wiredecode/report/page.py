@@ -19,6 +19,7 @@ from wiredecode.frames.totals import Totals
 from wiredecode.net.distribution import Distribution
 from wiredecode.net.health import FAST_RETRANSMISSION, ConnectionHealth
 from wiredecode.protocols.shared.gauges import CREDIT, LAG
+from wiredecode.report.flows import Drawing
 from wiredecode.report.gather import (
     CLOSED,
     DELIVERED,
@@ -42,6 +43,8 @@ MAX_EVENTS = 80
 MAX_WORDS, MAX_CHARACTERS = 600, 160
 """Characters of one text from the wire, and of one in a cell of a table."""
 MAX_ROWS = 100
+SECTIONS = "findings", "summary", "timeline", "flows", "plots", "sequence"
+"""Before the tables."""
 TEXTS = ("who", "protocol", "health", "end", "type", "from", "stream, topic or subject")
 """Columns of tables that are no numbers."""
 
@@ -72,6 +75,7 @@ def page(gathering: Gathering, source: ReportSource, number: int | None, sequenc
     from markupsafe import Markup
 
     tables = [connections(gathering), commands(gathering), streams(gathering)]
+    links = {int(each.rpartition("-")[2]): f"#{each}" for each, _ in tables[0].rows}
     names = [Path(name).name for name in source.files]
     events, left_out = event_rows(gathering)
     shown = findings(gathering)
@@ -80,7 +84,9 @@ def page(gathering: Gathering, source: ReportSource, number: int | None, sequenc
         files=[*source.files[:20], *([f"and {len(source.files) - 20} more"] if len(source.files) > 20 else [])],
         style=Markup((HERE / "page.css").read_text()),
         span=span(gathering),
-        contents=[(name, name.capitalize()) for name in ("findings", "summary", "timeline", "plots", "sequence")]
+        contents=[
+            (name, name.capitalize()) for name in ("findings", "summary", "timeline", "flows", "plots", "sequence")
+        ]
         + [(table.name, table.name.capitalize()) for table in tables],
         tiles=tiles(gathering, source.totals),
         remarks=remarks(source.totals),
@@ -89,6 +95,7 @@ def page(gathering: Gathering, source: ReportSource, number: int | None, sequenc
         omitted=gathering.checker.report.omitted + len(gathering.problems) - len(shown),
         events=events,
         events_left_out=left_out,
+        flows=Drawing(gathering.flows, links).shown(),
         plots=drawn(gathering),
         sequence=diagram(gathering, number, sequence),
         no_sequence="No connection sent anything that is decoded.",
@@ -156,7 +163,7 @@ def findings(gathering: Gathering) -> list[dict[str, Any]]:
                 "severity": problem.severity,
                 "name": cut(problem.name),
                 "what": cut(problem.title),
-                "details": [cut(text) for text in problem.details],
+                "details": [cut(text) for text in (*problem.details, *problem.changed)],
                 "evidence": evidence(problem, gathering.first_ns),
                 "connections": [(number, cut(text)) for number, text in sorted(problem.connections.items())],
                 "meaning": "" if problem.code.code in explained else problem.code.meaning,

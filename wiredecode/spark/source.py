@@ -31,7 +31,7 @@ from wiredecode.spark.files import NONE, find
 from wiredecode.spark.parcels import File
 from wiredecode.spark.splits import SPLIT_BYTES, FileSplit, packets, splits
 from wiredecode.tables import bound_memory
-from wiredecode.tables.reader import FRAMES, PACKETS
+from wiredecode.tables.reader import FLOWS, FRAMES, PACKETS
 
 NAME = "wiredecode"
 OLDEST = 4, 1
@@ -89,6 +89,8 @@ class ReadOptions:
         if unknown := sorted(given.keys() - allowed):
             raise ValueError(f"there is no option {unknown[0]}; there is {', '.join(OPTIONS)}")
         columns = given.get("columns")
+        if given.get("level") == FLOWS:
+            raise ValueError("flows of several partitions are added: use wiredecode.spark.flows")
         demand = TableDemand(
             given.get("level", FRAMES),
             columns=None if columns is None else [name.strip() for name in columns.split(",")],

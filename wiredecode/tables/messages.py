@@ -271,7 +271,7 @@ class FrameBatches:
         self._frames: list[Frame] = []
         self._size = 0
 
-    def add(self, frame: Frame) -> bool:
+    def add(self, frame: Frame, _: Sequence[FrameMessages] = ()) -> bool:
         """Add a frame; return whether a batch is full."""
         self._frames.append(frame)
         self._size += ROW_BYTES + frame.weight + sum(len(inner.data) for inner in frame.inner)
@@ -285,18 +285,18 @@ class FrameBatches:
 
 
 class MessageBatches:
-    """The messages of frames until they make a batch; ``messages`` are those that were collected."""
+    """The messages of frames until they make a batch."""
 
-    def __init__(self, messages: Messages, schema: pa.Schema, bytes_choice: str, most_bytes: int = BATCH_BYTES) -> None:
-        self._messages, self._schema, self._most_bytes = messages, schema, most_bytes
+    def __init__(self, schema: pa.Schema, bytes_choice: str, most_bytes: int = BATCH_BYTES) -> None:
+        self._schema, self._most_bytes = schema, most_bytes
         self._show = None if bytes_choice == RAW else ArrayBuilder(BYTES[bytes_choice])
         self._table = MessageTable(schema.names)
         self._size = 0
 
-    def add(self, frame: Frame) -> bool:
+    def add(self, _: Frame, parts: Sequence[FrameMessages]) -> bool:
         """Add the messages of a frame; return whether a batch is full."""
         full = False
-        for part in self._messages.of(frame):
+        for part in parts:
             full = self._add(part)
         return full
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from wiredecode.check import Problem
     from wiredecode.check.timeline import Timeline
+    from wiredecode.flows import Flows
     from wiredecode.stats.tables import Statistic
     from wiredecode.stats.tallies import Counted
     from wiredecode.trace.text import TraceHop
@@ -163,6 +164,34 @@ def _first_frame(model: CaptureModel, row: dict[str, Any]) -> tuple[int, ...]:
     return ()
 
 
+def flows(model: CaptureModel, job: Job, number: int, width: int) -> list[ReportLine]:
+    """The table of ``wiredecode flows``; a line leads to the first frame of its messages."""
+    from wiredecode.flows import Flows
+    from wiredecode.frames.message import Messages
+
+    counted, messages = Flows(copies=True), Messages()
+    dissector = model.dissector(counted.demand(model.demand(), messages))
+    for frame in model.frames(dissector, job, so_far=lambda: _flows(model, counted, width)):
+        counted.frame(frame, messages.of(frame))
+    return _flows(model, counted, width) or [ReportLine(Text("no messages"))]
+
+
+def _flows(model: CaptureModel, counted: Flows, width: int) -> list[ReportLine]:
+    from wiredecode.flows.table import TOPIC, rows
+    from wiredecode.view.flows import columns_of, grid
+    from wiredecode.view.grid import plain
+
+    made = rows(counted)
+    columns = columns_of(made, model.first_ns, TOPIC)
+    lines = [*plain(grid(columns, [*columns]))] if made else []
+    return [
+        ReportLine(
+            Text(line.rstrip(), theme.HEAD if index == -2 else ""), tuple(made[index].frames) if index >= 0 else ()
+        )
+        for index, line in enumerate(lines, -2)
+    ]
+
+
 def timeline(model: CaptureModel, job: Job, number: int, width: int) -> list[ReportLine]:
     """Events over time, and the throughput."""
     from wiredecode.check.timeline import Timeline
@@ -297,6 +326,7 @@ MAKERS: dict[str, tuple[str, Maker]] = {
     "findings": ("Findings", findings),
     "statistics": ("Statistics", statistics),
     "timeline": ("Timeline", timeline),
+    "flows": ("Flows", flows),
     "follow": ("Follow", follow),
     "diagram": ("Sequence", diagram),
     "trace": ("Messages", trace),

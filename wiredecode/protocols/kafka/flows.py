@@ -51,7 +51,7 @@ class RecordFlows(FlowReader):
     types = frozenset(
         {
             *("ProduceRequest", "ProduceResponse", "FetchRequest", "FetchResponse", "OffsetCommitRequest"),
-            *("ListOffsetsRequest", "MetadataResponse"),
+            *("ListOffsetsRequest", "MetadataResponse", "JoinGroupRequest", "ConsumerGroupHeartbeatRequest"),
         }
     )
 
@@ -78,6 +78,8 @@ class RecordFlows(FlowReader):
             cluster = printable(values.get("cluster_id") or "")
             named = (f"{printable(each['host'])}:{each['port']}" for each in values["brokers"])
             yield from (Step(flows.SPACE, cluster, log=server) for server in (frame.source, *named) if cluster)
+        elif frame.type in ("JoinGroupRequest", "ConsumerGroupHeartbeatRequest"):
+            yield Step(flows.MEMBER, "")
         elif frame.type == "OffsetCommitRequest":
             group = printable(values["group_id"])
             for topic, number, each in partitions(values):

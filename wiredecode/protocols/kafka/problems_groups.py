@@ -197,10 +197,11 @@ class Blocked(Rule):
         if writer and frame.type != "EndTxnRequest":
             self._open.put(writer, ref)
         for topic, number, each in partitions(values) if frame.type == "FetchResponse" else ():
+            if each.get("aborted_transactions") is None:
+                continue  # uncommitted records were asked for, too
             stable, end = each.get("last_stable_offset", -1), each.get("high_watermark", -1)
             first, _, before, _ = self._waits.pop((topic, number), (ref, ref, stable, end))
-            committed = each.get("aborted_transactions") is not None  # null: uncommitted records were asked for, too
-            if committed and 0 <= stable < end and not each.get("batches"):
+            if 0 <= stable < end and not each.get("batches"):
                 self._waits.put((topic, number), (first if stable == before else ref, ref, stable, end))
 
     def finish(self) -> None:

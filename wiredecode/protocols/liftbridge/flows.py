@@ -9,7 +9,7 @@ from wiredecode.protocols.shared.flows import FlowReader, Step
 from wiredecode.protocols.shared.problems import inner_values
 
 
-class LiftbridgeFlows(FlowReader):
+class EnvelopeFlows(FlowReader):
     """Steps of publishes, by subject, and of their acknowledgments, with the offset in the stream."""
 
     types = frozenset({"Publish", "Ack"})

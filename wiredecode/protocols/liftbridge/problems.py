@@ -7,7 +7,7 @@ from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields import compiler, printable
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.liftbridge import names
-from wiredecode.protocols.liftbridge.flows import LiftbridgeFlows
+from wiredecode.protocols.liftbridge.flows import EnvelopeFlows
 from wiredecode.protocols.liftbridge.layers_operations import Cursor
 from wiredecode.protocols.liftbridge.problems_replicas import (
     IN_SYNC,
@@ -214,7 +214,7 @@ class Namespaces(Rule):
 
 
 CHECKS = Checks(
-    flows=(LiftbridgeFlows,),
+    flows=(EnvelopeFlows,),
     changes={"PropagatedRequest": requested_change, "RequestVote": votes, "AppendEntries": leads},
     gauges=(ReplicaLag, Cursors),
     codes=CODES,

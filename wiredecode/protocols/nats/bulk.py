@@ -44,7 +44,7 @@ PLAIN = re.compile(rb"(H)?(?:PUB ([!-~]{1,1024})|MSG ([!-~]{1,1024}) ([!-~]+)) (
 """A plain message up to its size."""
 PRIVATE = re.compile(rb"_|\$(?:SYS|JS)|.*\._")
 """Inboxes and subjects of the system account and of JetStream: they are read singly."""
-VERSION = b"NATS/1.0\r\n"
+VERSION, SEQUENCE_LINE = b"NATS/1.0\r\n", b"\nNats-Sequence:"
 BLOCK_LINES = re.compile(rb"NATS/1\.0\r\n(?:[!-9;-~]+:[ -~]*\r\n)*\r\n")
 HEADER = re.compile(rb"([!-9;-~]+): *([ -~]*)\r\n")
 
@@ -183,8 +183,8 @@ def operations(source: WordBuffer) -> tuple[Int64s, UInt8s, Int64s, Int64s]:
 
 
 def count_headers(buffer: bytes, start: int, stop: int) -> int:
-    """The headers in a plain block; -1 for another one, and where one may carry credentials."""
-    if BLOCK_LINES.fullmatch(buffer, start, stop) is None:
+    """The headers in a plain block; -1 for another one, and where one may carry credentials or a sequence."""
+    if BLOCK_LINES.fullmatch(buffer, start, stop) is None or buffer.find(SEQUENCE_LINE, start, stop) >= 0:
         return -1
     headers = HEADER.findall(buffer, start + len(VERSION), stop)
     if any(is_secret_pair(name.decode(), value.decode()) for name, value in headers):

@@ -15,8 +15,56 @@ INTERNAL = ("_INBOX.", "$", "_R_.")
 REFUSED = (b"-NAK", b"+WPI", b"-TERM")
 """Answers to a delivered message that do not say that it is done."""
 NO_MESSAGES = 404
+MAX_CIRCLES, MAX_CONTENTS, SOON_NS = 4096, 32, 100_000_000
+"""Different messages of a subject that are known again; a client that only passes messages on does so in this time."""
+NOTHING, LARGEST = ("", ""), 1 << 62
 STALLED = "Nats-Consumer-Stalled"
 """Header of heartbeats of a consumer that waits for an answer to a flow control request."""
+
+
+class Contents:
+    """A message that a client gets and publishes, on one subject."""
+
+    __slots__ = ("came", "came_ns", "rounds", "sent", "sent_ns")
+
+    def __init__(self) -> None:
+        self.came = self.sent = self.rounds = 0
+        """Deliveries, publishes, and publishes soon after a delivery; fewer than 0: it published more than it got."""
+        self.came_ns = self.sent_ns = 0
+
+
+class Circle:
+    """Messages that a client publishes to a subject that it gets, too."""
+
+    __slots__ = ("has_stream", "known")
+
+    def __init__(self) -> None:
+        self.known: dict[int, Contents] = {}
+        """By hash, the newest last."""
+        self.has_stream = False
+        """Whether a stream delivers them: then publishes are requests for its ack, else they are for another answer."""
+
+    def deliver(self, frame: Frame, *, by_stream: bool) -> None:
+        """The client gets a message."""
+        key = hash(frame.values["data"])
+        contents = self.known.pop(key, None) or Contents()
+        contents.came, contents.came_ns, self.has_stream = contents.came + 1, frame.time_ns, by_stream
+        self.known[key] = contents
+        if len(self.known) > MAX_CONTENTS:
+            del self.known[next(iter(self.known))]
+
+    def publish(self, frame: Frame) -> int:
+        """The client publishes a message; return how often it only passed this one on: each time, and quickly."""
+        contents = self.known.get(hash(frame.values["data"]))
+        if contents is None or (frame.expects_response and not self.has_stream):
+            return 0
+        contents.sent += 1
+        since_ns = max(frame.time_ns - contents.came_ns, frame.time_ns - (contents.sent_ns or frame.time_ns))
+        contents.rounds += since_ns <= SOON_NS
+        contents.sent_ns = frame.time_ns
+        if contents.sent > contents.came:
+            contents.rounds = -LARGEST
+        return contents.rounds if contents.rounds * 5 >= contents.came * 4 else 0
 
 
 class SubjectFlows(FlowReader):
@@ -25,8 +73,14 @@ class SubjectFlows(FlowReader):
     types = frozenset({"PUB", "HPUB", "MSG", "HMSG", "SUB", "UNSUB", "INFO"})
 
     def __init__(self) -> None:
-        self._queues: Newest[tuple[int, str], str] = Newest(MAX_KNOWN)
-        """By connection and subscription."""
+        self._subscriptions: Newest[tuple[int, str], tuple[str, str]] = Newest(MAX_KNOWN)
+        """By connection and subscription: subject and queue group."""
+        self._limits: Newest[tuple[int, str], tuple[int, int]] = Newest(MAX_KNOWN)
+        """By connection and subscription: the messages that it asked for, and those that it got."""
+        self._listening: Newest[int, None] = Newest(MAX_KNOWN)
+        """Connections whose clients subscribe to more than answers."""
+        self._circles: Newest[tuple[int, str], Circle] = Newest(MAX_CIRCLES)
+        """By connection and subject that its client publishes to."""
         self._pulls: Newest[int, tuple[str, str]] = Newest(MAX_KNOWN)
         """By request: stream and consumer."""
         self._published: Newest[int, str] = Newest(MAX_KNOWN)
@@ -39,16 +93,15 @@ class SubjectFlows(FlowReader):
             account = values["options"].get("remote_account")
             return (Step(flows.SPACE, printable(account)),) if account else ()
         if kind == "UNSUB":
-            known = self._consumers.get((frame.connection.number, values["sid"]))
-            return () if known is None else (Step(flows.LEAVE, known[0], None, known[1]),)
+            return self._left(frame)
         subject: str = values["subject"]
         if kind == "SUB":
-            self._queues.put((frame.connection.number, values["sid"]), queue := values.get("queue", ""))
-            return (
-                ()
-                if subject.startswith(INTERNAL)
-                else (Step(flows.SUBSCRIBE, printable(subject), None, printable(queue)),)
-            )
+            known = printable(subject), printable(values.get("queue", ""))
+            self._subscriptions.put((frame.connection.number, values["sid"]), known)
+            if subject.startswith(INTERNAL):
+                return ()
+            self._listening.put(frame.connection.number, None)
+            return (Step(flows.SUBSCRIBE, known[0], None, known[1]),)
         return self._sent(frame, subject) if frame.sender == "client" else self._came(frame, subject)
 
     def _sent(self, frame: Frame, subject: str) -> Sequence[Step]:
@@ -56,7 +109,12 @@ class SubjectFlows(FlowReader):
         if not subject.startswith(INTERNAL):
             if frame.expects_response:
                 self._published.put(frame.id, subject)
-            return (Step(flows.PUBLISH, printable(subject), None, "", None, 1, values["size"]),)
+            step = Step(flows.PUBLISH, printable(subject), None, "", None, 1, values["size"])
+            if frame.connection.number not in self._listening:
+                return (step,)
+            circle = self._circles.get_or_make((frame.connection.number, subject), Circle)
+            rounds = circle.publish(frame) if circle.known else 0
+            return (step, step._replace(what=flows.LOOP, messages=rounds)) if rounds else (step,)
         if subject.startswith(ACK):
             acked = parse_ack_subject(subject)
             if acked is None or values["data"].startswith(REFUSED):
@@ -71,8 +129,10 @@ class SubjectFlows(FlowReader):
 
     def _came(self, frame: Frame, subject: str) -> Sequence[Step]:
         values = frame.values
-        key = frame.connection.number, values["sid"]
-        if reply := values.get("reply"):
+        key, reply = (frame.connection.number, values["sid"]), values.get("reply")
+        if self._circles and (circle := self._circles.get((key[0], subject))) is not None:
+            circle.deliver(frame, by_stream=(reply or "").startswith(ACK))
+        if reply:
             acked = parse_ack_subject(reply)
             if acked is not None:
                 stream, group, again = printable(acked.stream), printable(acked.consumer), acked.delivered > 1
@@ -83,9 +143,25 @@ class SubjectFlows(FlowReader):
             return self._answered(frame, key)
         if subject.startswith(INTERNAL):
             return ()
-        queue = self._queues.get(key, "")
-        group = printable(queue) if queue else ""
-        return (Step(flows.DELIVER, printable(subject), None, group, None, 1, values["size"]),)
+        pattern, group = self._subscriptions.get(key, NOTHING)
+        step = Step(flows.DELIVER, printable(subject), None, group, None, 1, values["size"])
+        if self._limits and (limit := self._limits.get(key)) is not None:
+            most, got = limit
+            self._limits[key] = most, got + 1
+            if got + 1 == most:
+                return (step, Step(flows.LEAVE, pattern, None, group, messages=most))
+        return (step,)
+
+    def _left(self, frame: Frame) -> Sequence[Step]:
+        """A client unsubscribes, now or after a number of messages."""
+        key, most = (frame.connection.number, frame.values["sid"]), frame.values.get("max_messages")
+        known = self._consumers.get(key) or self._subscriptions.get(key)
+        if known is None or known[0].startswith(INTERNAL):
+            return ()
+        if most:
+            self._limits.put(key, (most, 0))
+            return ()
+        return (Step(flows.LEAVE, known[0], None, known[1]),)
 
     def _answered(self, frame: Frame, key: tuple[int, str]) -> Sequence[Step]:
         """Acks of publishes, pulls in vain, and heartbeats."""
@@ -103,4 +179,4 @@ class SubjectFlows(FlowReader):
 
 
 def header_names(values: Mapping[str, Any]) -> Iterator[str]:
-    return (each["name"] for each in values.get("headers") or ())
+    return (each["key"] for each in values.get("headers") or ())

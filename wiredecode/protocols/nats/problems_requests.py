@@ -473,7 +473,8 @@ class Consumers(Rule):
         who, (often, sequence) = short(state.again[0].connection), state.worst
         title = f"{who} got messages of {consumer}, again: one was delivered {often:,} times"
         paused = 0 < len(state.pauses_ns) < MANY_DELIVERIES  # else it always takes that long
-        severity = None if often >= MANY_DELIVERIES or paused else "note"
+        late = state.late >= MANY_LATE and state.late * 2 >= len(state.times)
+        severity = None if often >= MANY_DELIVERIES or paused or late else "note"
         how: Any = {"until_ns": state.again_ns, "count": state.redelivered, "severity": severity}
         problem = self.report.about(CODES["redelivered"], title, consumer, state.again, **how)
         problem.detail(f"sequence {sequence:,} of the stream was delivered most often")

@@ -55,6 +55,8 @@ class Problem:
     connections: dict[int, str] = field(default_factory=dict)
     """Number and description of the connections concerned."""
     details: list[str] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)
+    """Changes of the clients concerned, in the seconds before."""
     weight: int = 0
     """Of problems of one rank the heavier come first."""
     likely: str = ""
