@@ -212,7 +212,8 @@ class Embedded(Tagged, Struct):
     """A message inside: ``layer`` declares it."""
 
     def content(self, data: bytes, start: int, stop: int, layer: Layer) -> Layer:
-        return Struct.read(self, data, start, stop, layer)[0]
+        message: Layer = Struct.read(self, data, start, stop, layer)[0]
+        return message
 
     def spell_slice(self, em: Emitter) -> str:
         layer: type[Layer] = self.layer
