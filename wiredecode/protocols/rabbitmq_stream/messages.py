@@ -64,8 +64,8 @@ def _runs(entries: Iterable[Any], offset: int | None, opened: Sequence[Opened]) 
             if "data" not in batch:
                 return
             announced, codec, bodies, _ = next(ready, None) or open_batch(batch)
-            first = entry.get("publishing_id")
-            yield codec, [first] * len(bodies) if offset is None else _following(offset, bodies), bodies, [place] * len(bodies)
+            same = [entry.get("publishing_id")] * len(bodies)
+            yield codec, same if offset is None else _following(offset, bodies), bodies, [place] * len(bodies)
             offset = None if offset is None else offset + announced
         share += len(run)
 
