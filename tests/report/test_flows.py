@@ -65,4 +65,4 @@ def test_many_names_are_few_and_no_message_is_left_out() -> None:
 def test_one_captured_end_is_not_red() -> None:
     shown = Drawing(many(3, delivers=False), {}).shown()
     assert shown is not None
-    assert not shown["lost"]
+    assert not shown["is_lost"]

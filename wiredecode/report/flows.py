@@ -11,6 +11,7 @@ from wiredecode.dataclasses import dataclass, field
 from wiredecode.flows import Flows
 from wiredecode.flows.table import Topic, sides_of, topics_of
 from wiredecode.frames.escape import escape, shorten
+from wiredecode.view.screen import cut_middle
 
 MOST = 12
 """Names of a column; the others are one."""
@@ -110,12 +111,13 @@ class Drawing:
         """The drawing for the page, or None."""
         if not self.columns[MIDDLE]:
             return None
+        ribbons = [*self._ribbons()]
         return {
             "width": WIDTH,
             "height": round(self.height),
-            "ribbons": [*self._ribbons()],
+            "ribbons": ribbons,
             "nodes": [self._shown(column, each) for column in range(3) for each in self.columns[column].values()],
-            "lost": [each.name for each in self.columns[MIDDLE].values() if each.is_lost],
+            "is_lost": any(each["is_lost"] for each in ribbons),
         }
 
     def _shown(self, column: int, node: FlowNode) -> dict[str, Any]:
@@ -130,7 +132,7 @@ class Drawing:
             "text_x": x,
             "text_y": round(node.top - 5 if column == MIDDLE else middle, 1),
             "anchor": anchor,
-            "name": shorten(name, CHARACTERS[column]),
+            "name": cut_middle(name, CHARACTERS[column]),
             "title": shorten(name, 160),
             "count": f"{count:,}",
             "is_lost": node.is_lost or (column == RIGHT and not count),
