@@ -22,7 +22,7 @@ STALLED = "Nats-Consumer-Stalled"
 """Header of heartbeats of a consumer that waits for an answer to a flow control request."""
 
 
-class Contents:
+class PassedOn:
     """A message that a client gets and publishes, on one subject."""
 
     __slots__ = ("came", "came_ns", "rounds", "sent", "sent_ns")
@@ -39,7 +39,7 @@ class Circle:
     __slots__ = ("has_stream", "known")
 
     def __init__(self) -> None:
-        self.known: dict[int, Contents] = {}
+        self.known: dict[int, PassedOn] = {}
         """By hash, the newest last."""
         self.has_stream = False
         """Whether a stream delivers them: then publishes are requests for its ack, else they are for another answer."""
@@ -47,7 +47,7 @@ class Circle:
     def deliver(self, frame: Frame, *, by_stream: bool) -> None:
         """The client gets a message."""
         key = hash(frame.values["data"])
-        contents = self.known.pop(key, None) or Contents()
+        contents = self.known.pop(key, None) or PassedOn()
         contents.came, contents.came_ns, self.has_stream = contents.came + 1, frame.time_ns, by_stream
         self.known[key] = contents
         if len(self.known) > MAX_CONTENTS:
