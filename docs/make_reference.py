@@ -195,7 +195,7 @@ def metrics() -> list[str]:
 
 def families(capture: Path) -> Iterator[Metric]:
     """The samples of a scrape during and after a capture."""
-    (reader, registry), watch = prometheus(), Watch()
+    (reader, registry), watch = prometheus(), Watch(groups=True)
     checker = watch.checker
     found = (lambda: watch.problems), (lambda: watch.backlogs)
     instruments = Instruments([reader], LabelSets(2000), checker, *found, lambda: {"received": 0})

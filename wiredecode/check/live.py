@@ -38,13 +38,17 @@ class ProblemChange(NamedTuple):
 
 
 class Watch:
-    """Asks its checker again and again; ``problems`` are those of the last time, the worst first."""
+    """Asks its checker again and again; ``problems`` are those of the last time, the worst first.
 
-    def __init__(self) -> None:
+    ``groups``: consumer groups are wanted, too.
+    """
+
+    def __init__(self, *, groups: bool = False) -> None:
+        self._groups = groups
         self.checker = Checker(MAX_TIMES)
         self.problems: list[Problem] = []
         self.backlogs: list[Backlog] = []
-        """Consumer groups, at the last time."""
+        """Consumer groups at the last time, if they are wanted."""
         self._over: dict[tuple[str, int | None], bool] = {}
         """The problems that were reported, and whether they have ended."""
         self._due_ns = 0
@@ -56,7 +60,7 @@ class Watch:
         self._due_ns = now_ns + EVERY_NS
         self.checker.report.forget(now_ns - FORGOTTEN_NS)
         self.problems = self.checker.so_far()
-        self.backlogs = backlogs(self.checker.flows, now_ns)
+        self._look_at_groups(now_ns)
         events = self._changes(now_ns)
         there = {(each.name, each.first_ns) for each in self.problems}
         self._over = {key: over for key, over in self._over.items() if key in there}
@@ -65,8 +69,12 @@ class Watch:
     def finish(self) -> list[ProblemChange]:
         """Nothing more comes: problems that were not reported yet."""
         self.problems = self.checker.finish()
-        self.backlogs = backlogs(self.checker.flows, self.checker.report.last_ns)
+        self._look_at_groups(self.checker.report.last_ns)
         return [ProblemChange(BEGAN, each) for each in self.problems if (each.name, each.first_ns) not in self._over]
+
+    def _look_at_groups(self, now_ns: int) -> None:
+        if self._groups:
+            self.backlogs = backlogs(self.checker.flows, now_ns)
 
     def _changes(self, now_ns: int) -> list[ProblemChange]:
         events = []

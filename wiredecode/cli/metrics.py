@@ -91,7 +91,7 @@ def metrics(settings: MetricsOptions, files: options.OptionalFiles = None) -> in
         readers = [reader, *(otlp(url) for url in (settings.otlp,) if url is not None)]
     except ValueError as error:
         raise options.UsageError(f"--label-rule or --otlp: {error}") from None
-    watch = Watch()
+    watch = Watch(groups=True)
     checker = watch.checker
     make = partial(Instruments, readers, series, checker, lambda: watch.problems, lambda: watch.backlogs)
     try:
