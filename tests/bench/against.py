@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.bench import versions
 from tests.bench.inputs import made
-from tests.bench.tools import ROOT, Runs, Tool, measure
+from tests.bench.tools import LINES, ROOT, Runs, Tool, measure, tshark
 from tests.bench.versions import Version
 
 LIMIT = 1.1
@@ -78,12 +78,9 @@ OTHERS = (
     Command("anonymize", ("anonymize", "{file}", "-q", "-o", "{out}.pcapng")),
     Command("report", ("report", "{file}", "-q", "-o", "{out}.html")),
 )
-WHOLE = (
-    *("rabbitmq-publish", "rabbitmq-deliver-midstream", "nats", "nats-few", "liftbridge", "tank", "cursus", "pravega"),
-    *("mixed", "mixed-midstream", "rabbitmq-publish-lossy", "connections", "rough", "segments", "web"),
-)
-"""Cases of a whole run: an hour."""
-WHOLE_MEGABYTES, WHOLE_ROUNDS = 8, 3
+WHOLE = ("rabbitmq-publish-midstream", "rabbitmq-deliver-midstream", "nats-few", "liftbridge", "mixed-midstream")
+"""Cases of a whole run: half an hour. Others are measured when they are named."""
+WHOLE_MEGABYTES, WHOLE_ROUNDS = 4, 3
 QUICK = {
     "rough": (2, USUAL),
     "segments": (24, USUAL[:1]),  # many packets of which little is decoded: the cost of each
@@ -174,8 +171,15 @@ def runner(old: Version, new: Version, folder: Path) -> Runner:
     return run
 
 
-def tables(cells: Iterable[Cell], old: str) -> list[str]:
-    """Values of the new version, with their ratios: by command, then the CPU by capture."""
+def beside(cells: Iterable[Cell], rounds: int, folder: Path) -> dict[str, float]:
+    """User CPU of tshark's lines by case, if it is installed: how fast the machine is."""
+    files = {each.case: each.file for each in cells if each.case != START}
+    peers = [tool for tool in tshark([]) if tool.name == LINES]
+    return {case: measure(files[case], peers, rounds, 0, folder)[tool].user for case in files for tool in peers}
+
+
+def tables(cells: Iterable[Cell], old: str, peer: Mapping[str, float]) -> list[str]:
+    """Values of the new version, with their ratios: by command, then the CPU by capture. ``peer``: see `beside`."""
     measured = [cell for cell in cells if not cell.left_out and not cell.new.failed]
     groups: dict[tuple[bool, Command], list[Cell]] = {}
     for cell in measured:
@@ -186,12 +190,14 @@ def tables(cells: Iterable[Cell], old: str) -> list[str]:
     lines += [row(group) for group in groups.values()]
     found = {(cell.case, cell.command.name): cell for cell in measured if cell.case != START}
     commands = dict.fromkeys(name for _, name in found)
-    lines += ["", f"User CPU, s (times {old}):", "", f"| capture | {' | '.join(f'`{name}`' for name in commands)} |"]
-    lines.append("|---|" + "---:|" * len(commands))
+    titles = [*(f"`{name}`" for name in commands), *(["`tshark -n -r`"] if peer else [])]
+    lines += ["", f"User CPU, s (times {old}):", "", f"| capture | {' | '.join(titles)} |"]
+    lines.append("|---|" + "---:|" * len(titles))
     sizes = {case: cell.file.stat().st_size for (case, _), cell in found.items()}
     for case in sizes:
         some = (found.get((case, name)) for name in commands)
-        texts = (f"{one.new.user:.2f} ({one.time:.2f})" if one else "" for one in some)
+        texts = [f"{one.new.user:.2f} ({one.time:.2f})" if one else "" for one in some]
+        texts += [f"{peer[case]:.2f}"] if peer else []
         lines.append(f"| {case}, {sizes[case] / 1e6:.0f} MB | {' | '.join(texts)} |")
     return [*lines, ""]
 
@@ -237,4 +243,5 @@ def against(
     cells = planned(names, size, quick, folder)
     rounds = rounds or (QUICK_ROUNDS if quick else WHOLE_ROUNDS)
     complaints = judge(cells, runner(old, new, folder), rounds, limit, old.name)
-    return [*tables(cells, old.name), *notes(cells, old.name)], complaints
+    peer = {} if quick else beside(cells, rounds, folder)
+    return [*tables(cells, old.name, peer), *notes(cells, old.name)], complaints

@@ -87,7 +87,7 @@ def test_a_command_that_the_old_version_does_not_have_is_left_out_and_said_to_be
     one = cell()
     one.old.failed = "exit 2: no such option"
     assert judged([one], [9.0] * 8) == ([], 1)
-    assert against.tables([one], "0123abcd") == [*against.tables([], "0123abcd")]
+    assert against.tables([one], "0123abcd", {}) == [*against.tables([], "0123abcd", {})]
     assert against.notes([one, one], "0123abcd") == [
         "* `pcap --summary` is left out, 0123abcd fails (exit 2: no such option): rough, rough.",
         "",
@@ -111,11 +111,11 @@ def test_other_output_is_noted() -> None:
 def test_a_table_has_every_command_and_capture() -> None:
     cells = [cell(), cell("web"), Cell("web", USUAL[1], EXAMPLE), Cell(against.START, STARTS[0], EXAMPLE)]
     judged(cells, [1.05] * 8)
-    text = "\n".join(against.tables(cells, "0123abcd"))
+    text = "\n".join(against.tables(cells, "0123abcd", {"rough": 0.5, "web": 0.25}))
     assert "| `--help`, small capture | 1.05 | 1.05 | 1.05 start | 100 | 1.00 | 1.00 start |" in text
     assert "| `pcap --summary` | 2.10 | 1.05 | 1.05 rough | 100 | 1.00 | 1.00 rough |" in text
-    assert "| rough, 0 MB | 1.05 (1.05) |  |" in text
-    assert "| web, 0 MB | 1.05 (1.05) | 1.05 (1.05) |" in text
+    assert "| rough, 0 MB | 1.05 (1.05) |  | 0.50 |" in text
+    assert "| web, 0 MB | 1.05 (1.05) | 1.05 (1.05) | 0.25 |" in text
 
 
 def test_all_captures_of_the_comparison_exist() -> None:

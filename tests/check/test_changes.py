@@ -67,6 +67,8 @@ def test_what_is_no_change() -> None:
     """Two clients with the name of their library; a fact that one connection does not have; the same again."""
     library = {"name": "rdkafka", "product": "librdkafka"}
     assert texts(connection(1, 1, user="a", **library), connection(2, 9, user="b", **library)) == []
+    assert texts(connection(1, 1, name="rdkafka", group="a"), connection(2, 9, name="rdkafka", group="b")) == []
+    assert texts(*(connection(number, number, user=f"user-{number}") for number in range(1, 6))) == []  # instances
     assert texts(connection(1, 1, user="a"), connection(2, 9)) == []
     assert texts(connection(1, 1, user="a"), connection(2, 9, user="a")) == []
     assert texts(connection(1, 1, name="", user="a"), connection(2, 9, name="", user="b")) == []

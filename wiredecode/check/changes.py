@@ -18,6 +18,10 @@ SHORTLY_NS = 1_000_000_000
 """A client that comes back may do so this long before its last connection ends, or a problem is noticed."""
 BEFORE_NS = 10_000_000_000
 """Changes are of interest for this long before a problem."""
+USUAL_NAMES = "rdkafka", "sarama", "producer-1", "consumer-1"
+"""Names that libraries give to clients without one."""
+MAX_VALUES = 3
+"""A fact with more values differs by instance."""
 SAID = {
     "user": "logged in as {}, before as {}",
     "virtual_host": "uses virtual host {}, before {}",
@@ -67,7 +71,7 @@ class ClientChanges:
         """Note who the client of a connection is."""
         who, health = connection.identity, connection.health
         name, product = who.get("name", ""), who.get("product", "")
-        if not name or name.lower() in product.lower():
+        if not name or name in USUAL_NAMES or name.lower() in product.lower():
             return  # without a name, or with that of its library, clients are not known again
         if len(self._clients) >= MAX_CLIENTS:
             del self._clients[next(iter(self._clients))]
@@ -107,6 +111,8 @@ class ClientChanges:
 
 def _compared(clients: list[Visit]) -> Iterator[PartyChange]:
     """Changes of one client, between times at which it is connected: connections that overlap are one such time."""
+    values = {name: {each.facts[name] for each in clients if each.facts.get(name)} for name in SAID}
+    steady = [name for name, some in values.items() if len(some) <= MAX_VALUES]
     before: dict[str, str] = {}
     now: dict[str, str] = {}
     until_ns = 0
@@ -116,7 +122,7 @@ def _compared(clients: list[Visit]) -> Iterator[PartyChange]:
         until_ns = max(until_ns, client.until_ns)
         new = {name: value for name, value in client.facts.items() if value and name not in now}
         now |= new
-        differing = (name for name in SAID if name in new and before.get(name, new[name]) != new[name])
+        differing = (name for name in steady if name in new and before.get(name, new[name]) != new[name])
         texts = [SAID[name].format(new[name], before[name]) for name in differing]
         if texts:
             yield PartyChange(client.since_ns, client.name, client.connection, f"{client.name} {'; '.join(texts)}")

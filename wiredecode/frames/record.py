@@ -82,11 +82,6 @@ def encode_json(value: Any, show: Callable[[Any], Any], option: int = 0) -> byte
         return orjson.dumps(valid(value), default=show, option=option)
 
 
-def dump_text(value: Any, show: Callable[[bytes], str] = bytes.hex) -> str:
-    """The JSON text of any value."""
-    return encode_json(value, show).decode()
-
-
 def dumps(row: dict[str, Any], show: Callable[[bytes], str] = bytes.hex) -> bytes:
     """One line of NDJSON. ``show``: what is written for bytes that the style of the record has left as they are."""
     return json_safe(encode_json(row, show, orjson.OPT_APPEND_NEWLINE))

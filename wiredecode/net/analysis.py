@@ -30,7 +30,7 @@ from wiredecode.net.health import (
     DirectionHealth,
     FirstEnd,
 )
-from wiredecode.net.segments import ACK, FIN, MASK, RST, SYN, distance
+from wiredecode.net.segments import ACK, FIN, HALF, MASK, RST, SYN, distance
 
 CONTROL = SYN | FIN | RST
 TIMED_OUT = RETRANSMISSION | FAST_RETRANSMISSION | SPURIOUS_RETRANSMISSION
@@ -99,7 +99,7 @@ def received_twice(header: bytes, ack: int) -> int | None:
 
 def after(one: int, other: int) -> bool:
     """Whether sequence number ``one`` lies after ``other`` (RFC 1982)."""
-    return distance(other, one) > 0
+    return 0 < (one - other & MASK) < HALF
 
 
 SMALL = 256
@@ -230,44 +230,45 @@ class ConnectionAnalysis:
         self, segment: SegmentHeader, forward: SenderState, backward: SenderState, kinds: int, *, copied: bool
     ) -> None:
         """Round trips, idle times, and how long a window was closed."""
-        now, health = segment.time_ns, forward.health
-        self.health.last_ns = max(self.health.last_ns, now)
+        _, now, _, ack, flags, length, window = segment[:7]
+        health = forward.health
+        if now > self.health.last_ns:
+            self.health.last_ns = now
         if not health.packets:
             health.first_ns = now
         elif now - health.last_ns >= MIN_QUIET_NS:
             health.pause(health.last_ns, now)
         health.last_ns = now
         health.packets += 1
-        if segment.length:
-            health.payload += segment.length
+        if length:
+            health.payload += length
             self.health.active(now)
-            end = segment.seq + segment.length & MASK
             if kinds & RETRANSMISSION:
                 health.repeated_ns = health.repeated_ns[0] or now, now
             if kinds & (RETRANSMISSION | OUT_OF_ORDER):
                 forward.unacked = deque(((at, 0) for at, _ in forward.unacked), maxlen=UNACKED_SEGMENTS)
             elif not copied and not kinds & (KEEP_ALIVE | ZERO_WINDOW_PROBE):
-                forward.unacked.append((end, now))
+                forward.unacked.append((segment.seq + length & MASK, now))
                 health.move(now, backward.health)
                 if backward.zero_since is not None and backward.window > 0:  # it does not wait for more
                     backward.health.closed_window(backward.zero_since, now)
                     backward.zero_since = None
-        if segment.flags & ACK:
+        if flags & ACK:
             sent = None
-            if backward.next is None and forward.ack is not None and after(segment.ack, forward.ack):
+            if backward.next is None and forward.ack is not None and after(ack, forward.ack):
                 backward.health.move(now, health)  # only one side was captured
-            while backward.unacked and not after(backward.unacked[0][0], segment.ack):
+            while backward.unacked and not after(backward.unacked[0][0], ack):
                 sent = backward.unacked.popleft()[1]
             if sent:
                 backward.health.rtt.add(max(now - sent, 0))
-            if self._syn_ns is not None and self.health.handshake_ns is None and not segment.flags & SYN:
+            if self._syn_ns is not None and self.health.handshake_ns is None and not flags & SYN:
                 self.health.handshake_ns = now - self._syn_ns
         if kinds & ZERO_WINDOW and (forward.window or forward.zero_since is None):
             health.zero_windows += 1
-        least = 1 if forward.scale is None else SMALL
-        if not segment.flags & CONTROL and segment.window << (forward.scale or 0) < least:
+        scale = forward.scale
+        if not flags & CONTROL and (not window if scale is None else window << scale < SMALL):
             forward.zero_since = forward.zero_since or now
-        elif forward.zero_since is not None and segment.window:
+        elif forward.zero_since is not None and window:
             health.closed_window(forward.zero_since, now)
             forward.zero_since = None
 
@@ -342,15 +343,15 @@ def _repeat_kind(
 
 
 def _remember(segment: SegmentHeader, forward: SenderState, kinds: int) -> None:
-    end = segment.seq + segment.length + bool(segment.flags & (SYN | FIN)) & MASK
+    _, now, seq, ack, flags, length, forward.window = segment[:7]
+    end = seq + length + bool(flags & (SYN | FIN)) & MASK
     if not kinds & ZERO_WINDOW_PROBE:
         if forward.next is None or after(end, forward.next):
-            forward.next, forward.next_ns = end, segment.time_ns
-        if forward.to_be_acked is None or segment.seq == forward.to_be_acked:
+            forward.next, forward.next_ns = end, now
+        if forward.to_be_acked is None or seq == forward.to_be_acked:
             forward.to_be_acked = forward.next
-    forward.window = segment.window
     forward.last_kinds = kinds
-    if segment.flags & ACK:
-        if not segment.length or segment.ack != forward.ack:
-            forward.answered_ns = segment.time_ns
-        forward.ack, forward.ack_ns = segment.ack, segment.time_ns
+    if flags & ACK:
+        if not length or ack != forward.ack:
+            forward.answered_ns = now
+        forward.ack, forward.ack_ns = ack, now

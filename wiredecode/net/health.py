@@ -179,7 +179,8 @@ class DirectionHealth:
 
     def move(self, now: int, peer: "DirectionHealth") -> None:
         """New payload was sent, which ``peer`` may answer."""
-        self.rest(now, peer)
+        if now - self.moved_ns >= MIN_QUIET_NS:
+            self.rest(now, peer)
         self.peer_moves, self.moved_ns = 0, now
         self.moves += 1
         if not peer.peer_moves:
@@ -251,7 +252,8 @@ class ConnectionHealth:
 
     def active(self, time_ns: int) -> None:
         """Payload came; some come after the other side's FIN, in vain."""
-        if self.payload_ns:
-            self.longest_idle_ns = max(self.longest_idle_ns, time_ns - self.payload_ns)
-        if self.end is None:
-            self.payload_ns = max(self.payload_ns, time_ns)
+        since_ns = self.payload_ns
+        if since_ns and time_ns - since_ns > self.longest_idle_ns:
+            self.longest_idle_ns = time_ns - since_ns
+        if self.end is None and time_ns > since_ns:
+            self.payload_ns = time_ns

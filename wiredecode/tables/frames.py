@@ -12,6 +12,7 @@ from itertools import accumulate, chain
 from operator import attrgetter
 from typing import Any
 
+import orjson
 import pyarrow as pa
 
 from wiredecode.fields.layer import Style
@@ -19,7 +20,7 @@ from wiredecode.filter.values import KEEP
 from wiredecode.frames import columns
 from wiredecode.frames.escape import valid
 from wiredecode.frames.frame import Frame, strip
-from wiredecode.frames.record import BYTES, dump_text
+from wiredecode.frames.record import BYTES, encode_json
 from wiredecode.tables.schema import INTEGER_RANGES, OTHER, RAW, is_enumeration, is_json
 
 OnMisfit = Callable[[int, str, Any], None]
@@ -184,7 +185,10 @@ class ArrayBuilder:
 
     def _json(self, values: list[Any]) -> pa.Array:
         show = self._show
-        texts = [None if value is None else dump_text(value, show) for value in values]
+        try:  # nearly always
+            texts = [None if value is None else orjson.dumps(value, show) for value in values]
+        except TypeError:
+            texts = [None if value is None else encode_json(value, show) for value in values]
         return pa.array(texts, pa.string())
 
     def null(self, size: int, kind: pa.DataType) -> pa.Array:

@@ -13,7 +13,14 @@ from wiredecode.protocols.kafka.conversation_values import errors_in, lists_of, 
 from wiredecode.protocols.kafka.flows import RecordFlows
 from wiredecode.protocols.kafka.layers_table import APIS, ERRORS, MESSAGES, RESPONSES
 from wiredecode.protocols.kafka.problems_groups import CODES, Blocked, CommittedLags, Members
-from wiredecode.protocols.kafka.problems_sessions import WRONG, WRONG_BROKER, FetchSessions, OneAddress, Sequences
+from wiredecode.protocols.kafka.problems_sessions import (
+    WRONG,
+    WRONG_BROKER,
+    FetchSessions,
+    OneAddress,
+    RecordTimes,
+    Sequences,
+)
 from wiredecode.protocols.shared import refusals
 from wiredecode.protocols.shared.advertised import AdvertisedHost, host_of
 from wiredecode.protocols.shared.facts import DELETED, MADE, MOVES
@@ -244,7 +251,17 @@ class AdvertisedLeaders(AdvertisedHost):
 
 CHECKS = Checks(
     codes=CODES,
-    rules=(KafkaRefusals, Throttled, Closed, AdvertisedLeaders, OneAddress, FetchSessions, Members, Blocked),
+    rules=(
+        KafkaRefusals,
+        Throttled,
+        Closed,
+        AdvertisedLeaders,
+        OneAddress,
+        FetchSessions,
+        RecordTimes,
+        Members,
+        Blocked,
+    ),
     waits=names.TYPES["waits"],
     expected=frozenset({"ALREADY_EXISTS", "MEMBER_ID_REQUIRED"}),
     longest_wait="max_wait_ms",

@@ -446,8 +446,8 @@ def _numbers_of(frame: Frame, name: str) -> list[int]:
         value = next(iter(frame.layers.values())).get(name)
     if not isinstance(value, list) or "publisher_id" not in frame.values:
         return []
-    numbers = (each.get("publishing_id") if isinstance(each, dict) else each for each in value)
-    return [number for number in numbers if number is not None]
+    numbers: list[Any] = [each.get("publishing_id") if isinstance(each, dict) else each for each in value]
+    return [number for number in numbers if number is not None] if None in numbers else numbers
 
 
 def user_name(mechanism: str, data: bytes) -> str | None:

@@ -86,9 +86,9 @@ def split_records(data: bytes, count: int) -> tuple[list[bytes], str | None]:
 def message(data: bytes, style: Style, entry: dict[str, Any]) -> dict[str, Any] | None:
     """The AMQP 1.0 sections of a message, if it has any: applications may send any bytes."""
     shown = data if style.secrets else secrets.blank_credentials(data)
-    changed = {} if shown is data else {"data": style.show(shown)}
     sections = record(shown, style.show)
-    return changed if sections is None else {**changed, "amqp": sections}
+    found = {} if sections is None else {"amqp": sections}
+    return found if shown is data else {"data": style.show(shown), **found}
 
 
 def secret_ranges(data: bytes) -> list[tuple[int, int]]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from operator import itemgetter
 from typing import Any
 
 from wiredecode.frames.frame import Frame
@@ -27,9 +26,7 @@ def add_messages(frame: Frame, out: Messages) -> None:
         if chunk.get("magic_version") != CHUNK_MAGIC:
             return
         operation, time_ns = DELIVER, nanoseconds(chunk["timestamp"])
-    rows = _rows(_entries(values) or (), chunk.get("chunk_id"), opened_of(frame))
-    for compression, some in groupby(rows, itemgetter(0)):
-        _, numbers, bodies, shares = zip(*some, strict=True)
+    for compression, numbers, bodies, shares in _runs(_entries(values) or (), chunk.get("chunk_id"), opened_of(frame)):
         out.add(
             frame,
             operation,
@@ -48,21 +45,30 @@ def _entries(values: Mapping[str, Any]) -> Any:
     return values.get("chunk", {}).get("entries", values.get("messages"))
 
 
-def _rows(entries: Iterable[Any], offset: int | None, opened: Sequence[Opened]) -> Iterator[tuple[Any, ...]]:
-    """``(compression, publishing id or offset, message, entry)`` of each message that was captured whole."""
-    ready = iter(opened)
-    for share, entry in enumerate(entries):
-        first = entry.get("publishing_id") if offset is None else offset
-        batch = entry.get("sub_batch", {})
-        if "data" in entry:
-            yield None, first, entry["data"], share
-            announced = 1
-        elif "data" in batch:
-            batch_opened = next(ready, None) or open_batch(batch)
-            for index, body in enumerate(batch_opened.bodies):
-                yield batch_opened.codec, first if offset is None else first + index, body, share
-            announced = batch_opened.announced
-        else:
-            return
-        if offset is not None:
-            offset += announced
+Run = tuple[str | None, Sequence[int | None], Sequence[bytes], Sequence[int]]
+"""Messages that follow each other: their compression, publishing ids or offsets, contents and entries."""
+
+
+def _runs(entries: Iterable[Any], offset: int | None, opened: Sequence[Opened]) -> Iterator[Run]:
+    """The messages that were captured whole. ``offset``: of the first; None: they are published."""
+    ready, share = iter(opened), 0
+    for simple, some in groupby(entries, lambda entry: "data" in entry):
+        run = list(some)
+        if simple:
+            bodies = [entry["data"] for entry in run]
+            numbers = [entry.get("publishing_id") for entry in run] if offset is None else _following(offset, bodies)
+            yield None, numbers, bodies, range(share, share + len(run))
+            offset = None if offset is None else offset + len(run)
+        for place, entry in enumerate(() if simple else run, share):
+            batch = entry.get("sub_batch", {})
+            if "data" not in batch:
+                return
+            announced, codec, bodies, _ = next(ready, None) or open_batch(batch)
+            same = [entry.get("publishing_id")] * len(bodies)
+            yield codec, same if offset is None else _following(offset, bodies), bodies, [place] * len(bodies)
+            offset = None if offset is None else offset + announced
+        share += len(run)
+
+
+def _following(offset: int, bodies: Sequence[bytes]) -> range:
+    return range(offset, offset + len(bodies))

@@ -71,7 +71,7 @@ class Chain:
         """Highest level of a frame."""
         self.client: bool | None = None
         self.last = Evidence(SHORT)
-        while self.whole < MOST and not self.enough():
+        while self.whole < MOST and not (self.whole and self.enough()):
             seen = self.last = self.judge(data, self.end)
             if self.client is None and seen.level != BAD:
                 self.client = seen.client
@@ -202,10 +202,11 @@ class Seeker:
         allowance = Allowance(data)
         for position in positions:
             chains = [kind(data, position, place, final) for kind in self.chains if place in kind.needed]
-            for chain in chains:
+            alive = [chain for chain in chains if chain.whole or chain.last.level != BAD]  # most begin with no frame
+            for chain in alive:
                 if chain.is_believed:
                     return chain
-            waiting = [chain for chain in chains if chain.may_grow]
+            waiting = [chain for chain in alive if chain.may_grow]
             if waiting:
                 return Found(position, False, min(chain.need for chain in waiting))
             if not allowance.spend(max(chain.read for chain in chains)):
