@@ -103,6 +103,7 @@ NEAR: Mapping[str, Case] = {
     "kafka.invalid-request": partial(kafka, 7),
     "flow.loop": partial(crafted.rounds, 30, to="done.new"),
     "flow.never-began": partial(crafted.apart, "orders.eu", "orders.us"),
+    "kafka.clock": "flows/k-linger.pcap.gz",  # records that wait for seconds
     "flow.unread": "flows/k-dup-group.pcap.gz",
     "flow.no-consumer": "stories/healthy-tail.pcap",
     "flow.nothing-since": "flows/nh-acknone.pcap.gz",

@@ -15,9 +15,7 @@ Said = tuple[float, str, int, bytes]
 def test_a_message_that_goes_round() -> None:
     (found,) = crafted.rounds(40)
     assert (found.name, found.severity, found.count) == ("flow.loop", "warning", 40)
-    assert found.title == (
-        "relay publishes to orders.new the messages that it gets from there: one went round 39 times"
-    )
+    assert found.title == "messages go round: relay passes orders.new on to orders.new, 40 times"
 
 
 @pytest.mark.parametrize(
@@ -58,12 +56,20 @@ def test_a_consumer_that_gets_nothing_from_a_time_on(queue: str) -> None:
     assert found.details[0] == "until then it got 30 of 30 messages"
 
 
+def test_a_consumer_that_asked_for_a_number_of_messages_and_stays_without_asking_for_more() -> None:
+    (found,) = flow((0.4, "worker", 0, b"UNSUB 1 30\r\n"))
+    assert found.severity == "warning"
+    assert found.title.endswith("while 90 were published: it had asked for 30 messages and no more")
+
+
 @pytest.mark.parametrize(
     ("more", "how"),
     [
         pytest.param([], {"until": 99.0}, id="it gets all"),
         pytest.param([(4.0, "worker", 0, b"UNSUB 1\r\n")], {}, id="it unsubscribed"),
-        pytest.param([(0.4, "worker", 0, b"UNSUB 1 30\r\n")], {}, id="it wanted so many only"),
+        pytest.param(
+            [(0.4, "worker", 0, b"UNSUB 1 110\r\n")], {"until": 99.0}, id="it wants a number, and the rest is no loss"
+        ),
         pytest.param(
             [(0.3, "worker-2", 0, b"SUB orders.> workers 1\r\n")],
             {"queue": "workers ", "late": 1},

@@ -21,7 +21,7 @@ from wiredecode.frames.escape import counted
 from wiredecode.patterns import pattern
 from wiredecode.protocols.checks import checks_of
 from wiredecode.protocols.shared.advertised import host_of
-from wiredecode.protocols.shared.facts import DELETED, MADE
+from wiredecode.protocols.shared.facts import BLOCKED, DELETED, MADE
 from wiredecode.protocols.shared.flows import FIRST, LATEST
 from wiredecode.protocols.shared.problems import MAX_EVIDENCE, Checks, Moment, Problem, Rule
 
@@ -29,8 +29,10 @@ FEW, MANY = 5, 20
 """Messages, connections or times that are enough to be meant, and that are many."""
 MOMENT_NS, WHILE_NS, HUNG_NS = 1_000_000_000, 2_000_000_000, 5_000_000_000
 """Times of both ends that differ by less are the same; how long something lasts that is no accident."""
+MAX_CIRCLE = 4
+"""Clients of a circle in which messages go round."""
 LIVES = 3
-"""A member of a group that begins anew so often does not mean to read all each time."""
+"""Beginnings of a member of a group, from this number on it does not mean to read all."""
 MOST, PARTITIONS = 0.8, 3
 """Share of the messages in one of several partitions that is uneven."""
 ALIKE, MIN_WORD = 0.85, 4
@@ -102,11 +104,11 @@ class FlowRule(Rule):
             self._hungry(topic)
             self._stopped(topic)
             self._sated(topic)
-            self._loops(topic)
             self._read_again(topic)
             self._skipped(topic)
             self._lost(topic)
             self._uneven(topic)
+        self._loops(every, topics)
         self._strangers(topics)
         for label, some in by_label(sides).items():
             self._waits(label, some)
@@ -194,8 +196,8 @@ class FlowRule(Rule):
         since = self.report.seconds(min(each.flow.first_ns for each in now))
         name = topic.subject[2]
         where = "" if name == other.subject[2] else f", before to {other.subject[2]}"
-        nobody = "do not reach all consumers" if arrived else "reach no consumer"
-        title = f"{total:,} messages of {label} to {name} since {since} {nobody}{where}: {who} got the earlier ones"
+        fate = "do not reach all consumers" if arrived else "reach no consumer"
+        title = f"{total:,} messages of {label} to {name} since {since} {fate}{where}: {who} got the earlier ones"
         problem = self._add("flow.no-consumer", title, (label, topic.subject), [*now, *before, *readers], count=total)
         change = changes(before[-1].party, now[0].party)
         if where:
@@ -330,6 +332,8 @@ class FlowRule(Rule):
             if after < MANY or until_ns - last_ns < HUNG_NS or any(each.flow.last_ns > last_ns for each in peers):
                 continue
             name = f"{topic.subject[2]}[{number}]"
+            if self.report.facts.of(BLOCKED, name):
+                continue  # it reads committed messages only
             since = self.report.seconds(last_ns)
             title = f"{side.label} gets nothing of {name} since {since}, while {after:,} were published"
             times = {"since_ns": last_ns, "until_ns": until_ns, "count": after}
@@ -387,15 +391,22 @@ class FlowRule(Rule):
         health = (self.flows.connections[each.party.connection].health for each in sides)
         return any(each is not None and any(side.unacknowledged for side in each.directions) for each in health)
 
-    def _loops(self, topic: Topic) -> None:
-        """A client publishes the messages that it gets, where it gets them again; not one that gets its own."""
-        name = topic.subject[2]
-        for side in (each for each in topic.publishers if each.flow.rounds >= MANY):
-            came = [each.flow for each in topic.consumers if each.party.connection == side.party.connection]
-            if came and min(each.first_ns for each in came) < side.flow.first_ns:
-                title = f"{side.party.label} publishes to {name} the messages that it gets from there: "
-                title += f"one went round {side.flow.rounds:,} times"
-                self._add("flow.loop", title, (side.party.label, topic.subject), [side], count=side.flow.messages)
+    def _loops(self, sides: Sequence[ClientFlow], topics: Sequence[Topic]) -> None:
+        """Clients pass messages on in a circle: each one passes on more than was put in."""
+        passing = [each for each in sides if each.flow.circling >= FEW or each.flow.rounds >= MANY]
+        sent = {topic.subject: sum(each.flow.messages for each in topic.publishers) for topic in topics}
+        told: set[frozenset[int]] = set()
+        for circle in circles_of(passing):
+            put_in = sum(sent.get(subject_of(each), 0) - each.flow.passed for each in circle)
+            members = frozenset(id(each) for each in circle)
+            if members in told or min(each.flow.passed for each in circle) <= max(put_in, 0):
+                continue
+            told.add(members)
+            ways = (f"{each.party.label} passes {each.flow.key.group} on to {each.flow.key.topic}" for each in circle)
+            count, now = sum(each.flow.passed for each in circle), circle[0]
+            title = f"messages go round: {', '.join(ways)}, {count:,} times"
+            problem = self._add("flow.loop", title, members, circle, since_ns=now.party.since_ns, count=count)
+            problem.last_ns = max(each.party.until_ns for each in circle)
 
     def _all_of(self, sides: Sequence[ClientFlow]) -> list[ClientFlow]:
         """The flows of the same consumers, also without messages."""
@@ -714,6 +725,22 @@ def without(consumers: Sequence[ClientFlow], others: Sequence[ClientFlow]) -> li
     """The consumers that are none of the others, by name."""
     known = {each.label for each in others}
     return [each for each in consumers if each.label not in known]
+
+
+def subject_of(side: ClientFlow) -> Subject:
+    return side.party.protocol, side.party.space, side.flow.key.topic
+
+
+def circles_of(passing: Sequence[ClientFlow]) -> Iterator[list[ClientFlow]]:
+    """Ways of messages that end where they begin, of at most :data:`MAX_CIRCLE` clients."""
+    by_origin = grouped(passing, lambda side: (*subject_of(side)[:2], side.flow.key.group))
+    ways = [[each] for each in passing]
+    for way in ways:
+        begin, end = (*subject_of(way[0])[:2], way[0].flow.key.group), subject_of(way[-1])
+        if begin == end:
+            yield way
+        elif len(way) < MAX_CIRCLE:
+            ways += [[*way, each] for each in by_origin.get(end, ()) if each not in way][:MAX_CIRCLE]
 
 
 def shared_offsets(own: Sequence[ClientFlow], others: Sequence[ClientFlow]) -> int:

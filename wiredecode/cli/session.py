@@ -55,7 +55,7 @@ class Selection:
     span: TimeSpan = field(default_factory=TimeSpan)
     display: Filter | None = None
     phrase: str = "match the filter"
-    """What they do, in the totals."""
+    """Their purpose, in the totals."""
     reads_on: bool = False
     """True if packets are read after the last frame."""
 
@@ -145,7 +145,7 @@ class CaptureSession:
 
     @property
     def dissector(self) -> Dissector:
-        """What decodes the frames."""
+        """The decoder of the frames."""
         return self._reader if isinstance(self._reader, Dissector) else self._reader.dissector
 
     def run(self, show: Callable[[Iterable[Frame]], None]) -> int:

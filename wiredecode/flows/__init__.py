@@ -137,8 +137,11 @@ class Flow:
     """When it unsubscribed, the last time."""
     limit: int = 0
     """The messages that it had asked for; 1: it unsubscribed by itself."""
+    passed: int = 0
+    circling: int = 0
+    """Messages that its client got and published again; different ones that it passed on more than once."""
     rounds: int = 0
-    """Times that its client published one message that it got, at most."""
+    """Times that it passed one message on quickly, at most."""
     lag: int = 0
     worst_lag: int = 0
     worst_ns: int = 0
@@ -176,8 +179,9 @@ class Flow:
         elif what == flows.LEAVE:
             self.left_ns = time_ns
             self.limit = step.messages
-        elif what == flows.LOOP:
-            self.rounds = max(self.rounds, step.messages)
+        elif what == flows.PASS:
+            self.passed, self.rounds = self.passed + 1, max(self.rounds, step.messages)
+            self.circling += step.again
         elif what == flows.PULL:
             self.pulls += 1
         elif what == flows.EMPTY:
@@ -238,7 +242,21 @@ class Flow:
         return both
 
 
-SUMS = "messages", "size", "confirmed", "refused", "again", "stores", "pulls", "empty", "waits", "batches", "stalled"
+SUMS = (
+    "messages",
+    "size",
+    "confirmed",
+    "refused",
+    "again",
+    "stores",
+    "pulls",
+    "empty",
+    "waits",
+    "batches",
+    "stalled",
+    "passed",
+    "circling",
+)
 LONG_NS = 500_000_000
 MAX_STARTS, MAX_FRAMES = 32, 8
 
@@ -409,7 +427,7 @@ class Flows:
         return both
 
 
-TO_BROKER = frozenset({flows.PUBLISH, flows.CONFIRM, flows.REFUSE, flows.LOOP})
+TO_BROKER = frozenset({flows.PUBLISH, flows.CONFIRM, flows.REFUSE, flows.PASS})
 
 
 def readers_of(checks: Checks) -> dict[str | None, list[FlowReader]]:

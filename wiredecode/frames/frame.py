@@ -241,7 +241,7 @@ class Frame:
     confirmations: Sequence[Confirmation] = ()
     """On confirms of single messages: their outcomes. ``request`` is then the oldest of the publishes."""
 
-    # Of the ledger, which holds requests until they have their response.
+    # Of the ledger, which holds requests until they have their response; of the conversation, if it is known before.
     response: int | None = None
     """On requests: id of the response; of a publish with several messages the response to the last one."""
     answers: Sequence[Answer] = ()

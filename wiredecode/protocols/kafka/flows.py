@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.kafka.conversation_values import partitions
-from wiredecode.protocols.kafka.layers_records import BatchSlot, Front, message_count, slots
+from wiredecode.protocols.kafka.layers_records import Front, Slot, message_count, slots
 from wiredecode.protocols.shared import flows
 from wiredecode.protocols.shared.flows import MAX_KNOWN, FlowReader, Step
 from wiredecode.protocols.shared.pairing import Newest
@@ -32,7 +32,7 @@ class StoredRecords(NamedTuple):
     waited_ns: int | None
 
 
-def read_batch(raw: bytes, slot: BatchSlot, now_ns: int) -> StoredRecords | None:
+def read_batch(raw: bytes, slot: Slot, now_ns: int) -> StoredRecords | None:
     """The front of a batch; None for markers of transactions. Times far from ``now_ns`` are not those of publishing."""
     if slot.layer is not Front:
         count = message_count(raw, slot)

@@ -144,7 +144,7 @@ class Message(Layer):
     ]
 
 
-class BatchSlot(NamedTuple):
+class Slot(NamedTuple):
     """Where a batch is; ``layer``: its fields before the records, Front or Message."""
 
     layer: type[Layer]
@@ -154,9 +154,9 @@ class BatchSlot(NamedTuple):
     crc: slice
 
 
-def slots(raw: bytes) -> tuple[list[BatchSlot], int, str]:
+def slots(raw: bytes) -> tuple[list[Slot], int, str]:
     """The whole batches of a field, the bytes of a partial one after them, and why the rest cannot be read."""
-    batches: list[BatchSlot] = []
+    batches: list[Slot] = []
     position = 0
     while position + FRONT.size <= len(raw):
         _, length, magic = FRONT.unpack_from(raw, position)
@@ -167,19 +167,19 @@ def slots(raw: bytes) -> tuple[list[BatchSlot], int, str]:
             break
         layer, at, crc = (Front, CODEC_AT, FRONT.size) if magic == BATCH_MAGIC else (Message, OLD_CODEC_AT, LENGTH_END)
         codec = raw[position + at] & 7 if position + at < stop else 0
-        batches.append(BatchSlot(layer, position, stop, codec, slice(position + crc, position + crc + 4)))
+        batches.append(Slot(layer, position, stop, codec, slice(position + crc, position + crc + 4)))
         position = stop
     return batches, len(raw) - position, ""
 
 
-def message_count(raw: bytes, slot: BatchSlot) -> int:
+def message_count(raw: bytes, slot: Slot) -> int:
     """Number of messages in a batch, as it says itself."""
     if slot.layer is Front:
         return int.from_bytes(raw[slot.start + FRONT_BYTES - 4 : slot.start + FRONT_BYTES])
     return sum(len(contents.records) for _, _, contents in batches_of(raw[slot.start : slot.stop]))
 
 
-def is_intact(raw: bytes, slot: BatchSlot) -> bool:
+def is_intact(raw: bytes, slot: Slot) -> bool:
     """Whether the checksum of a batch is right."""
     return checksum(slot.layer, raw[slot.crc.stop : slot.stop]) == int.from_bytes(raw[slot.crc])
 
@@ -205,7 +205,7 @@ class BatchContents(NamedTuple):
     problem: str
 
 
-def contents(raw: bytes, slot: BatchSlot, values: Mapping[str, Any], decode: Decode) -> BatchContents:
+def contents(raw: bytes, slot: Slot, values: Mapping[str, Any], decode: Decode) -> BatchContents:
     """Contents of the batch with these values; ``decode``: decodes records of the new format."""
     if slot.layer is Message:
         return old_contents(slot, values)
@@ -219,7 +219,7 @@ def contents(raw: bytes, slot: BatchSlot, values: Mapping[str, Any], decode: Dec
     return BatchContents(records, [base + each["offset_delta"] for each in records], times_ms, problem)
 
 
-def old_contents(slot: BatchSlot, values: Mapping[str, Any]) -> BatchContents:
+def old_contents(slot: Slot, values: Mapping[str, Any]) -> BatchContents:
     """The messages of a message of magic 0 or 1: itself, or those compressed in it."""
     messages, problem, shift = [values], "", 0
     if slot.codec and values["value"] is not None:
@@ -263,7 +263,7 @@ def surplus(count: int, size: int) -> str:
     return f"{size} bytes after the last of {count} records" if size else ""
 
 
-def batch_record(raw: bytes, slot: BatchSlot, style: Style, decode: Decode) -> dict[str, Any]:
+def batch_record(raw: bytes, slot: Slot, style: Style, decode: Decode) -> dict[str, Any]:
     values, damage = compiler.readable(slot.layer, raw, slot.start, slot.stop)
     if damage:
         problem, shown, more = f"{damage.field} does not fit", slot.layer.present(values, style), {}
@@ -283,7 +283,7 @@ def batch_record(raw: bytes, slot: BatchSlot, style: Style, decode: Decode) -> d
     return shown | ({"problem": problem} if problem else {}) | more
 
 
-def batches_of(raw: bytes) -> Iterator[tuple[BatchSlot, dict[str, Any], BatchContents]]:
+def batches_of(raw: bytes) -> Iterator[tuple[Slot, dict[str, Any], BatchContents]]:
     """The readable batches of a field: place, values, records."""
     for slot in slots(raw)[0]:
         values, damage = compiler.readable(slot.layer, raw, slot.start, slot.stop)

@@ -12,6 +12,7 @@ from wiredecode.protocols.kafka import names
 from wiredecode.protocols.kafka.conversation_values import errors_in, partitions
 from wiredecode.protocols.kafka.layers_table import ERRORS
 from wiredecode.protocols.shared.codes import codes_of
+from wiredecode.protocols.shared.facts import BLOCKED, place_of
 from wiredecode.protocols.shared.gauges import LAG, MAX_KNOWN, POSITION, Gauge, Measurement
 from wiredecode.protocols.shared.pairing import Newest, TopicPartition
 from wiredecode.protocols.shared.problems import MAX_PROBLEMS, FrameRef, Rule, ref_of
@@ -203,6 +204,13 @@ class Blocked(Rule):
             first, _, before, _ = self._waits.pop((topic, number), (ref, ref, stable, end))
             if 0 <= stable < end and not each.get("batches"):
                 self._waits.put((topic, number), (first if stable == before else ref, ref, stable, end))
+
+    def gather(self) -> None:
+        for (topic, number), (first, latest, *_) in self._waits.items():
+            since_ns, until_ns = first.time_ns, latest.time_ns
+            self.report.facts.note(
+                BLOCKED, f"{topic}[{number}]", since_ns=since_ns, until_ns=until_ns, at=place_of(first)
+            )
 
     def finish(self) -> None:
         for (topic, number), (first, latest, stable, end) in self._waits.items():

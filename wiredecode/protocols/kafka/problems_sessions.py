@@ -199,7 +199,7 @@ class RecordTimes(Rule):
             elif unit := unit_of(each.get("batches"), now_ms):
                 title = f"{of} gives records of {name} times in {unit} in place of milliseconds"
                 problem = self.report.add(CODES["clock"], title, (of, name, unit), frame=frame)
-                problem.likely = "retention by time deletes such records at once, or never"
+                problem.likely = "retention by time deletes such records immediately, or never"
 
 
 def unit_of(raw: Any, now_ms: int) -> str:

@@ -15,56 +15,26 @@ INTERNAL = ("_INBOX.", "$", "_R_.")
 REFUSED = (b"-NAK", b"+WPI", b"-TERM")
 """Answers to a delivered message that do not say that it is done."""
 NO_MESSAGES = 404
-MAX_CIRCLES, MAX_CONTENTS, SOON_NS = 4096, 32, 100_000_000
-"""Different messages of a subject that are known again; a client that only passes messages on does so in this time."""
-NOTHING, LARGEST = ("", ""), 1 << 62
+MAX_LATEST, MAX_CONTENTS, SOON_NS, AGAIN = 256, 4096, 100_000_000, 2
+"""Messages that are known again; a client that only passes messages on does so in this time; the second time."""
+NOTHING = "", ""
 STALLED = "Nats-Consumer-Stalled"
 """Header of heartbeats of a consumer that waits for an answer to a flow control request."""
 
 
-class PassedOn:
-    """A message that a client gets and publishes, on one subject."""
+class Passing:
+    """A message that comes to a client, which publishes it, too."""
 
-    __slots__ = ("came", "came_ns", "rounds", "sent", "sent_ns")
-
-    def __init__(self) -> None:
-        self.came = self.sent = self.rounds = 0
-        """Deliveries, publishes, and publishes soon after a delivery; fewer than 0: it published more than it got."""
-        self.came_ns = self.sent_ns = 0
-
-
-class Circle:
-    """Messages that a client publishes to a subject that it gets, too."""
-
-    __slots__ = ("has_stream", "known")
+    __slots__ = ("by_stream", "came_ns", "owed", "passes", "quick", "subject")
 
     def __init__(self) -> None:
-        self.known: dict[int, PassedOn] = {}
-        """By hash, the newest last."""
-        self.has_stream = False
-        """Whether a stream delivers them: then publishes are requests for its ack, else they are for another answer."""
-
-    def deliver(self, frame: Frame, *, by_stream: bool) -> None:
-        """The client gets a message."""
-        key = hash(frame.values["data"])
-        contents = self.known.pop(key, None) or PassedOn()
-        contents.came, contents.came_ns, self.has_stream = contents.came + 1, frame.time_ns, by_stream
-        self.known[key] = contents
-        if len(self.known) > MAX_CONTENTS:
-            del self.known[next(iter(self.known))]
-
-    def publish(self, frame: Frame) -> int:
-        """The client publishes a message; return how often it only passed this one on: each time, and quickly."""
-        contents = self.known.get(hash(frame.values["data"]))
-        if contents is None or (frame.expects_response and not self.has_stream):
-            return 0
-        contents.sent += 1
-        since_ns = max(frame.time_ns - contents.came_ns, frame.time_ns - (contents.sent_ns or frame.time_ns))
-        contents.rounds += since_ns <= SOON_NS
-        contents.sent_ns = frame.time_ns
-        if contents.sent > contents.came:
-            contents.rounds = -LARGEST
-        return contents.rounds if contents.rounds * 5 >= contents.came * 4 else 0
+        self.subject = ""
+        """The one it came on."""
+        self.owed = self.passes = self.quick = 0
+        """Deliveries less publishes; publishes that followed a delivery, and those soon after it."""
+        self.came_ns = 0
+        self.by_stream = False
+        """Whether a stream delivers it: then publishes are requests for its ack, else they are for another answer."""
 
 
 class SubjectFlows(FlowReader):
@@ -79,8 +49,12 @@ class SubjectFlows(FlowReader):
         """By connection and subscription: the messages that it asked for, and those that it got."""
         self._listening: Newest[int, None] = Newest(MAX_KNOWN)
         """Connections whose clients subscribe to more than answers."""
-        self._circles: Newest[tuple[int, str], Circle] = Newest(MAX_CIRCLES)
-        """By connection and subject that its client publishes to."""
+        self._contents: Newest[tuple[int, int], Passing] = Newest(MAX_CONTENTS)
+        """By connection and hash, of clients that listen and publish."""
+        self._both: Newest[int, None] = Newest(MAX_KNOWN)
+        """Connections whose clients listen and publish."""
+        self._latest: Newest[int, Frame] = Newest(MAX_LATEST)
+        """The last message that came to a client that listens, and has not published yet."""
         self._pulls: Newest[int, tuple[str, str]] = Newest(MAX_KNOWN)
         """By request: stream and consumer."""
         self._published: Newest[int, str] = Newest(MAX_KNOWN)
@@ -112,9 +86,11 @@ class SubjectFlows(FlowReader):
             step = Step(flows.PUBLISH, printable(subject), None, "", None, 1, values["size"])
             if frame.connection.number not in self._listening:
                 return (step,)
-            circle = self._circles.get_or_make((frame.connection.number, subject), Circle)
-            rounds = circle.publish(frame) if circle.known else 0
-            return (step, step._replace(what=flows.LOOP, messages=rounds)) if rounds else (step,)
+            number = frame.connection.number
+            if number not in self._both and (came := self._latest.pop(number, None)) is not None:
+                self._comes(came, came.values["subject"])
+            self._both.put(number, None)
+            return (step, *self._passed(frame, step))
         if subject.startswith(ACK):
             acked = parse_ack_subject(subject)
             if acked is None or values["data"].startswith(REFUSED):
@@ -130,8 +106,10 @@ class SubjectFlows(FlowReader):
     def _came(self, frame: Frame, subject: str) -> Sequence[Step]:
         values = frame.values
         key, reply = (frame.connection.number, values["sid"]), values.get("reply")
-        if self._circles and (circle := self._circles.get((key[0], subject))) is not None:
-            circle.deliver(frame, by_stream=(reply or "").startswith(ACK))
+        if key[0] in self._both:
+            self._comes(frame, subject)
+        elif key[0] in self._listening:
+            self._latest.put(key[0], frame)
         if reply:
             acked = parse_ack_subject(reply)
             if acked is not None:
@@ -151,6 +129,24 @@ class SubjectFlows(FlowReader):
             if got + 1 == most:
                 return (step, Step(flows.LEAVE, pattern, None, group, messages=most))
         return (step,)
+
+    def _comes(self, frame: Frame, subject: str) -> None:
+        """A message comes to a client that publishes, too."""
+        if not subject.startswith(INTERNAL):
+            passing = self._contents.get_or_make((frame.connection.number, hash(frame.values["data"])), Passing)
+            passing.owed, passing.came_ns, passing.subject = passing.owed + 1, frame.time_ns, subject
+            passing.by_stream = (frame.values.get("reply") or "").startswith(ACK)
+
+    def _passed(self, frame: Frame, step: Step) -> Sequence[Step]:
+        """A client publishes what came to it before, and not for another answer than the ack of a stream."""
+        passing = self._contents.get_or_make((frame.connection.number, hash(frame.values["data"])), Passing)
+        passing.owed -= 1
+        if passing.owed < 0 or (frame.expects_response and not passing.by_stream):
+            return ()  # it says so by itself
+        passing.passes += 1
+        passing.quick += frame.time_ns - passing.came_ns <= SOON_NS
+        how: Any = {"group": printable(passing.subject), "messages": passing.quick, "again": passing.passes == AGAIN}
+        return (step._replace(what=flows.PASS, **how),)
 
     def _left(self, frame: Frame) -> Sequence[Step]:
         """A client unsubscribes, now or after a number of messages."""

@@ -64,6 +64,8 @@ class UnansweredRequest(NamedTuple):
     """Where a server gave it to a client."""
     publish: Publish | None
     """Its options as a publish to JetStream."""
+    astray: list[tuple[str, FrameRef]]
+    """Publishes to another subject that ends with the reply subject."""
 
 
 @dataclass(slots=True)
@@ -141,6 +143,10 @@ class NatsRequests(Rule):
             if frame.generated:
                 self._carriers.put(frame.connection.number, None)
             return
+        if frame.type in PUBLISHED and (at := values.get("subject", "").find(f".{INBOX}")) > 0:
+            request = self._open.get(values["subject"][at + 1 :])
+            if request is not None and request.delivered:
+                request.astray.append((printable(values["subject"][: at + 1]), ref_of(frame)))
         if "reply" not in values and frame.request is None:
             return
         if frame.request is not None:
@@ -162,7 +168,7 @@ class NatsRequests(Rule):
         if request is None or not delivered:
             self._closed.pop(reply, None)
             request = UnansweredRequest(
-                ref_of(frame), printable(subject), reply.startswith(INBOX), [], publish_of(values)
+                ref_of(frame), printable(subject), reply.startswith(INBOX), [], publish_of(values), []
             )
             self._stored.request(frame, subject)
             is_new = reply not in self._open  # else another interface captured it, too
@@ -331,6 +337,13 @@ class NatsRequests(Rule):
             return
         got = dict.fromkeys(short(ref.connection) for each in several for ref in each.delivered)
         problem.detail(f"delivered to {', '.join(got)}" if got else "no delivery of them is in the capture")
+        astray = [one for each in several for one in each.astray]
+        if astray:
+            begin, ref = astray[0]
+            problem.title += f": {short(ref.connection)} answers on other subjects"
+            problem.likely = f"it puts {begin} before the reply subject of the request, and no client gets that"
+            problem.detail(f"{counted(len(astray), 'answer')} went to {begin}{INBOX}...")
+            self.report.cite(problem, *(ref for _, ref in astray))
 
 
 @dataclass(slots=True)
