@@ -13,7 +13,7 @@ import wiredecode
 from tests.check.support import CAPTURES
 from tests.spark.test_core import file_rows, first_ns, shuffled
 from wiredecode.capture import open_capture
-from wiredecode.spark.accounts import Accounts, flows_table
+from wiredecode.spark.accounts import TaskReports, flows_table
 from wiredecode.spark.decode import TableDemand, decode
 
 if TYPE_CHECKING:
@@ -44,7 +44,9 @@ def test_reports_of_buckets_add_up_to_the_rows_of_the_whole(name: str, others: t
     parcels = file_rows("a", open_capture([str(path)]), first_ns(path), demand)
     items = [*decode(shuffled(parcels), demand)]
     assert {level for level, _ in (each for each in items if not isinstance(each, str))} == set(others)
-    assert shown(flows_table(Accounts.of(reversed([each for each in items if isinstance(each, str)])))) == wanted(name)
+    assert shown(flows_table(TaskReports.of(reversed([each for each in items if isinstance(each, str)])))) == wanted(
+        name
+    )
 
 
 @pytest.fixture
