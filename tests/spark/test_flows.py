@@ -44,9 +44,8 @@ def test_reports_of_buckets_add_up_to_the_rows_of_the_whole(name: str, others: t
     parcels = file_rows("a", open_capture([str(path)]), first_ns(path), demand)
     items = [*decode(shuffled(parcels), demand)]
     assert {level for level, _ in (each for each in items if not isinstance(each, str))} == set(others)
-    assert shown(flows_table(TaskReports.of(reversed([each for each in items if isinstance(each, str)])))) == wanted(
-        name
-    )
+    reports = TaskReports.of(reversed([each for each in items if isinstance(each, str)]))
+    assert shown(flows_table(reports)) == wanted(name)
 
 
 @pytest.fixture
