@@ -91,6 +91,7 @@ class FlowRule(Rule):
 
     def finish(self) -> None:
         every = sides_of(self.flows)
+        self._parties = self.flows.parties()
         self._index([side for side in every if side.flow.key.delivers])
         topics = topics_of(every)
         self._sent = sides = [side for topic in topics for side in topic.publishers]
@@ -255,7 +256,7 @@ class FlowRule(Rule):
     def _unread(self, topics: Sequence[Topic]) -> None:
         """One of the partitions that a publisher writes to has no consumer, and the others have one."""
         hosts: dict[str, set[str]] = {}
-        for party in self.flows.parties().values():
+        for party in self._parties.values():
             hosts.setdefault(party.server, set()).add(party.host)
         slots = [slot for topic in topics for slot in slots_of(topic)]
         for family in grouped(slots, lambda slot: slot.family).values():
@@ -324,10 +325,10 @@ class FlowRule(Rule):
             if number is None or not last_ns or not party.is_whole:
                 continue
             sent = [each for each in topic.publishers if each.flow.key.partition == number and each.party.is_whole]
-            after, until_ns = sum(messages_after(each.flow, last_ns + MOMENT_NS) for each in sent), party.until_ns
-            if party.is_open:
-                until_ns = self.report.last_ns
+            until_ns = max((each.until_ns for each in self._same(party)), default=0)
             until_ns = min(until_ns, max((each.flow.last_ns for each in sent), default=0))
+            after = sum(messages_after(each.flow, last_ns + MOMENT_NS) for each in sent)
+            after -= sum(messages_after(each.flow, until_ns) for each in sent)
             peers = (each for each in topic.consumers if each.group == side.group and each.flow.key.partition == number)
             if after < MANY or until_ns - last_ns < HUNG_NS or any(each.flow.last_ns > last_ns for each in peers):
                 continue
@@ -340,6 +341,10 @@ class FlowRule(Rule):
             problem = self._add("flow.nothing-since", title, (side.label, topic.subject, number), [side], **times)
             problem.likely = "it asks for no more: it hangs in its work on earlier messages, or it was paused"
             problem.detail("its group still counts on it: no other member gets them" if side.group else "")
+
+    def _same(self, party: Party) -> list[Party]:
+        """All connections of a client."""
+        return [each for each in self._parties.values() if (each.name, each.host) == (party.name, party.host)]
 
     def _stopped(self, topic: Topic) -> None:
         """All consumers of a group got what was published until a time, and nothing since, without offsets."""
