@@ -23,7 +23,7 @@ from wiredecode.fields.layer import Layer
 from wiredecode.frames.columns import COLUMNS
 from wiredecode.metrics.instruments import Instruments
 from wiredecode.metrics.readers import prometheus
-from wiredecode.metrics.series import Series
+from wiredecode.metrics.series import LabelSets
 from wiredecode.net import limits as net_limits
 from wiredecode.protocols.base import Protocol
 from wiredecode.protocols.catalogue import FRAME_ENTRIES, FieldEntry, catalogue, generated_entries
@@ -140,7 +140,7 @@ def names() -> list[str]:
 def tables() -> Iterator[str]:
     heads = ("column", "type", "meaning")
     yield from ("## frames", "", *table(heads, [(code(one.name), one.kind, one.comment) for one in COLUMNS]))
-    for name in ("messages", "packets", "connections"):
+    for name in ("messages", "packets", "connections", "flows"):
         rows = [(code(column), kind, meaning) for column, (kind, meaning) in declared_columns()[name].items()]
         yield from (f"## {name}", "", *table(heads, rows))
     yield from ("## Statistics", "", "`wiredecode stats --table NAME`.", "")
@@ -195,9 +195,10 @@ def metrics() -> list[str]:
 
 def families(capture: Path) -> Iterator[Metric]:
     """The samples of a scrape during and after a capture."""
-    (reader, registry), watch = prometheus(), Watch()
+    (reader, registry), watch = prometheus(), Watch(groups=True)
     checker = watch.checker
-    instruments = Instruments([reader], Series(2000), checker, lambda: watch.problems, lambda: {"received": 0})
+    found = (lambda: watch.problems), (lambda: watch.backlogs)
+    instruments = Instruments([reader], LabelSets(2000), checker, *found, lambda: {"received": 0})
     demand = Demand(link_responses=False, copies=False, messages=instruments.messages, analyse=True)
     dissector = Dissector(demand, on_end=checker.end, on_decoded=instruments.end)
     for frame in dissector.frames(open_capture([str(capture)])):

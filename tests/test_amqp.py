@@ -13,7 +13,7 @@ import pytest
 
 from tests.conftest import in_one_test
 from tests.effort import calls, grows_with_length_only
-from wiredecode.protocols.shared.amqp import Node, message, plain, reader, record
+from wiredecode.protocols.shared.amqp import AmqpNode, message, plain, reader, record
 from wiredecode.protocols.shared.amqp.constructors import (
     CONSTRUCTORS,
     MAX_DEPTH,
@@ -227,7 +227,7 @@ EXPECTED: dict[str, dict[str, Any]] = {
 }
 
 
-def _plain(node: Node, data: bytes, show: Callable[[bytes], str]) -> Any:
+def _plain(node: AmqpNode, data: bytes, show: Callable[[bytes], str]) -> Any:
     """The value of a node as ``record`` gives it."""
     children = node.children
     match node.constructor.category:
@@ -247,7 +247,7 @@ def _plain(node: Node, data: bytes, show: Callable[[bytes], str]) -> Any:
     return plain(node, show)
 
 
-def _described(constructor: Node, value: Any, data: bytes, show: Callable[[bytes], str]) -> Any:
+def _described(constructor: AmqpNode, value: Any, data: bytes, show: Callable[[bytes], str]) -> Any:
     """An array's elements share one descriptor, which is shown once around all elements."""
     if not constructor.children:
         return value
@@ -289,7 +289,7 @@ def _value(encoded: str) -> Any:
     return got["value"]
 
 
-def _node(encoded: str) -> Node:
+def _node(encoded: str) -> AmqpNode:
     nodes = message(bytes.fromhex("005377" + encoded))
     assert nodes is not None
     return nodes[0].children[1]
@@ -313,7 +313,7 @@ def test_all_twenty_vectors_are_present() -> None:
 def test_node_ranges_tile_the_message(name: str) -> None:
     data = VECTORS[name]
 
-    def check(node: Node) -> None:
+    def check(node: AmqpNode) -> None:
         position = None
         for child in node.children:
             assert node.start <= child.start <= child.end <= node.end

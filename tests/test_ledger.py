@@ -105,6 +105,13 @@ def test_a_limit_that_loses_no_response_is_not_counted() -> None:
         assert (asks.response, waits.missed, waits._requests, waits._passed) == (None, 0, {}, {})
 
 
+def test_an_answered_request_is_forgotten() -> None:
+    waits, asks = Ledger(), frame(1, asks=True)
+    waits.add(asks)
+    waits.add(frame(2, request=1))
+    assert (asks.response, waits._requests, waits._passed) == (2, {}, {})
+
+
 def test_a_tick_releases_old_requests() -> None:
     waits = Ledger()
     waits.add(frame(1, asks=True))

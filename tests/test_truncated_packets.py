@@ -11,6 +11,7 @@ import pytest
 from tests.damage import CAPTURES, cut_packets, dissect, read, topic
 from wiredecode.fields.layer import Layer
 from wiredecode.frames.frame import Frame
+from wiredecode.view.notebook import frame_text
 
 TEXT = {
     path.parent.name + "/" + path.name: path
@@ -75,7 +76,7 @@ def test_a_tree_shows_no_truncated_text() -> None:
             kind = frame.type, frame.missing, place in whole and topic(whole[place])
             if frame.missing and place in whole and kind not in kinds:
                 kinds.add(kind)
-                topics = re.findall(r'─ topic: "(.*?)"', frame.tree())
+                topics = re.findall(r'─ topic: "(.*?)"', frame_text(frame, 100))
                 assert {*topics} <= names
                 seen += len(topics)
     assert seen > 20

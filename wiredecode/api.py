@@ -16,11 +16,11 @@ from wiredecode.dataclasses import dataclass, field, replace
 from wiredecode.dissect.dissector import ConnectionCallback, Demand, Dissector
 from wiredecode.extras import need
 from wiredecode.frames.escape import escape as printable
-from wiredecode.frames.frame import Frame, field_of_row
+from wiredecode.frames.frame import Frame
 from wiredecode.frames.totals import Totals
 from wiredecode.net.limits import limits_of
 from wiredecode.protocols.registry import decoding
-from wiredecode.view.notebook import style
+from wiredecode.view.notebook import ShownFrame, row_fields, style
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,7 +34,7 @@ Item = TypeVar("Item")
 
 __all__ = ["DamagedCapture", "Dissection", "read"]
 
-FRAMES, MESSAGES, PACKETS, CONNECTIONS = LEVELS = ("frames", "messages", "packets", "connections")
+FRAMES, MESSAGES, PACKETS, CONNECTIONS, FLOWS = LEVELS = ("frames", "messages", "packets", "connections", "flows")
 RAW = "raw"
 CAPTURE, STABLE = "capture", "stable"
 SHOWN = 10
@@ -65,8 +65,8 @@ def read(
 
     paths: a file name, several (one capture in time order), ``-`` for standard input, or binary file objects. A name
     that is no file may be a pattern: ``ring/*.pcap``.
-    level: what iterating and tables give: ``frames``, ``messages``, ``packets`` or ``connections``. columns: of tables,
-    such as ``["time", "type", "layers.nats.subject"]``. filter: only what a display filter chooses, such as
+    level: what iterating and tables give: ``frames``, ``messages``, ``packets``, ``connections`` or ``flows``. columns:
+    of tables, such as ``["time", "type", "layers.nats.subject"]``. filter: only what a display filter chooses, such as
     ``"latency > 5ms"`` (docs/filters.md). decode_as: what is spoken on a port, ``{15552: "rabbitmq_stream"}`` or
     ``"nats/3"`` with a dialect. bytes: how tables hold bytes: ``raw``, or text as ``hex``, ``base64``, ``text``,
     ``sha256``, ``length``. show_secrets: leave passwords and tokens readable. limits: of reassembly, by name, as
@@ -178,8 +178,9 @@ class Dissection:
         ``by``: ``topic``, ``partition``, ``client`` or ``second``. Raises ``ValueError`` for another word.
         """
         from wiredecode.flows import Flows
-        from wiredecode.flows.table import BY, rows, table
+        from wiredecode.flows.table import BY, rows
         from wiredecode.frames.message import Messages
+        from wiredecode.tables.flows import table
 
         if by not in BY:
             raise ValueError(f"by={by!r}: it is one of {', '.join(BY)}")
@@ -190,7 +191,7 @@ class Dissection:
             parts = messages.of(frame)
             if display is None or display.matches(frame):
                 counted.frame(frame, parts)
-        return table(rows(counted, by))
+        return table(rows(counted.portable(), by))
 
     def _at(self, level: str) -> Dissection:
         if level == self.level:
@@ -213,7 +214,8 @@ class Dissection:
     def _frames(self) -> Generator[Frame]:
         display, packets = self._display(), open_capture(self.paths)
         shown = style(show_secrets=self.demand.show_secrets)
-        dissector = self._dissector(self._read_twice(replace(self.demand, style=shown, select=display)))
+        demand = replace(self.demand, style=shown, select=display, frame=ShownFrame)
+        dissector = self._dissector(self._read_twice(demand))
         if display is None:
             yield from self._whole(dissector.frames(packets))
             return
@@ -303,7 +305,7 @@ class Dissection:
         import numpy
 
         table = self.to_pandas()
-        row = type("Row", (), {"__dataclass_fields__": {name: field_of_row(name) for name in table}})
+        row = type("Row", (), {"__dataclass_fields__": row_fields(table)})
         rows = numpy.empty(len(table), object)
         for index, values in enumerate(table.itertuples(index=False, name=None)):
             rows[index] = row()

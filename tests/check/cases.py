@@ -86,6 +86,8 @@ CRAFTED: Mapping[str, Case] = {
     "frame.security": partial(crafted.cursus, "LIST", "ERROR: invalid_token token=0a1b2c3d"),
     "cursus.authentication": partial(crafted.cursus, AUTH, "ERROR: authentication_failed principal=alice"),
     "cursus.authorization": partial(crafted.cursus, AUTH, LET_IN, *FORBIDDEN),
+    "flow.loop": partial(crafted.rounds, 30),
+    "flow.never-began": partial(crafted.apart, "order.new", "orders.new"),
     "tank.no-leader": partial(produce_answered, b"\xfd"),
     "frame.limit": partial(crafted.cursus, "CREATE topic=orders " + "a " * 70_000, "OK"),
     "frame.tls": partial(crafted.tls, 2, 48),
@@ -99,6 +101,10 @@ NEAR: Mapping[str, Case] = {
     "kafka.corrupt-log": partial(kafka, 2),  # what a producer sent
     "kafka.server-failed": partial(kafka, 7),
     "kafka.invalid-request": partial(kafka, 7),
+    "flow.loop": partial(crafted.rounds, 30, to="done.new"),
+    "flow.never-began": partial(crafted.apart, "orders.eu", "orders.us"),
+    "kafka.clock": "flows/k-linger.pcap.gz",  # records that wait for seconds
+    "flow.unread": "flows/k-dup-group.pcap.gz",
     "flow.no-consumer": "stories/healthy-tail.pcap",
     "flow.nothing-since": "flows/nh-acknone.pcap.gz",
     "flow.read-again": "flows/rh-deploy.pcap.gz",  # it continues at its stored offset

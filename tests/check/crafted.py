@@ -169,3 +169,53 @@ def _paused(seconds: float, ticks: int) -> Iterator[PacketBatch]:
         beat = stamped(talk, place % 2, bytes(layers.Heartbeat()), 0x01020304 + ticks + place)
         made.append((0.1 + seconds + place / 1000, beat))
     return craft.batches(made)
+
+
+# NATS: a publisher and a subscriber.
+
+
+def subjects(*said: tuple[float, str, int, bytes]) -> list[Problem]:
+    """Conversations with a NATS server: ``(time, client, direction, text)``; 0 is from the client."""
+    names = [*dict.fromkeys(name for _, name, *_ in said)]
+    talks = {name: craft.Talk((f"10.0.0.{3 + at}", 40003 + at), ("10.0.0.9", 4222)) for at, name in enumerate(names)}
+    made: list[tuple[float, bytes]] = []
+    for name, talk in talks.items():
+        made += [(0.1, each) for each in talk.handshake()]
+        hello = f'CONNECT {{"verbose":false,"lang":"go","version":"1.0","name":"{name}"}}\r\nPING\r\n'
+        info = b'INFO {"server_id":"A","version":"2.10.0","max_payload":1048576}\r\n'
+        made += [(0.1, each) for each in talk.send(1, info)]
+        made += [(0.2, each) for each in (*talk.send(0, hello.encode()), *talk.send(1, b"PONG\r\n"))]
+    for at, name, direction, text in said:
+        made += [(at, each) for each in (*talks[name].send(direction, text), talks[name].packet(1 - direction))]
+    return [each for each in check(craft.batches(made)) if each.severity != "note"]
+
+
+def rounds(
+    count: int, *, every: float = 0.01, to: str = "orders.new", ahead: int = 0, reply: str = ""
+) -> list[Problem]:
+    """A client publishes each message that it gets; ``ahead``: it publishes that many before it gets the first one."""
+    said: list[tuple[float, str, int, bytes]] = [(0.3, "relay", 0, b"SUB orders.> 1\r\n")]
+    for number in range(count + ahead):
+        at = 1 + number * every
+        if number < count:
+            said.append((at + ahead * every, "relay", 1, b'MSG orders.new 1 9\r\n{"id":17}\r\n'))
+        said.append((at + every / 2, "relay", 0, f"PUB {to} {reply}9\r\n".encode() + b'{"id":17}\r\n'))
+    return subjects(*sorted(said, key=lambda each: each[0]))
+
+
+def apart(published: str, subscribed: str, count: int = 12) -> list[Problem]:
+    """One client publishes to a subject, another one subscribes to a subject and gets nothing."""
+    writer, reader = (craft.Talk((f"10.0.0.{each}", 40000 + each), ("10.0.0.9", 4222)) for each in (3, 4))
+    said: list[tuple[float, bytes]] = []
+    for talk, name in ((reader, "worker"), (writer, "orders-api")):
+        said += [(0.1, each) for each in talk.handshake()]
+        said += [
+            (0.1, each) for each in talk.send(1, b'INFO {"server_id":"A","version":"2.10.0","max_payload":1048576}\r\n')
+        ]
+        hello = f'CONNECT {{"verbose":false,"lang":"go","version":"1.0","name":"{name}"}}\r\nPING\r\n'
+        said += [(0.2, each) for each in (*talk.send(0, hello.encode()), *talk.send(1, b"PONG\r\n"))]
+    said += [(0.3, each) for each in (*reader.send(0, f"SUB {subscribed} 1\r\n".encode()), reader.packet(1))]
+    for number in range(count):
+        for each in (*writer.send(0, f"PUB {published} 3\r\nabc\r\n".encode()), writer.packet(1)):
+            said.append((1.0 + number / 4, each))
+    return [each for each in check(craft.batches(said)) if each.severity != "note"]

@@ -90,6 +90,31 @@ def test_a_publisher_that_numbers_from_the_start_again_after_more_ids_than_can_w
     assert bool(named(found, "rabbitmq_stream.messages-dropped")) is dropped
 
 
+@pytest.mark.parametrize(
+    ("sequence", "first", "dropped"),
+    [
+        pytest.param(0x01020304, 1, True, id="numbers from the start"),
+        pytest.param(0x01020304, 0x01020300, False, id="sends again what had no confirm"),
+        pytest.param(0x01020304, 0x01020305, False, id="goes on"),
+        pytest.param(3, 1, False, id="hardly anything was stored"),
+        pytest.param(0, 1, False, id="nothing was stored"),
+    ],
+)
+def test_ids_that_the_broker_said_to_have(sequence: int, first: int, dropped: bool) -> None:
+    ask = layers.QueryPublisherSequence(correlation_id=9, publisher_reference="sync", stream="orders")
+    told = layers.QueryPublisherSequenceResponse(correlation_id=9, response_code=1, sequence=sequence)
+    declare = layers.DeclarePublisher(correlation_id=3, publisher_id=7, publisher_reference="sync", stream="orders")
+    messages = [layers.PublishedMessage(publishing_id=first + each, data=b"body") for each in range(3)]
+    publish = [(CLIENT, layers.Publish(publisher_id=7, messages=[each])) for each in messages]
+    confirm = layers.PublishConfirm(publisher_id=7, publishing_ids=[first + each for each in range(3)])
+    said = [(CLIENT, ask), (SERVER, told), (CLIENT, declare), crafted.answer(1, 3), *publish, (SERVER, confirm)]
+    found = named(check(craft.batches(packets(said))), "rabbitmq_stream.messages-dropped")
+    assert bool(found) is dropped
+    if dropped:
+        assert found[0].title.startswith("3 new messages of sync to orders were confirmed and dropped")
+        assert found[0].details == ["the broker said in frame 4 that it has ids up to 16,909,060"]
+
+
 def lagging(credit: int) -> list[Problem]:
     """Problems of a consumer whose chunks come 2 s apart, and were written 0.1 s apart; it has one credit or more."""
     began = craft.START_NS // 1_000_000

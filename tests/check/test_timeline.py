@@ -11,7 +11,17 @@ import pytest
 import wiredecode
 from tests.cli.conftest import Run, run
 from tests.support import beginning
-from wiredecode.check.timeline import WEIGHTS, Event, Timeline, amount, condense, lines, plots, ranged_text, throughput
+from wiredecode.check.timeline import (
+    WEIGHTS,
+    Timeline,
+    TimelineEvent,
+    amount,
+    condense,
+    lines,
+    plots,
+    ranged_text,
+    throughput,
+)
 from wiredecode.protocols.checks import offers
 from wiredecode.protocols.registry import carried_by, protocols
 
@@ -124,7 +134,8 @@ def test_types_of_changes_are_existing_types() -> None:
 
 def test_of_too_many_events_the_most_severe_are_kept() -> None:
     events = [
-        Event(number * 1_000_000_000, kind, f"{kind} {number}", str(number)) for number, kind in enumerate(WEIGHTS)
+        TimelineEvent(number * 1_000_000_000, kind, f"{kind} {number}", str(number))
+        for number, kind in enumerate(WEIGHTS)
     ]
     kept, left = condense(events, 13_000_000_000, most=5)
     assert left == len(events) - 5
@@ -135,10 +146,11 @@ def test_a_quiet_time_divides_and_combined_events_have_a_range() -> None:
     """Issue 63: 5 connections that closed and 15 that closed 13 s later were "20 connections"."""
     second = 10**9
     events = [
-        Event(at, "closed", f"#{at}", "by client FIN") for at in (*range(5), *(13 * second + n for n in range(15)))
+        TimelineEvent(at, "closed", f"#{at}", "by client FIN")
+        for at in (*range(5), *(13 * second + n for n in range(15)))
     ]
-    events += [Event(20 * second + n * 10_000_000, "term", f"term {n}") for n in range(5)]
-    events += [Event(n * second, "leader", f"a leads, term {n}") for n in range(40)]
+    events += [TimelineEvent(20 * second + n * 10_000_000, "term", f"term {n}") for n in range(5)]
+    events += [TimelineEvent(n * second, "leader", f"a leads, term {n}") for n in range(40)]
     kept, left = condense(sorted(events, key=lambda each: each.time_ns), 40 * second, most=10)
     assert [each.count for each in kept if each.kind == "closed"] == [5, 15]
     assert left == 33 and len(kept) == 10
@@ -148,8 +160,11 @@ def test_a_quiet_time_divides_and_combined_events_have_a_range() -> None:
 def test_the_rows_that_matter_stay_where_there_is_little_room() -> None:
     """One leader changes often at the beginning; the change after a long quiet time is shown."""
     second = 10**9
-    events = [Event(n * second, "leader", f"a leads, term {n}") for n in range(0, 60, 2)]
-    events += [Event(99 * second, "leader", "b leads"), Event(50 * second, "closed", "#1", "by client RST")]
+    events = [TimelineEvent(n * second, "leader", f"a leads, term {n}") for n in range(0, 60, 2)]
+    events += [
+        TimelineEvent(99 * second, "leader", "b leads"),
+        TimelineEvent(50 * second, "closed", "#1", "by client RST"),
+    ]
     kept, _ = condense(sorted(events, key=lambda each: each.time_ns), 100 * second, most=5)
     assert kept[-1].text == "b leads" and "closed" in {each.kind for each in kept}
 
@@ -173,7 +188,7 @@ def test_plots_fill_the_width_and_the_highest_bar_is_the_highest_rate(width: int
 def test_lines_are_as_wide_as_the_terminal() -> None:
     timeline = Timeline()
     timeline.first_ns, timeline.last_ns = 10**18, 10**18 + 10**9
-    long = Event(10**18, "stream", "word " * 60)
+    long = TimelineEvent(10**18, "stream", "word " * 60)
     for width in (80, 120, 200):
         shown = list(lines(timeline, [long], os.terminal_size((width, 24))))
         assert width - 6 < max(map(len, shown)) <= width

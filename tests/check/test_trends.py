@@ -11,7 +11,7 @@ from tests.check.crafted import Said, answer, subscribed
 from tests.check.support import check, named, talk, worse
 from tests.net import craft
 from tests.view.frames import CLIENT, HANDSHAKE, SERVER
-from wiredecode.check.trends import Answer, Trend
+from wiredecode.check.trends import TimedAnswer, Trend
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.kafka.layers import layer_of
 from wiredecode.protocols.rabbitmq_stream import layers
@@ -112,8 +112,8 @@ def test_answers_that_become_slow(waits: dict[int, float], words: str | None) ->
 def test_few_slow_answers_after_very_many_quick_ones_are_kept() -> None:
     """Requests that wait for each other become few when answers become slow."""
     trend, place = Trend(), cast(FrameRef, None)
-    quick = [Answer(number * 2_000_003, 1_000_003, place) for number in range(3000)]
-    slow = [Answer(6_100_000_007 + number * 700_000_011, 700_000_009, place) for number in range(9)]
+    quick = [TimedAnswer(number * 2_000_003, 1_000_003, place) for number in range(3000)]
+    slow = [TimedAnswer(6_100_000_007 + number * 700_000_011, 700_000_009, place) for number in range(9)]
     for answered in (*quick, *slow):
         trend.add(answered)
     assert [each for part in trend.parts() for each in part if each.latency_ns > 1_000_003] == slow
@@ -122,7 +122,7 @@ def test_few_slow_answers_after_very_many_quick_ones_are_kept() -> None:
 def test_very_many_answers_of_one_moment_are_kept_once() -> None:
     trend, place = Trend(), cast(FrameRef, None)
     for _ in range(300):
-        trend.add(Answer(7_000_000_019, 1_000_003, place))
+        trend.add(TimedAnswer(7_000_000_019, 1_000_003, place))
     assert len(trend.answers) == 1
 
 

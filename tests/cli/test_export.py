@@ -147,6 +147,20 @@ def test_rows_are_chosen_by_time_and_count(run: Run, basic: Path, form: str) -> 
     assert frames("-c", 5, "--from", "0.1") == expected[:5]
 
 
+@pytest.mark.parametrize("level", ["frames", "messages"])
+def test_rows_until_a_time_are_there_though_reading_ends(run: Run, captures: Path, level: str) -> None:
+    """Rows are written in batches, the last one after reading has stopped at ``--to``."""
+    path = captures / "flows/n-discard-old.pcap.gz"
+
+    def times(*words: str) -> list[str]:
+        form = "--format", "csv", "--columns", "time", "-q"
+        return run("export", path, "-o", "-", "--level", level, *form, *words).lines[1:]
+
+    whole, part = times(), times("--to", "6")
+    assert part == whole[: len(part)]
+    assert 100 < len(part) < len(whole)
+
+
 @pytest.mark.parametrize("name", ["x.ndjson", "x.json", "x.csv", "x.parquet", "x.arrow"])
 def test_damage_loses_no_decoded_row(run: Run, captures: Path, tmp_path: Path, name: str) -> None:
     result = run("export", captures / "rabbitmq-stream" / "d_cutfile.pcap", "-o", tmp_path / name, "-q")

@@ -23,7 +23,7 @@ def test_a_row_says_what_a_consumer_never_got(run: Run) -> None:
 
 def test_records_have_the_columns_of_the_table(run: Run) -> None:
     (record,) = map(json.loads, run("flows", SKIPPED, "--json", "-q").lines)
-    (row,) = wiredecode.read(SKIPPED).flows().to_pylist()
+    (row,) = wiredecode.read(SKIPPED).flows().drop_columns("time").to_pylist()
     assert record == row
     assert (record["from"], record["to"], record["skipped"]) == (["orders-api"], "billing", 96)
 

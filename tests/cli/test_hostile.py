@@ -138,16 +138,16 @@ def test_a_bug_in_framing_costs_one_direction_and_bytes_add_up(name: str, monkey
 
 
 def test_a_row_that_fits_no_table_keeps_its_frame(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from wiredecode.tables.frames import Builder
+    from wiredecode.tables.frames import ArrayBuilder
 
-    plain = Builder.layers
+    plain = ArrayBuilder.layers
 
-    def failing(self: Builder, field: object, records: list[dict[str, dict[str, object]]]) -> object:
+    def failing(self: ArrayBuilder, field: object, records: list[dict[str, dict[str, object]]]) -> object:
         if any(record.get("rabbitmq_stream", {}).get("key") == "Tune" for record in records):
             raise ValueError
         return plain(self, field, records)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Builder, "layers", failing)
+    monkeypatch.setattr(ArrayBuilder, "layers", failing)
     found = run("export", PLAIN, "-o", tmp_path / "f.parquet")
     table = pq.read_table(tmp_path / "f.parquet")
     bad = [row for row in table.select(["type", "findings"]).to_pylist() if row["findings"]]

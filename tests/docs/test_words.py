@@ -12,7 +12,7 @@ import pytest
 from tests.docs.test_reference import DOCS, script
 
 SAMPLES = script("make_samples")
-MAX_WORDS = 25_500
+MAX_WORDS = 25_900
 """Written by hand: without docs/reference, and without the output below commands, which make_samples.py refreshes."""
 MAX_STUMBLES = {"by hand": 2, "made": 8, "code": 42}
 """Lines of README and docs, of pages that are made from the code, and of the code. Lower it when they get better."""

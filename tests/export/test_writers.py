@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from wiredecode.export import footer, partition
 from wiredecode.export.partition import LocalFiles, PartitionWriter
 from wiredecode.export.target import ExportError
-from wiredecode.export.writers import WRITERS, ParquetWriter, Settings
+from wiredecode.export.writers import WRITERS, ParquetWriter, WriterSettings
 
 NS = 1_700_000_000_123_456_789
 SCHEMA = pa.schema(
@@ -53,7 +53,7 @@ SHOWN = [
 
 def written(form: str, batches: list[Any], **settings: Any) -> bytes:
     stream = io.BytesIO()
-    writer = WRITERS[form](stream, SCHEMA, Settings(**settings))
+    writer = WRITERS[form](stream, SCHEMA, WriterSettings(**settings))
     for batch in batches:
         writer.write(batch)
     writer.close()
@@ -92,7 +92,7 @@ def test_arrow_files_of_frames_are_compressed() -> None:
 
     def size(compression: str | None) -> int:
         out = io.BytesIO()
-        writer = WRITERS["arrow"](out, schema, Settings(compression=compression))
+        writer = WRITERS["arrow"](out, schema, WriterSettings(compression=compression))
         writer.write(batch)
         writer.close()
         assert pa.ipc.open_file(out.getvalue()).read_all().equals(pa.Table.from_batches([batch]))
@@ -116,7 +116,7 @@ def test_row_groups_of_many_columns_give_the_same_file_as_arrow(groups: int, mon
 
     def file() -> bytes:
         stream = io.BytesIO()
-        writer = ParquetWriter(stream, WIDE.schema, Settings())
+        writer = ParquetWriter(stream, WIDE.schema, WriterSettings())
         files.append(type(writer._file))
         for _ in range(groups):
             writer.write(WIDE)
@@ -145,7 +145,7 @@ def test_discarding_raises_no_error(
 
     stream = Full()
     batch = WIDE if wide else BATCH
-    writer = ParquetWriter(stream, batch.schema, Settings())
+    writer = ParquetWriter(stream, batch.schema, WriterSettings())
     writer.write(batch)
     stream.full = True
     with pytest.raises(OSError, match="no space left"):
@@ -174,7 +174,7 @@ def keyed(count: int) -> list[Any]:
 
 def parted(folder: Path, by: list[str], batches: list[Any]) -> None:
     files = LocalFiles(folder, ".parquet")
-    writer = PartitionWriter(files, KEYS, by, lambda out, schema: ParquetWriter(out, schema, Settings()))
+    writer = PartitionWriter(files, KEYS, by, lambda out, schema: ParquetWriter(out, schema, WriterSettings()))
     try:
         for batch in batches:
             writer.write(batch)
@@ -203,7 +203,7 @@ def test_writers_of_a_task_share_the_row_group_buffer(monkeypatch: pytest.Monkey
     beside: list[PartitionWriter] = []
 
     def make(out: BinaryIO, schema: pa.Schema) -> ParquetWriter:
-        return ParquetWriter(out, schema, Settings())
+        return ParquetWriter(out, schema, WriterSettings())
 
     for name in ("a", "b", "c"):
         PartitionWriter(LocalFiles(tmp_path / name, ".parquet"), KEYS, ["good"], make, beside=beside)

@@ -33,7 +33,7 @@ FIRST = {
     "n-busy-poll": ("flow.busy-poll", "billing asks ORD8"),
     "n-discard-old": ("flow.skipped", "report never got 226 messages of ord6.new"),
     "n-flow-control": ("flow.nothing-since", "dashboard in dash gets nothing of ord4.new since 7.771 s"),
-    "n-queue-typo": ("flow.done-twice", "worker-3 reads jobs.mail in queue group worker"),
+    "n-queue-typo": ("flow.done-twice", "worker-3 reads jobs.mail in group worker"),
     "n-subject-typo": ("flow.no-consumer", "180 messages of orders-api to order.new since 5.810 s reach no consumer"),
     "n-wrong-account": ("flow.no-consumer", "200 messages of orders-api to ord5.new since 5.491 s reach no consumer"),
     "r-conn-churn": ("flow.connection-each", "shop-web opened 50 connections for 50 messages"),
@@ -76,6 +76,10 @@ def test_the_first_problem_says_what_became_of_the_messages(name: str) -> None:
     first = check(FOLDER / f"{name}.pcap.gz")[0]
     assert first.name == code
     assert words in first.title
+
+
+def test_a_consumer_that_leaves_flow_control_unanswered_is_named() -> None:
+    assert "does not answer the server's flow control requests" in check(FOLDER / "n-flow-control.pcap.gz")[0].likely
 
 
 @pytest.mark.parametrize("name", HEALTHY)

@@ -15,7 +15,7 @@ from wiredecode.capture import CaptureError, PacketBatch, open_capture
 from wiredecode.capture.info import FileInfo, Interface
 from wiredecode.capture.live import pcapng_writer as saving
 from wiredecode.capture.live import sniffer
-from wiredecode.capture.live.pcapng_writer import Rotation, Saving, Statistics
+from wiredecode.capture.live.pcapng_writer import CaptureWriter, Rotation, Statistics
 from wiredecode.capture.live.sniffer import Sniffer
 
 LO = Interface(1, 1000, name="lo", filter="tcp", tsresol=9)
@@ -37,8 +37,8 @@ def saved(*paths: Path) -> list[tuple[int, bytes]]:
     return found
 
 
-def save(path: Path, rotation: Rotation, *batches: PacketBatch) -> Saving:
-    keeps = Saving(path, rotation, lambda: STATISTICS)
+def save(path: Path, rotation: Rotation, *batches: PacketBatch) -> CaptureWriter:
+    keeps = CaptureWriter(path, rotation, lambda: STATISTICS)
     for each in batches:
         keeps.write(each, [LO])
     keeps.close()
@@ -105,7 +105,7 @@ def test_only_the_last_files_of_a_ring_are_kept(tmp_path: Path) -> None:
 def test_a_ring_by_time_rotates_without_packets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1000.0
     monkeypatch.setattr(saving.time, "monotonic", lambda: now)
-    keeps = Saving(tmp_path / "x.pcapng", Rotation(seconds=10), lambda: STATISTICS)
+    keeps = CaptureWriter(tmp_path / "x.pcapng", Rotation(seconds=10), lambda: STATISTICS)
     for step in (0, 9.9, 0.2, 5, 5.1):
         now += step
         keeps.write(batch(0), [LO])
@@ -180,7 +180,7 @@ def test_a_ring_that_cannot_continue_is_reported_and_leaves_whole_files(
 ) -> None:
     folder = tmp_path / "ring"
     folder.mkdir()
-    keeps = Saving(folder / "a.pcapng", Rotation(size=5000, files=2), lambda: STATISTICS)
+    keeps = CaptureWriter(folder / "a.pcapng", Rotation(size=5000, files=2), lambda: STATISTICS)
     keeps.write(batch(100), [LO])
     files = keeps.files
     if fault == "folder":

@@ -28,7 +28,7 @@ from tests.cli.conftest import Run
 from tests.metrics.conftest import Replay
 from tests.pcap import write_pcap
 from wiredecode.capture import open_capture
-from wiredecode.metrics.series import DESTINATION, OTHER, SYSTEM, Series, rule
+from wiredecode.metrics.series import DESTINATION, OTHER, SYSTEM, LabelSets, rule
 from wiredecode.testing.packets import Talk
 
 CAPTURES = Path(__file__).parents[2] / "captures"
@@ -95,6 +95,21 @@ def test_problems_equal_those_of_check(run: Run) -> None:
     assert found == expected
 
 
+def test_consumer_groups_have_the_numbers_of_flows(run: Run) -> None:
+    """How many messages a group got, did not get yet, and for how long, at the end and before."""
+    capture = CAPTURES / "flows/n-discard-old.pcap.gz"
+    name = "wiredecode_group_oldest_undelivered_age_seconds"
+    labels = "messaging_destination_name", "messaging_consumer_group_name"
+    found, key = at_the_end(run, capture, *labels), ("ord6.new", "report")
+    (row,) = map(json.loads, run("flows", capture, "--json", "-q").lines)
+    assert found["wiredecode_group_delivered_total"] == {key: row["delivered"]}
+    assert found["wiredecode_group_lag"] == {key: row["lag"]}
+    assert 0 < found[name][key] < 3
+    steps = run("metrics", capture, "--step", "5s", "-q").lines
+    ages = [float(line.split()[-2]) for line in steps if line.startswith(f"{name}{{")]
+    assert max(ages) > 5 and min(ages) == 0  # it was away for 8 s, and then it had all
+
+
 def test_every_step_is_whole_openmetrics(run: Run, tmp_path: Path) -> None:
     target = tmp_path / "m.txt"
     assert run("metrics", SLOW, "--step", "1s", "-o", target, "-q").code == 0
@@ -148,7 +163,7 @@ def test_max_series_alone_bounds_label_sets(run: Run, tmp_path: Path) -> None:
 
 
 def test_topics_lose_inboxes_and_ids() -> None:
-    series = Series(257, [rule(r"^eu\.=region.")])
+    series = LabelSets(257, [rule(r"^eu\.=region.")])
     topics = {
         "_INBOX.kLvGPZb0bOkEXZeB86msLp.MV2iXONt": "_INBOX.*",
         "orders.6d0f8a8e-2f4b-4c1d-9e53-77b1a0c9d2f4.new": "orders.*.new",

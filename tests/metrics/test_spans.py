@@ -88,12 +88,12 @@ def test_a_context_inside_the_body_is_found(body: bytes) -> None:
 @pytest.mark.parametrize("context", [b"", b"00-" + b"0" * 32 + b"-" + b"0" * 16 + b"-01", b"00-xyz"])
 def test_an_invalid_context_is_ignored(context: bytes) -> None:
     from wiredecode.metrics.spans import parent_of
-    from wiredecode.trace import Message
+    from wiredecode.trace import SightedMessage
 
     class Passing:
         traceparent = traceparent_of([("traceparent", context)], None)
 
-    assert parent_of(Message([Passing()])) is None  # type: ignore[list-item]
+    assert parent_of(SightedMessage([Passing()])) is None  # type: ignore[list-item]
 
 
 def test_a_receiver_gets_spans(run: Run) -> None:

@@ -13,7 +13,7 @@ from wiredecode.capture.batch import PacketBatch
 from wiredecode.net.limits import Limits
 from wiredecode.net.logical_time import logical_time, packet_of
 from wiredecode.net.network import Network
-from wiredecode.net.types import Chunk, Gap
+from wiredecode.net.types import Chunk, End, Gap
 
 SIZES = pytest.mark.parametrize("size", [None, 1, 2], ids=["whole", "single", "pairs"])
 FILLER = 60
@@ -175,14 +175,12 @@ def test_an_end_comes_after_waiting_data(flags: int, size: int | None) -> None:
 
 @SIZES
 def test_a_reset_does_not_wait_for_what_it_acknowledges(size: int | None) -> None:
-    packets = ping_pong(1)
-    talk = Talk()
-    ping_pong(1, talk)
-    reset = talk.packet(1, seq=talk.seq[1] + 5, flags=RST | ACK)
-    network = Network()
-    for part in batches([*packets[:3], reset], size):
-        network.feed(part)
-    assert network.watermark == 5
+    talk, network = Talk(), Network()
+    packets = ping_pong(1, talk)
+    talk.seq[0] += 10  # a request that is not captured
+    packets.append(talk.packet(1, flags=RST | ACK))
+    events = [event for part in batches(packets, size) for event in network.feed(part)]
+    assert [event.ready for event in events if isinstance(event, End)] == [logical_time(len(packets))]
 
 
 @SIZES

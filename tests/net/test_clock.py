@@ -8,6 +8,7 @@ from tests.net.craft import ACK, Talk, batches
 from tests.net.script import content, run
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.net.distribution import MAX_NS, Distribution
+from wiredecode.net.logical_time import WaitEnds, logical_time
 from wiredecode.net.network import Network
 from wiredecode.net.types import Chunk
 
@@ -23,6 +24,14 @@ def test_absurd_packet_times_never_overflow(times: tuple[int, ...], count: int) 
     network = Network()
     events = [*network.feed(PacketBatch.from_packets(timed)), *network.finish()]
     assert b"".join(event.data for event in events if isinstance(event, Chunk)) == b"x" * 50 * count
+
+
+def test_waits_that_end_together_have_one_logical_time() -> None:
+    """Also if bytes that are ready then end further waits; a later packet, or a later time, is another end."""
+    ends = WaitEnds()
+    first = ends.after(100, 3)
+    assert [ends.after(100, 3), ends.after(90, 3), ends.after(100, 2)] == [first] * 3
+    assert logical_time(2) < first < ends.after(101, 3) < logical_time(3) < ends.after(101, 4) < logical_time(4)
 
 
 @pytest.mark.parametrize("step", [0.0, 0.35, 0.9])

@@ -591,3 +591,11 @@ def test_a_truncated_discovery_command_is_not_auth() -> None:
     assert (asked.type, asked.status, record(asked)["envelope_topic"]) == (None, "partial", "cluster")
     assert (reply.type, reply.request) == ("DiscoveryReply", asked.number)
     assert "in_reply_to" not in reply.generated
+
+
+def test_a_late_start_leaves_the_outcome_of_the_first_request_open() -> None:
+    """A command before the capture may have the first reply; so the first command is not unanswered."""
+    said = ((S, OK), (C, cmd("LIST")), (S, OK), (C, cmd("LIST")), (S, OK), (C, cmd("LIST")))
+    packets = craft([Part(1, *each) for each in said], every(1460), server_port=9000, handshake=False)
+    frames = dissect(batches(packets), known=(Cursus(),)).frames
+    assert [frame.outcome for frame in frames if frame.sender == "client"] == [None, "ok", "unanswered"]

@@ -52,6 +52,11 @@ def test_the_table_has_all_apis_and_their_versions() -> None:
     assert {len(versions(f"{name}{part}").layers()) for _, name in STATES for part in ("Key", "Value")} == {1, 2, 4, 5}
 
 
+def test_a_late_start_at_a_request_with_the_surplus_bytes_of_old_librdkafka() -> None:
+    surplus = CAPTURE.parents[1] / "reports/kafka-apiversions-surplus-late.pcap"
+    assert [frame.type for frame in read(surplus)] == ["ApiVersionsRequest"]
+
+
 def test_requests_on_any_port_give_types_to_later_responses() -> None:
     assert types(run(*DIALOGUE, port=7777)) == [
         *("ApiVersionsRequest", "ApiVersionsResponse", "MetadataRequest", "MetadataResponse"),

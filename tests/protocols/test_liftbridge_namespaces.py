@@ -14,7 +14,7 @@ from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import Messages
 from wiredecode.protocols.liftbridge import layers
-from wiredecode.protocols.liftbridge.conversation import Session
+from wiredecode.protocols.liftbridge.conversation import LiftbridgeSession
 from wiredecode.protocols.liftbridge.layers_replication import Entry
 from wiredecode.protocols.nats.protocol import Nats
 from wiredecode.testing import tables
@@ -94,7 +94,7 @@ def test_an_ambiguous_dotted_subject_sets_no_namespace() -> None:
 
 
 def test_the_longest_namespace_wins() -> None:
-    memory = Session()
+    memory = LiftbridgeSession()
     memory.learn_namespace("prod")
     memory.learn_namespace("prod.eu")
     assert memory.subject_facts("prod.eu.orders.0.replicate")[1:3] == ("prod.eu", {"stream": "orders", "partition": 0})

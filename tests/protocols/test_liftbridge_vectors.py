@@ -350,7 +350,7 @@ def test_exchanges_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_long_ids_are_not_remembered() -> None:
-    memory = conversation.Session()
+    memory = conversation.LiftbridgeSession()
     long = "x" * (conversation_memory.MAX_KEY_CHARACTERS + 1)
     frame = one(b"x")
     memory.ask(("ack", "inbox", long), frame, 0, {})
@@ -366,7 +366,7 @@ def test_namespaces_are_learned_from_raft_subjects_and_client_names() -> None:
         [Said(b"id", "custom.ns.raft.metadata.bootstrap"), Said(raw, "custom.ns.s.0.replicate", "_INBOX.1")]
     )
     assert without_usual[1].generated["stream"] == "s"
-    memory = conversation.Session()
+    memory = conversation.LiftbridgeSession()
     names = {"namespace": "my.ns", "server": "a", "purpose": "raft"}
     assert memory.client_named("LIFT.my.ns.a.raft", 1) == names
     assert memory.client_named("LIFT.app", 2) == {}

@@ -21,7 +21,7 @@ from wiredecode.frames.frame import NOTHING, OK, Frame
 from wiredecode.frames.message import Coded, FrameMessages, HeaderLists, Messages, Slices
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Start
-from wiredecode.protocols.liftbridge.conversation import Session
+from wiredecode.protocols.liftbridge.conversation import LiftbridgeSession
 from wiredecode.protocols.liftbridge.names import MAGIC
 from wiredecode.protocols.nats.bulk import NatsBulk
 from wiredecode.protocols.nats.conversation import NatsConversation
@@ -109,6 +109,7 @@ NOT_PLAIN = {
     "status": pub(b"", block=b"NATS/1.0 503\r\n\r\n"),
     "secret header": pub(b"", block=b"NATS/1.0\r\nAuthorization: x\r\n\r\n"),
     "secret header by its end": msg(b"", block=b"NATS/1.0\r\nMy-Token: x\r\n\r\n"),
+    "sequence header": msg(b"body", block=b"NATS/1.0\r\nNats-Sequence: 16909060\r\n\r\n"),
     "other block": pub(b"", block=b"NATS/2.0\r\na: b\r\n\r\n"),
     "header without colon": pub(b"", block=b"NATS/1.0\r\nabc\r\n\r\n"),
     "block beyond the size": b"HPUB a 20 4\r\nbody\r\n",
@@ -304,7 +305,7 @@ def listed(column: Any, count: int) -> list[Any]:
 def state_of(protocol: Nats, talks: dict[int, NatsConversation]) -> Any:
     """The state of conversations and memories, for comparison."""
     inner = protocol.memory.carried.session("liftbridge")
-    assert isinstance(inner, Session)
+    assert isinstance(inner, LiftbridgeSession)
     shared = (
         *(list(inner.exchanges.items()), inner.forgets),
         *(list(inner.namespaces), list(inner.raft.dials)),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
-from tests.check.support import check, named
+import wiredecode
+from tests.check.support import CAPTURES, check, named
 from tests.net import craft
 from tests.support import capture, dissect
 from wiredecode.capture import open_capture
@@ -14,6 +16,7 @@ from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.nats.conversation_memory import parse_ack_subject
 from wiredecode.protocols.nats.protocol import Nats
+from wiredecode.tables.reader import TableReader
 from wiredecode.trace import Collector, Criteria, Finder, drop_answers, group
 from wiredecode.trace.text import hops
 
@@ -125,3 +128,33 @@ def test_api_error_without_a_code() -> None:
 )
 def test_subjects_for_acks(subject: str, expected: tuple[str, str, int, int, int] | None) -> None:
     assert parse_ack_subject(subject) == expected
+
+
+@pytest.mark.parametrize(
+    ("sent", "offset"),
+    [
+        (b"MSG a 1 $JS.ACK.s.c.1.16909060.5.1700.9 1\r\nx\r\n", 0x01020304),
+        (b"MSG a 1 $JS.ACK.s.c.1.18446744073709551616.5.1700.9 1\r\nx\r\n", None),
+        (b"HMSG a 1 37 38\r\nNATS/1.0\r\nNats-Sequence: 16909060\r\n\r\nx\r\n", 0x01020304),
+        (b"HMSG a 1 34 35\r\nNATS/1.0\r\nNats-Sequence: \xd9\xa3 \xd9\xa3\r\n\r\nx\r\n", None),
+        (b"MSG a 1 reply 1\r\nx\r\n", None),
+    ],
+)
+def test_delivered_messages_have_their_sequence_in_the_stream(sent: bytes, offset: int | None) -> None:
+    """In the subject for the ack; in the header of Direct Get and of republished messages."""
+    talk = craft.Talk(server=("10.0.0.2", 4222))
+    hello = b'INFO {"server_id":"A","version":"2.9.10","proto":1,"headers":true}\r\n'
+    made = [*talk.handshake(), *talk.send(1, hello), *talk.send(0, b"SUB a 1\r\n"), *talk.send(1, sent)]
+    reader = TableReader(craft.batches(made), "messages", columns=["offset", "topic"])
+    assert [row for batch in reader for row in batch.to_pylist()] == [{"offset": offset, "topic": "a"}]
+
+
+def test_offsets_of_a_real_consumer_are_the_sequences_that_it_logged() -> None:
+    path = CAPTURES / "flows/n-discard-old.pcap.gz"
+    log = json.loads(path.with_name("n-discard-old.truth.json").read_bytes())["log(seconds since capture start)"]
+    rows = wiredecode.read(path, level="messages", columns=["offset"]).table()["offset"].drop_null().to_pylist()
+    for _, who, did, *what in log:
+        if (who, did) == ("report", "pulled"):
+            pulled, rows = rows[: what[0]["distinct"]], rows[what[0]["distinct"] :]
+            assert (pulled[:3], pulled[-3:]) == (what[0]["first"], what[0]["last"])
+    assert rows == []

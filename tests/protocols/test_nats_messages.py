@@ -44,6 +44,8 @@ def expected(record: dict[str, Any]) -> Iterator[dict[str, Any]]:
     row = dict.fromkeys(("partition", "key", "offset", "sequence", "timestamp", "headers"))
     row |= {"number": record["frame"], "index": 0, "topic": fields["subject"], "body": unhex(fields.get("data"))}
     row["operation"] = "publish" if "PUB" in fields["operation"] else "deliver"
+    if fields.get("reply", "").startswith("$JS.ACK.") and row["operation"] == "deliver":
+        row["offset"] = int(fields["reply"].split(".")[5])
     if "version" in fields:
         headers = [(header.get("key", ""), header.get("value", "")) for header in fields.get("headers", [])]
         row["headers"] = [(key, value.encode()) for key, value in headers]

@@ -17,7 +17,7 @@ from wiredecode.frames.record import dumps, record
 from wiredecode.protocols.base import Rejected, Undecided, Verdict
 from wiredecode.protocols.nats import transport_s2 as s2
 from wiredecode.protocols.nats import transport_streams
-from wiredecode.protocols.nats.conversation_memory import MAX_REQUESTS, Memory
+from wiredecode.protocols.nats.conversation_memory import MAX_REQUESTS, NatsMemory
 from wiredecode.protocols.nats.layers import Connect, HPub, Pub
 from wiredecode.protocols.nats.protocol import Nats
 from wiredecode.protocols.nats.transport_websocket import UPGRADE, unmask
@@ -106,7 +106,7 @@ def test_requests_are_not_shared_between_captures() -> None:
 
 
 def test_requests_are_forgotten_after_a_count_or_a_time() -> None:
-    memory = Memory()
+    memory = NatsMemory()
     frame = talk((S, INFO), (C, QUIET + b"PUB a r 1\r\nx\r\n")).frames[-1]
     for number in range(MAX_REQUESTS + 5):
         memory.ask(frame, {"subject": "a", "reply": f"r{number}", "data": b""}, first=True)

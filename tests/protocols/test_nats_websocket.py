@@ -165,7 +165,7 @@ def test_damage_inside_a_compressed_message_is_reported() -> None:
 
 
 def test_a_message_above_the_limit_is_reported_and_the_next_one_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(websocket.Fragments.__init__, "__defaults__", (5000,))
+    monkeypatch.setattr(websocket.WebSocketMessages.__init__, "__defaults__", (5000,))
     bomb = b"MSG a 1 9000\r\n" + bytes(9000) + b"\r\n"
     pack = Deflate(False)
     said = frame(0xC2, pack(bomb)) + frame(0xC2, pack(message(1) * 4))
@@ -175,7 +175,7 @@ def test_a_message_above_the_limit_is_reported_and_the_next_one_read(monkeypatch
 
 
 def test_fragments_without_a_first_fragment_are_ignored() -> None:
-    messages = websocket.Fragments()
+    messages = websocket.WebSocketMessages()
     taken = [messages.feed(first, b"PING\r\n") for first in (0x00, 0x80, 0x82, 0x02, 0x89, 0x80, 0x80, 0x82)]
     assert [one.data for one in taken] == [None, None, b"PING\r\n", b"PING\r\n", b"", b"PING\r\n", None, b"PING\r\n"]
     assert {one.why for one in taken if one.data is None} == {websocket.ORPHAN}

@@ -25,7 +25,7 @@ from wiredecode.report.sequence import Sequence
 __all__ = ["run"]
 
 STARVED = CAPTURES / "stories/credit-starvation.pcap"
-SECTIONS = ("summary", "findings", "timeline", "plots", "sequence", "connections", "commands", "streams")
+SECTIONS = ("summary", "findings", "timeline", "flows", "plots", "sequence", "connections", "commands", "streams")
 PLOTS = ("throughput", "messages", "latency", "heat", "credit", "connections-open")
 EVIL = "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">'\"&{{7*7}}$\\frac{1}{2}$"
 browser = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed (Debian package chromium)")
@@ -76,7 +76,7 @@ def test_all_sections_and_plots_exist(starved: tuple[Path, Page]) -> None:
     _, page = starved
     assert set(SECTIONS) <= set(page.ids)
     assert [each for each in page.ids if each.startswith("plot-")] == [f"plot-{name}" for name in PLOTS]
-    assert sum(tag == "svg" for tag, _ in page.tags) == len(PLOTS)
+    assert sum(tag == "svg" for tag, _ in page.tags) == len(PLOTS) + 1  # flows
     assert "consumes orders too slowly" in page.text["findings"]
     assert "evidence" in page.text["sequence"]
 
@@ -141,6 +141,7 @@ def test_markup_of_the_wire_is_text(hostile: tuple[Path, Page]) -> None:
     assert "<script>document.title" in page.text["sequence"]
     assert "<script>document.title" in page.text["findings"]
     assert "<script>document.title" in page.text["plots"]  # the legend
+    assert "<script>document.title" in page.text["flows"]
     assert "{{7*7}}" in page.text["streams"]
     assert "<b onclick=x>.pcap" in page.text[""]
 

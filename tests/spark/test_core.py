@@ -23,7 +23,7 @@ from tests.spark.support import same_rows
 from tests.support import capture_files, packets
 from wiredecode.capture import CaptureError, PacketBatch, open_capture
 from wiredecode.spark import parcels as module
-from wiredecode.spark.accounts import Accounts
+from wiredecode.spark.accounts import TaskReports
 from wiredecode.spark.decode import TableDemand, decode
 from wiredecode.spark.parcels import ORDER, REPORTS, File, PacketParcels, by_bucket, unpack
 from wiredecode.spark.parcels import packets as in_order
@@ -232,7 +232,7 @@ def test_totals_of_all_reports_are_those_of_one_reader() -> None:
     reader = TableReader(open_capture([BASIC]), "frames", stable_ids=True)
     assert sum(map(len, reader)) > 0
     _, reports = decoded(file_rows("a", open_capture([BASIC]), first_ns(BASIC), demand), demand)
-    packets_read, whole = unpack(reports[0]["totals"]), Accounts.of(map(json.dumps, reports)).totals
+    packets_read, whole = unpack(reports[0]["totals"]), TaskReports.of(map(json.dumps, reports)).totals
     assert (packets_read.packets, packets_read.tcp_packets) == (reader.totals.packets, reader.totals.tcp_packets)
     assert (whole.frames, whole.captured, whole.framed) == (
         *(reader.totals.frames, reader.totals.captured, reader.totals.framed),

@@ -21,19 +21,19 @@ from tests.spark.test_state import divided, rows
 from tests.support import packets
 from wiredecode.capture.listing import Listed
 from wiredecode.export.lake.run import selection
-from wiredecode.spark.accounts import Accounts
+from wiredecode.spark.accounts import TaskReports
 from wiredecode.spark.decode import Decoded, TableDemand, decode
-from wiredecode.spark.files import Inputs, Problem, find, settled_files
+from wiredecode.spark.files import FileProblem, Inputs, find, settled_files
 from wiredecode.spark.folder import Occupied, lock_folder
 from wiredecode.spark.increments import (
     LOG,
     NEXT,
     Increment,
-    Log,
+    IncrementStep,
     ProcessedFiles,
     StateDecoder,
-    Step,
     StepFile,
+    StepLog,
     mark,
     merge_steps,
     next_step,
@@ -85,7 +85,7 @@ def test_frames_split_at_midnight_continue_from_the_state(days: Path, tmp_path: 
     for number, file in enumerate(files):
         made = list(decode(rows(file, demand), demand, StateDecoder(str(tmp_path), number, known)))
         found += made
-        known |= Accounts.of(divided(made, demand)[1]).states
+        known |= TaskReports.of(divided(made, demand)[1]).states
     ends = [StateDecoder(str(tmp_path), DAYS, known).load(source, bucket, demand) for source, bucket in known]
     found += [item for state in ends for item in state.finish()]
     for level in levels:
@@ -108,7 +108,7 @@ class Nights:
         for day in days:
             (self.inside / self.days[day].name).write_bytes(self.days[day].read_bytes())
 
-    def run(self, **options: Any) -> Accounts | None:
+    def run(self, **options: Any) -> TaskReports | None:
         increment = Increment(self.out, ProcessedFiles(str(self.states)), self.demand, selection)
         return increment.run(self.spark, find([str(self.inside)]), **options)
 
@@ -171,7 +171,7 @@ def test_a_run_killed_after_writing_rows_is_repeated_identically(
     nights.put(0, 1)
     keep = ProcessedFiles.keep
 
-    def killed(book: ProcessedFiles, log: Log, there: Container[str] = ()) -> None:
+    def killed(book: ProcessedFiles, log: StepLog, there: Container[str] = ()) -> None:
         if log.number:
             raise InterruptedError
         keep(book, log)
@@ -195,8 +195,8 @@ def test_killed_between_log_and_cleanup_does_not_repeat_the_step(
     """Old steps are merged in the log: the place of the step in it has changed."""
     book, demand = ProcessedFiles(str(tmp_path / "states")), keys_only()
     increment = Increment("delta:x", book, demand, selected=str)
-    step = Step(3, {"c": taken(4, "C")}, before=2)
-    log = Log("delta:x", mark(demand), demand.buckets, number=3, steps=[Step(2, {}, before=1), step])
+    step = IncrementStep(3, {"c": taken(4, "C")}, before=2)
+    log = StepLog("delta:x", mark(demand), demand.buckets, number=3, steps=[IncrementStep(2, {}, before=1), step])
     book.write(LOG, asdict(log))
     book.write(NEXT, asdict(step))
     monkeypatch.setattr(Increment, "_do", None)
@@ -214,18 +214,18 @@ def taken(first: int, digest: str) -> StepFile:
 
 def test_old_steps_are_merged_and_remember_existing_files() -> None:
     steps = [
-        Step(1, {"a": taken(1, "A"), "b": taken(2, "B")}, last={"s": 3}),
-        Step(2, {"c": taken(4, "C")}, last={"s": 5}),
+        IncrementStep(1, {"a": taken(1, "A"), "b": taken(2, "B")}, last={"s": 3}),
+        IncrementStep(2, {"c": taken(4, "C")}, last={"s": 5}),
     ]
     one = merge_steps(steps, {"b", "c"})
     assert (one.number, sorted(one.files), one.last, one.forgotten, one.states) == (2, ["b", "c"], {"s": 5}, 1, None)
-    assert merge_steps([one, Step(3, last={"s": 7})], {"c"}).forgotten == 2
+    assert merge_steps([one, IncrementStep(3, last={"s": 7})], {"c"}).forgotten == 2
 
 
 def test_a_file_older_than_forgotten_ones_is_skipped_and_reported(tmp_path: Path) -> None:
     (tmp_path / "late.pcap").write_bytes(capture(mixed()[:3]))
     found = find([str(tmp_path)])
-    log = Log("delta:x", "mark", 2, number=2, steps=[Step(2, last={"": 3 * 10**18}, forgotten=7)])
+    log = StepLog("delta:x", "mark", 2, number=2, steps=[IncrementStep(2, last={"": 3 * 10**18}, forgotten=7)])
     step, reports = next_step(log, found, finish=False)
     assert step is None
     assert "together with 7 files that are gone; it is left out" in json.loads(reports[0])["problem"]
@@ -241,7 +241,7 @@ def test_a_file_is_complete_if_a_newer_one_exists_or_writes_stopped(tmp_path: Pa
     heads |= {Listed(f"{tmp_path}/gone.pcap", 0x0102, 3.5): 4}
     assert find([str(tmp_path)], heads=heads) == found
     assert len(heads) == 3, "a ring deletes its files"
-    found.problems.append(Problem("", "broken", "broken: is no capture"))
+    found.problems.append(FileProblem("", "broken", "broken: is no capture"))
     found.changed = dict.fromkeys([*found.sizes, "broken"], 1000.0)
 
     def names(seconds: float) -> list[str]:

@@ -27,11 +27,11 @@ from wiredecode.api import DamagedCapture
 from wiredecode.export import footer
 from wiredecode.export.lake import table as lake_table
 from wiredecode.export.lake.table import TaskStore
-from wiredecode.export.writers import Settings
+from wiredecode.export.writers import WriterSettings
 from wiredecode.frames.record import totals_record
 from wiredecode.frames.totals import Totals
 from wiredecode.spark import writing
-from wiredecode.spark.accounts import Accounts, totals_rows
+from wiredecode.spark.accounts import TaskReports, totals_rows
 from wiredecode.spark.decode import TableDemand
 from wiredecode.spark.folder import DONE, VIEWS, Folder, Occupied
 from wiredecode.spark.parcels import pack, report_text
@@ -51,21 +51,21 @@ def job(
     inputs: Sequence[object], out: object, *, level: str | None = "frames", partitions: int = 3, **chosen: Any
 ) -> SparkOptions:
     from wiredecode.cli.options import Decoding, Verbosity
-    from wiredecode.cli.spark_options import Cluster, SparkOptions
+    from wiredecode.cli.spark_options import SparkCluster, SparkOptions
 
     return SparkOptions(
         inputs=[str(path) for path in inputs],
         out=str(out),
         level=level,
         partitions=partitions,
-        cluster=Cluster(master="local[2]"),
+        cluster=SparkCluster(master="local[2]"),
         decoding=Decoding(),
         verbosity=Verbosity(quiet=True),
         **chosen,
     )
 
 
-def write(spark: SparkSession, wanted: SparkOptions) -> Accounts:
+def write(spark: SparkSession, wanted: SparkOptions) -> TaskReports:
     """Run the command in this session."""
     from wiredecode.cli.spark_job import SparkRun
     from wiredecode.spark.files import find
@@ -130,7 +130,7 @@ def test_files_are_placed_and_those_of_other_attempts_removed(tmp_path: Path) ->
 def written(place: Path, demand: TableDemand, rows: Iterable[pa.RecordBatch]) -> list[dict[str, Any]]:
     """Reports of a task's files, written in row groups of 16 rows."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lake_table, "Settings", lambda **how: Settings(row_group=16, order=how["order"]))
+        patch.setattr(lake_table, "WriterSettings", lambda **how: WriterSettings(row_group=16, order=how["order"]))
         sink = replace(Folder(str(place)).sink(demand.levels), task_store=TaskStore(str(place), {}, "", None))
         return pa.Table.from_batches(sink((demand.level, part) for part in rows)).to_pylist()
 
@@ -322,7 +322,7 @@ def test_a_repeated_report_counts_once() -> None:
         report_text("a", totals=pack(second), apart=[["nats", 1]], bucket=1),
         report_text("a", problem="y: is cut", file="y"),
     ]
-    accounts = Accounts.of([*reports, *reports])
+    accounts = TaskReports.of([*reports, *reports])
     assert (accounts.totals.packets, accounts.totals.connections, accounts.totals.captured) == (6, 2, 14)
     assert accounts.totals.frames == {("nats", "PUB", "ok"): 2}
     assert (accounts.totals.first_ns, accounts.totals.last_ns) == (5, 9)

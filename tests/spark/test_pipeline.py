@@ -19,7 +19,7 @@ from tests.spark.test_core import NATS_PORTS
 from tests.support import packets
 from wiredecode.spark import pipeline
 from wiredecode.spark.decode import TableDemand
-from wiredecode.spark.files import Problem
+from wiredecode.spark.files import FileProblem
 from wiredecode.spark.parcels import unpack
 
 if TYPE_CHECKING:
@@ -184,8 +184,8 @@ def test_functions_give_tables_without_reports(spark: SparkSession) -> None:
 
 def test_as_many_tasks_as_the_input_needs(tmp_path: Path) -> None:
     from wiredecode.spark.parcels import File
-    from wiredecode.spark.pipeline import PARTITION_BYTES, Part, group_parts, size_run
-    from wiredecode.spark.splits import Split
+    from wiredecode.spark.pipeline import PARTITION_BYTES, ReadablePart, group_parts, size_run
+    from wiredecode.spark.splits import FileSplit
 
     demand = TableDemand("frames")
     cases = [  # bytes by source, cores, partitions and buckets
@@ -197,7 +197,7 @@ def test_as_many_tasks_as_the_input_needs(tmp_path: Path) -> None:
         made, count = size_run(demand, sizes, cores, None, None)
         assert (count, made.buckets) == (partitions, buckets)
     assert size_run(demand, {"": 5}, 8, 3, 7)[0].buckets == 7
-    parts = [Part(Split(File(str(number), "", 0)), 1 << 20) for number in range(1000)]
+    parts = [ReadablePart(FileSplit(File(str(number), "", 0)), 1 << 20) for number in range(1000)]
     tasks = group_parts(parts, 2)
     assert sum(map(len, tasks)) == 1000
     assert max(map(len, tasks)) <= 64
@@ -205,5 +205,5 @@ def test_as_many_tasks_as_the_input_needs(tmp_path: Path) -> None:
 
 
 def test_one_problem_and_no_file_are_a_task() -> None:
-    bad = pipeline.Part(Problem("", "a.pcap", "a.pcap: does not exist"), 0)
+    bad = pipeline.ReadablePart(FileProblem("", "a.pcap", "a.pcap: does not exist"), 0)
     assert pipeline.group_parts([bad], 2) == [[bad]]

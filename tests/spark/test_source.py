@@ -26,7 +26,7 @@ from pyspark.sql import functions as F  # noqa: N812 - everybody calls it so
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from tests.spark.conftest import release
-from wiredecode.spark.source import CaptureReader, Captures, ReadOptions, Unreadable, register
+from wiredecode.spark.source import CaptureReader, Captures, ReadOptions, UnreadableFile, register
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -152,7 +152,7 @@ def test_bad_files_are_errors_if_requested(session: SparkSession, tmp_path: Path
     assert "Traceback" not in str(error.value) and str(error.value).strip().count("\n") <= 1
     (tmp_path / "text.pcap").write_text("this is no capture")
     shutil.copy(damaged, tmp_path)
-    with pytest.raises(Unreadable, match=r"text\.pcap: is not a pcap or pcapng file"):
+    with pytest.raises(UnreadableFile, match=r"text\.pcap: is not a pcap or pcapng file"):
         CaptureReader(ReadOptions.of({"path": str(tmp_path), "failFast": "true"})).partitions()
 
 
@@ -170,7 +170,7 @@ def test_files_of_other_file_systems_are_merged(tmp_path: Path, monkeypatch: pyt
 @pytest.mark.slow
 def test_an_empty_folder_has_no_rows_and_a_missing_one_is_an_error(session: SparkSession, tmp_path: Path) -> None:
     assert load(session, str(tmp_path), columns=FEW).toArrow().num_rows == 0
-    with pytest.raises(Unreadable, match=r"nowhere: does not exist"):
+    with pytest.raises(UnreadableFile, match=r"nowhere: does not exist"):
         CaptureReader(ReadOptions.of({"path": str(tmp_path / "nowhere")})).partitions()
     with pytest.raises(ValueError, match=r"load\(\) needs a path"):
         CaptureReader(ReadOptions.of({})).partitions()

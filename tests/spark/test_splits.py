@@ -13,7 +13,7 @@ from tests.capture.build import pcap, record
 from wiredecode.capture import CaptureError, PacketBatch, open_capture
 from wiredecode.spark.files import first_ns
 from wiredecode.spark.parcels import File
-from wiredecode.spark.splits import Split, packets, splits
+from wiredecode.spark.splits import FileSplit, packets, splits
 
 MIB = 1 << 20
 START = 1_700_000_000
@@ -35,7 +35,7 @@ def records(payloads: list[bytes], order: str = "<", extra: int = 0) -> list[byt
     return made
 
 
-def cut(path: Path, content: bytes) -> list[Split]:
+def cut(path: Path, content: bytes) -> list[FileSplit]:
     path.write_bytes(content)
     return splits(File(str(path), "s", first_ns(str(path)) or 0), len(content), MIB)
 
@@ -48,7 +48,7 @@ def seen(batches: list[PacketBatch]) -> Seen:
     return found
 
 
-def read(split: Split) -> tuple[Seen, CaptureError | None]:
+def read(split: FileSplit) -> tuple[Seen, CaptureError | None]:
     batches: list[PacketBatch] = []
     try:
         batches.extend(packets(split))
@@ -179,7 +179,7 @@ def test_unsplittable_files_are_one_part(tmp_path: Path) -> None:
         assert [part.high for part in splits(File(str(path), "", 0), 10 * MIB, MIB)] == [None]
     path = tmp_path / "large.pcap"
     path.write_bytes(pcap(*records(noise(5000))))
-    assert splits(File(str(path), "", 0), 4 * MIB, 0) == [Split(File(str(path), "", 0))]
+    assert splits(File(str(path), "", 0), 4 * MIB, 0) == [FileSplit(File(str(path), "", 0))]
     with pytest.raises(ValueError, match="too small"):
         splits(File(str(path), "", 0), 4 * MIB, 1000)
 

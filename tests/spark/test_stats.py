@@ -96,9 +96,9 @@ def test_what_cannot_be_counted_is_reported(
 
 def run(spark: SparkSession, path: str, **how: Any) -> int:
     from wiredecode.cli import options, spark_stats
-    from wiredecode.cli.spark_options import Cluster
+    from wiredecode.cli.spark_options import SparkCluster
     from wiredecode.cli.stats_output import StatsOptions
 
     form = StatsOptions(**{name: how.pop(name) for name in ("json", "table") if name in how})
-    groups = {"form": form, "cluster": Cluster(), "verbosity": options.Verbosity(), "decoding": options.Decoding()}
+    groups = {"form": form, "cluster": SparkCluster(), "verbosity": options.Verbosity(), "decoding": options.Decoding()}
     return spark_stats.run(spark_stats.SparkStatsOptions(inputs=[path], **groups, **how), spark)

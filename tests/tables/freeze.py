@@ -20,7 +20,7 @@ FROZEN = Path(__file__).with_name(f"schema_v{schema.VERSION}.txt")
 
 def lines() -> list[str]:
     """``table name type``: ``frames layers.tank.topics[].partitions[].partition uint16``."""
-    tables = (schema.frames_schema(), schema.declared_schema("messages"), schema.declared_schema("packets"))
+    tables = (schema.frames_schema(), *map(schema.declared_schema, ("messages", "packets", "flows")))
     return [f"{table.metadata[b'wiredecode.table'].decode()} {line}" for table in tables for line in _lines(table)]
 
 

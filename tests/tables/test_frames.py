@@ -14,7 +14,7 @@ from wiredecode.fields.layer import Style
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.record import record
 from wiredecode.tables import schema
-from wiredecode.tables.frames import Builder, FrameTable, style_for
+from wiredecode.tables.frames import ArrayBuilder, FrameTable, style_for
 
 CAPTURES = RABBITMQ.parent
 U64 = (1 << 64) - 1
@@ -110,7 +110,7 @@ def layers(fields: list[pa.Field], values: list[Any]) -> list[dict[str, Any]]:
     """Values of the layer ``x`` with these fields after a round trip through a table."""
     layer = pa.field("x", pa.struct([*fields, schema.json_field(schema.OTHER)]))
     field = pa.field("layers", pa.struct([layer, schema.json_field(schema.OTHER)]))
-    array = Builder(bytes.hex).layers(field, [{} if value is None else {"x": value} for value in values])
+    array = ArrayBuilder(bytes.hex).layers(field, [{} if value is None else {"x": value} for value in values])
     array.validate(full=True)
     found: list[dict[str, Any]] = array.field("x").to_pylist()
     return found
@@ -178,13 +178,13 @@ def test_a_value_that_does_not_fit_leaves_its_neighbours() -> None:
 def test_times_keep_their_last_digit() -> None:
     field = pa.field("a", pa.timestamp("ns", "UTC"))
     layer = pa.field("layers", pa.struct([pa.field("x", pa.struct([field])), schema.json_field(schema.OTHER)]))
-    found = Builder(bytes.hex).layers(layer, [{"x": {"a": "2026-11-20T18:59:47.790497123Z"}}])
+    found = ArrayBuilder(bytes.hex).layers(layer, [{"x": {"a": "2026-11-20T18:59:47.790497123Z"}}])
     assert found.field("x").field("a").cast(pa.int64()).to_pylist() == [1_795_201_187_790_497_123]
 
 
 def test_an_undeclared_layer_is_json_text() -> None:
     field = pa.field("layers", pa.struct([pa.field("x", pa.struct([TEXT])), schema.json_field("other")]))
-    found = Builder(bytes.hex).layers(field, [{"new": {"data": b"\1"}}, {}, {"x": {"a": "b"}}]).to_pylist()
+    found = ArrayBuilder(bytes.hex).layers(field, [{"new": {"data": b"\1"}}, {}, {"x": {"a": "b"}}]).to_pylist()
     assert found == [
         {"x": None, "other": '{"new":{"data":"01"}}'},
         {"x": None, "other": None},

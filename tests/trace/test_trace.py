@@ -15,7 +15,7 @@ from tests.cli.test_terminal import on_terminal
 from tests.support import beginning
 from wiredecode.capture import open_capture
 from wiredecode.dissect.dissector import Demand, Dissector
-from wiredecode.trace import Collector, Criteria, Finder, Message, drop_answers, group
+from wiredecode.trace import Collector, Criteria, Finder, SightedMessage, drop_answers, group
 from wiredecode.trace.sighting import Sighting
 
 __all__ = ["run"]
@@ -38,7 +38,7 @@ def steps(record: Any) -> list[tuple[str, str, int, int]]:
     return [(hop["hop"], hop["type"], hop["frame"], hop["connection"]) for hop in record["hops"]]
 
 
-def messages_of(capture: Path, criteria: Criteria) -> list[Message]:
+def messages_of(capture: Path, criteria: Criteria) -> list[SightedMessage]:
     finder = Finder(criteria)
     for _ in Dissector(Demand(messages=finder.messages)).frames(open_capture([str(capture)])):
         finder.search(None, None)

@@ -74,6 +74,7 @@ for _name, _title in (
     ("F", "Findings"),
     ("S", "Statistics"),
     ("T", "Timeline"),
+    ("p", "Flows"),
     ("w", "Follow"),
     ("M", "published: "),
     ("D", "Sequence"),

@@ -43,14 +43,19 @@ def test_a_field_is_marked_in_the_bytes_and_a_byte_finds_its_field() -> None:
         await ui.loaded()
         await ui.press("tab", "G", "up", "up")
         branch, octets = ui.main.fields.branch, ui.main.octets
-        assert branch is not None and branch.span is not None and branch.span == octets.marked and branch.span[0] > 8
+        assert (
+            branch is not None
+            and branch.line.span is not None
+            and branch.line.span == octets.marked
+            and branch.line.span[0] > 8
+        )
         await ui.press("tab", *["right"] * 4)
         marked = octets.marked
         await ui.press("home", *["left"] * 3)
         ui.main.octets.go(5)
         await ui.pilot.pause()
         branch = ui.main.fields.branch
-        assert branch is not None and branch.path == "rabbitmq_stream.key" and branch.span == (4, 6)
+        assert branch is not None and branch.path == "rabbitmq_stream.key" and branch.line.span == (4, 6)
         assert octets.marked == (4, 6) != marked
         await ui.press("tab")
         assert ui.main.frames.has_focus
@@ -218,7 +223,7 @@ def test_search_continues_from_frame_to_frame() -> None:
     drive(BASIC, test)
 
 
-SCREENS = {"c": "client → server", "F": "to do", "S": "Latency", "T": "clients", "w": "connection #"}
+SCREENS = {"c": "client → server", "F": "to do", "S": "Latency", "T": "clients", "p": "delivered", "w": "connection #"}
 """Text on each screen."""
 
 

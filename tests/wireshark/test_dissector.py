@@ -31,7 +31,7 @@ from wiredecode.fields import (
     ZigZag,
 )
 from wiredecode.fields.layer import Layer
-from wiredecode.fields.lua import LuaPrinter, Script, Writer, common_type, lua_string
+from wiredecode.fields.lua import LuaPrinter, LuaWriter, Script, common_type, lua_string
 from wiredecode.testing import Part, craft, every
 from wiredecode.wireshark import script
 
@@ -240,7 +240,7 @@ def test_the_script_is_reproducible() -> None:
 
 
 def test_conditions_become_lua() -> None:
-    writer = Writer({}, {})
+    writer = LuaWriter({}, {})
 
     def lua(condition: str) -> str:
         return LuaPrinter(writer).truth(When(condition).root)
@@ -274,7 +274,7 @@ class Pair(Layer):
 
 
 def test_a_layer_is_written_once() -> None:
-    writer = Writer({}, {})
+    writer = LuaWriter({}, {})
     assert writer.layer(Pair) == writer.layer(Pair) == "L[1]"
     text = "\n".join(writer.lines)
     assert '{"kind", "uint", w=1}' in text

@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from wiredecode.anonymize.contents import Pseudonymizer
 from wiredecode.anonymize.key import Key
-from wiredecode.anonymize.packets import Packet, Packets, batch_of, seal
+from wiredecode.anonymize.packets import AnonymizedPacket, Packets, batch_of, seal
 from wiredecode.anonymize.streams import Streams
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.capture.info import Interface
@@ -69,8 +69,8 @@ class Anonymizer:
         self._packets = Packets(key, limits.vlan_tags)
         self.disguise = Pseudonymizer(key, disguises(), names, bodies, keep_unknown)
         self._streams = Streams()
-        self._waiting: deque[Packet] = deque()
-        self._late: deque[Packet] = deque()
+        self._waiting: deque[AnonymizedPacket] = deque()
+        self._late: deque[AnonymizedPacket] = deque()
         self._waiting_bytes = self._late_bytes = 0
         self._interfaces: list[Interface] = []
         self.written = self.frames = 0
@@ -134,14 +134,14 @@ class Anonymizer:
     def _write(self, most: int) -> None:
         """Write the oldest packets while more than ``most`` bytes wait."""
         while self._waiting and self._waiting_bytes > most:
-            chosen: list[Packet] = []
+            chosen: list[AnonymizedPacket] = []
             while self._waiting and self._waiting_bytes > most and len(chosen) < WRITE_PACKETS:
                 packet = self._waiting.popleft()
                 self._waiting_bytes -= _cost(packet)
                 chosen.append(packet)
             self._put(chosen)
 
-    def _put(self, packets: list[Packet]) -> None:
+    def _put(self, packets: list[AnonymizedPacket]) -> None:
         for packet in packets:
             self._close(packet)
         batch = batch_of(packets)
@@ -162,12 +162,12 @@ class Anonymizer:
             self._late_bytes -= _cost(packet)
             self._give_up(packet)
 
-    def _give_up(self, packet: Packet) -> None:
+    def _give_up(self, packet: AnonymizedPacket) -> None:
         self._streams.release(packet)
         if not packet.is_done:
             self.disguise.blanked["bytes of no frame"] += packet.done.count(0)
 
-    def _close(self, packet: Packet) -> None:
+    def _close(self, packet: AnonymizedPacket) -> None:
         payload = packet.payload
         if payload is None or payload.start == payload.stop:
             return
@@ -176,7 +176,7 @@ class Anonymizer:
             packet.done[:] = b"\1" * len(packet.done)
         seal(packet, payload.ip, payload.tcp, payload.stop)
 
-    def _patch(self, packet: Packet) -> None:
+    def _patch(self, packet: AnonymizedPacket) -> None:
         payload = packet.payload
         assert payload is not None and packet.written is not None
         seal(packet, payload.ip, payload.tcp, payload.stop)
@@ -184,5 +184,5 @@ class Anonymizer:
         os.pwrite(self._file.fileno(), packet.now, packet.written)
 
 
-def _cost(packet: Packet) -> int:
+def _cost(packet: AnonymizedPacket) -> int:
     return 3 * len(packet.was) + PACKET_BYTES

@@ -36,7 +36,7 @@ class StreamPosition(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Packet:
+class AnonymizedPacket:
     """One packet on its way through: as it was, and as it will be."""
 
     number: int
@@ -68,7 +68,7 @@ class Packets:
         self.blanked: Counter[str] = Counter()
         """Bytes that were blanked, by reason."""
 
-    def read(self, batch: PacketBatch) -> list[Packet]:
+    def read(self, batch: PacketBatch) -> list[AnonymizedPacket]:
         if not len(batch):
             return []
         offsets, types = link.network_layer(batch, link.Octets(batch.buffer), self._vlan_tags)
@@ -77,12 +77,12 @@ class Packets:
         packets = []
         for start, captured, wire, time_ns, linktype, interface, number, offset, kind in rows:
             was = bytes(batch.buffer[start : start + captured])
-            packet = Packet(number, time_ns, interface, linktype, wire, was, bytearray(was))
+            packet = AnonymizedPacket(number, time_ns, interface, linktype, wire, was, bytearray(was))
             self._read(packet, offset, kind)
             packets.append(packet)
         return packets
 
-    def _read(self, packet: Packet, offset: int, kind: int) -> None:
+    def _read(self, packet: AnonymizedPacket, offset: int, kind: int) -> None:
         if kind == link.UNKNOWN_LINKTYPE:
             self._blank(packet, 0, "link types that are not known")
             return
@@ -96,7 +96,7 @@ class Packets:
         else:
             self._blank(packet, offset, "packets that are neither IP nor ARP, or truncated in their headers")
 
-    def _blank(self, packet: Packet, start: int, why: str) -> None:
+    def _blank(self, packet: AnonymizedPacket, start: int, why: str) -> None:
         start = min(start, len(packet.now))
         count = len(packet.now) - start
         if not count:
@@ -104,7 +104,7 @@ class Packets:
         self.blanked[why] += count
         packet.now[start:] = bytes(count)
 
-    def _link(self, packet: Packet, stop: int) -> None:
+    def _link(self, packet: AnonymizedPacket, stop: int) -> None:
         mac, now = self.key.mac, packet.now
         if packet.linktype == ETHERNET and stop >= 12:
             now[:6], now[6:12] = mac(packet.was[:6]), mac(packet.was[6:12])
@@ -118,14 +118,14 @@ class Packets:
             size = stop - 8  # one attribute, a prefix of zeros, in place of those before the packet
             now[4 : stop - 4] = size.to_bytes(2, order) + link.NFLOG_PREFIX.to_bytes(2, order) + bytes(size - 4)
 
-    def _arp(self, packet: Packet, at: int) -> None:
+    def _arp(self, packet: AnonymizedPacket, at: int) -> None:
         was, now, key = packet.was, packet.now, self.key
         for pair_at in (at + 8, at + 18):
             now[pair_at : pair_at + 6] = key.mac(was[pair_at : pair_at + 6])
             now[pair_at + 6 : pair_at + 10] = key.ipv4(was[pair_at + 6 : pair_at + 10])
         now[at + 28 :] = bytes(len(now) - at - 28)
 
-    def _ipv4(self, packet: Packet, at: int) -> None:
+    def _ipv4(self, packet: AnonymizedPacket, at: int) -> None:
         was, now = packet.was, packet.now
         source, target = was[at + 12 : at + 16], was[at + 16 : at + 20]
         now[at + 12 : at + 20] = self.key.ipv4(source) + self.key.ipv4(target)
@@ -140,7 +140,7 @@ class Packets:
         now[at + 10 : at + 12] = b"\0\0"
         now[at + 10 : at + 12] = checksum(now[at : at + header]).to_bytes(2, "big")
 
-    def _ipv6(self, packet: Packet, at: int) -> None:
+    def _ipv6(self, packet: AnonymizedPacket, at: int) -> None:
         was, now = packet.was, packet.now
         now[at + 8 : at + 24] = self.key.ipv6(was[at + 8 : at + 24])
         now[at + 24 : at + 40] = self.key.ipv6(was[at + 24 : at + 40])
@@ -154,7 +154,7 @@ class Packets:
         stop = at + IPV6_HEADER + length if length else len(was)
         self._payload(packet, at, min(start, len(was)), stop, protocol, False)
 
-    def _payload(self, packet: Packet, ip: int, start: int, stop: int, protocol: int, fragment: bool) -> None:
+    def _payload(self, packet: AnonymizedPacket, ip: int, start: int, stop: int, protocol: int, fragment: bool) -> None:
         """Replace the payload of IP, from ``start`` up to ``stop``."""
         was, now = packet.was, packet.now
         end = max(start, min(stop, len(was)))
@@ -176,7 +176,7 @@ class Packets:
                 now[start : start + 2] = was[start : start + 2]
                 now[start + 2 : start + 4] = checksum(now[start:end]).to_bytes(2, "big")
 
-    def _tcp(self, packet: Packet, ip: int, start: int, end: int) -> None:
+    def _tcp(self, packet: AnonymizedPacket, ip: int, start: int, end: int) -> None:
         was = packet.was
         data = start + (was[start + 12] >> 4) * 4
         if data < start + TCP_HEADER or data > end:
@@ -221,13 +221,13 @@ def _transport(now: bytearray, ip: int, start: int, end: int, protocol: int) -> 
     return checksum(addresses + bytes([0, protocol]) + (end - start & 0xFFFF).to_bytes(2, "big") + now[start:end])
 
 
-def seal(packet: Packet, ip: int, tcp: int, end: int) -> None:
+def seal(packet: AnonymizedPacket, ip: int, tcp: int, end: int) -> None:
     """Make the checksum of TCP right."""
     packet.now[tcp + 16 : tcp + 18] = b"\0\0"
     packet.now[tcp + 16 : tcp + 18] = _transport(packet.now, ip, tcp, end, TCP).to_bytes(2, "big")
 
 
-def batch_of(packets: list[Packet]) -> PacketBatch:
+def batch_of(packets: list[AnonymizedPacket]) -> PacketBatch:
     """The packets as they will be."""
     sizes = np.fromiter((len(packet.now) for packet in packets), np.int64, len(packets))
     columns = [(p.wire, p.time_ns, p.linktype, p.interface, p.number) for p in packets]

@@ -3,7 +3,7 @@
 from bisect import bisect_left, insort
 from ipaddress import ip_address
 
-from wiredecode.anonymize.packets import Flow, Packet
+from wiredecode.anonymize.packets import AnonymizedPacket, Flow
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.net.types import Chunk, Connection, Direction
 
@@ -14,9 +14,9 @@ HALF, MASK = 1 << 31, 0xFFFFFFFF
 class Held:
     """The packets of one direction of a pair of endpoints that are held, by their place in it."""
 
-    packets: list[tuple[int, int, Packet]] = field(default_factory=list)
+    packets: list[tuple[int, int, AnonymizedPacket]] = field(default_factory=list)
     """Place, number, packet; sorted."""
-    by_number: dict[int, Packet] = field(default_factory=dict)
+    by_number: dict[int, AnonymizedPacket] = field(default_factory=dict)
     last: int | None = None
     """Place of the newest: others are near."""
     first_seq: int = 0
@@ -33,7 +33,7 @@ class Held:
         delta = (seq - self.first_seq - self.last) & MASK
         return self.last + (delta - (1 << 32) if delta >= HALF else delta)
 
-    def within(self, start: int, stop: int) -> list[Packet]:
+    def within(self, start: int, stop: int) -> list[AnonymizedPacket]:
         """Packets with bytes from ``start`` up to ``stop``."""
         begin = bisect_left(self.packets, (start - self.longest, 0))
         packets = []
@@ -52,7 +52,7 @@ class Streams:
         """The place in its flow at which the stream of a direction begins."""
         self._keys: dict[Direction, Flow] = {}
 
-    def hold(self, packet: Packet) -> None:
+    def hold(self, packet: AnonymizedPacket) -> None:
         """A packet came. What it repeats of others is replaced as it was there."""
         payload = packet.payload
         if payload is None or payload.start == payload.stop:
@@ -70,7 +70,7 @@ class Streams:
             held.packets.append(entry)
         held.by_number[packet.number] = packet
 
-    def release(self, packet: Packet) -> None:
+    def release(self, packet: AnonymizedPacket) -> None:
         """A packet is no longer held."""
         flow = packet.payload.flow if packet.payload is not None else None
         held = self._flows.get(flow) if flow is not None else None
@@ -114,7 +114,9 @@ class Streams:
                 if not held.packets:
                     del self._flows[key]
 
-    def paint(self, direction: Direction, offset: int, was: bytes, now: bytes, *, whole: bool = True) -> list[Packet]:
+    def paint(
+        self, direction: Direction, offset: int, was: bytes, now: bytes, *, whole: bool = True
+    ) -> list[AnonymizedPacket]:
         """Replace bytes of a stream in all their copies; return the packets that changed."""
         origin, held = self._origins.get(direction), self._flows.get(self._key(direction))
         if origin is None or held is None:
@@ -126,7 +128,7 @@ class Streams:
             packet for packet in held.within(start, stop) if packet.number >= first and _paint(packet, start, was, now)
         ]
 
-    def is_known(self, packet: Packet) -> bool:
+    def is_known(self, packet: AnonymizedPacket) -> bool:
         """Whether frames were found in its stream."""
         held = self._flows.get(packet.payload.flow) if packet.payload is not None else None
         return held is not None and held.has_frames
@@ -142,7 +144,7 @@ class Streams:
         return key
 
 
-def _paint(packet: Packet, start: int, was: bytes, now: bytes) -> bool:
+def _paint(packet: AnonymizedPacket, start: int, was: bytes, now: bytes) -> bool:
     """Replace what a packet holds of bytes that lie at ``start``, where it holds the same."""
     payload = packet.payload
     assert payload is not None
@@ -155,7 +157,7 @@ def _paint(packet: Packet, start: int, was: bytes, now: bytes) -> bool:
     return True
 
 
-def _copy(source: Packet, target: Packet) -> None:
+def _copy(source: AnonymizedPacket, target: AnonymizedPacket) -> None:
     """Replace a packet's repeated bytes as in the earlier packet, if they were replaced there."""
     assert source.payload is not None
     low, high = max(source.at, target.at), min(source.at + len(source.done), target.at + len(target.done))

@@ -39,7 +39,7 @@ class _Waiting(NamedTuple):
     batches: Iterator[PacketBatch] | None
 
 
-class _Open:
+class _MergedFile:
     """A file in the merge: the part of its batch that has not been passed on."""
 
     def __init__(self, rank: int, file: MergedFile, batches: Iterator[PacketBatch]) -> None:
@@ -65,7 +65,7 @@ class _Open:
         packet is the earliest of all, so that the batch before does not matter)."""
         self.last = 0 if self.done else int(self.keys[-1])
 
-    def until(self, edge: "_Open") -> int:
+    def until(self, edge: "_MergedFile") -> int:
         """End of the packets before everything that ``edge`` has after its batch."""
         side: Literal["right", "left"] = "right" if self.rank <= edge.rank else "left"
         return int(np.searchsorted(self.keys, edge.last, side=side))
@@ -84,8 +84,8 @@ class Merge:
 
     def batches(self) -> Iterator[PacketBatch]:
         waiting = deque(sorted(self._peek(), key=lambda reader: reader[:2]))
-        active: list[_Open] = []
-        opened: list[tuple[int, _Open]] = []
+        active: list[_MergedFile] = []
+        opened: list[tuple[int, _MergedFile]] = []
         while active or waiting:
             edge = min(active, key=lambda reader: (reader.last, reader.rank), default=None)
             if waiting and (edge is None or waiting[0].time_ns < edge.last):
@@ -120,11 +120,11 @@ class Merge:
                 batches.close()
                 yield _Waiting(time_ns, given, None)
 
-    def _open(self, waiting: _Waiting, rank: int) -> _Open:
+    def _open(self, waiting: _Waiting, rank: int) -> _MergedFile:
         file = self.files[waiting.given]
-        return _Open(rank, file, waiting.batches or file.batches())
+        return _MergedFile(rank, file, waiting.batches or file.batches())
 
-    def _emit(self, ends: list[tuple[_Open, int]]) -> Iterator[PacketBatch]:
+    def _emit(self, ends: list[tuple[_MergedFile, int]]) -> Iterator[PacketBatch]:
         parts = [(reader, reader.at, end) for reader, end in ends if end > reader.at]
         whole, order = _join_by_time(parts)
         count = len(whole)
@@ -141,7 +141,7 @@ class Merge:
         for low in range(0, count, self.batch_packets):
             yield whole.part(low, low + self.batch_packets)
 
-    def _renumber_interfaces(self, opened: dict[int, _Open], owner: Int64s, local: Int32s) -> Int32s:
+    def _renumber_interfaces(self, opened: dict[int, _MergedFile], owner: Int64s, local: Int32s) -> Int32s:
         """Interfaces of the files as interfaces of the capture, new ones in order of first packet."""
         keys, first, inverse = np.unique(owner << 32 | local, return_index=True, return_inverse=True)
         table = np.zeros(len(keys), np.int32)
@@ -153,7 +153,7 @@ class Merge:
             table[k] = reader.interfaces[index]
         return table[inverse]
 
-    def _add_unused_interfaces(self, opened: list[tuple[int, _Open]]) -> None:
+    def _add_unused_interfaces(self, opened: list[tuple[int, _MergedFile]]) -> None:
         used = {given: reader.interfaces for given, reader in opened}
         for given, file in enumerate(self.files):
             for index, interface in enumerate(file.info.interfaces):
@@ -161,7 +161,7 @@ class Merge:
                     self.interfaces.append(interface)
 
 
-def _join_by_time(parts: list[tuple[_Open, int, int]]) -> tuple[PacketBatch, Int64s]:
+def _join_by_time(parts: list[tuple[_MergedFile, int, int]]) -> tuple[PacketBatch, Int64s]:
     """Packets at..end of all parts as one batch in time order, and that order. Numbers are still those of the files."""
     if len(parts) == 1:
         reader, at, end = parts[0]

@@ -99,7 +99,9 @@ class CaptureFile:
             if parsed.columns is not None:
                 first, count = count + 1, count + len(parsed.columns.start)
                 batch = PacketBatch(
-                    *(buffer, *parsed.columns, np.arange(first, count + 1, dtype=np.int64)),
+                    buffer,
+                    *parsed.columns,
+                    np.arange(first, count + 1, dtype=np.int64),
                     origin=None if info.compression else base,
                     secrets=tuple(data for kind, data in info.secrets[brought:] if kind == TLS_KEY_LOG),
                     names=tuple((each.address, each.names[0]) for each in info.name_records[named:] if each.names),

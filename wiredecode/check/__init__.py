@@ -7,9 +7,11 @@ from pathlib import Path
 
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.check.causes import group_by_cause
+from wiredecode.check.changes import ClientChanges
 from wiredecode.check.codes import CODES
+from wiredecode.check.differences import Client, client_of, tell
 from wiredecode.check.exchanges import Exchanges
-from wiredecode.check.flows import FlowRule, types_of
+from wiredecode.check.flows import FlowRule, space_of, types_of
 from wiredecode.check.publishes import Publishes
 from wiredecode.check.repeated import RefusedAlways
 from wiredecode.check.rules import ClearText, ClockRule, Findings, OtherProtocols, Requests
@@ -17,6 +19,7 @@ from wiredecode.check.stalls import Stalls
 from wiredecode.check.transport import Health
 from wiredecode.check.trends import Trends, lags_of
 from wiredecode.check.verdict import TLS, Coverage
+from wiredecode.flows import Flows
 from wiredecode.frames.frame import Frame
 from wiredecode.net.distribution import MAX_VALUES
 from wiredecode.net.types import Connection
@@ -28,6 +31,8 @@ from wiredecode.protocols.shared.problems import Moment, Problem, Report, Rule
 
 __all__ = ["SEVERITIES", "Checker", "Problem"]
 
+MAX_CLIENTS = 10_000
+"""Connections whose clients are compared."""
 MAX_OVER = 1000
 """Connections that are over before the first frame of a protocol, and that its rules learn of."""
 
@@ -55,7 +60,14 @@ class Checker:
         self._ended: deque[tuple[Connection, str | None]] = deque()
         self._over: list[Connection] = []
         """The first connections that are over, for the rules of protocols that come later."""
+        self._clients: list[Client] = []
+        self._changes = ClientChanges()
         self.coverage = Coverage()
+
+    @property
+    def flows(self) -> Flows:
+        """Publishers and consumers, of protocols with offsets or subscriptions."""
+        return self._flows.flows
 
     def _meet(self, name: str) -> None:
         """The first frame of a protocol: from now on its rules get its frames."""
@@ -135,7 +147,13 @@ class Checker:
             self._call(rule.gather)
         for rule in rules:
             self._call(rule.finish)
-        return group_by_cause(self.report.problems.values())
+        for connection in self.flows.connections.values():  # also open ones
+            self._changes.note(connection)
+        spaces = {number: space_of(each) for number, each in self.flows.parties().items() if each.space}
+        self._changes.explain(self.report.problems.values(), self.report.first_ns, spaces)
+        problems = group_by_cause(self.report.problems.values())
+        tell(problems, self._clients)
+        return problems
 
     def so_far(self) -> list[Problem]:
         """All problems as if the capture ended here; more may follow. It takes some ten milliseconds."""
@@ -144,6 +162,7 @@ class Checker:
     def _end(self, connection: Connection, foreign: str | None) -> None:
         self.report.learn(connection)
         self._introduce(connection)
+        self._changes.note(connection)
         self.coverage.end(connection, foreign)
         if len(self._over) < MAX_OVER:
             self._over.append(connection)
@@ -154,6 +173,9 @@ class Checker:
     def _introduce(self, connection: Connection) -> None:
         """Note who the client of a connection is."""
         said = [connection.identity.get(name, "") for name in CLIENT.of[2:]]
+        client = client_of(connection, self._flows.flows.space_of(connection))
+        if client is not None and len(self._clients) < MAX_CLIENTS:
+            self._clients.append(client)
         if any(said):
             party, health, since_ns = party_of(connection), connection.health, connection.first_ns
             until_ns = since_ns if health is None else health.last_ns

@@ -6,29 +6,37 @@ twice, what a client does now and did not do before.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from difflib import SequenceMatcher
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from wiredecode.check.codes import CODES
 from wiredecode.check.exchanges import NO_CHECKS
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.flows import Flow, Flows, Party
 from wiredecode.flows.intervals import Intervals
-from wiredecode.flows.table import Side, Topic, grouped, log_of, sides_of, skipped, topics_of
+from wiredecode.flows.table import ClientFlow, Subject, Topic, grouped, log_of, sides_of, skipped, topics_of
 from wiredecode.frames.escape import counted
 from wiredecode.patterns import pattern
 from wiredecode.protocols.checks import checks_of
-from wiredecode.protocols.shared.facts import DELETED, MADE
+from wiredecode.protocols.shared.advertised import host_of
+from wiredecode.protocols.shared.facts import BLOCKED, DELETED, MADE
 from wiredecode.protocols.shared.flows import FIRST, LATEST
 from wiredecode.protocols.shared.problems import MAX_EVIDENCE, Checks, Moment, Problem, Rule
 
 FEW, MANY = 5, 20
 """Messages, connections or times that are enough to be meant, and that are many."""
-MOMENT_NS, WHILE_NS = 1_000_000_000, 2_000_000_000
+MOMENT_NS, WHILE_NS, HUNG_NS = 1_000_000_000, 2_000_000_000, 5_000_000_000
 """Times of both ends that differ by less are the same; how long something lasts that is no accident."""
+MAX_CIRCLE = 4
+"""Clients of a circle in which messages go round."""
+LIVES = 3
+"""Beginnings of a member of a group, from this number on it does not mean to read all."""
 MOST, PARTITIONS = 0.8, 3
 """Share of the messages in one of several partitions that is uneven."""
+ALIKE, MIN_WORD = 0.85, 4
+"""Likeness and length of words that may have been mixed up: an added, missing or wrong letter."""
 HURRIED_NS = 50_000_000
 """A client that asks in vain more often than once in this time asks in a loop."""
 MAX_TOPICS = 100
@@ -37,6 +45,7 @@ SHORT_NS = 5_000_000_000
 """A connection that a client opens for a message lives no longer."""
 INSTANCE = pattern(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{8,}|\d+")
 """Parts of a name in which instances of one service differ."""
+DIGITS = pattern(r"\d+")
 TOKEN = pattern(r"[^-_.:#/@]+")
 
 
@@ -50,7 +59,7 @@ def changes(before: Party, now: Party) -> str:
     """Changes of a client: ``it logged in as billing, before orders``; empty: none is known."""
     pairs = (
         ("logged in as {}", before.user, now.user),
-        ("uses {}", _space(before), _space(now)),
+        ("uses {}", space_of(before), space_of(now)),
         ("joined group {}", before.group, now.group),
         ("is connected to {}", before.server.rpartition(":")[0], now.server.rpartition(":")[0]),
         ("runs on {}", before.host, now.host),
@@ -59,7 +68,8 @@ def changes(before: Party, now: Party) -> str:
     return "; ".join(texts[:2])
 
 
-def _space(party: Party) -> str:
+def space_of(party: Party) -> str:
+    """``account ORD``, in the words of its protocol."""
     return f"{(checks_of(party.protocol) or NO_CHECKS).space} {party.space}" if party.space else ""
 
 
@@ -74,39 +84,45 @@ class FlowRule(Rule):
 
     flows: Flows = field(default_factory=Flows)
     """Gets the frames."""
-    _consumers: dict[tuple[int, str], list[Side]] = field(default_factory=dict)
+    _consumers: dict[tuple[int, str], list[ClientFlow]] = field(default_factory=dict)
     """At the end: flows to clients by connection and group, also those without messages."""
-    _storing: dict[tuple[str, str], list[Side]] = field(default_factory=dict)
+    _storing: dict[tuple[str, str], list[ClientFlow]] = field(default_factory=dict)
     """At the end: flows of clients that note where they are, by host, and by name and by group."""
 
     def finish(self) -> None:
         every = sides_of(self.flows)
         self._index([side for side in every if side.flow.key.delivers])
         topics = topics_of(every)
-        sides = [side for topic in topics for side in topic.publishers]
+        self._sent = sides = [side for topic in topics for side in topic.publishers]
         self._moved(topics)
+        self._never_began(topics)
+        self._unread(topics)
         self._churn(sides)
         self._group_changes(topics)
         for topic in topics:
             self._nothing_since(topic)
+            self._hungry(topic)
+            self._stopped(topic)
+            self._sated(topic)
             self._read_again(topic)
             self._skipped(topic)
             self._lost(topic)
-            self._strangers(topic)
             self._uneven(topic)
+        self._loops(every, topics)
+        self._strangers(topics)
         for label, some in by_label(sides).items():
             self._waits(label, some)
         self._polls()
         self._commits(topics)
 
-    def _index(self, consumers: Sequence[Side]) -> None:
+    def _index(self, consumers: Sequence[ClientFlow]) -> None:
         self._consumers = grouped(consumers, lambda side: (side.party.connection, side.flow.key.group))
         self._storing = {}
         for side in (each for each in consumers if each.flow.stores):
             for name in {side.party.name, side.flow.key.group} - {""}:
                 self._storing.setdefault((name, side.party.host), []).append(side)
 
-    def _add(self, code: str, title: str, key: Any, sides: Sequence[Side], **how: Any) -> Problem:
+    def _add(self, code: str, title: str, key: Any, sides: Sequence[ClientFlow], **how: Any) -> Problem:
         """A problem of these flows; the first one is the one that it is about."""
         since_ns, until_ns = how.pop("since_ns", sides[0].flow.first_ns), how.pop("until_ns", sides[0].flow.last_ns)
         connections = self.flows.connections
@@ -123,7 +139,7 @@ class FlowRule(Rule):
     # Messages without a consumer.
 
     def _moved(self, topics: Sequence[Topic]) -> None:
-        """A publisher's messages go elsewhere, and reach no consumer, since it came back."""
+        """A publisher's messages go elsewhere, and do not reach who got the earlier ones, since it came back."""
         written: dict[str, list[Topic]] = {}
         for topic in topics:
             for label in by_label(topic.publishers):
@@ -132,22 +148,25 @@ class FlowRule(Rule):
             for label, now in by_label(topic.publishers).items():
                 total, first_ns = sum(each.flow.messages for each in now), min(each.flow.first_ns for each in now)
                 last_ns = max(each.flow.last_ns for each in now)
-                arrived = any(each.flow.messages and each.flow.last_ns >= first_ns for each in topic.consumers)
-                if (
-                    total < FEW
-                    or last_ns - first_ns < MOMENT_NS
-                    or arrived
-                    or not all(each.party.is_whole for each in now)
-                ):
+                arrived = [each for each in topic.consumers if each.flow.messages and each.flow.last_ns >= first_ns]
+                if total < FEW or last_ns - first_ns < MOMENT_NS or not all(each.party.is_whole for each in now):
                     continue
                 for other in written[label] if len(written[label]) <= MAX_TOPICS else ():
                     before = [each for each in other.publishers if each.party.label == label]
-                    if other is not topic and self._left(now, before, other.consumers, first_ns, last_ns):
-                        self._report_moved(label, total, topic, now, other, before)
+                    if other is topic or (arrived and not renamed(now, before, topic, other)):
+                        continue
+                    readers = without(other.consumers, arrived)
+                    if self._left(now, before, readers, first_ns, last_ns):
+                        self._report_moved(label, total, topic, now, other, before, readers, arrived)
                         break
 
     def _left(
-        self, now: Sequence[Side], before: Sequence[Side], consumers: Sequence[Side], first_ns: int, last_ns: int
+        self,
+        now: Sequence[ClientFlow],
+        before: Sequence[ClientFlow],
+        consumers: Sequence[ClientFlow],
+        first_ns: int,
+        last_ns: int,
     ) -> bool:
         """Whether a publisher wrote to a topic before only, and its consumers are still there."""
         if not before or max(each.flow.last_ns for each in before) > first_ns + MOMENT_NS:
@@ -162,15 +181,23 @@ class FlowRule(Rule):
         return there and not any(each.flow.last_ns > first_ns + WHILE_NS for each in got)
 
     def _report_moved(
-        self, label: str, total: int, topic: Topic, now: Sequence[Side], other: Topic, before: Sequence[Side]
+        self,
+        label: str,
+        total: int,
+        topic: Topic,
+        now: Sequence[ClientFlow],
+        other: Topic,
+        before: Sequence[ClientFlow],
+        consumers: Sequence[ClientFlow],
+        arrived: Sequence[ClientFlow],
     ) -> None:
-        readers = [each for each in other.consumers if each.flow.messages]
+        readers = [each for each in consumers if each.flow.messages]
         who = ", ".join(dict.fromkeys(each.party.label for each in readers))
         since = self.report.seconds(min(each.flow.first_ns for each in now))
         name = topic.subject[2]
         where = "" if name == other.subject[2] else f", before to {other.subject[2]}"
-        title = f"{total:,} messages of {label} to {name} since {since} reach no consumer{where}: "
-        title += f"{who} got the earlier ones"
+        fate = "do not reach all consumers" if arrived else "reach no consumer"
+        title = f"{total:,} messages of {label} to {name} since {since} {fate}{where}: {who} got the earlier ones"
         problem = self._add("flow.no-consumer", title, (label, topic.subject), [*now, *before, *readers], count=total)
         change = changes(before[-1].party, now[0].party)
         if where:
@@ -179,10 +206,84 @@ class FlowRule(Rule):
             )
             problem.likely = "the name is wrong: the topic, stream or subject that it publishes to was changed"
         if change:
-            problem.detail(change)
             problem.likely = change
+        if arrived:
+            problem.detail(f"{', '.join(by_label(arrived))} gets them")
+            problem.likely = (
+                "the name was changed, and its consumers do not all know the new one: a filter, a subscription"
+            )
         problem.detail(f"{who} is still connected, and got {sum(each.flow.messages for each in readers):,} messages")
         problem.to_end = max(each.flow.last_ns for each in now) >= self.report.last_ns - WHILE_NS
+
+    def _never_began(self, topics: Sequence[Topic]) -> None:
+        """A consumer waits for messages of a name that is nearly the one to which messages are published."""
+        waiting = [
+            each for each in topics if not each.publishers and not any(some.flow.messages for some in each.consumers)
+        ]
+        for topic in topics if waiting else ():
+            total = sum(each.flow.messages for each in topic.publishers)
+            if total < FEW or not all(each.party.is_whole for each in topic.publishers):
+                continue
+            first_ns = min(each.flow.first_ns for each in topic.publishers)
+            last_ns = max(each.flow.last_ns for each in topic.publishers)
+            for other in waiting[:MAX_TOPICS] if last_ns - first_ns >= WHILE_NS else ():
+                readers = [each for each in other.consumers if min(each.flow.starts)[0] <= (first_ns + last_ns) // 2]
+                readers = [each for each in readers if each.party.is_open or each.party.until_ns >= last_ns - WHILE_NS]
+                both = {each.party.label for each in readers} & {each.party.label for each in topic.consumers}
+                if readers and not both and (how := differ(topic.subject, other.subject)):
+                    self._report_apart(topic, other, readers, how, total)
+                    break
+
+    def _report_apart(self, topic: Topic, other: Topic, readers: Sequence[ClientFlow], how: str, total: int) -> None:
+        who, reader, others = topic.publishers[0].party, readers[0].party, [*by_label(topic.consumers)]
+        name, wanted = topic.subject[2], other.subject[2]
+        title = (
+            f"{reader.label} waits for {wanted} and gets nothing, while {total:,} messages of {who.label} go to {name}"
+        )
+        severity = "note" if name == wanted else "warning" if others else "error"  # each may have a partner elsewhere
+        if name == wanted and others:
+            return
+        sides = [*readers, *topic.publishers]
+        times = {"since_ns": topic.publishers[0].flow.first_ns, "until_ns": topic.publishers[0].flow.last_ns}
+        problem = self._add("flow.never-began", title, topic.subject, sides, count=total, severity=severity, **times)
+        problem.likely = how
+        problem.detail(f"{', '.join(others)} gets them" if others else "no consumer gets them")
+        if name == wanted:
+            problem.detail(f"{who.label}: {space_of(who)}; {reader.label}: {space_of(reader)}")
+        problem.to_end = max(each.flow.last_ns for each in topic.publishers) >= self.report.last_ns - WHILE_NS
+
+    def _unread(self, topics: Sequence[Topic]) -> None:
+        """One of the partitions that a publisher writes to has no consumer, and the others have one."""
+        hosts: dict[str, set[str]] = {}
+        for party in self.flows.parties().values():
+            hosts.setdefault(party.server, set()).add(party.host)
+        slots = [slot for topic in topics for slot in slots_of(topic)]
+        for family in grouped(slots, lambda slot: slot.family).values():
+            read = [each for each in family if any(has_offsets(side.flow) for side in each.consumers)]
+            if len(read) * 2 <= len(family) * (family[0].number is None):
+                continue  # no partitions of one topic, and most have no consumer here: they are elsewhere
+            writers = {side.party.label for each in read for side in each.publishers}
+            for slot in family:
+                own = [side for side in slot.publishers if side.party.label in writers and side.party.is_whole]
+                total, servers = sum(side.flow.messages for side in own), {side.party.server for side in own}
+                seen = any(len(hosts[each]) > 1 or host_of(each) in hosts[each] for each in servers)
+                lasts = (
+                    0 if not own else max(each.flow.last_ns for each in own) - min(each.flow.first_ns for each in own)
+                )
+                if slot.consumers or total < MANY or lasts < WHILE_NS or not seen:
+                    continue
+                self._report_unread(slot, own, read, total)
+
+    def _report_unread(
+        self, slot: PartitionFlows, own: Sequence[ClientFlow], read: Sequence[PartitionFlows], total: int
+    ) -> None:
+        readers = [side for each in read for side in each.consumers if has_offsets(side.flow)]
+        who, names = ", ".join(by_label(readers)), ", ".join(each.name for each in read[:MAX_EVIDENCE])
+        title = f"no consumer reads {slot.name}: {total:,} messages of {own[0].party.label} lie there"
+        title += f", and {who} {'read' if ',' in who else 'reads'} {names}"
+        until_ns = max(each.flow.last_ns for each in own)
+        problem = self._add("flow.unread", title, slot.name, [*own, *readers], until_ns=until_ns, count=total)
+        problem.to_end = until_ns >= self.report.last_ns - WHILE_NS
 
     def _nothing_since(self, topic: Topic) -> None:
         """A consumer to which messages are pushed gets none, though they are published and others wait for nothing."""
@@ -203,7 +304,10 @@ class FlowRule(Rule):
             who = came[0].label
             title = f"{who} gets nothing of {name} since {self.report.seconds(last_ns)}, while {after:,} were published"
             problem = self._add(
-                *("flow.nothing-since", title, (who, topic.subject), came),
+                "flow.nothing-since",
+                title,
+                (who, topic.subject),
+                came,
                 since_ns=last_ns,
                 until_ns=latest,
                 count=after,
@@ -213,7 +317,98 @@ class FlowRule(Rule):
                     "the client does not answer the server's flow control requests: the server waits for it"
                 )
 
-    def _all_of(self, sides: Sequence[Side]) -> list[Side]:
+    def _hungry(self, topic: Topic) -> None:
+        """A consumer of a partition gets nothing more, though it is there, and no other one of its group does."""
+        for side in topic.consumers:
+            number, last_ns, party = side.flow.key.partition, side.flow.last_ns, side.party
+            if number is None or not last_ns or not party.is_whole:
+                continue
+            sent = [each for each in topic.publishers if each.flow.key.partition == number and each.party.is_whole]
+            after, until_ns = sum(messages_after(each.flow, last_ns + MOMENT_NS) for each in sent), party.until_ns
+            if party.is_open:
+                until_ns = self.report.last_ns
+            until_ns = min(until_ns, max((each.flow.last_ns for each in sent), default=0))
+            peers = (each for each in topic.consumers if each.group == side.group and each.flow.key.partition == number)
+            if after < MANY or until_ns - last_ns < HUNG_NS or any(each.flow.last_ns > last_ns for each in peers):
+                continue
+            name = f"{topic.subject[2]}[{number}]"
+            if self.report.facts.of(BLOCKED, name):
+                continue  # it reads committed messages only
+            since = self.report.seconds(last_ns)
+            title = f"{side.label} gets nothing of {name} since {since}, while {after:,} were published"
+            times = {"since_ns": last_ns, "until_ns": until_ns, "count": after}
+            problem = self._add("flow.nothing-since", title, (side.label, topic.subject, number), [side], **times)
+            problem.likely = "it asks for no more: it hangs in its work on earlier messages, or it was paused"
+            problem.detail("its group still counts on it: no other member gets them" if side.group else "")
+
+    def _stopped(self, topic: Topic) -> None:
+        """All consumers of a group got what was published until a time, and nothing since, without offsets."""
+        if any(each.flow.offsets.begins or each.flow.pulls for each in (*topic.publishers, *topic.consumers)):
+            return
+        for group, sides in grouped(topic.consumers, lambda side: side.group or side.label).items():
+            came = [each for each in sides if each.flow.messages]
+            own = {each.party.connection for each in came}
+            sent = [each for each in topic.publishers if each.party.connection not in own]
+            if came and sent and all(each.party.is_whole for each in (*came, *sent)):
+                self._report_stopped(topic, group, came, sent)
+
+    def _report_stopped(self, topic: Topic, group: str, came: Sequence[ClientFlow], sent: Sequence[ClientFlow]) -> None:
+        last_ns, latest_ns = max(each.flow.last_ns for each in came), max(each.party.until_ns for each in came)
+        if any(each.party.is_open for each in came):
+            latest_ns = max(latest_ns, self.report.last_ns)
+        until_ns = min(latest_ns, max(each.flow.last_ns for each in sent))
+        after = sum(messages_after(each.flow, last_ns) for each in sent)
+        got, before = sum(each.flow.messages for each in came), sum(each.flow.messages for each in sent) - after
+        if min(got, before) < FEW or after < MANY or until_ns - last_ns < WHILE_NS:
+            return
+        left = any(each.flow.left_ns for each in self._all_of(came))
+        if left or self._waits_for_acks(came) or not MOST <= got / before <= 1 / MOST:
+            return
+        since, name = self.report.seconds(last_ns), topic.subject[2]
+        title = f"{group} gets nothing of {name} since {since}, while {after:,} were published"
+        times = {"since_ns": last_ns, "until_ns": until_ns, "count": after}
+        problem = self._add("flow.nothing-since", title, (group, topic.subject), came, **times)
+        problem.detail(f"until then it got {got:,} of {before:,} messages")
+
+    def _sated(self, topic: Topic) -> None:
+        """A consumer that asked for a number of messages has them, and stays there without asking for more."""
+        for side in (each for each in topic.consumers if each.flow.limit > 1):
+            own = {each.flow.key.topic for each in self._all_of([side]) if each.flow.messages}
+            sent = [each for each in self._sent if each.flow.key.topic in own and each.party.space == side.party.space]
+            after, left_ns = sum(messages_after(each.flow, side.flow.left_ns) for each in sent), side.flow.left_ns
+            again, until_ns = any(at_ns > left_ns for at_ns, _ in side.flow.starts), side.party.until_ns
+            until_ns = min(max((each.flow.last_ns for each in sent), default=0), until_ns)
+            if again or after < MANY or until_ns - left_ns < WHILE_NS:
+                continue
+            title = f"{side.party.label} gets nothing of {topic.subject[2]} since {self.report.seconds(left_ns)}"
+            title += f", while {after:,} were published: it had asked for {side.flow.limit:,} messages and no more"
+            times = {"since_ns": left_ns, "until_ns": self.report.last_ns, "count": after, "severity": "warning"}
+            problem = self._add("flow.nothing-since", title, (side.label, topic.subject), [side, *sent], **times)
+            problem.likely = "the program limits its subscription, such as an automatic unsubscribe of NATS"
+
+    def _waits_for_acks(self, sides: Sequence[ClientFlow]) -> bool:
+        """Whether bytes to a client are on their way: the path is the problem."""
+        health = (self.flows.connections[each.party.connection].health for each in sides)
+        return any(each is not None and any(side.unacknowledged for side in each.directions) for each in health)
+
+    def _loops(self, sides: Sequence[ClientFlow], topics: Sequence[Topic]) -> None:
+        """Clients pass messages on in a circle: each one passes on more than was put in."""
+        passing = [each for each in sides if each.flow.circling >= FEW or each.flow.rounds >= MANY]
+        sent = {topic.subject: sum(each.flow.messages for each in topic.publishers) for topic in topics}
+        told: set[frozenset[int]] = set()
+        for circle in circles_of(passing):
+            put_in = sum(sent.get(subject_of(each), 0) - each.flow.passed for each in circle)
+            members = frozenset(id(each) for each in circle)
+            if members in told or min(each.flow.passed for each in circle) <= max(put_in, 0):
+                continue
+            told.add(members)
+            ways = (f"{each.party.label} passes {each.flow.key.group} on to {each.flow.key.topic}" for each in circle)
+            count, now = sum(each.flow.passed for each in circle), circle[0]
+            title = f"messages go round: {', '.join(ways)}, {count:,} times"
+            problem = self._add("flow.loop", title, members, circle, since_ns=now.party.since_ns, count=count)
+            problem.last_ns = max(each.party.until_ns for each in circle)
+
+    def _all_of(self, sides: Sequence[ClientFlow]) -> list[ClientFlow]:
         """The flows of the same consumers, also without messages."""
         keys = {(each.party.connection, each.flow.key.group) for each in sides}
         return [side for key in keys for side in self._consumers[key]]
@@ -223,7 +418,7 @@ class FlowRule(Rule):
     def _read_again(self, topic: Topic) -> None:
         """A consumer that came back got messages again that it had, though it notes where it is."""
         for label, sides in by_label(topic.consumers, group=True).items():
-            found: list[tuple[Side, Side, int]] = []
+            found: list[tuple[ClientFlow, ClientFlow, int]] = []
             for now in (each for each in sides if each.flow.offsets.begins):
                 earlier = [each for each in sides if each.party.until_ns <= now.party.since_ns + MOMENT_NS]
                 earlier = [each for each in earlier if log_of(each.flow) == log_of(now.flow) and each is not now]
@@ -245,18 +440,22 @@ class FlowRule(Rule):
             problem.detail(
                 f"it had messages up to offset {had_to:,}, and began again at {now.flow.offsets.begins[0]:,}"
             )
+            if not self._stores(sides):
+                problem.likely = "it never commits or stores where it is: each time it comes back it begins anew"
             if stored >= 0:
                 problem.detail(f"the offset that it stored or committed last before: {stored_before(sides, now):,}")
 
-    def _resumes(self, sides: Sequence[Side]) -> bool:
+    def _resumes(self, sides: Sequence[ClientFlow]) -> bool:
         """Whether a consumer means to continue where it was: it notes its offset, and does not ask for all."""
         if any(
             start == FIRST for each in sides for at_ns, start in each.flow.starts if at_ns > sides[0].party.until_ns
         ):
-            return any(each.flow.stores for each in self._stores(sides))
+            again = len({each.party.connection for each in sides if each.flow.again or each.flow.messages >= MANY})
+            member = any(each.party.group for each in sides) or any(each.group for each in sides)
+            return any(each.flow.stores for each in self._stores(sides)) or (member and again >= LIVES)
         return any(each.group for each in sides) or any(each.flow.stores for each in self._stores(sides))
 
-    def _stores(self, sides: Sequence[Side]) -> list[Side]:
+    def _stores(self, sides: Sequence[ClientFlow]) -> list[ClientFlow]:
         """The flows of the same clients that note where they are, on any of their connections, or under their name."""
         named = ((name, each.party.host) for each in sides for name in (each.party.name, each.group) if name)
         who = dict.fromkeys(named)
@@ -271,7 +470,9 @@ class FlowRule(Rule):
                 continue  # it may have got what the capture lost
             if len({each.group for each in sides}) > 1 and is_library(sides[0].party):
                 continue
-            holes = skipped([each.flow for each in sides])
+            groups = {each.group for each in sides} - {""}
+            peers = [each.flow for each in topic.consumers if each.group in groups]
+            holes = skipped([*{id(flow): flow for flow in (*(each.flow for each in sides), *peers)}.values()])
             holes = [(log, begin, end) for log, begin, end in holes if self._was_written(topic, log, begin, end)]
             count = sum(end - begin for *_, begin, end in holes)
             if count < FEW * 2:
@@ -293,10 +494,14 @@ class FlowRule(Rule):
             if any(start == LATEST for _, start in now.flow.starts):
                 problem.likely = "it began with the newest messages (latest, next), and not where it had stopped"
             elif now.flow.log:
-                problem.likely = "the stream had dropped them before they were read: its limits keep the newest only"
-            if change := changes(before[-1].party, now.party):
-                problem.detail(change)
-            elif before[-1].group != now.group:
+                problem.likely = (
+                    "the stream had dropped them before they were read: its limits, or its retention (interest)"
+                )
+            elif any(start == FIRST for _, start in now.flow.starts):
+                problem.likely = (
+                    "retention had deleted them before they were read: it began with the first message there was"
+                )
+            if before[-1].group != now.group and not changes(before[-1].party, now.party):
                 problem.detail(f"it reads in group {now.group}, before {before[-1].group}")
 
     def _was_written(self, topic: Topic, log: tuple[str, int | None], begin: int, end: int) -> bool:
@@ -337,21 +542,27 @@ class FlowRule(Rule):
                         and each.party.label != label
                         and each.flow.last_ns > now.flow.first_ns > 0
                     ]
-                    shared = now.flow.log or now.flow.key.partition is not None  # other rules say more
-                    if not apart or shared or now.flow.messages < FEW or not others:
+                    if not apart or now.flow.log or now.party.host != before.party.host or not others:
+                        continue
+                    count = now.flow.messages
+                    if now.flow.key.partition is not None:
+                        own = [each for each in ordered if each.group == now.group]
+                        count = shared_offsets(own, others)
+                    if count < FEW:
                         continue
                     since, name = self.report.seconds(now.party.since_ns), topic.subject[2]
-                    title = f"{label} reads {name} in queue group {now.group} since {since}, before in {before.group}: "
-                    title += f"{now.flow.messages:,} messages went to both groups"
+                    title = f"{label} reads {name} in group {now.group} since {since}, before in {before.group}: "
+                    title += f"{count:,} messages went to both groups"
                     key = label, topic.subject
-                    self._add("flow.done-twice", title, key, [now, before, *others], count=now.flow.messages)
+                    self._add("flow.done-twice", title, key, [now, before, *others], count=count)
 
     # Shared groups and uneven partitions.
 
-    def _strangers(self, topic: Topic) -> None:
+    def _strangers(self, topics: Sequence[Topic]) -> None:
         """A second application joins a group, and takes a part of its messages."""
-        served = (each for each in topic.consumers if each.group and each.flow.messages)
-        for group, members in grouped(served, lambda side: side.group).items():
+        consumers = (each for topic in topics for each in topic.consumers)
+        served = (each for each in consumers if each.group and each.flow.messages)
+        for (*log, group), members in grouped(served, log_and_group).items():
             ordered = sorted(members, key=lambda side: side.party.since_ns)
             stems = grouped(ordered, lambda side: service_of(side.party.name))
             stems.pop("", None)
@@ -369,9 +580,9 @@ class FlowRule(Rule):
                     continue
                 since = self.report.seconds(min(each.party.since_ns for each in second))
                 title = f"{new} and {old} share group {group}: {new} joined at {since}, "
-                title += f"each gets a part of {topic.subject[2]}"
+                title += f"each gets a part of {log[-1]}"
                 count = sum(each.flow.messages for each in second)
-                problem = self._add("flow.shared-group", title, (group, topic.subject), [*second, *first], count=count)
+                problem = self._add("flow.shared-group", title, (group, *log), [*second, *first], count=count)
                 for name, sides in ((old, first), (new, second)):
                     got = sum(each.flow.messages for each in sides)
                     problem.detail(f"{name} on {sides[0].party.host} got {got:,} messages")
@@ -409,7 +620,7 @@ class FlowRule(Rule):
 
     # Waits and work by choice.
 
-    def _waits(self, label: str, sides: Sequence[Side]) -> None:
+    def _waits(self, label: str, sides: Sequence[ClientFlow]) -> None:
         """Messages wait in their client for others since it came back."""
         slow = [each for each in sides if each.flow.batches >= 2 and each.flow.waits * 2 >= each.flow.batches]
         quick = [each for each in sides if each.flow.batches >= FEW and not each.flow.waits]
@@ -427,7 +638,7 @@ class FlowRule(Rule):
             sent = sum(each.flow.batches for each in before)
             problem.detail(f"before: {sum(each.flow.messages for each in before):,} in {counted(sent, 'batch', 'es')}")
 
-    def _churn(self, sides: Sequence[Side]) -> None:
+    def _churn(self, sides: Sequence[ClientFlow]) -> None:
         """A client opens a connection for each message, or nearly so."""
         for label, own in by_label(sides).items():
             short = [each for each in own if each.flow.messages <= 2 and not each.flow.refused]
@@ -489,16 +700,106 @@ class FlowRule(Rule):
                 problem.detail(f"before: {few:,} commits for {many:,} messages")
 
 
+class PartitionFlows(NamedTuple):
+    """A partition, or one of several streams or subjects that only a number distinguishes."""
+
+    family: tuple[str, ...]
+    name: str
+    number: int | None
+    publishers: list[ClientFlow]
+    consumers: list[ClientFlow]
+
+
+def renamed(now: Sequence[ClientFlow], before: Sequence[ClientFlow], topic: Topic, other: Topic) -> bool:
+    """Whether a publisher came back with another name: one that continues the old one, or is nearly the same."""
+    (*_, name), (*_, old) = topic.subject, other.subject
+    longer, shorter = max(name, old, key=len), min(name, old, key=len)
+    goes_on = longer.startswith(shorter) and not longer[len(shorter) : len(shorter) + 1].isalnum()
+    own = {each.party.connection for each in before}
+    return not any(each.party.connection in own for each in now) and (
+        goes_on or bool(differ(topic.subject, other.subject))
+    )
+
+
+def without(consumers: Sequence[ClientFlow], others: Sequence[ClientFlow]) -> list[ClientFlow]:
+    """The consumers that are none of the others, by name."""
+    known = {each.label for each in others}
+    return [each for each in consumers if each.label not in known]
+
+
+def subject_of(side: ClientFlow) -> Subject:
+    return side.party.protocol, side.party.space, side.flow.key.topic
+
+
+def circles_of(passing: Sequence[ClientFlow]) -> Iterator[list[ClientFlow]]:
+    """Ways of messages that end where they begin, of at most :data:`MAX_CIRCLE` clients."""
+    by_origin = grouped(passing, lambda side: (*subject_of(side)[:2], side.flow.key.group))
+    ways = [[each] for each in passing]
+    for way in ways:
+        begin, end = (*subject_of(way[0])[:2], way[0].flow.key.group), subject_of(way[-1])
+        if begin == end:
+            yield way
+        elif len(way) < MAX_CIRCLE:
+            ways += [[*way, each] for each in by_origin.get(end, ()) if each not in way][:MAX_CIRCLE]
+
+
+def shared_offsets(own: Sequence[ClientFlow], others: Sequence[ClientFlow]) -> int:
+    """Messages of partitions that both got."""
+    pairs = ((one.flow, other.flow) for one in own for other in others if log_of(one.flow) == log_of(other.flow))
+    return sum(other.offsets.within(begin, end) for one, other in pairs for begin, end in one.offsets)
+
+
+def log_and_group(side: ClientFlow) -> tuple[str, str, str, str]:
+    """Protocol, space, log and group of a consumer."""
+    return side.party.protocol, side.party.space, side.flow.log or side.flow.key.topic, side.group
+
+
+def has_offsets(flow: Flow) -> bool:
+    """Whether its messages lie in a log of their own, and it had some."""
+    return bool(flow.offsets.begins) and not flow.log
+
+
+def slots_of(topic: Topic) -> Iterator[PartitionFlows]:
+    protocol, space, name = topic.subject
+    sent, came = (grouped(sides, lambda side: side.flow.key.partition) for sides in (topic.publishers, topic.consumers))
+    for number in sent | came:
+        whole = name if number is None else f"{name}[{number}]"
+        family = protocol, space, DIGITS.sub("#", name) if number is None else name
+        yield PartitionFlows(family, whole, number, sent.get(number, []), came.get(number, []))
+
+
+def differ(one: Subject, other: Subject) -> str:
+    """The mistake that may have made two subjects of one; empty: none."""
+    if one[0] != other[0]:
+        return ""
+    if one[2] == other[2]:
+        return "both use the same name in different places" if one[1] and other[1] else ""
+    if one[1] != other[1]:
+        return ""
+    if one[2].lower() == other[2].lower():
+        return "the names differ in capital letters"
+    words, others = TOKEN.findall(one[2]), TOKEN.findall(other[2])
+    if others[-1:] == [">"] and len(words) >= len(others):
+        words, others = words[: len(others) - 1], others[:-1]
+    pairs = [pair for pair in zip(words, others, strict=False) if pair[0] != pair[1] and pair[1] != "*"]
+    if len(words) != len(others) or len(pairs) != 1:
+        return ""
+    (word, meant) = pairs[0]
+    instances = INSTANCE.sub("", word) == INSTANCE.sub("", meant)
+    alike = SequenceMatcher(None, word, meant).ratio() >= ALIKE and len(meant) >= MIN_WORD
+    return f"{word} was written for {meant}, or the other way round" if alike and not instances else ""
+
+
 def messages_after(flow: Flow, time_ns: int) -> int:
     """Messages of a flow later than a time, as far as the times of some of them show."""
-    entries = flow.times.entries
+    entries = flow.times.entries or flow.unnumbered.entries
     if not entries:
         return flow.messages if flow.first_ns > time_ns else 0
     late = sum(at_ns > time_ns for *_, at_ns in entries)
     return flow.messages * late // len(entries)
 
 
-def stored_before(sides: Sequence[Side], now: Side) -> int:
+def stored_before(sides: Sequence[ClientFlow], now: ClientFlow) -> int:
     """The offset that a consumer had stored before it came back."""
     there = [each.flow.stored for each in sides if each.party.since_ns < now.party.since_ns]
     return max(there, default=-1)
@@ -509,19 +810,19 @@ def is_library(party: Party) -> bool:
     return bool(party.product) and party.name.lower() in party.product.lower()
 
 
-def by_label(sides: Iterable[Side], *, group: bool = False) -> dict[str, list[Side]]:
+def by_label(sides: Iterable[ClientFlow], *, group: bool = False) -> dict[str, list[ClientFlow]]:
     """Flows by their client's name; ``group``: and its group."""
     return grouped(sides, lambda side: side.label if group else side.party.label)
 
 
-def by_client(sides: Iterable[Side]) -> dict[str, list[Side]]:
+def by_client(sides: Iterable[ClientFlow]) -> dict[str, list[ClientFlow]]:
     """Flows by their client's name, of clients that have one."""
     return grouped((each for each in sides if each.party.name), lambda side: side.party.name)
 
 
-def by_life(sides: Iterable[Side]) -> dict[tuple[str, int], list[Side]]:
+def by_life(sides: Iterable[ClientFlow]) -> dict[tuple[str, int], list[ClientFlow]]:
     """Flows by client and life: connections that overlap are one life; in order of time."""
-    found: dict[tuple[str, int], list[Side]] = {}
+    found: dict[tuple[str, int], list[ClientFlow]] = {}
     for label, some in by_label([each for each in sides if each.flow.offsets.begins], group=True).items():
         life, until_ns = 0, 0
         for each in sorted(some, key=lambda side: side.party.since_ns):

@@ -11,6 +11,7 @@ from wiredecode.capture.live.source import LiveOptions, RingSource
 from wiredecode.check import Checker, Problem
 from wiredecode.dataclasses import dataclass, field, replace
 from wiredecode.dissect.dissector import ANALYSED, Dissector
+from wiredecode.flows.table import Backlog, backlogs
 from wiredecode.protocols.registry import DecodeAs
 
 EVERY_NS = 5_000_000_000
@@ -29,7 +30,7 @@ SNAPLEN, BUFFER_MIB = 262_144, 32
 BEGAN, ENDED = "began", "ended"
 
 
-class Event(NamedTuple):
+class ProblemChange(NamedTuple):
     """A problem that began or ended."""
 
     change: str
@@ -37,33 +38,45 @@ class Event(NamedTuple):
 
 
 class Watch:
-    """Asks its checker again and again; ``problems`` are those of the last time, the worst first."""
+    """Asks its checker again and again; ``problems`` are those of the last time, the worst first.
 
-    def __init__(self) -> None:
+    ``groups``: consumer groups are wanted, too.
+    """
+
+    def __init__(self, *, groups: bool = False) -> None:
+        self._groups = groups
         self.checker = Checker(MAX_TIMES)
         self.problems: list[Problem] = []
+        self.backlogs: list[Backlog] = []
+        """Consumer groups at the last time, if they are wanted."""
         self._over: dict[tuple[str, int | None], bool] = {}
         """The problems that were reported, and whether they have ended."""
         self._due_ns = 0
 
-    def look(self, now_ns: int) -> list[Event]:
+    def look(self, now_ns: int) -> list[ProblemChange]:
         """Problems that began or ended since the last look, if it is time for another."""
         if now_ns < self._due_ns:
             return []
         self._due_ns = now_ns + EVERY_NS
         self.checker.report.forget(now_ns - FORGOTTEN_NS)
         self.problems = self.checker.so_far()
+        self._look_at_groups(now_ns)
         events = self._changes(now_ns)
         there = {(each.name, each.first_ns) for each in self.problems}
         self._over = {key: over for key, over in self._over.items() if key in there}
         return events
 
-    def finish(self) -> list[Event]:
+    def finish(self) -> list[ProblemChange]:
         """Nothing more comes: problems that were not reported yet."""
         self.problems = self.checker.finish()
-        return [Event(BEGAN, each) for each in self.problems if (each.name, each.first_ns) not in self._over]
+        self._look_at_groups(self.checker.report.last_ns)
+        return [ProblemChange(BEGAN, each) for each in self.problems if (each.name, each.first_ns) not in self._over]
 
-    def _changes(self, now_ns: int) -> list[Event]:
+    def _look_at_groups(self, now_ns: int) -> None:
+        if self._groups:
+            self.backlogs = backlogs(self.checker.flows, now_ns)
+
+    def _changes(self, now_ns: int) -> list[ProblemChange]:
         events = []
         for problem in self.problems:
             key = problem.name, problem.first_ns
@@ -71,9 +84,9 @@ class Watch:
                 continue
             over = problem.last_ns is not None and not problem.to_end and problem.last_ns < now_ns - OVER_NS
             if self._over.get(key, True) and not (over and key in self._over):
-                events.append(Event(BEGAN, problem))
+                events.append(ProblemChange(BEGAN, problem))
             if over and not self._over.get(key, False):
-                events.append(Event(ENDED, problem))
+                events.append(ProblemChange(ENDED, problem))
             self._over[key] = over
         return events
 

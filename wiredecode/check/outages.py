@@ -116,7 +116,7 @@ def _explain(problem: Problem, unheard: list[Unheard], others: list[Connection])
     longest = max((each.outage for each in unheard), key=lambda each: each.until_ns - each.since_ns)
     served = [each for each in others if _is_served(each, longest.since_ns, longest.until_ns)]
     sides = [side for each in others if each.health is not None for side in each.health.directions]
-    repeated = sum(side.losses - sum(each.times for each in side.long_outages()) for side in sides)
+    repeated = sum(side.needed_retransmissions - sum(each.times for each in side.long_outages()) for side in sides)
     idle_ns = min(each.outage.since_ns - each.outage.heard_ns for each in unheard)
     begun = [each.connection.first_ns for each in unheard if each.connection.initiator is not None]
     full = all(each.full for each in unheard)

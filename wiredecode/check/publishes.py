@@ -5,6 +5,7 @@ from heapq import heappush, heappushpop
 from typing import Any, NamedTuple
 
 from wiredecode.check.codes import CODES
+from wiredecode.check.differences import separating
 from wiredecode.check.exchanges import NO_CHECKS, REMARKABLE_NS, Exchange, Exchanges
 from wiredecode.check.transport import why_ended
 from wiredecode.dataclasses import dataclass, field
@@ -71,7 +72,7 @@ class Confirmed:
 
 
 @dataclass(slots=True)
-class Refused:
+class RefusedMessages:
     """Messages of one connection to one stream that were refused for one reason."""
 
     ref: FrameRef
@@ -102,7 +103,7 @@ class Publishes(Rule):
     """Time of the first confirm, by connection and stream."""
     _published: Newest[tuple[int, str], int] = field(default_factory=lambda: Newest(MAX_PLACES))
     """Messages by connection and stream."""
-    _refused: Newest[tuple[int, str], dict[str, Refused]] = field(default_factory=lambda: Newest(MAX_PLACES))
+    _refused: Newest[tuple[int, str], dict[str, RefusedMessages]] = field(default_factory=lambda: Newest(MAX_PLACES))
     """By connection and stream, then by reason."""
     _worked: Newest[tuple[str, str], set[tuple[str, ...]]] = field(default_factory=lambda: Newest(MAX_STREAMS))
     """Traits of confirmed publishes, by broker and stream."""
@@ -175,14 +176,18 @@ class Publishes(Rule):
             confirmed.add(frame, waiting, count)
 
     @staticmethod
-    def _refuse(by_reason: dict[str, Refused], waiting: Exchange, how: Publishing, why: str, count: int) -> None:
+    def _refuse(
+        by_reason: dict[str, RefusedMessages], waiting: Exchange, how: Publishing, why: str, count: int
+    ) -> None:
         reason = NUMBER.sub("", why)  # the same with other numbers: "wrong last sequence: 17"
         refused = by_reason.get(reason)
         if refused is None:
             if len(by_reason) >= MAX_REASONS:
                 return
             compared = how.compared is not None and waiting.stream.startswith(how.compared)
-            refused = by_reason[reason] = Refused(waiting.ref, why, compared and any(each in why for each in COMPARED))
+            refused = by_reason[reason] = RefusedMessages(
+                waiting.ref, why, compared and any(each in why for each in COMPARED)
+            )
         refused.messages += count
         refused.confirmed, refused.last_ns = False, waiting.time_ns
         if len(refused.frames) < MAX_EVIDENCE:
@@ -217,13 +222,15 @@ class Publishes(Rule):
         """The one value that separates publishes to a stream without an answer from those that were confirmed."""
         how, worked = failed[0].publishing, self._worked.get(place, ())
         for index, name in enumerate(how.traits if how is not None else ()):
-            good, bad = {each[index] for each in worked}, {each.traits[index] for each in failed if each.traits}
-            if good and bad and good.isdisjoint(bad):
-                fail, succeed = " or ".join(sorted(bad)), " or ".join(sorted(good))
+            values = separating(
+                (each[index] for each in worked), (each.traits[index] for each in failed if each.traits)
+            )
+            if values is not None:
+                succeed, fail = values
                 return f"all with {name} {fail} fail, and those with {succeed} are confirmed: the broker expects it"
         return ""
 
-    def _report_refused(self, stream_key: tuple[int, str], refused: Refused) -> None:
+    def _report_refused(self, stream_key: tuple[int, str], refused: RefusedMessages) -> None:
         why, who, stream = refused.why, short(refused.ref.connection), stream_key[1]
         of, to = self._published.get(stream_key, refused.messages), f" to {stream}" if stream else ""
         title = f"{refused.messages:,} of {of:,} messages that {who} published{to}: {why}"

@@ -24,7 +24,7 @@ Client = tuple[str, str, str, str, int]
 
 
 @dataclass(slots=True)
-class Refused:
+class RefusedRequests:
     """Equal refusals of one client's requests of one type."""
 
     text: str
@@ -37,11 +37,11 @@ class Refused:
 
 
 @dataclass(slots=True)
-class Tally:
+class RepeatTally:
     """Outcomes of one client's requests of one type since the first refusal."""
 
     successes: int = 0
-    refused: dict[str, Refused] = field(default_factory=dict)
+    refused: dict[str, RefusedRequests] = field(default_factory=dict)
     """By :func:`reason_of`."""
 
 
@@ -61,7 +61,7 @@ class RefusedAlways(Rule):
     """Sees the answers to requests."""
 
     _exchanges: Exchanges
-    _tallies: Newest[tuple[Client, str], Tally] = field(default_factory=Newest)
+    _tallies: Newest[tuple[Client, str], RepeatTally] = field(default_factory=Newest)
     _clients: Newest[int, Client] = field(default_factory=Newest)
     """By connection."""
     _quiet: set[int] = field(default_factory=set)
@@ -88,7 +88,7 @@ class RefusedAlways(Rule):
         ):
             tally = self._tallies.get((client, request.type or ""))
             if tally is None:
-                self._tallies.put((client, request.type or ""), tally := Tally())
+                self._tallies.put((client, request.type or ""), tally := RepeatTally())
                 self._quiet.clear()
             self._refuse(tally, frame, request, refusal, reason)
 
@@ -102,17 +102,17 @@ class RefusedAlways(Rule):
         return client
 
     @staticmethod
-    def _refuse(tally: Tally, frame: Frame, request: Exchange, refusal: str, reason: str) -> None:
+    def _refuse(tally: RepeatTally, frame: Frame, request: Exchange, refusal: str, reason: str) -> None:
         if reason not in tally.refused and len(tally.refused) >= MAX_REASONS:
             return
-        refused = tally.refused.setdefault(reason, Refused(refusal, first_ns=frame.time_ns))
+        refused = tally.refused.setdefault(reason, RefusedRequests(refusal, first_ns=frame.time_ns))
         refused.times, refused.last_ns = refused.times + 1, frame.time_ns
         refused.publishes += request.publishing is not None
         if len(refused.refs) < MAX_EVIDENCE:
             refused.refs += [request.ref, ref_of(frame)]
 
     def finish(self) -> None:
-        groups: dict[tuple[str, ...], list[tuple[str, Tally, Refused]]] = {}
+        groups: dict[tuple[str, ...], list[tuple[str, RepeatTally, RefusedRequests]]] = {}
         for ((protocol, host, server, name, _), kind), tally in self._tallies.items():
             for reason, refused in tally.refused.items():
                 if tally.successes * FEW <= refused.times:
@@ -124,7 +124,9 @@ class RefusedAlways(Rule):
             if times >= MANY and last_ns - first_ns >= MIN_NS:
                 self._report(server, reason, some, times)
 
-    def _report(self, server: str, reason: str, some: list[tuple[str, Tally, Refused]], times: int) -> None:
+    def _report(
+        self, server: str, reason: str, some: list[tuple[str, RepeatTally, RefusedRequests]], times: int
+    ) -> None:
         refs = sorted((ref for _, _, refused in some for ref in refused.refs), key=lambda ref: ref.number)
         kinds, who = dict.fromkeys(kind for kind, _, _ in some), short(refs[0].connection)
         of = times + sum(tally.successes for _, tally, _ in some)

@@ -1,5 +1,7 @@
 """Servers that send nothing while clients wait: when, how long, and what other connections show."""
 
+from __future__ import annotations
+
 from collections import deque
 from collections.abc import Iterable, Iterator
 from functools import cache
@@ -65,6 +67,20 @@ class Waiting:
         """Requests that show that the server is silent: one, if it never answered anything there."""
         return MIN_WAITING if self.heard_ns else 1
 
+    def silence(self, server: str, until_ns: int, frame: int) -> Silence:
+        """The silence that ends at ``until_ns`` with ``frame``."""
+        return Silence(
+            server,
+            self.since_ns,
+            until_ns,
+            self.connection,
+            self.count,
+            frame,
+            self.frames,
+            published=self.published,
+            served=bool(self.heard_ns),
+        )
+
 
 class Silence(NamedTuple):
     """A server sent nothing to a client that waited."""
@@ -74,19 +90,21 @@ class Silence(NamedTuple):
     until_ns: int
     connection: Connection
     waiting: int
-    published: int
-    late: bool
-    """Messages waited that the server passes on, not requests."""
+    """Number of requests, publishes or messages that waited."""
     frame: int
     """The frame that ended it."""
     frames: list[int]
     """Those that waited first."""
+    published: int = 0
+    """Number of publishes among those that waited."""
+    of_messages: bool = False
+    """Messages waited that the server passes on, not requests."""
     served: bool = True
     """The server answered something on this connection before."""
 
 
 @dataclass(slots=True)
-class Server:
+class ServerState:
     """Facts about one server."""
 
     heard_ns: int = 0
@@ -127,8 +145,8 @@ class Silences:
     """Follows the frames of all servers; :meth:`frame` returns a silence when it ends."""
 
     def __init__(self) -> None:
-        self.servers: dict[str, Server] = {}
-        self._of: dict[int, tuple[Server, Waiting]] = {}
+        self.servers: dict[str, ServerState] = {}
+        self._of: dict[int, tuple[ServerState, Waiting]] = {}
         self._first_ns = 0
 
     def frame(self, frame: Frame) -> Silence | None:
@@ -138,7 +156,7 @@ class Silences:
             if sender is None or max(len(self._of), len(self.servers)) >= MAX_KNOWN:
                 return None
             name = frame.destination if sender == "client" else frame.source
-            server, connection = self.servers.setdefault(name, Server()), frame.connection
+            server, connection = self.servers.setdefault(name, ServerState()), frame.connection
             self._first_ns = self._first_ns or connection.first_ns
             begun_ns = self._first_ns if connection.initiator is None else 0  # it served before the capture
             server.heard_ns = max(server.heard_ns, begun_ns)
@@ -184,13 +202,13 @@ class Silences:
             waiting.frames.append(frame.number)
 
     @staticmethod
-    def _hold(server: Server, frame: Frame, names: tuple[str, ...]) -> None:
+    def _hold(server: ServerState, frame: Frame, names: tuple[str, ...]) -> None:
         key = tuple(frame.values.get(name) for name in names)
         if None not in key and len(server.held) < MAX_HELD:
             server.waited = server.waited + 1 if server.held else 1
             server.held.setdefault(key, (frame.time_ns, frame.number))
 
-    def _spoke(self, server: Server, waiting: Waiting, frame: Frame) -> Silence | None:
+    def _spoke(self, server: ServerState, waiting: Waiting, frame: Frame) -> Silence | None:
         now, silence = frame.time_ns, None
         if not waiting.heard_ns and (checks := checks_of(frame.protocol)) is not None:
             server.alone |= checks.alone(frame)
@@ -202,17 +220,14 @@ class Silences:
             silence = self._find_delivery(server, frame)
         long = now - waiting.since_ns >= (MIN_NS if waiting.heard_ns else MIN_END_NS)
         if silence is None and waiting.count and long and not any(each.code == "hole" for each in frame.findings):
-            silence = Silence(
-                *(frame.source, waiting.since_ns, now, waiting.connection, waiting.count, waiting.published),
-                *(False, frame.number, waiting.frames, bool(waiting.heard_ns)),
-            )
+            silence = waiting.silence(frame.source, now, frame.number)
         waiting.count = 0
         if now < server.heard_ns and len(server.behind) < MAX_LOOKED:  # a gap held it back
             server.behind.append(now)
         waiting.heard_ns, server.heard_ns = now, max(server.heard_ns, now)
         return silence
 
-    def _find_delivery(self, server: Server, frame: Frame) -> Silence | None:
+    def _find_delivery(self, server: ServerState, frame: Frame) -> Silence | None:
         """Whether the server passes on what it was sent while it was silent."""
         key = tuple(frame.values.get(name) for name in passed_on(frame.protocol) or ())
         server.looked += 1
@@ -224,8 +239,8 @@ class Silences:
             return None
         since_ns, until_ns = server.silent_ns
         numbers = [number for _, number in late.values()][: problems.MAX_EVIDENCE]
-        common = frame.source, since_ns, until_ns, frame.connection, server.waited, 0
-        return Silence(*common, True, frame.number, numbers)
+        where = frame.source, since_ns, until_ns, frame.connection
+        return Silence(*where, server.waited, frame.number, numbers, of_messages=True)
 
 
 @dataclass(slots=True)
@@ -235,7 +250,7 @@ class Stall:
     since_ns: int
     until_ns: int
     behind: list[int]
-    """See :class:`Server`."""
+    """See :class:`ServerState`."""
     silences: list[Silence] = field(default_factory=list)
     alive: set[int] = field(default_factory=set)
     """Connections on which the server continued."""
@@ -248,7 +263,7 @@ class Stall:
         it did not where it was asked, and sent nothing in the first half."""
         edge, own = (self.until_ns - self.since_ns) // EDGE, {each.connection.number for each in self.silences}
         begin_ns, half_ns, end_ns = self.since_ns + edge, (self.since_ns + self.until_ns) // 2, self.until_ns - edge
-        answered = (each for each in self.silences if not each.late and each.frame not in each.frames)
+        answered = (each for each in self.silences if not each.of_messages and each.frame not in each.frames)
         answered = (each for each in answered if half_ns <= each.until_ns < (half_ns + self.until_ns) // 2)
         self.alive |= {each.connection.number for each in answered}  # after a pause a process answers all at its end
         for connection, answers in others:
@@ -286,13 +301,14 @@ class Shown(NamedTuple):
         return not any(each.served for each in self.silences)
 
     @property
-    def late(self) -> bool:
-        return any(each.late for each in self.silences)
+    def of_messages(self) -> bool:
+        """Whether messages waited that the server passes on."""
+        return any(each.of_messages for each in self.silences)
 
     @property
     def only_publishes(self) -> bool:
         """Whether a publisher waited on each connection."""
-        return all(each.published for each in self.silences) and not self.late
+        return all(each.published for each in self.silences) and not self.of_messages
 
     def is_stall(self, stall: Stall) -> bool:
         """Whether enough waited, or on enough connections, or for long enough; more if the server served others."""
@@ -311,7 +327,7 @@ class Shown(NamedTuple):
     @property
     def what_waited(self) -> str:
         """The clients' part of a title."""
-        if self.late:
+        if self.of_messages:
             return "messages were delivered late"
         if self.published == self.waiting:
             return f"{counted(self.waiting, 'publish', 'es')} waited"
@@ -368,10 +384,7 @@ class Stalls(problems.Rule):
         accepted = health is not None and health.accepted
         captured = not answers.lossy and not self.report.lost(connection)
         if captured and (answers.captured if waiting.heard_ns else accepted):
-            counts = connection, waiting.count, waiting.published, False
-            numbers = waiting.frames[-1], waiting.frames
-            silence = Silence(server, waiting.since_ns, until_ns, *counts, *numbers, bool(waiting.heard_ns))
-            self._add(silence, to_end=True)
+            self._add(waiting.silence(server, until_ns, waiting.frames[-1]), to_end=True)
 
     def _judge(self, server: str, stall: Stall) -> None:
         shown = Shown([each for each in stall.silences if _counts(each, stall)])
@@ -442,7 +455,7 @@ class Stalls(problems.Rule):
 def _counts(silence: Silence, stall: Stall) -> bool:
     """Whether a silence is known, and none of messages that a gap held back."""
     late_ns = stall.until_ns - (stall.until_ns - stall.since_ns) // EDGE
-    spoke = silence.late and any(stall.since_ns < time_ns < late_ns for time_ns in stall.behind)
+    spoke = silence.of_messages and any(stall.since_ns < time_ns < late_ns for time_ns in stall.behind)
     return _is_known(silence) and not spoke
 
 
@@ -464,7 +477,7 @@ def _is_known(silence: Silence) -> bool:
 def _may_be_lost(asks: DirectionHealth, answers: DirectionHealth, silence: Silence) -> bool:
     """Whether a lossy path explains that nothing was answered; a window that is closed is tried again and again."""
     begin_ns, end_ns = asks.repeated_ns
-    lossy = asks.losses >= max(MIN_RESENT, LOSSY * asks.packets) and not answers.zero_intervals
+    lossy = asks.needed_retransmissions >= max(MIN_RESENT, LOSSY * asks.packets) and not answers.zero_intervals
     return lossy and begin_ns < silence.until_ns and end_ns > silence.since_ns
 
 
@@ -480,8 +493,8 @@ def silences_by_tcp(connection: Connection, answers: DirectionHealth) -> Iterato
     waits = [each for each in answers.still if each.peer_moves and each.until_ns - each.peer_moved_ns >= MIN_NS]
     for each in waits if answers.moves >= MIN_PROMPT * len(waits) else ():
         if each.peer_moves >= MIN_WAITING:
-            counts = connection, each.peer_moves, each.peer_moves, False
-            yield Silence(connection.endpoints[1 - client], each.peer_moved_ns, each.until_ns, *counts, 0, [])
+            times, moves = (each.peer_moved_ns, each.until_ns), each.peer_moves
+            yield Silence(connection.endpoints[1 - client], *times, connection, moves, 0, [], published=moves)
 
 
 def _why(silence: Silence) -> str | None:

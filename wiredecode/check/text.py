@@ -72,6 +72,7 @@ def _problem(problem: Problem, first_ns: int, layout: Layout) -> Iterator[str]:
     rows = {
         "when": [when(problem, first_ns, layout)],
         "who": connections,
+        "changed": problem.changed,
         "evidence": [*problem.details, numbers(problem)],
         "so also": effects(problem),
         "likely": [problem.likely or ", or ".join(problem.code.causes)],
@@ -166,6 +167,7 @@ def record(problem: Problem, files: Sequence[str] = ("FILE",)) -> dict[str, Any]
         "title": problem.code.title,
         "message": problem.title,
         "details": problem.details,
+        "changed": problem.changed,
         "count": problem.count,
         "first_time": None if problem.first_ns is None else rfc3339(problem.first_ns),
         "last_time": None if problem.last_ns is None else rfc3339(problem.last_ns),

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from math import inf
 from typing import Any
 
+from wiredecode.check.changes import ClientChanges
 from wiredecode.check.stalls import Silences
 from wiredecode.dataclasses import dataclass, replace
 from wiredecode.frames.bins import Bins
@@ -20,10 +21,10 @@ from wiredecode.protocols.shared.gauges import GROUP, LEADER, REPLICAS, STATE, S
 from wiredecode.protocols.shared.pairing import Newest
 
 OPENED, CLOSED, REFUSED, RESET = "opened", "closed", "refused", "reset"
-STALL, SILENCE, ERROR = "stall", "silence", "error"
+STALL, SILENCE, ERROR, CHANGED = "stall", "silence", "error", "client"
 WEIGHTS = {
     **dict.fromkeys((ERROR, REFUSED, RESET, STALL, LEADER), 4),
-    **dict.fromkeys((TERM, REPLICAS, GROUP, STATE, SILENCE), 3),
+    **dict.fromkeys((TERM, REPLICAS, GROUP, STATE, SILENCE, CHANGED), 3),
     **dict.fromkeys((STREAM, CLOSED), 2),
     OPENED: 1,
 }
@@ -53,7 +54,7 @@ EVENT_GROUPS = frozenset({"response", "sequence", "checksum"})
 
 
 @dataclass(slots=True)
-class Event:
+class TimelineEvent:
     """One change, or several of one kind that came together."""
 
     time_ns: int
@@ -75,7 +76,7 @@ class Timeline:
     """Receives the frames in order and the connections that are over; then :meth:`finish`."""
 
     def __init__(self) -> None:
-        self.events: list[Event] = []
+        self.events: list[TimelineEvent] = []
         self.omitted = 0
         self.bins = Bins(2)
         """Bytes of frames from clients, and from servers."""
@@ -84,21 +85,23 @@ class Timeline:
         self.first_ns = self.last_ns = 0
         self._change_readers = ByProtocol(lambda checks: checks.changes)
         self._known: Newest[tuple[str, str], str] = Newest(MAX_KEYS)
-        self._silences = Silences()
+        self._silences, self._clients = Silences(), ClientChanges()
 
     def frame(self, frame: Frame) -> None:
         """The next frame."""
         time_ns = frame.time_ns
         if self.last_ns and time_ns - self.last_ns >= MIN_SILENCE_NS:
             text = f"no frame for {(time_ns - self.last_ns) / 1e9:.3f} s"
-            self._add(Event(self.last_ns, SILENCE, text, frame=frame.number, until_ns=time_ns))
+            self._add(TimelineEvent(self.last_ns, SILENCE, text, frame=frame.number, until_ns=time_ns))
         self.last_ns = max(self.last_ns, time_ns)
         self.bins.add(time_ns, frame.sender != "client", frame.length)
         silence = self._silences.frame(frame)
         if silence is not None:
             text = f"{silence.server} sends nothing for {(silence.until_ns - silence.since_ns) / 1e9:.3f} s: "
-            text += f"{counted(silence.waiting, 'message' if silence.late else 'request')} waited"
-            self._add(Event(silence.since_ns, SILENCE, text, silence.server, frame.number, until_ns=silence.until_ns))
+            text += f"{counted(silence.waiting, 'message' if silence.of_messages else 'request')} waited"
+            self._add(
+                TimelineEvent(silence.since_ns, SILENCE, text, silence.server, frame.number, until_ns=silence.until_ns)
+            )
         reader = self._change_readers[frame.protocol].get(frame.type or "")
         if reader is not None and "copy_of" not in frame.generated:
             for change in read_changes(reader, frame):
@@ -109,16 +112,19 @@ class Timeline:
     def end(self, connection: Connection, foreign: str | None = None) -> None:
         """A connection is over, and everything about it is known."""
         self._silences.forget(connection)
+        self._clients.note(connection)
         number, health, start = connection.number, connection.health, beginning(connection)
         name = f"#{number} {label(connection)}".rstrip()
         if start == BEFORE:
             self.before += 1
         elif start == HANDSHAKE:
-            self._add(Event(connection.first_ns, OPENED, name, "", packet=connection.first, connection=number))
+            self._add(TimelineEvent(connection.first_ns, OPENED, name, "", packet=connection.first, connection=number))
         else:
             to = server_endpoint(connection)
             change = f"{to} {'refuses' if start == 'refused' else 'does not answer'} a connection"
-            self._add(Event(connection.first_ns, REFUSED, change, change, packet=connection.first, connection=number))
+            self._add(
+                TimelineEvent(connection.first_ns, REFUSED, change, change, packet=connection.first, connection=number)
+            )
         if health is None:
             return
         self.last_ns = max(self.last_ns, health.last_ns)
@@ -126,27 +132,29 @@ class Timeline:
         if health.end is not None and over is not None and start in (HANDSHAKE, BEFORE):
             kind = RESET if over[1] == "RST" else CLOSED
             text = f"by {end_text(connection)}"
-            self._add(Event(health.end.time_ns, kind, name, text, packet=health.end.packet, connection=number))
+            self._add(TimelineEvent(health.end.time_ns, kind, name, text, packet=health.end.packet, connection=number))
         for side, direction in enumerate(health.directions):
             who = "client" if side == client_side(connection) else "server"
             for begin, until in direction.zero_intervals:
                 if until - begin >= MIN_STALL_NS:
                     change = f"{who} of {short(connection)} does not read: window closed {(until - begin) / 1e9:.3f} s"
-                    self._add(Event(begin, STALL, change, f"{who} {number}", connection=number, until_ns=until))
+                    self._add(TimelineEvent(begin, STALL, change, f"{who} {number}", connection=number, until_ns=until))
             for outage in direction.long_outages():
                 peer, length_ns = connection.endpoints[1 - side], outage.until_ns - outage.since_ns
                 change = f"{peer} acknowledges nothing for {length_ns / 1e9:.3f} s (#{number})"
                 where = None, outage.packet, number
-                self._add(Event(outage.since_ns, STALL, change, peer, *where, until_ns=outage.until_ns))
+                self._add(TimelineEvent(outage.since_ns, STALL, change, peer, *where, until_ns=outage.until_ns))
 
-    def finish(self, first_ns: int) -> list[Event]:
+    def finish(self, first_ns: int) -> list[TimelineEvent]:
         """All events in order of time, short silences left out."""
         self.first_ns = first_ns
         least = (self.last_ns - first_ns) // SILENCE_SHARE
         kept = [each for each in self.events if each.kind != SILENCE or each.until_ns - each.time_ns >= least]
+        for at_ns, _, number, text in self._clients.changes():
+            kept.append(TimelineEvent(at_ns, CHANGED, text, text, connection=number))
         return sorted(kept, key=lambda each: (each.time_ns, each.packet or 0, each.frame or 0))
 
-    def _add(self, event: Event) -> None:
+    def _add(self, event: TimelineEvent) -> None:
         if len(self.events) < MAX_EVENTS:
             self.events.append(event)
         else:
@@ -157,7 +165,7 @@ class Timeline:
             return
         self._known.put((kind, key), state)
         packet = frame.packets[0] if frame.packets else None
-        self._add(Event(frame.time_ns, kind, state, "", frame.number, packet, frame.connection.number))
+        self._add(TimelineEvent(frame.time_ns, kind, state, "", frame.number, packet, frame.connection.number))
 
     def _findings(self, frame: Frame) -> None:
         for finding in frame.findings:
@@ -166,10 +174,10 @@ class Timeline:
             text = f"{short(frame.connection)}, {frame.shown_type}: {finding.message}"
             packet = frame.packets[0] if frame.packets else None
             where = frame.number, packet, frame.connection.number
-            self._add(Event(frame.time_ns, ERROR, text, f"{frame.protocol} {finding.code}", *where))
+            self._add(TimelineEvent(frame.time_ns, ERROR, text, f"{frame.protocol} {finding.code}", *where))
 
 
-def condense(events: list[Event], span_ns: int, most: int = MAX_LINES) -> tuple[list[Event], int]:
+def condense(events: list[TimelineEvent], span_ns: int, most: int = MAX_LINES) -> tuple[list[TimelineEvent], int]:
     """Reduce to ``most``: combine events of one kind that follow each other soon, then leave out the least important.
 
     Events before and after a quiet time are never combined. Each kind gets its share of the lines (by D'Hondt), for its
@@ -191,10 +199,10 @@ def condense(events: list[Event], span_ns: int, most: int = MAX_LINES) -> tuple[
     return [merged[index] for index in kept], len(merged) - len(kept)
 
 
-def _merge(events: list[Event], gap: int) -> Iterator[Event]:
+def _merge(events: list[TimelineEvent], gap: int) -> Iterator[TimelineEvent]:
     """Events of one kind, each at most ``gap`` after the one before, as one at the time of the first."""
-    groups: dict[tuple[str, str], tuple[Event, list[str], int]] = {}
-    merged: list[tuple[Event, list[str]]] = []
+    groups: dict[tuple[str, str], tuple[TimelineEvent, list[str], int]] = {}
+    merged: list[tuple[TimelineEvent, list[str]]] = []
     for event in events:
         key = event.kind, event.common
         group = groups.get(key)
@@ -214,7 +222,7 @@ def _merge(events: list[Event], gap: int) -> Iterator[Event]:
         yield event
 
 
-def _text(event: Event, names: list[str]) -> str:
+def _text(event: TimelineEvent, names: list[str]) -> str:
     times = f" ({event.count:,} times)" if event.count > 1 and len(names) == 1 else ""
     if event.kind in (OPENED, CLOSED, RESET):
         if event.count == 1:
@@ -224,13 +232,13 @@ def _text(event: Event, names: list[str]) -> str:
     return f"{names[0]}{times}{more}"
 
 
-def ranged_text(event: Event, first_ns: int) -> str:
+def ranged_text(event: TimelineEvent, first_ns: int) -> str:
     """The text of an event, and until when, if several were combined."""
     until = f"until {(event.last_ns - first_ns) / 1e9:.3f} s: "
     return until * (event.last_ns - event.time_ns >= MIN_RANGE_NS) + event.text
 
 
-def lines(timeline: Timeline, events: list[Event], screen: os.terminal_size | None = None) -> Iterator[str]:
+def lines(timeline: Timeline, events: list[TimelineEvent], screen: os.terminal_size | None = None) -> Iterator[str]:
     """Throughput over time, then what changed when: on one screen, or without one in lines of 80 columns."""
     width, most = (WIDTH, MAX_LINES) if screen is None else (screen.columns, max(screen.lines - PLOT_LINES, PLOT_LINES))
     first, span = timeline.first_ns, max(timeline.last_ns - timeline.first_ns, 1)
@@ -298,7 +306,7 @@ def amount(number: float) -> str:
     return f"{number:.1f} GB"
 
 
-def record(timeline: Timeline, events: list[Event]) -> dict[str, Any]:
+def record(timeline: Timeline, events: list[TimelineEvent]) -> dict[str, Any]:
     """All of it as one JSON object."""
     (clients, servers), width = throughput(timeline)
     return {
@@ -311,7 +319,7 @@ def record(timeline: Timeline, events: list[Event]) -> dict[str, Any]:
     }
 
 
-def _record(event: Event, first_ns: int) -> dict[str, Any]:
+def _record(event: TimelineEvent, first_ns: int) -> dict[str, Any]:
     text = f"{event.text} closed {event.common}" if event.kind in (CLOSED, RESET) else event.text
     record = {
         "time": rfc3339(event.time_ns),

@@ -399,7 +399,7 @@ class Health(Rule):
             problem.title = f"the {who} reset {problem.count:,} connections, {name} last{note}"
 
     def _loss(self, connection: Connection, side: int, direction: DirectionHealth, resent: int) -> None:
-        repeated = direction.losses - resent
+        repeated = direction.needed_retransmissions - resent
         if repeated <= 0 or not direction.repeated_ns[0]:  # of handshakes, other problems say more
             return
         acks = was_captured(connection, 1 - side)  # without them, needless retransmissions are not known
@@ -431,7 +431,7 @@ class Health(Rule):
         key, severity, closed = (connection.number, side), None if long else "note", direction.zero_windows or 1
         at, until_ns = Moment(connection, begin), max((end for _, end in direction.zero_intervals), default=begin)
         problem = self.report.add(
-            *(CODES["tcp.zero-window"], title, key), frame=at, until_ns=until_ns, count=closed, severity=severity
+            CODES["tcp.zero-window"], title, key, frame=at, until_ns=until_ns, count=closed, severity=severity
         )
         problem.weight = direction.zero_window_ns
 

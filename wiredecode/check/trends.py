@@ -29,7 +29,7 @@ COMMITS, MANY, LONG_NS = 3, 100, 2_000_000_000
 """Commits that show that a consumer is too slow, messages by which it lags at last, and the time, at least."""
 
 
-class Answer(NamedTuple):
+class TimedAnswer(NamedTuple):
     """An answer: when the request was sent, and how long it waited."""
 
     time_ns: int
@@ -43,9 +43,9 @@ class Trend:
 
     gap_ns: int = 0
     """Least time between two that are kept."""
-    answers: list[Answer] = field(default_factory=list)
+    answers: list[TimedAnswer] = field(default_factory=list)
 
-    def add(self, answer: Answer) -> None:
+    def add(self, answer: TimedAnswer) -> None:
         answers = self.answers
         if answers and answer.time_ns - answers[-1].time_ns < self.gap_ns:
             return
@@ -56,11 +56,11 @@ class Trend:
             for each in answers:
                 self.add(each)
 
-    def parts(self) -> list[list[Answer]]:
+    def parts(self) -> list[list[TimedAnswer]]:
         """The answers in parts of equal times."""
         first_ns = min(each.time_ns for each in self.answers)
         span_ns = max(each.time_ns for each in self.answers) + 1 - first_ns
-        parts: list[list[Answer]] = [[] for _ in range(PARTS)]
+        parts: list[list[TimedAnswer]] = [[] for _ in range(PARTS)]
         for answer in self.answers:
             parts[(answer.time_ns - first_ns) * PARTS // span_ns].append(answer)
         return [each for each in parts if each]
@@ -96,7 +96,7 @@ class Trends(Rule):
             return
         if not request.is_held(frame):
             kind = f"{kind} {printable(request.topic)}" if isinstance(request.topic, str) else kind
-            answer = Answer(request.time_ns, frame.time_ns - request.time_ns, request.ref)
+            answer = TimedAnswer(request.time_ns, frame.time_ns - request.time_ns, request.ref)
             self._trends.get_or_make((frame.source, kind), Trend).add(answer)
 
     def finish(self) -> None:
@@ -104,7 +104,7 @@ class Trends(Rule):
             if len(trend.answers) >= LEAST:
                 self._judge(key, trend.parts())
 
-    def _judge(self, key: tuple[str, str], parts: list[list[Answer]]) -> None:
+    def _judge(self, key: tuple[str, str], parts: list[list[TimedAnswer]]) -> None:
         took = [sorted(each.latency_ns for each in part)[len(part) // 2] for part in parts]
         first, worst = min(took[:SLOW_PARTS]), max(took)
         slow = [index for index, each in enumerate(took) if each >= max(SLOW_NS, first * TIMES)]

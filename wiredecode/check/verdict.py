@@ -73,7 +73,7 @@ class Coverage:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class CheckVerdict:
     """Contents of the last line. ``judged``: something was decoded; ``whole``: all of it was."""
 
     text: str
@@ -101,7 +101,9 @@ class Verdict:
         }
 
 
-def verdict(coverage: Coverage, problems: Sequence[Problem], totals: Totals, *, notes_shown: bool = True) -> Verdict:
+def verdict(
+    coverage: Coverage, problems: Sequence[Problem], totals: Totals, *, notes_shown: bool = True
+) -> CheckVerdict:
     """Make the verdict on these problems, for the last line."""
     names = ", ".join(dict.fromkeys(title_of(name) or name.title() for name in coverage.spoken))
     lost = totals.undecoded + max(sum(totals.other.values()), coverage.hidden)
@@ -131,7 +133,7 @@ def verdict(coverage: Coverage, problems: Sequence[Problem], totals: Totals, *, 
     whole = not (lost or coverage.missing or coverage.one_sided) and not any(
         name != NO_DATA for name, _ in coverage.others
     )
-    return Verdict(f"{text}.{remark}", judged=bool(coverage.spoken), whole=whole and bool(coverage.spoken))
+    return CheckVerdict(f"{text}.{remark}", judged=bool(coverage.spoken), whole=whole and bool(coverage.spoken))
 
 
 def _left(coverage: Coverage) -> str:

@@ -16,7 +16,7 @@ from wiredecode.frames.escape import counted
 if TYPE_CHECKING:
     from wiredecode.anonymize import Anonymizer
     from wiredecode.anonymize.key import Key
-    from wiredecode.cli.session import Session
+    from wiredecode.cli.session import CaptureSession
     from wiredecode.export.atomic import NewFile
 
 
@@ -81,17 +81,19 @@ def _key(settings: AnonymizeOptions) -> Key:
 
 def _run(settings: AnonymizeOptions, key: Key, target: NewFile) -> int:
     from wiredecode.anonymize import Anonymizer
-    from wiredecode.cli.session import Session
+    from wiredecode.cli.session import CaptureSession
     from wiredecode.dissect.dissector import FRAMES_ONLY
 
     anonymizer = Anonymizer(
-        *(target.stream, key, settings.decoding.limits),
+        target.stream,
+        key,
+        settings.decoding.limits,
         names=settings.names,
         bodies=settings.bodies,
         keep_unknown=settings.keep_unknown,
         patches=not target.is_direct,
     )
-    session = Session.of(
+    session = CaptureSession.of(
         settings,
         settings.files,
         demand=replace(FRAMES_ONLY, decrypt=False),
@@ -108,7 +110,7 @@ def _run(settings: AnonymizeOptions, key: Key, target: NewFile) -> int:
     return code
 
 
-def _work(session: Session, anonymizer: Anonymizer) -> None:
+def _work(session: CaptureSession, anonymizer: Anonymizer) -> None:
     from wiredecode.capture.errors import Postponed
 
     with Postponed() as damage:

@@ -15,7 +15,7 @@ from wiredecode.cli.completion import answer_bash, is_completion, name_the_shell
 from wiredecode.cli.interrupt import INTERRUPTED
 from wiredecode.cli.lean import LeanScapy
 from wiredecode.cli.options import UsageError
-from wiredecode.cli.output import Closed, abandon, complain, reason_of
+from wiredecode.cli.output import OutputClosed, abandon, complain, reason_of
 from wiredecode.cli.tshark import translate
 from wiredecode.extras import missing, version_number
 from wiredecode.frames.escape import escape
@@ -78,7 +78,7 @@ def run(words: list[str]) -> int:
         return int(end.code or 0)
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
-    except (Closed, BrokenPipeError):
+    except (OutputClosed, BrokenPipeError):
         abandon(sys.stdout)
         return OK
     except OSError as error:

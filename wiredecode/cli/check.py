@@ -13,7 +13,7 @@ Severity = Literal["error", "warning", "note"]
 
 
 @options.group
-class Checked(options.Captures):
+class Checked(options.CaptureReading):
     """Captures, or an interface."""
 
     files: options.OptionalFiles = None  # type: ignore[assignment]  # else an interface

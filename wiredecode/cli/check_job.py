@@ -10,16 +10,16 @@ from pathlib import Path
 
 from wiredecode.capture import CaptureError, PacketBatch
 from wiredecode.check import SEVERITIES, Checker, Problem
-from wiredecode.check.live import Event, Watch
+from wiredecode.check.live import ProblemChange, Watch
 from wiredecode.check.text import COLORS, WIDTH, Layout, fact_record, record, report_lines
 from wiredecode.check.timeline import Timeline
-from wiredecode.check.verdict import NOT_JUDGED, Verdict, verdict
+from wiredecode.check.verdict import NOT_JUDGED, CheckVerdict, verdict
 from wiredecode.cli.capturing import OptionalLive, capturing
 from wiredecode.cli.judging import feed_checker, show_timeline
 from wiredecode.cli.live import PATIENCE_NS, PipeSession, SniffSession, is_pipe
-from wiredecode.cli.options import Captures, Reading
+from wiredecode.cli.options import CaptureReading, Reading
 from wiredecode.cli.output import say, wants_color
-from wiredecode.cli.session import Selection, Session
+from wiredecode.cli.session import CaptureSession, Selection
 from wiredecode.dataclasses import dataclass, replace
 from wiredecode.dissect.dissector import ANALYSED
 from wiredecode.export.atomic import NewFile
@@ -56,7 +56,7 @@ class CheckOptions:
         """Whether problems of this severity are shown."""
         return SEVERITIES.index(severity) <= SEVERITIES.index(self.least)
 
-    def exit_code(self, conclusion: Verdict, severities: Iterable[str]) -> int:
+    def exit_code(self, conclusion: CheckVerdict, severities: Iterable[str]) -> int:
         """The exit code for this verdict and problems of these severities."""
         least = SEVERITIES.index(self.fail_on) if self.fail_on in SEVERITIES else -1
         if any(SEVERITIES.index(each) <= least for each in severities):
@@ -69,7 +69,7 @@ class FileCheck:
 
     def __init__(
         self,
-        captures: Captures,
+        captures: CaptureReading,
         options: CheckOptions,
         layout: Layout,
         connection: int | None,
@@ -86,10 +86,13 @@ class FileCheck:
         self.chosen: set[int] | None = None if connection is None and display is None else set()
         """Numbers of the connections asked for; None: all."""
         files = captures.files or []
-        kind = PipeSession if is_pipe(files) else Session
+        kind = PipeSession if is_pipe(files) else CaptureSession
         selection = Selection(span=captures.span, display=display)
         self.session = kind.of(
-            *(captures, files, selection, ANALYSED),
+            captures,
+            files,
+            selection,
+            ANALYSED,
             two_passes=two_passes,
             on_end=self._end,
             on_decoded=None if self.timeline is None else self.timeline.end,
@@ -167,11 +170,11 @@ def concerns(problem: Problem, connections: set[int]) -> bool:
     return not members or not members.isdisjoint(connections)
 
 
-def write_evidence(captures: Captures, problems: list[Problem], out: Path) -> int:
+def write_evidence(captures: CaptureReading, problems: list[Problem], out: Path) -> int:
     """Write the packets of the frames and packets that problems cite; the exit code."""
     cited = [cause for each in problems for cause in (each, *each.effects)]
     frames, also = {n for each in cited for n in each.frames}, {n for each in cited for n in each.packets}
-    session, chosen = Session.of(captures, captures.files), ChosenPackets(whole=False)
+    session, chosen = CaptureSession.of(captures, captures.files), ChosenPackets(whole=False)
     with NewFile(out) as stream:
         packets = PacketFile(stream)
         with suppress(CaptureError):  # the first pass has reported it
@@ -188,7 +191,7 @@ def watch(settings: Reading, live: OptionalLive, options: CheckOptions, times: T
     watching, severities, exit_code = Watch(), set[str](), NOT_JUDGED
     checker = watching.checker
 
-    def show(session: SniffSession, events: list[Event]) -> None:
+    def show(session: SniffSession, events: list[ProblemChange]) -> None:
         for event in events:
             severities.add(event.problem.severity)
             if options.shows(event.problem.severity):
@@ -220,7 +223,7 @@ def watch(settings: Reading, live: OptionalLive, options: CheckOptions, times: T
     return exit_code
 
 
-def line(event: Event, first_ns: int, times: Times, options: CheckOptions) -> str:
+def line(event: ProblemChange, first_ns: int, times: Times, options: CheckOptions) -> str:
     """An event as a line, or as a JSON object."""
     problem = event.problem
     if options.json:

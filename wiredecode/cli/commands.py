@@ -23,7 +23,7 @@ UNCONFINED: dict[str, str] = TREE["unconfined"]
 """Options that do not work in a sandbox."""
 
 
-class Command(typer.core.TyperCommand):
+class GroupedCommand(typer.core.TyperCommand):
     """A command with options in groups; with ``--sandbox`` it is confined before it runs."""
 
     def get_params(self, ctx: Any) -> list[Any]:
@@ -84,7 +84,7 @@ def epilog(examples: str) -> str | None:
     return "\b\nExamples:\n" + indent(examples, "  ") if examples else None
 
 
-class Entry(NamedTuple):
+class CommandEntry(NamedTuple):
     """A command; ``COMMAND`` of its module is its class if it has one."""
 
     target: str
@@ -100,7 +100,7 @@ class Entry(NamedTuple):
         module = import_module(f"wiredecode.cli.{module_name}")
         info = typer.models.CommandInfo(
             name,
-            cls=getattr(module, "COMMAND", Command),
+            cls=getattr(module, "COMMAND", GroupedCommand),
             callback=with_groups(getattr(module, function)),
             short_help=self.short_help,
             no_args_is_help=not self.bare,
@@ -109,7 +109,7 @@ class Entry(NamedTuple):
         return typer.main.get_command_from_info(info, pretty_exceptions_short=True, rich_markup_mode=None)
 
 
-COMMANDS = {name: Entry(**table) for name, table in _TABLES.items()}
+COMMANDS = {name: CommandEntry(**table) for name, table in _TABLES.items()}
 
 
 class Loading(Mapping[str, Any]):

@@ -18,7 +18,7 @@ from wiredecode.export.target import ExportError
 from wiredecode.frames.escape import escape, text_bytes
 
 if TYPE_CHECKING:
-    from wiredecode.cli.session import Session
+    from wiredecode.cli.session import CaptureSession
     from wiredecode.export.job import Export, ExportJob
     from wiredecode.filter import Filter
 UNREADABLE = 2
@@ -26,7 +26,7 @@ UNREADABLE = 2
 
 
 @options.group
-class ExportOptions(options.Captures):
+class ExportOptions(options.CaptureReading):
     """Options of the export: selection and target."""
 
     out: str = Option(
@@ -183,24 +183,27 @@ def run(settings: ExportOptions, export: Export) -> int:
     return code
 
 
-def open_session(settings: ExportOptions, export: Export) -> Session:
+def open_session(settings: ExportOptions, export: Export) -> CaptureSession:
     """The pass over the captures, and the output opened."""
-    from wiredecode.cli.session import Selection, Session
+    from wiredecode.cli.session import CaptureSession, Selection
 
     summary = settings.summary_json
     try:
         reader = export.begin(analyse=summary is not None)
     except (FileExistsError, NotADirectoryError, ValueError) as error:
         raise options.UsageError(str(error)) from None
-    return Session(
-        *(settings.files, settings.verbosity, reader, Selection(export.job.count, settings.span, settings.display)),
+    return CaptureSession(
+        settings.files,
+        settings.verbosity,
+        reader,
+        Selection(export.job.count, settings.span, settings.display),
         summary_json=summary,
         to_stdout=settings.out == STANDARD_OUTPUT,
         output=Output(binary=export.packed),
     )
 
 
-def write(export: Any, session: Session) -> None:
+def write(export: Any, session: CaptureSession) -> None:
     """Write everything but the end."""
     if export.job.is_records:
         export.write(session.frames(), session.output, session.guard)

@@ -14,30 +14,22 @@ from wiredecode.cli.interrupt import INTERRUPTED
 from wiredecode.cli.output import complain, wants_color
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from rich.table import Table
+    from collections.abc import Sequence
 
     from wiredecode.cli.output import Output
-    from wiredecode.cli.session import Session
+    from wiredecode.cli.session import CaptureSession
     from wiredecode.dissect.dissector import Demand
     from wiredecode.filter import Filter
     from wiredecode.flows import Flows
     from wiredecode.flows.table import Row
     from wiredecode.frames.message import Messages
 
-SECOND = 1_000_000_000
 MAX_ROWS = 40
 """Most rows on a terminal."""
-DROPPED = "p99 worst-lag until since confirmed p50 lag skipped again delivered"
-"""Columns that a narrow terminal leaves out, the first one first."""
-NUMBERS = frozenset(
-    ("published", "confirmed", "refused", "delivered", "again", "skipped", "lag", "worst-lag", "p50", "p99")
-)
 
 
 @options.group
-class FlowOptions(options.Captures):
+class FlowOptions(options.CaptureReading):
     """Captures or an interface, choice of flows, and the form of the output."""
 
     files: options.OptionalFiles = None  # type: ignore[assignment]  # else an interface
@@ -95,14 +87,16 @@ def flows(settings: FlowOptions) -> int:
         return _count(settings, session, counted, display, messages)
 
 
-def _of_files(settings: FlowOptions, demand: Demand, display: Filter | None) -> Session:
-    from wiredecode.cli.session import Selection, Session
+def _of_files(settings: FlowOptions, demand: Demand, display: Filter | None) -> CaptureSession:
+    from wiredecode.cli.session import CaptureSession, Selection
 
     selection, two_passes = Selection(span=settings.span, display=display), settings.two_passes
-    return Session.of(settings, settings.files or [], selection, demand, two_passes=two_passes, to_stdout=False)
+    return CaptureSession.of(settings, settings.files or [], selection, demand, two_passes=two_passes, to_stdout=False)
 
 
-def _count(settings: FlowOptions, session: Session, counted: Flows, display: Filter | None, messages: Messages) -> int:
+def _count(
+    settings: FlowOptions, session: CaptureSession, counted: Flows, display: Filter | None, messages: Messages
+) -> int:
     """One pass, then the rows."""
     from wiredecode.flows.table import rows
 
@@ -139,6 +133,7 @@ def _show(rows: Sequence[Row], settings: FlowOptions, output: Output, first_ns: 
 
     from wiredecode.view import theme
     from wiredecode.view.console import tree_console
+    from wiredecode.view.flows import DROPPED, columns_of, grid
     from wiredecode.view.grid import fitting, plain
 
     terminal, color = sys.stdout.isatty(), wants_color(settings.color, sys.stdout)
@@ -146,72 +141,19 @@ def _show(rows: Sequence[Row], settings: FlowOptions, output: Output, first_ns: 
         complain("no flows: no known protocol carried messages")
         return
     shown = rows[: MAX_ROWS if terminal else None]
-    columns = _columns(shown, first_ns, settings.by)
+    columns = columns_of(shown, first_ns, settings.by)
     console = tree_console(output, color=color, terminal=terminal)
-    names = fitting([*columns], DROPPED.split() if terminal else (), partial(_grid, columns), console)
+    names = fitting([*columns], DROPPED.split() if terminal else (), partial(grid, columns), console)
     left_out = [name for name in columns if name not in names]
     if terminal or color:
-        console.print(_grid(columns, names, theme.HEAD))
+        console.print(grid(columns, names, theme.HEAD))
         if left_out:
             console.print(Text(f"no room for {', '.join(left_out)}: --json", "dim"))
     else:
-        output.text("".join(f"{line}\n" for line in plain(_grid(columns, names))))
+        output.text("".join(f"{line}\n" for line in plain(grid(columns, names))))
     output.flush()
     if len(shown) < len(rows):
         complain(f"the first {MAX_ROWS} of {len(rows):,} rows; a pipe and --json get all")
-
-
-def _columns(rows: Sequence[Row], first_ns: int, by: str) -> dict[str, list[str]]:
-    """Texts by column; columns that say nothing are left out."""
-    from wiredecode.flows.table import NOT_CAPTURED
-
-    def seconds(time_ns: int | None) -> str:
-        return f"{(time_ns - first_ns) / 1e9:.3f}" if time_ns else ""
-
-    def number(value: float | None) -> str:
-        return "" if value is None else f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
-
-    def count(name: str, row: Row) -> str:
-        return number(getattr(row, name))
-
-    read: dict[str, Callable[[Row], str]] = {
-        "second": lambda row: f"{(row.second_ns or 0) // SECOND - first_ns // SECOND}",
-        "from": lambda row: ", ".join(row.publishers) or NOT_CAPTURED,
-        "topic": lambda row: row.topic if row.partition is None else f"{row.topic}[{row.partition}]",
-        "in": lambda row: row.space,
-        "to": lambda row: row.consumer,
-        **{
-            name: partial(count, name)
-            for name in ("published", "confirmed", "refused", "delivered", "again", "skipped", "lag")
-        },
-        "worst-lag": lambda row: number(row.worst_lag),
-        "p50": lambda row: number(row.percentile(50)),
-        "p99": lambda row: number(row.percentile(99)),
-        "since": lambda row: seconds(row.first_ns),
-        "until": lambda row: seconds(row.last_ns),
-    }
-    columns = {name: [text(row) for row in rows] for name, text in read.items()}
-    silent = {name for name, texts in columns.items() if set(texts) <= {"", "0"}}
-    silent |= {"confirmed"} if columns["confirmed"] == columns["published"] else set()
-    silent |= {"in"} if len(set(columns["in"])) == 1 else set()
-    silent |= {"since", "until"} if by == "second" else {"second"}
-    return {name: texts for name, texts in columns.items() if name not in silent or name in ("published", "delivered")}
-
-
-def _grid(columns: dict[str, list[str]], names: Sequence[str], style: str = "") -> Table:
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    from wiredecode.frames.escape import escape
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style=style)
-    for name in names:
-        right = name in NUMBERS or name in ("since", "until", "second")
-        table.add_column(name, justify="right" if right else "left", no_wrap=right, overflow="fold")
-    for row in zip(*(columns[name] for name in names), strict=True):
-        table.add_row(*(Text(escape(text)) for text in row))
-    return table
 
 
 def _remark(counted: Flows, rows: Sequence[Row]) -> None:

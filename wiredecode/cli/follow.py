@@ -15,7 +15,7 @@ from wiredecode.cli.frame_output import record_lines
 from wiredecode.cli.output import complain, say, terminal, wants_color
 
 if TYPE_CHECKING:
-    from wiredecode.cli.session import Session
+    from wiredecode.cli.session import CaptureSession
     from wiredecode.filter import Filter
     from wiredecode.frames.activity import Activity
     from wiredecode.frames.frame import Frame
@@ -27,7 +27,7 @@ MAX_GAPS = 10
 
 
 @options.group
-class FollowOptions(options.Captures):
+class FollowOptions(options.CaptureReading):
     """Options: the connection, and the form of its output."""
 
     number: int | None = Option(
@@ -122,13 +122,13 @@ def follow(settings: FollowOptions) -> int:
 def _choose(settings: FollowOptions, source: list[str | BinaryIO]) -> tuple[int, Activity | None]:
     """Find the connection in a first pass; list the connections if several fit. Return the exit code, too."""
     from wiredecode.capture.errors import Postponed
-    from wiredecode.cli.session import Selection, Session
+    from wiredecode.cli.session import CaptureSession, Selection
     from wiredecode.dissect.dissector import ANALYSED
     from wiredecode.view.follow import ConnectionFilter, Survey, table
 
     survey, connections = Survey(settings.display), settings.connections
     selection = Selection(display=settings.display)
-    session = Session.of(settings, source, selection, ANALYSED, on_end=survey.end, to_stdout=False)
+    session = CaptureSession.of(settings, source, selection, ANALYSED, on_end=survey.end, to_stdout=False)
     rows: list[Activity] = []
     chosen: list[Activity] = []
 
@@ -171,7 +171,7 @@ class Following:
 
     def __init__(self, settings: FollowOptions, number: int, source: list[Any], seen: Activity | None = None) -> None:
         from wiredecode.cli.live import PipeSession, is_pipe
-        from wiredecode.cli.session import Selection, Session
+        from wiredecode.cli.session import CaptureSession, Selection
         from wiredecode.dissect.dissector import Demand
         from wiredecode.fields.layer import Style
         from wiredecode.filter import compile_filter
@@ -187,7 +187,7 @@ class Following:
         peer = {"client": "server", "server": "client"}.get(settings.side or "")
         side = "" if peer is None or form == "raw" else f' && !(frame.sender == "{peer}")'
         only = compile_filter(f"tcp.stream == {number}{side}")
-        self.session: Session = (PipeSession if seen is None and is_pipe(settings.files) else Session).of(
+        self.session: CaptureSession = (PipeSession if seen is None and is_pipe(settings.files) else CaptureSession).of(
             settings,
             source,
             Selection(settings.count, settings.span, only, phrase=f"are of connection #{number}"),

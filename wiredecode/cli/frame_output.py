@@ -16,7 +16,7 @@ from wiredecode.cli.output import complain, wants_color
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from wiredecode.cli.session import Session
+    from wiredecode.cli.session import CaptureSession
     from wiredecode.dissect.dissector import Demand
     from wiredecode.fields.layer import Style
     from wiredecode.filter import Filter
@@ -180,13 +180,13 @@ class FrameOptions:
 
         return TreeOptions(self.bytes_, self.full, self.show_secrets, self.hexdump, self.times)
 
-    def writer(self, session: Session) -> FrameWriter:
+    def writer(self, session: CaptureSession) -> FrameWriter:
         """Return a function that writes the frames of a session in the form of the options; most are `_one_by_one`."""
         makers = {TREES: _trees, LINES: _lines, FIELDS: _fields, RECORDS: _records, ARRAY: _array, PDML: _pdml}
         return makers[self.shape](session, self)
 
 
-def _lines(session: Session, chosen: FrameOptions) -> FrameWriter:
+def _lines(session: CaptureSession, chosen: FrameOptions) -> FrameWriter:
     from wiredecode.view.summary import SummaryLines
 
     color = wants_color(chosen.color, sys.stdout)
@@ -213,7 +213,7 @@ def _lines(session: Session, chosen: FrameOptions) -> FrameWriter:
     return _one_by_one(session.output.text, guarded)
 
 
-def _in_blocks(session: Session, lines: SummaryLines, line: Callable[[Frame], str], _: Iterable[Frame]) -> None:
+def _in_blocks(session: CaptureSession, lines: SummaryLines, line: Callable[[Frame], str], _: Iterable[Frame]) -> None:
     """Write the lines of all frames, plain ones in bulk."""
     from wiredecode.frames.frame import Frame
 
@@ -225,12 +225,12 @@ def _in_blocks(session: Session, lines: SummaryLines, line: Callable[[Frame], st
             write(lines.of_items(items, line))
 
 
-def record_lines(session: Session, ranges: bool, bytes_: str) -> FrameWriter:
+def record_lines(session: CaptureSession, ranges: bool, bytes_: str) -> FrameWriter:
     """Writer of NDJSON, one record per frame; ``bytes_``: form of bytes."""
     return _one_by_one(session.output.write, _record_line(session, ranges, bytes_))
 
 
-def _record_line(session: Session, ranges: bool, bytes_: str) -> Callable[[Frame], bytes]:
+def _record_line(session: CaptureSession, ranges: bool, bytes_: str) -> Callable[[Frame], bytes]:
     from wiredecode.frames.record import BYTES, record_line
 
     return session.guard(partial(record_line, ranges=ranges, show=BYTES[bytes_]))
@@ -254,11 +254,11 @@ def _one_by_one(
     return show
 
 
-def _records(session: Session, chosen: FrameOptions) -> FrameWriter:
+def _records(session: CaptureSession, chosen: FrameOptions) -> FrameWriter:
     return record_lines(session, chosen.ranges, chosen.bytes_)
 
 
-def _array(session: Session, chosen: FrameOptions) -> FrameWriter:
+def _array(session: CaptureSession, chosen: FrameOptions) -> FrameWriter:
     """Writer of one JSON array of all records."""
     from wiredecode.frames.record import JsonArray
 
@@ -272,7 +272,7 @@ def _array(session: Session, chosen: FrameOptions) -> FrameWriter:
     return show
 
 
-def _pdml(session: Session, chosen: FrameOptions) -> FrameWriter:
+def _pdml(session: CaptureSession, chosen: FrameOptions) -> FrameWriter:
     """Writer of one XML document, complete at any end of the capture."""
     from wiredecode.extras import version_number
     from wiredecode.frames.record import BYTES
@@ -282,13 +282,13 @@ def _pdml(session: Session, chosen: FrameOptions) -> FrameWriter:
     return _one_by_one(session.output.text, line, HEAD.format(version=version_number()), FOOT)
 
 
-def _fields(session: Session, chosen: FrameOptions) -> FrameWriter:
+def _fields(session: CaptureSession, chosen: FrameOptions) -> FrameWriter:
     lines = chosen.lines
     assert lines is not None
     return _one_by_one(session.output.text, session.guard(lines.line), lines.header())
 
 
-def _trees(session: Session, chosen: FrameOptions) -> FrameWriter:
+def _trees(session: CaptureSession, chosen: FrameOptions) -> FrameWriter:
     from wiredecode.view.console import tree_console
     from wiredecode.view.tree import frame_tree
 

@@ -6,11 +6,13 @@ from wiredecode.capture.batch import PacketBatch
 from wiredecode.check import Checker
 from wiredecode.check.timeline import Timeline, lines, record
 from wiredecode.cli.output import terminal
-from wiredecode.cli.session import Session
+from wiredecode.cli.session import CaptureSession
 from wiredecode.frames.frame import Frame
 
 
-def show_timeline(session: Session, timeline: Timeline, *, json: bool, connections: set[int] | None = None) -> None:
+def show_timeline(
+    session: CaptureSession, timeline: Timeline, *, json: bool, connections: set[int] | None = None
+) -> None:
     """Write it, of these connections or all: a screen for people, or one JSON object."""
     if not timeline.last_ns:
         return
@@ -25,7 +27,7 @@ def show_timeline(session: Session, timeline: Timeline, *, json: bool, connectio
 
 
 def feed_checker(
-    session: Session, checker: Checker, also: Callable[[PacketBatch], None] | None = None
+    session: CaptureSession, checker: Checker, also: Callable[[PacketBatch], None] | None = None
 ) -> Iterator[Frame]:
     """Pass frames to the checker, then yield them. ``also``: gets every batch of packets before its frames."""
 

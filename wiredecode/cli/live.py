@@ -16,7 +16,7 @@ from wiredecode.capture import CaptureError, open_capture
 from wiredecode.capture.errors import Postponed
 from wiredecode.capture.reader import IDLE_SECONDS
 from wiredecode.cli.output import say
-from wiredecode.cli.session import Session, Source
+from wiredecode.cli.session import CaptureSession, Source
 from wiredecode.dataclasses import asdict
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def is_pipe(files: list[str]) -> bool:
         return False
 
 
-class LiveSession(Session):
+class LiveSession(CaptureSession):
     """A session that shows what it has when nothing more comes for a while."""
 
     recorded_ns: int | None = None

@@ -81,19 +81,19 @@ def metrics(settings: MetricsOptions, files: options.OptionalFiles = None) -> in
     from wiredecode.check.live import Watch
     from wiredecode.metrics.instruments import Instruments
     from wiredecode.metrics.readers import otlp, prometheus
-    from wiredecode.metrics.series import Series, rule
+    from wiredecode.metrics.series import LabelSets, rule
     from wiredecode.tables import bound_memory
 
     bound_memory()
     reader, registry = prometheus()
     try:
-        series = Series(settings.max_series, [*map(rule, settings.label_rule or ())])
+        series = LabelSets(settings.max_series, [*map(rule, settings.label_rule or ())])
         readers = [reader, *(otlp(url) for url in (settings.otlp,) if url is not None)]
     except ValueError as error:
         raise options.UsageError(f"--label-rule or --otlp: {error}") from None
-    watch = Watch()
+    watch = Watch(groups=True)
     checker = watch.checker
-    make = partial(Instruments, readers, series, checker, lambda: watch.problems)
+    make = partial(Instruments, readers, series, checker, lambda: watch.problems, lambda: watch.backlogs)
     try:
         if files:
             with closing(make()) as instruments:
@@ -108,7 +108,7 @@ def _of_files(
     settings: MetricsOptions, files: list[str], instruments: Instruments, checker: Checker, watch: Watch, registry: Any
 ) -> int:
     from wiredecode.cli.judging import feed_checker
-    from wiredecode.cli.session import Session
+    from wiredecode.cli.session import CaptureSession
     from wiredecode.dissect.dissector import ANALYSED
     from wiredecode.export.atomic import open_output
     from wiredecode.metrics.readers import Steps
@@ -119,7 +119,7 @@ def _of_files(
     except ValueError as error:
         raise options.UsageError(f"--step: {error}") from None
     demand = replace(ANALYSED, messages=instruments.messages)
-    session = Session.of(settings, files, demand=demand, on_end=checker.end, on_decoded=instruments.end)
+    session = CaptureSession.of(settings, files, demand=demand, on_end=checker.end, on_decoded=instruments.end)
     steps = Steps(registry)
 
     def work() -> None:

@@ -133,7 +133,7 @@ def _captures(name: str) -> list[str]:
     return names if "://" in name or Path(name).is_absolute() else [os.path.relpath(file) for file in names]
 
 
-Level = Annotated[Literal["frames", "messages", "packets", "connections"], Option(help="Content of a row.")]
+Level = Annotated[Literal["frames", "messages", "packets", "connections", "flows"], Option(help="Content of a row.")]
 CsvFormulas = Annotated[
     Literal["keep", "guard"],
     Option(help="CSV for spreadsheets: guard puts ' before text that begins like a formula (= + - @)."),
@@ -329,7 +329,7 @@ class Decoding(DecodingWithoutNames):
 
 
 @group
-class Span:
+class TimeSpan:
     """The time that frames are shown of."""
 
     from_: str | None = Option(
@@ -380,11 +380,11 @@ class Reading:
 
 
 @group
-class Captures(Reading):
+class CaptureReading(Reading):
     """Captures, how they are decoded, and the time that matters."""
 
     files: Files
-    span: Span
+    span: TimeSpan
 
 
 @dataclass(frozen=True)

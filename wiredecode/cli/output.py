@@ -34,7 +34,7 @@ def terminal() -> os.terminal_size | None:
     return shutil.get_terminal_size() if sys.stdout.isatty() else None
 
 
-class Closed(Exception):
+class OutputClosed(Exception):
     """Standard output has no reader; not an OSError, which click would make an exit code of 1."""
 
 
@@ -139,7 +139,7 @@ class Output:
                 self._stream.write(data)
                 self._stream.flush()
             except BrokenPipeError:
-                raise Closed from None
+                raise OutputClosed from None
 
 
 def wants_color(choice: str, stream: TextIO) -> bool:

@@ -9,8 +9,8 @@ from contextlib import suppress
 from wiredecode.capture.errors import CaptureError
 from wiredecode.check import Checker, Problem
 from wiredecode.cli.judging import feed_checker
-from wiredecode.cli.options import Captures
-from wiredecode.cli.session import Session
+from wiredecode.cli.options import CaptureReading
+from wiredecode.cli.session import CaptureSession
 from wiredecode.dissect.dissector import ANALYSED
 from wiredecode.frames.escape import counted
 from wiredecode.frames.record import rfc3339
@@ -21,13 +21,13 @@ MAX_BYTES = 16 * 1024 * 1024
 """Larger captures are not read twice."""
 
 
-def overview(captures: Captures) -> str:
+def overview(captures: CaptureReading) -> str:
     """Five lines and an empty one; empty for large inputs, other than files, or without packets."""
     files = captures.files
     if not all(map(os.path.isfile, files)) or sum(map(os.path.getsize, files)) > MAX_BYTES:
         return ""
     checker = Checker()
-    session = Session.of(captures, files, demand=ANALYSED, on_end=checker.end)
+    session = CaptureSession.of(captures, files, demand=ANALYSED, on_end=checker.end)
     with suppress(CaptureError):  # the pass that shows the frames says so
         for _ in feed_checker(session, checker):
             pass

@@ -11,7 +11,7 @@ from wiredecode.capture import CaptureError, open_capture
 from wiredecode.capture.errors import Postponed
 from wiredecode.cli.frame_output import FrameOptions
 from wiredecode.cli.output import wants_color
-from wiredecode.cli.session import Session
+from wiredecode.cli.session import CaptureSession
 from wiredecode.frames.record import BYTES, JsonArray
 from wiredecode.net.limits import Limits
 from wiredecode.tables.reader import PACKETS, TableReader
@@ -40,7 +40,9 @@ def numbers(
     damage.raise_again()
 
 
-def packet_writer(session: Session, options: FrameOptions, batches: Iterator[pa.RecordBatch]) -> Callable[[], None]:
+def packet_writer(
+    session: CaptureSession, options: FrameOptions, batches: Iterator[pa.RecordBatch]
+) -> Callable[[], None]:
     """Return a function that writes these packets in the form of the options."""
 
     def show_lines() -> None:

@@ -19,11 +19,11 @@ from wiredecode.frames.escape import counted
 
 if TYPE_CHECKING:
     from wiredecode.capture import Capture
-    from wiredecode.cli.session import Session
+    from wiredecode.cli.session import CaptureSession
 
 
 def pcap(
-    captures: options.Captures,
+    captures: options.CaptureReading,
     frames: FrameOptions,
     display_filter: options.DisplayFilter = None,
     count: options.Count = None,
@@ -49,7 +49,7 @@ def pcap(
     """
     frames.check()
     from wiredecode.cli.live import PipeSession, is_pipe
-    from wiredecode.cli.session import Selection, Session
+    from wiredecode.cli.session import CaptureSession, Selection
 
     files, display = captures.files, options.display_filter(display_filter, secrets=frames.show_secrets, utc=frames.utc)
     selection = Selection(count, captures.span, display)
@@ -59,7 +59,7 @@ def pcap(
             raise options.UsageError("-w and --follow-file exclude each other: a growing file is being saved already")
     elif whole_connections:
         raise options.UsageError("--whole-connections needs -w")
-    kind = PipeSession if follow_file or is_pipe(files) else Session
+    kind = PipeSession if follow_file or is_pipe(files) else CaptureSession
     source = _open_growing(files) if follow_file else files
     if display is not None and display.chooses_packets:
         from wiredecode.tables.reader import LevelsReader
@@ -67,14 +67,17 @@ def pcap(
         columns = None if write is None else ["packet", "connection", "time"]
         reader = LevelsReader(replace(captures.decoding.demand, levels=("packets",), columns=columns, select=display))
         session = kind(
-            *(source, captures.verbosity, reader, selection), summary_json=summary_json, to_stdout=write is None
+            source, captures.verbosity, reader, selection, summary_json=summary_json, to_stdout=write is None
         )
         return _packets(session, captures, frames, write, whole=whole_connections)
     demand = frames.demand(display)
-    if kind is Session and write is None and selection.is_everything:
+    if kind is CaptureSession and write is None and selection.is_everything:
         demand = replace(demand, blocks=frames.are_bulk_lines)
     session = kind.of(
-        *(captures, source, replace(selection, reads_on=whole_connections), demand),
+        captures,
+        source,
+        replace(selection, reads_on=whole_connections),
+        demand,
         colors=frames.colors,
         two_passes=two_passes,
         summary_json=summary_json,
@@ -90,7 +93,7 @@ def pcap(
 
 
 def _packets(
-    session: Session, captures: options.Captures, frames: FrameOptions, write: Path | None, *, whole: bool
+    session: CaptureSession, captures: options.CaptureReading, frames: FrameOptions, write: Path | None, *, whole: bool
 ) -> int:
     """Show or write the selected packets, if the filter chooses packets; return the exit code."""
     from wiredecode.cli.packet_output import numbers, packet_writer
@@ -108,8 +111,8 @@ def _packets(
 
 
 def _write(
-    session: Session,
-    captures: options.Captures,
+    session: CaptureSession,
+    captures: options.CaptureReading,
     out: Path,
     *,
     whole: bool,

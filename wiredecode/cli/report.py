@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @options.group
-class ReportOptions(options.Captures):
+class ReportOptions(options.CaptureReading):
     """Options of the page."""
 
     out: Path = Option(
@@ -57,19 +57,19 @@ def report(settings: ReportOptions) -> int:
 def _run(settings: ReportOptions, source: list[str | BinaryIO]) -> int:
     """Read the captures once for everything and once for the sequence, then write the page."""
     from wiredecode.cli.judging import feed_checker
-    from wiredecode.cli.session import Selection, Session
+    from wiredecode.cli.session import CaptureSession, Selection
     from wiredecode.dissect.dissector import ANALYSED
     from wiredecode.export.atomic import open_output
     from wiredecode.extras import version_number
     from wiredecode.report.gather import Gathering, most_interesting
-    from wiredecode.report.page import Source, page
+    from wiredecode.report.page import ReportSource, page
 
     display = options.display_filter(settings.display_filter, utc=settings.span.utc)
     gathering = Gathering(filtered=display is not None)
     selection = Selection(span=settings.span, display=display)
     demand = replace(ANALYSED, messages=gathering.messages)
-    session = Session.of(
-        *(settings, source, selection, demand), on_end=gathering.end, on_decoded=gathering.over, to_stdout=False
+    session = CaptureSession.of(
+        settings, source, selection, demand, on_end=gathering.end, on_decoded=gathering.over, to_stdout=False
     )
 
     def gather() -> None:
@@ -88,7 +88,7 @@ def _run(settings: ReportOptions, source: list[str | BinaryIO]) -> int:
         return 1
     number = most_interesting(gathering) if number is None else number
     sequence = None if number is None else _sequence(settings, source, number, gathering)
-    text = page(gathering, Source(settings.files, settings.title, totals, version_number()), number, sequence)
+    text = page(gathering, ReportSource(settings.files, settings.title, totals, version_number()), number, sequence)
     with open_output(settings.out) as file:
         file.write(text.encode("utf-8", "backslashreplace"))
     return code
@@ -97,7 +97,7 @@ def _run(settings: ReportOptions, source: list[str | BinaryIO]) -> int:
 def _sequence(settings: ReportOptions, source: list[str | BinaryIO], number: int, gathering: Gathering) -> Sequence:
     """Read the captures again, for one connection."""
     from wiredecode.capture import CaptureError
-    from wiredecode.cli.session import Selection, Session
+    from wiredecode.cli.session import CaptureSession, Selection
     from wiredecode.dissect.dissector import FRAMES_ONLY
     from wiredecode.filter import compile_filter
     from wiredecode.report.sequence import Sequence
@@ -106,7 +106,7 @@ def _sequence(settings: ReportOptions, source: list[str | BinaryIO], number: int
     sequence, only = Sequence(evidence), compile_filter(f"tcp.stream == {number}")
     selection = Selection(span=settings.span, display=only)
     demand = replace(FRAMES_ONLY, select=only, skip_hidden=True)
-    session = Session.of(settings, source, selection, demand, totals=False, to_stdout=False)
+    session = CaptureSession.of(settings, source, selection, demand, totals=False, to_stdout=False)
 
     def collect() -> None:
         with suppress(CaptureError):  # the first pass reported it

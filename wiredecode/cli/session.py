@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Self, TypeVar
 from wiredecode.capture import Capture, CaptureError, PacketBatch, open_capture
 from wiredecode.cli import interrupt
 from wiredecode.cli.interrupt import INTERRUPTED
-from wiredecode.cli.options import READ_ONCE, Reading, Span, UsageError, Verbosity
+from wiredecode.cli.options import READ_ONCE, Reading, TimeSpan, UsageError, Verbosity
 from wiredecode.cli.output import Output, ReadingBar, complain, say
 from wiredecode.dataclasses import dataclass, field, replace
 from wiredecode.dissect.dissector import FRAMES_ONLY, ConnectionCallback, Demand, Dissector, EventCallback
@@ -52,10 +52,10 @@ class Selection:
     """The frames that the user asked for: ``-c``, ``--from``, ``--to`` and ``-Y``."""
 
     count: int | None = None
-    span: Span = field(default_factory=Span)
+    span: TimeSpan = field(default_factory=TimeSpan)
     display: Filter | None = None
     phrase: str = "match the filter"
-    """What they do, in the totals."""
+    """Their purpose, in the totals."""
     reads_on: bool = False
     """True if packets are read after the last frame."""
 
@@ -67,7 +67,7 @@ class Selection:
 EVERYTHING = Selection()
 
 
-class Session:
+class CaptureSession:
     """One pass over ``source``: yields the frames of ``selection``, then reports totals and errors.
 
     ``reader`` reads and counts the packets. With ``summary_json`` its demand has TCP analysis, see :meth:`of`.
@@ -145,7 +145,7 @@ class Session:
 
     @property
     def dissector(self) -> Dissector:
-        """What decodes the frames."""
+        """The decoder of the frames."""
         return self._reader if isinstance(self._reader, Dissector) else self._reader.dissector
 
     def run(self, show: Callable[[Iterable[Frame]], None]) -> int:
@@ -217,7 +217,7 @@ class Session:
         if counted:
             self.count_shown(0)
         for _, batch in self._reader.rows(self.batches(), self.selection.span.since):
-            if done == count if counted else self.stopped:
+            if done == count:
                 continue
             rows = batch.slice(0, None if count is None else count - done)
             done += len(rows)

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from wiredecode.cli.commands import Command
+from wiredecode.cli.commands import GroupedCommand
 from wiredecode.cli.options import names, with_groups
 from wiredecode.cli.spark_options import SparkOptions
 
 
-class SparkCommand(Command):
+class SparkCommand(GroupedCommand):
     """``spark``, and the commands called ``spark stats`` and so on: their second word comes where an INPUT would."""
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:

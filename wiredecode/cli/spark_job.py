@@ -27,9 +27,9 @@ from wiredecode.export.lake.run import AlreadyThere, TableRun, contents, run_of,
 from wiredecode.frames.escape import escape
 from wiredecode.frames.record import totals_record
 from wiredecode.spark import session
-from wiredecode.spark.accounts import Accounts
+from wiredecode.spark.accounts import TaskReports
 from wiredecode.spark.decode import TableDemand
-from wiredecode.spark.files import Inputs, Problem, find, settled_files
+from wiredecode.spark.files import FileProblem, Inputs, find, settled_files
 from wiredecode.spark.folder import Folder, Occupied, lock_folder
 from wiredecode.spark.increments import Increment, ProcessedFiles
 from wiredecode.spark.lake import LakeRun
@@ -112,6 +112,10 @@ def check_combined(options: SparkOptions) -> None:
         (len(given) > 1, "--stream repeats --increment: give one of them"),
         (given and not is_lake, f"{''.join(given)} adds to tables: -o delta:PATH or iceberg:CATALOG"),
         (timed and not follows, f"--{''.join(timed[:1])} needs --stream, without --finish"),
+        (
+            given and "flows" in (options.level or ""),
+            f"flows are those of whole captures: leave out {''.join(given)}, or flows",
+        ),
         (options.finish and not given, "--finish needs --stream or --increment"),
         (
             options.overwrite and (given or not is_lake),
@@ -162,7 +166,7 @@ class SparkRun:
         elif self.states is None:
             Folder(options.out).check()
 
-    def work(self, spark: SparkSession) -> Accounts:
+    def work(self, spark: SparkSession) -> TaskReports:
         """Write the tables."""
         options = self.options
         is_lake = kind_of(options.out) is not None
@@ -180,7 +184,7 @@ class SparkRun:
         self.written = anything(accounts)
         return accounts
 
-    def into_folder(self, spark: SparkSession, folder: Folder, metrics: Metrics) -> Accounts:
+    def into_folder(self, spark: SparkSession, folder: Folder, metrics: Metrics) -> TaskReports:
         """Write the tables of a folder anew."""
         self.folder, levels = folder, self.demand.levels
         folder.begin()
@@ -211,7 +215,7 @@ class SparkRun:
         every = EVERY_SECONDS if options.every is None else options.every
         settle = SETTLE_SECONDS if options.settle is None else options.settle
         heads: dict[Listed, int] = {}
-        reported: set[Problem] = set()
+        reported: set[FileProblem] = set()
         while True:
             begun = time.monotonic()
             inputs = settled_files(find(options.inputs, options.source, heads), settle, time.time())
@@ -253,7 +257,7 @@ class SparkRun:
         with nullcontext() if quiet else progress(spark, metrics):
             yield metrics
 
-    def summary(self, accounts: Accounts) -> dict[str, Any]:
+    def summary(self, accounts: TaskReports) -> dict[str, Any]:
         """Contents of ``_SUCCESS`` and ``--summary-json``."""
         row = totals_record(accounts.totals)
         row["errors"] = [problem for _, _, problem in accounts.problems]
@@ -285,7 +289,7 @@ class SparkRun:
             return f"{why}; the same command adds to {out} what is not there yet"
         return f"{why}; {out} was not written, what was there before is untouched"
 
-    def show_totals(self, accounts: Accounts) -> int:
+    def show_totals(self, accounts: TaskReports) -> int:
         """Show the totals, what could not be read, and where the result is; return the exit code."""
         options, totals = self.options, accounts.totals
         if not options.verbosity.quiet and self.written:
@@ -309,7 +313,7 @@ def complain_of_inputs(inputs: Inputs, names: Sequence[str]) -> None:
         complain(escape(text))
 
 
-def complain_of(accounts: Accounts, *, apart: bool = True) -> None:
+def complain_of(accounts: TaskReports, *, apart: bool = True) -> None:
     """Say what could not be read, and which connections were decoded ``apart``."""
     for name, port in accounts.apart if apart else ():
         complain(f"connections of {name} on port {port} are decoded separately here: use -d {port}={name}")
@@ -317,7 +321,7 @@ def complain_of(accounts: Accounts, *, apart: bool = True) -> None:
         complain(escape(problem))
 
 
-def anything(accounts: Accounts) -> bool:
+def anything(accounts: TaskReports) -> bool:
     """Whether there is something to keep: not if there are only reasons why nothing was read."""
     return bool(accounts.totals.packets) or not accounts.problems
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @options.group
-class Cluster:
+class SparkCluster:
     """Where Spark runs."""
 
     master: str = Option(
@@ -63,7 +63,7 @@ class SparkInputs:
         False, "--fail-fast", help="End at the first file that cannot be read; nothing is written."
     )
     display_filter: options.DisplayFilter = None
-    cluster: Cluster
+    cluster: SparkCluster
     decoding: options.DecodingWithoutNames
     verbosity: options.Verbosity
 
@@ -107,7 +107,7 @@ class SparkOptions(SparkInputs):
     level: str | None = Option(
         None,
         metavar="A,B,...",
-        help="Tables to write, decoded together: frames, messages, connections; or packets alone. "
+        help="Tables to write, decoded together: frames, messages, connections, flows; or packets alone. "
         "[default: messages,connections; with --columns frames]",
     )
     columns: str | None = Option(

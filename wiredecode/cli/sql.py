@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from wiredecode.export.query import Open
-    from wiredecode.export.writers import Settings
+    from wiredecode.export.writers import WriterSettings
     from wiredecode.filter import Filter
     from wiredecode.tables.reader import LevelsReader
 MAX_ROWS = 1_000
@@ -39,7 +39,7 @@ SqlFormat = Literal["table", "vertical", "markdown", "csv", "json", "ndjson", "p
 
 
 def sql(
-    captures: options.Captures,
+    captures: options.CaptureReading,
     query: Annotated[str, Argument(metavar="QUERY", show_default=False, help="One statement of DuckDB's SQL.")],
     format_: SqlFormat | None = Option(
         None,
@@ -55,7 +55,7 @@ def sql(
     csv_formulas: options.CsvFormulas = "keep",
     color: options.Color = "auto",
 ) -> int:
-    """Ask captures in SQL: tables frames, messages, packets and connections, as wiredecode export writes them.
+    """Ask captures in SQL: tables frames, messages, packets, connections and flows, as wiredecode export writes them.
 
     Only the tables and columns that the query names are decoded. time is in microseconds, time_ns beside it exact.
     A query sees these tables and nothing else, unless --allow-files is given.
@@ -65,7 +65,7 @@ def sql(
 
     gc.enable()
     from wiredecode.export.query import Database, QueryError
-    from wiredecode.export.writers import Settings
+    from wiredecode.export.writers import WriterSettings
     from wiredecode.frames.record import BYTES
     from wiredecode.tables import without_pandas
 
@@ -92,7 +92,7 @@ def sql(
             if not database.unreadable:
                 answer = chain(first, batches)
                 if form is not None:
-                    settings = Settings(BYTES[bytes_], form.compression, guard_formulas=guarded)
+                    settings = WriterSettings(BYTES[bytes_], form.compression, guard_formulas=guarded)
                     _write(schema, answer, form, out, settings)
                 elif _show(schema, answer, bytes_, format_, color, bar) and not quiet:
                     complain(f"these are the first {MAX_ROWS:,} rows; -o FILE writes all of them")
@@ -132,7 +132,7 @@ def _say_hints(opened: list[LevelsReader], display: Filter | None) -> None:
 
 
 def _opener(
-    captures: options.Captures,
+    captures: options.CaptureReading,
     display: Callable[[], Filter | None],
     opened: list[LevelsReader],
     bar: ReadingBar,
@@ -162,7 +162,7 @@ def _opener(
 
 
 def _write(
-    schema: pa.Schema, batches: Iterable[pa.RecordBatch], form: target.OutputFormat, out: str, settings: Settings
+    schema: pa.Schema, batches: Iterable[pa.RecordBatch], form: target.OutputFormat, out: str, settings: WriterSettings
 ) -> None:
     from wiredecode.export.writers import WRITERS
 

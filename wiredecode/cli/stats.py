@@ -14,7 +14,7 @@ from wiredecode.cli.stats_output import StatsOptions, parse_tables, show
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wiredecode.cli.session import Session
+    from wiredecode.cli.session import CaptureSession
     from wiredecode.dissect.dissector import ConnectionCallback, Demand
     from wiredecode.filter import Filter
     from wiredecode.net.types import Connection
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @options.group
-class CaptureOptions(options.Captures):
+class CaptureOptions(options.CaptureReading):
     """Options for counting captures."""
 
     form: StatsOptions
@@ -36,14 +36,14 @@ class CaptureOptions(options.Captures):
     def display(self) -> Filter | None:
         return options.display_filter(self.display_filter, utc=self.span.utc)
 
-    def session(self, demand: Demand, on_decoded: ConnectionCallback | None) -> Session:
+    def session(self, demand: Demand, on_decoded: ConnectionCallback | None) -> CaptureSession:
         """One pass over the captures."""
-        from wiredecode.cli.session import Selection, Session
+        from wiredecode.cli.session import CaptureSession, Selection
 
         selection = Selection(span=self.span, display=self.display)
         two_passes = self.two_passes
-        return Session.of(
-            *(self, self.files, selection, demand), two_passes=two_passes, on_decoded=on_decoded, to_stdout=False
+        return CaptureSession.of(
+            self, self.files, selection, demand, two_passes=two_passes, on_decoded=on_decoded, to_stdout=False
         )
 
 

@@ -70,9 +70,9 @@ def show(answers: Answers, form: StatsOptions) -> None:
 
 
 def _write_csv(table: pa.Table, *, guard_formulas: bool) -> None:
-    from wiredecode.export.writers import CsvWriter, Settings
+    from wiredecode.export.writers import CsvWriter, WriterSettings
 
-    writer = CsvWriter(text_bytes(), table.schema, Settings(guard_formulas=guard_formulas))
+    writer = CsvWriter(text_bytes(), table.schema, WriterSettings(guard_formulas=guard_formulas))
     for batch in table.to_batches():
         writer.write(batch)
     writer.close()

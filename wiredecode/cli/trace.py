@@ -15,14 +15,14 @@ from wiredecode.cli.options import UsageError
 from wiredecode.cli.output import say, terminal
 
 if TYPE_CHECKING:
-    from wiredecode.cli.session import Session
+    from wiredecode.cli.session import CaptureSession
     from wiredecode.frames.message import Messages
-    from wiredecode.trace import Collector, Criteria, Finder, Message
+    from wiredecode.trace import Collector, Criteria, Finder, SightedMessage
     from wiredecode.trace.clocks import Offset
 
 
 @options.group
-class TraceOptions(options.Captures):
+class TraceOptions(options.CaptureReading):
     """Options: the message, and the form of the output."""
 
     frame: int | None = Option(None, min=1, metavar="N", help="A message of frame N.")
@@ -130,7 +130,7 @@ def trace(settings: TraceOptions) -> int:
     return code if exported else 2
 
 
-def _export(message: Message, settings: TraceOptions, endpoint: str | None) -> bool:
+def _export(message: SightedMessage, settings: TraceOptions, endpoint: str | None) -> bool:
     """Write and send the spans; False: the receiver did not accept them."""
     from wiredecode.export.atomic import NewFile
     from wiredecode.metrics.spans import as_json, send, spans
@@ -161,15 +161,15 @@ def _bytes(text: str) -> bytes:
     return text.encode(errors="surrogateescape")
 
 
-def _session(settings: TraceOptions, clocks: list[Offset | None], messages: Messages, *, again: bool) -> Session:
+def _session(settings: TraceOptions, clocks: list[Offset | None], messages: Messages, *, again: bool) -> CaptureSession:
     """One pass; the second one reports nothing."""
     from wiredecode.capture import open_capture
-    from wiredecode.cli.session import EVERYTHING, Selection, Session
+    from wiredecode.cli.session import EVERYTHING, CaptureSession, Selection
     from wiredecode.dissect.dissector import Demand
 
     files = settings.files
     shifts = [0 if each is None else -each.offset_ns for each in clocks]
-    return Session.of(
+    return CaptureSession.of(
         settings,
         open_capture(files, shifts_ns=shifts) if any(shifts) else files,
         EVERYTHING if again else Selection(span=settings.span),
@@ -180,7 +180,7 @@ def _session(settings: TraceOptions, clocks: list[Offset | None], messages: Mess
     )
 
 
-def _find(session: Session, finder: Finder) -> None:
+def _find(session: CaptureSession, finder: Finder) -> None:
     try:
         for frame in session.all_frames():
             finder.search(*session.span_ns())
@@ -189,7 +189,7 @@ def _find(session: Session, finder: Finder) -> None:
         finder.search(*session.span_ns())
 
 
-def _collect(session: Session, collector: Collector) -> None:
+def _collect(session: CaptureSession, collector: Collector) -> None:
     from wiredecode.capture import CaptureError
 
     with suppress(CaptureError):  # reported in the first pass
@@ -199,7 +199,11 @@ def _collect(session: Session, collector: Collector) -> None:
 
 
 def _show(
-    session: Session, collector: Collector, messages: list[Message], clocks: list[Offset | None], settings: TraceOptions
+    session: CaptureSession,
+    collector: Collector,
+    messages: list[SightedMessage],
+    clocks: list[Offset | None],
+    settings: TraceOptions,
 ) -> None:
     from wiredecode.trace import text
 

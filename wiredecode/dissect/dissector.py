@@ -84,7 +84,7 @@ class Demand:
     two_passes: bool = False
     """Requests know responses that are too late for one pass, see :meth:`read_twice`."""
     levels: tuple[str, ...] = ()
-    """Tables that are made: ``frames``, ``messages``, ``connections``; or ``packets`` alone."""
+    """Tables that are made: ``frames``, ``messages``, ``connections``, ``flows``; or ``packets`` alone."""
     columns: Sequence[str] | None = None
     """Columns of the only table; None: all."""
     bytes_choice: str = "raw"
@@ -99,6 +99,8 @@ class Demand:
     """Requests know their response: output lags by up to 1000 frames, see :mod:`wiredecode.dissect.ledger`."""
     wait_ns: int = WAIT_NS
     """Capture time, ns, that requests wait for their response; live captures wait less."""
+    frame: type[Frame] = Frame
+    """Class of the frames."""
     copies: bool = True
     """Messages name the frame that they are a copy of, also if only their contents show it."""
     answers: Mapping[int, KnownOutcome] | None = None
@@ -137,7 +139,7 @@ class Demand:
 
     def read_twice(self, read: Callable[[], Iterable[PacketBatch]]) -> Demand:
         """Return this demand with what a first pass over the packets of ``read`` finds, if that is wanted."""
-        linked = self.link_responses and not {"packets", "connections"}.intersection(self.levels[:1])
+        linked = self.link_responses and not {"packets", "connections", "flows"}.intersection(self.levels[:1])
         return replace(self, answers=find_answers(read(), self)) if self.two_passes and linked else self
 
 
@@ -343,10 +345,14 @@ class Dissector:
                 connection.stable_id = connection_id(connection.endpoints, connection.first_ns)
             # those with its port first: the others are not imported if one of these recognises it
             candidates = tuple(sorted(self._candidates, key=lambda candidate: not candidate.has_port(connection)))
-            blocks = self.demand.blocks
-            copies = self.demand.copies and not blocks
-            tracker = Tracker(connection, candidates, self._decode_as, blocks=blocks, copies=copies)
-            self._trackers[connection] = tracker
+            tracker = self._trackers[connection] = Tracker(
+                connection,
+                candidates,
+                self._decode_as,
+                blocks=self.demand.blocks,
+                copies=self.demand.copies and not self.demand.blocks,
+                frame=self.demand.frame,
+            )
         return tracker
 
     def _close_ended(self) -> None:
@@ -390,10 +396,9 @@ class Dissector:
             tracker = trackers[item.connection]
             conversation = tracker.conversation_of(item)
             if not isinstance(item, Frame):
-                if self._decode_block(item, conversation):
+                item.refused = not self._decode_block(item, conversation)
+                if not item.refused:
                     yield item
-                else:
-                    order.refuse(item)
                 continue
             if select is not None and self._skip(item, number, tracker, conversation, select):
                 continue
@@ -411,13 +416,13 @@ class Dissector:
         self.accounts.limit_notes(watermark)
         self._forget_ended()
 
-    def _take_ready(self, watermark: int | None) -> FrameOrder:
+    def _take_ready(self, watermark: int | None) -> FrameOrder | BlockOrder:
         """Take what trackers have ready before packet ``watermark`` (None: all), in the order to decode it."""
         limit = END if watermark is None else logical_time(watermark - 1)
         pending = sorted(self._pending, key=attrgetter("connection.first"))
         every = (item for tracker in pending for item in tracker.out)
         if self.demand.blocks and not all(isinstance(item, Frame) for item in every):
-            order: FrameOrder = BlockOrder([tracker.take(limit) for tracker in pending], self._number)
+            order: FrameOrder | BlockOrder = BlockOrder([tracker.take(limit) for tracker in pending], self._number)
         else:
             order = FrameOrder([tracker.take_frames(limit) for tracker in pending], self._number)
         self._pending = {tracker: None for tracker in pending if tracker.out}

@@ -98,7 +98,7 @@ class FrameOrder:
     Iterate over frames and their numbers: in the order of the packets that completed them, then by connection.
     """
 
-    def __init__(self, connections: Sequence[list[Any]], number: int) -> None:
+    def __init__(self, connections: Sequence[list[Frame]], number: int) -> None:
         """``connections``: in the order of their first packets."""
         self._ready = [frame for frames in connections for frame in frames]
         waited = any(each.lossy for frames in connections if frames for each in frames[0].connection.directions)
@@ -106,7 +106,7 @@ class FrameOrder:
         self._ready.reverse()
         self.last = number
 
-    def __iter__(self) -> Iterator[tuple[Frame | FrameBlock, int]]:
+    def __iter__(self) -> Iterator[tuple[Frame, int]]:
         ready = self._ready
         while ready:
             self.last += 1
@@ -116,13 +116,12 @@ class FrameOrder:
         """Number one more frame, an inner one, after the last one."""
         self.last += 1
 
-    def refuse(self, block: FrameBlock) -> None:
-        """The last block cannot be decoded in bulk: yield its frames one by one."""
-        raise NotImplementedError
 
+class BlockOrder:
+    """The same order with blocks: each is yielded, with number 0, before the next frame of its connection.
 
-class BlockOrder(FrameOrder):
-    """A :class:`FrameOrder` with blocks: each is yielded before the next frame of its connection."""
+    After a block that is ``refused`` come its frames.
+    """
 
     def __init__(self, connections: Sequence[list[Item]], number: int) -> None:
         items = [each for each in connections if each]
@@ -132,7 +131,6 @@ class BlockOrder(FrameOrder):
         self._inserted: list[int] = []
         self.rank = 0
         """Rank of the last frame."""
-        self._refused: list[Frame] = []
         self.frames: list[tuple[int, Frame]] = []
         """Single frames, in order, with their ranks among all that are ready."""
         self._blocks: dict[int, list[tuple[int, FrameBlock, Int64s]]] = {}
@@ -147,34 +145,31 @@ class BlockOrder(FrameOrder):
                 heappush(self._blocks.setdefault(item.connection.number, []), (int(ranks[0]), item, ranks))
         self.frames.sort(key=itemgetter(0))
 
-    def __iter__(self) -> Iterator[tuple[Frame | FrameBlock, int]]:
+    def __iter__(self) -> Iterator[tuple[Item, int]]:
         for rank, frame in self.frames:
             self.rank = rank
-            for block in self.blocks_before(frame.connection.number, rank):
-                yield from self._with_refused(block)
+            yield from self._before(frame.connection.number, rank)
             yield frame, self.number(rank)
         for connection in [*self._blocks]:
-            for block in self.blocks_before(connection, self.count):
-                yield from self._with_refused(block)
+            yield from self._before(connection, self.count)
 
-    def _with_refused(self, block: FrameBlock) -> Iterator[tuple[Frame | FrameBlock, int]]:
-        yield block, 0
-        refused, self._refused = self._refused, []
-        for frame in refused:
-            yield frame, frame.number
-
-    def refuse(self, block: FrameBlock) -> None:
-        self._refused = block.frames()
+    def _before(self, connection: int, rank: int) -> Iterator[tuple[Item, int]]:
+        for block in self.blocks_before(connection, rank):
+            yield block, 0
+            if block.refused:
+                for frame in block.frames():
+                    yield frame, frame.number
 
     def number(self, rank: int) -> int:
         """The number of a frame; all before it must have been decoded."""
         return self._first + rank + len(self._inserted)
 
     def insert(self) -> None:
+        """As :meth:`FrameOrder.insert`."""
         self._inserted.append(self.rank)
 
     @property
-    def last(self) -> int:  # type: ignore[override]
+    def last(self) -> int:
         """The number of the last frame."""
         return self._first + self.count + len(self._inserted) - 1
 

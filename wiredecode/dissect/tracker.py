@@ -27,7 +27,7 @@ CLOSED = {"FIN": "the sender closed", "RST": "the sender reset the connection"}
 
 
 class Tracker:
-    """Tracks one connection; ``blocks`` and ``copies`` are those of the demand."""
+    """Tracks one connection; ``blocks``, ``copies`` and ``frame`` are those of the demand."""
 
     def __init__(
         self,
@@ -37,11 +37,12 @@ class Tracker:
         *,
         blocks: bool = False,
         copies: bool = True,
+        frame: type[Frame] = Frame,
     ) -> None:
         self.connection = connection
         self.out: list[Any] = []
         """Frames and blocks that were framed but not taken yet."""
-        self.blocks, self.copies = blocks, copies
+        self.blocks, self.copies, self.frame = blocks, copies, frame
         self.identifier: Identifier | None = Identifier(connection, candidates, decode_as)
         self.failures = self.identifier.failures
         self.framers: tuple[Framer, Framer] | None = None
@@ -73,7 +74,7 @@ class Tracker:
         if self.security is None:
             self.security = TlsConversation(Start(self.connection))
         direction, size = record.direction, len(record.data)
-        frame = Frame(
+        frame = self.frame(
             connection=self.connection,
             side=direction.side,
             buffer=record.data,
@@ -166,9 +167,8 @@ class Tracker:
         self.conversation = protocol.conversation(
             Start(self.connection, match.dialect, match.verdict is not None, match.client, splitter, self.copies)
         )
-        first, second = (
-            Framer(each, splitter or protocol, self.out, each.started) for each in self.connection.directions
-        )
+        sides = self.connection.directions
+        first, second = (Framer(each, splitter or protocol, self.out, each.started, self.frame) for each in sides)
         self.framers = first, second
         if match.verdict is not None:
             self.framers[match.side].start_at(match.offset)

@@ -1,7 +1,8 @@
 """Parquet files of a thousand columns in little memory; their bytes are those that Arrow alone would write.
 
-Arrow keeps 2 MB for each such row group until a file ends. Here every group becomes a small file to Arrow, and only its
-part of the footer is kept, compressed together with those before it: 17 KB.
+A file of frames has the columns of all protocols, so that one query reads a capture of several. Arrow keeps 2.3 MB for
+each row group of them until the file ends: memory would grow with the capture. Here every group becomes a small file to
+Arrow, and only its part of the footer is kept, compressed together with those before it: 17 KB.
 """
 
 import io
@@ -11,6 +12,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pyarrow as pa
+
+from wiredecode.export.target import ExportError
 
 if TYPE_CHECKING:
     from pyarrow.parquet import ParquetWriter
@@ -128,7 +131,10 @@ class Footer:
     def add(self, footer: bytes, rows: int) -> None:
         """Add the footer of a file of one row group."""
         first = self._first + _counts(rows, 1)
-        assert footer.startswith(first) and footer.endswith(self._last), "Arrow writes footers in another form"
+        if not (footer.startswith(first) and footer.endswith(self._last)):
+            raise ExportError(
+                "this version of pyarrow writes Parquet footers in an unknown form; export another format"
+            )
         self._groups.write(memoryview(footer)[len(first) : -len(self._last)])
         self._count += 1
         self._rows += rows

@@ -109,7 +109,7 @@ def _fields(schema: pa.Schema) -> list[pa.Field]:
 
 
 class Database:
-    """The tables ``frames``, ``messages``, ``packets`` and ``connections``; a context manager.
+    """The tables ``frames``, ``messages``, ``packets``, ``connections`` and ``flows``; a context manager.
 
     ``once``: the captures can be read once. ``files``: queries may read and write files, load extensions and change
     settings; else they see the tables, and nothing else. Raises extras.NotInstalled.

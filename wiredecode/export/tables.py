@@ -11,7 +11,7 @@ from wiredecode.dataclasses import dataclass, replace
 from wiredecode.export.atomic import NewFolder
 from wiredecode.export.job import Export, ExportJob
 from wiredecode.export.partition import TIMES, LocalFiles, PartitionWriter, check_partition
-from wiredecode.export.writers import ROW_GROUP, WRITERS, Settings, Writer
+from wiredecode.export.writers import ROW_GROUP, WRITERS, Writer, WriterSettings
 from wiredecode.frames.record import BYTES
 from wiredecode.tables.portable import portable_rows, portable_schema, table_columns
 from wiredecode.tables.reader import TIME, LevelsReader, table_schema
@@ -110,7 +110,7 @@ class TableExport(Export):
     def _open_writer(self) -> Writer:
         job, make = self.job, WRITERS[self.form.name]
         groups = job.row_group or ROW_GROUP
-        settings = Settings(BYTES[job.bytes or "hex"], self.form.compression, groups, job.guard_formulas)
+        settings = WriterSettings(BYTES[job.bytes or "hex"], self.form.compression, groups, job.guard_formulas)
         if not job.partitions:
             self.open()
             return make(self.packed, self.projection.schema, settings)

@@ -32,7 +32,7 @@ PAGE_ROWS = ROW_GROUP
 
 
 @dataclass(frozen=True)
-class Settings:
+class WriterSettings:
     """Settings for writing files."""
 
     show: Callable[[bytes], str] = bytes.hex
@@ -63,7 +63,7 @@ class Writer(Protocol):
 class JsonWriter:
     """One JSON object per row and line, by themselves or as one array."""
 
-    def __init__(self, stream: BinaryIO, schema: pa.Schema, settings: Settings, *, as_array: bool = True) -> None:
+    def __init__(self, stream: BinaryIO, schema: pa.Schema, settings: WriterSettings, *, as_array: bool = True) -> None:
         self._stream, self._show = stream, settings.show
         self._array = JsonArray(stream.write, b"[\n", b"\n]\n") if as_array else None
 
@@ -83,7 +83,7 @@ class JsonWriter:
 class CsvWriter:
     """CSV as RFC 4180, with a header; text in quotes, null is nothing, nested values are JSON text."""
 
-    def __init__(self, stream: BinaryIO, schema: pa.Schema, settings: Settings) -> None:
+    def __init__(self, stream: BinaryIO, schema: pa.Schema, settings: WriterSettings) -> None:
         import pyarrow.csv as pcsv
 
         self._show, self._guarded = settings.show, settings.guard_formulas
@@ -113,7 +113,7 @@ def _guard_formulas(column: pa.Array) -> pa.Array:
 class ArrowWriter:
     """Arrow IPC: a file, which can be mapped into memory, or a stream, which can be read while it is written."""
 
-    def __init__(self, stream: BinaryIO, schema: pa.Schema, settings: Settings, *, as_file: bool = True) -> None:
+    def __init__(self, stream: BinaryIO, schema: pa.Schema, settings: WriterSettings, *, as_file: bool = True) -> None:
         usual = "zstd" if WIDE in schema.names else NOT_PACKED  # else nulls take 10 KB a row
         codec = settings.compression or usual
         options = pa.ipc.IpcWriteOptions(compression=None if codec == NOT_PACKED else codec)
@@ -130,7 +130,7 @@ class ArrowWriter:
 class ParquetWriter:
     """Parquet; batches are gathered to row groups of :data:`ROW_GROUP` rows or :data:`ROW_GROUP_BYTES`."""
 
-    def __init__(self, stream: BinaryIO, schema: pa.Schema, settings: Settings) -> None:
+    def __init__(self, stream: BinaryIO, schema: pa.Schema, settings: WriterSettings) -> None:
         import pyarrow.parquet as pq
 
         encoded = [field for field in schema if pa.types.is_dictionary(field.type)]  # of answers of SQL
@@ -210,7 +210,7 @@ def weight(column: pa.Array) -> int:
     return int(column.nbytes)
 
 
-WRITERS: dict[str, Callable[[BinaryIO, pa.Schema, Settings], Writer]] = {
+WRITERS: dict[str, Callable[[BinaryIO, pa.Schema, WriterSettings], Writer]] = {
     "ndjson": partial(JsonWriter, as_array=False),
     "json": JsonWriter,
     "csv": CsvWriter,

@@ -1,15 +1,21 @@
 """Kinds made of other kinds: structures, arrays, and fields that are there only under a condition."""
 
+from __future__ import annotations
+
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scapy.fields import Field
 
 from wiredecode.budget import BUDGET, CAREFUL_BYTES, FRAME_BYTES, PLAIN_BYTES, TOO_MANY
-from wiredecode.fields.kind import Emitter, Kind, Malformed, Structure, Truncated, elements, structure
+from wiredecode.fields.kind import Kind, Malformed, Truncated, elements, structure
 from wiredecode.fields.numbers import INTEGERS, Int8, Integer, UInt32
 from wiredecode.fields.presence import When
+
+if TYPE_CHECKING:
+    from wiredecode.fields.emitter import Emitter
+    from wiredecode.fields.layer import Layer
 
 
 class Struct(Kind):
@@ -18,21 +24,21 @@ class Struct(Kind):
     holds_packets = 1
     column = "struct"
 
-    def __init__(self, name: str, layer: type[Structure], doc: str = "", **kw: Any) -> None:
+    def __init__(self, name: str, layer: type[Layer], doc: str = "", **kw: Any) -> None:
         super().__init__(name, doc, **kw)
         self.layer = layer
 
     def minimum(self) -> int:
         return int(self.layer.minimum())
 
-    def read(self, data: bytes, position: int, end: int, layer: Structure) -> tuple[Any, int]:
+    def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[Any, int]:
         inner = self.layer.within(data, position, end)
         if inner.problem is not None:
             short = inner.problem
             raise short.inside(f"{self.name}.{short.field}", inner)
         return inner, inner.stop
 
-    def write(self, value: Any, layer: Structure) -> bytes:
+    def write(self, value: Any, layer: Layer) -> bytes:
         return bytes(value if value is not None else self.layer())
 
     def emit(self, em: Emitter) -> str:
@@ -46,20 +52,20 @@ class Struct(Kind):
 class NullableStruct(Struct):
     """A structure after a byte: 1, or ``none`` if there is no structure."""
 
-    def __init__(self, name: str, layer: type[Structure], doc: str = "", *, none: int = -1, **kw: Any) -> None:
+    def __init__(self, name: str, layer: type[Layer], doc: str = "", *, none: int = -1, **kw: Any) -> None:
         super().__init__(name, layer, doc, **kw)
         self.flag, self.none = Int8(name), none
 
     def minimum(self) -> int:
         return 1
 
-    def read(self, data: bytes, position: int, end: int, layer: Structure) -> tuple[Any, int]:
+    def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[Any, int]:
         flag, inside = self.flag.read(data, position, end, layer)
         if flag not in (1, self.none):
             raise Malformed(self.name, f"a presence of {flag}", position)
         return super().read(data, inside, end, layer) if flag == 1 else (None, inside)
 
-    def write(self, value: Any, layer: Structure) -> bytes:
+    def write(self, value: Any, layer: Layer) -> bytes:
         return bytes([self.none & 0xFF]) if value is None else b"\1" + super().write(value, layer)
 
     def emit(self, em: Emitter) -> str:
@@ -80,12 +86,12 @@ class Bounded(Struct):
     """
 
     def __init__(
-        self, name: str, layer: type[Structure], doc: str = "", *, size: str, until_end: tuple[str, ...] = (), **kw: Any
+        self, name: str, layer: type[Layer], doc: str = "", *, size: str, until_end: tuple[str, ...] = (), **kw: Any
     ) -> None:
         super().__init__(name, layer, doc, **kw)
         self.size, self.until_end = size, until_end
 
-    def read(self, data: bytes, position: int, end: int, layer: Structure) -> tuple[Any, int]:
+    def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[Any, int]:
         stop = position + layer.fields[self.size]
         inner, reached = super().read(data, position, min(stop, end), layer)
         if stop > end:
@@ -117,7 +123,7 @@ class Array(Kind):
     def __init__(
         self,
         name: str,
-        element: Kind | type[Structure],
+        element: Kind | type[Layer],
         doc: str = "",
         *,
         count: type[Integer] | str | None = UInt32,
@@ -141,7 +147,7 @@ class Array(Kind):
     def minimum(self) -> int:
         return self.count.minimum() if isinstance(self.count, INTEGERS) else 0
 
-    def read(self, data: bytes, position: int, end: int, layer: Structure) -> tuple[Any, int]:
+    def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[Any, int]:
         count = None
         if isinstance(self.count, str):
             count = layer.fields[self.count]
@@ -155,7 +161,7 @@ class Array(Kind):
         return self.read_elements(data, position, stop, layer, count)
 
     def read_elements(
-        self, data: bytes, position: int, stop: int, layer: Structure, count: int | None
+        self, data: bytes, position: int, stop: int, layer: Layer, count: int | None
     ) -> tuple[list[Any], int]:
         """This many elements, or those up to ``stop``."""
         values: list[Any] = []
@@ -175,7 +181,7 @@ class Array(Kind):
             values.append(value)
         return values, position
 
-    def write(self, value: Sequence[Any] | None, layer: Structure) -> bytes:
+    def write(self, value: Sequence[Any] | None, layer: Layer) -> bytes:
         if value is None:
             count, value = self.null or 0, ()
         else:
@@ -211,10 +217,10 @@ class Optional(Kind):
     def getfield(self, pkt: Any, s: bytes) -> tuple[bytes, Any]:
         return self.kind.getfield(pkt, s) if self.when.holds(s, 0, len(s), pkt) else (s, None)
 
-    def read(self, data: bytes, position: int, end: int, layer: Structure) -> tuple[Any, int]:
+    def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[Any, int]:
         return self.kind.read(data, position, end, layer)
 
-    def write(self, value: Any, layer: Structure) -> bytes:
+    def write(self, value: Any, layer: Layer) -> bytes:
         return b"" if value is None else self.kind.write(value, layer)
 
     def present(self, value: Any, show: Callable[[bytes], str]) -> Any:
@@ -235,7 +241,7 @@ class LengthOf:
     def __init__(self, *fields: str, plus: int = 0, null: int | None = None) -> None:
         self.fields, self.plus, self.null = fields, plus, null
 
-    def __call__(self, layer: Structure, following: Mapping[str, bytes]) -> int:
+    def __call__(self, layer: Layer, following: Mapping[str, bytes]) -> int:
         if self.null is not None and layer.fields.get(self.fields[0], b"") is None:
             return self.null
         if not self.fields:
@@ -249,14 +255,14 @@ class PresenceOf:
     def __init__(self, *fields: str) -> None:
         self.fields = fields
 
-    def __call__(self, layer: Structure, following: Mapping[str, bytes]) -> int:
+    def __call__(self, layer: Layer, following: Mapping[str, bytes]) -> int:
         return int(any(layer.fields.get(name) is not None for name in self.fields))
 
 
 class CountOf(LengthOf):
     """The elements of some arrays, and ``plus`` more; ``null`` if the first is null."""
 
-    def __call__(self, layer: Structure, following: Mapping[str, bytes]) -> int:
+    def __call__(self, layer: Layer, following: Mapping[str, bytes]) -> int:
         if self.null is not None and layer.fields.get(self.fields[0], ()) is None:
             return self.null
         return sum(len(layer.getfieldval(name) or ()) for name in self.fields) + self.plus

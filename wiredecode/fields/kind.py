@@ -1,19 +1,21 @@
 """Base of all field kinds: its contract with the three readers, ends of bytes inside a field, values for ``fuzz``."""
 
+from __future__ import annotations
+
 import random
 import struct
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from scapy.fields import Field
 from scapy.packet import fuzz
 from scapy.volatile import VolatileValue
 
-Structure = Any
-"""The :class:`~wiredecode.fields.layer.Layer` that a field is in. A kind may ask more of its own layers, hence Any."""
-Emitter = Any
-"""The :class:`~wiredecode.fields.emitter.Emitter` that ``emit`` is given; its module imports all kinds, hence Any."""
-Fill = Callable[[Structure, Mapping[str, bytes]], Any]
+if TYPE_CHECKING:
+    from wiredecode.fields.emitter import Emitter
+    from wiredecode.fields.layer import Layer
+
+Fill = Callable[["Layer", Mapping[str, bytes]], Any]
 """``(layer, bytes of each field that follows) -> value``."""
 
 
@@ -31,7 +33,7 @@ class Truncated(DecodeError):
         super().__init__(field, needed, had, start)
         self.field, self.needed, self.had, self.start, self.partial = field, needed, had, start, partial
 
-    def inside(self, field: str, partial: Any = None, front: int = 0) -> "Truncated":
+    def inside(self, field: str, partial: Any = None, front: int = 0) -> Truncated:
         """The problem as reported by the structure or array around the field, counted from ``front``."""
         problem = Truncated(field, self.needed, self.had, self.start - front, partial)
         problem.reason = self.reason
@@ -108,11 +110,11 @@ class Kind(Field[Any, Any]):
 
     # Defined by each kind.
 
-    def read(self, data: bytes, position: int, end: int, layer: Structure) -> tuple[Any, int]:
+    def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[Any, int]:
         """Read the value at ``position``; return it and the position after it. Raises :class:`Truncated`."""
         raise NotImplementedError
 
-    def write(self, value: Any, layer: Structure) -> bytes:
+    def write(self, value: Any, layer: Layer) -> bytes:
         """Encode ``value``, the inverse of :meth:`read`."""
         raise NotImplementedError
 
@@ -159,11 +161,11 @@ class Kind(Field[Any, Any]):
 class FixedBytes(Kind):
     """As many bytes as ``fixed`` says."""
 
-    def read(self, data: bytes, position: int, end: int, layer: Structure) -> tuple[bytes, int]:
+    def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[bytes, int]:
         stop = take(self.name, position, self.minimum(), end)
         return data[position:stop], stop
 
-    def write(self, value: Any, layer: Structure) -> bytes:
+    def write(self, value: Any, layer: Layer) -> bytes:
         return bytes(value or bytes(self.minimum()))
 
 

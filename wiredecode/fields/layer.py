@@ -9,16 +9,19 @@ from copy import copy
 from enum import Enum
 from functools import cache
 from itertools import takewhile
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from scapy.packet import Packet
 
 from wiredecode.dataclasses import dataclass
 from wiredecode.fields.composition import Array, CountOf, LengthOf, Optional, Struct, plain
 from wiredecode.fields.credentials import is_secret_pair, is_secret_value, without_secrets
-from wiredecode.fields.kind import DecodeError, Emitter, Fill, Kind, Truncated
+from wiredecode.fields.kind import DecodeError, Fill, Kind, Truncated
 from wiredecode.fields.numbers import Number, group_bits
 from wiredecode.fields.sized import Binary, Sized, everything, redact
+
+if TYPE_CHECKING:
+    from wiredecode.fields.emitter import Emitter
 
 MADE_BY_SCAPY = type(Packet).__module__
 put = object.__setattr__  # Scapy's looks for fields first

@@ -29,16 +29,16 @@ SCALES = {"timestamp[ms, UTC]": 1_000, "timestamp[ns, UTC]": 1_000_000_000, "tim
 
 LuaReader = tuple[str, dict[str, Any]]
 """The name of the function that reads a kind (a member of ``R``), and further members of its table; Lua code is a
-:class:`Code`."""
+:class:`LuaCode`."""
 
 
-class Code(str):
+class LuaCode(str):
     """Text that is Lua code."""
 
     __slots__ = ()
 
 
-KindWriter = Callable[["Writer", Any], LuaReader]
+KindWriter = Callable[["LuaWriter", Any], LuaReader]
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Script:
 
     source: str
     """Hand-written Lua: which layer a message has, and the meaning of its ids."""
-    tables: Callable[[Writer], Mapping[str, Any]] = lambda writer: {}
+    tables: Callable[[LuaWriter], Mapping[str, Any]] = lambda writer: {}
     """Members of the table ``P`` that the source finds: layers by code, names."""
     kinds: Mapping[type[fields.Kind], KindWriter] = field(default_factory=dict)
     """Writers of the protocol's own kinds."""
@@ -77,7 +77,7 @@ def lua_string(text: str | bytes) -> str:
 def lua_literal(value: Any) -> str:
     """A Python value as Lua: mappings, sequences and sets become tables; a set's members are keys."""
     match value:
-        case Code():
+        case LuaCode():
             return value
         case None:
             return "nil"
@@ -100,7 +100,7 @@ def pcre(pattern: bytes) -> bytes:  # whose \Z also matches before a last line e
     return pattern.replace(rb"\Z", rb"\z")
 
 
-class Writer:
+class LuaWriter:
     """Collects the tables of one protocol: names of values, regular expressions, layers; each occurs once."""
 
     def __init__(self, kinds: Mapping[type[fields.Kind], KindWriter], types: Mapping[type[fields.Kind], str]) -> None:
@@ -114,32 +114,32 @@ class Writer:
 
     # Names of values, patterns.
 
-    def values(self, names: Mapping[int, str] | None) -> Code:
+    def values(self, names: Mapping[int, str] | None) -> LuaCode:
         """The Lua table of the names of numbers."""
         if not names:
-            return Code("nil")
+            return LuaCode("nil")
         text = lua_literal(names)
         if text not in self.names:
             self.names[text] = f"N[{len(self.names) + 1}]"
             self.lines.append(f"{self.names[text]} = {text}")
-        return Code(self.names[text])
+        return LuaCode(self.names[text])
 
-    def pattern(self, pattern: bytes) -> Code:
+    def pattern(self, pattern: bytes) -> LuaCode:
         """The Lua object of a regular expression for bytes."""
         if pattern not in self.patterns:
             self.patterns[pattern] = f"X[{len(self.patterns) + 1}]"
             self.lines.append(f"{self.patterns[pattern]} = regex({lua_string(pcre(pattern))})")
-        return Code(self.patterns[pattern])
+        return LuaCode(self.patterns[pattern])
 
     # Layers.
 
-    def layer(self, layer: type[Layer]) -> Code:
+    def layer(self, layer: type[Layer]) -> LuaCode:
         """The Lua table of a layer, written when it is first asked for."""
         if layer not in self.layers:
             self.layers[layer] = name = f"L[{len(self.layers) + 1}]"
             self.lines.append(f"{name} = {{name={lua_string(layer.__name__)}}}")
             self._write(name, layer)
-        return Code(self.layers[layer])
+        return LuaCode(self.layers[layer])
 
     def _write(self, name: str, layer: type[Layer]) -> None:
         in_order = [self.entry(kind) for kind in layer.in_order]
@@ -148,18 +148,18 @@ class Writer:
         if issubclass(layer, textfields.TextLayer):
             more["blanks"] = layer.blanks
         if issubclass(layer, pb.Message):
-            more["tail"] = Code("protobuf_tail")
+            more["tail"] = LuaCode("protobuf_tail")
             more["tagged"] = {number: self.code_of(kind) for number, kind in layer.by_number.items()}
             more["order"] = sorted(layer.by_number)
         elif issubclass(layer, json.JsonObject):
-            more["tail"] = Code("json_tail")
+            more["tail"] = LuaCode("json_tail")
             more["members"] = {member: self.code_of(kind) for member, kind in layer.by_name.items()}
         for key, value in more.items():
             if value is not None:
                 self.lines.append(f"{name}.{key} = {lua_literal(value)}")
 
-    def code_of(self, kind: fields.Kind) -> Code:
-        return Code(self.entry(kind))
+    def code_of(self, kind: fields.Kind) -> LuaCode:
+        return LuaCode(self.entry(kind))
 
     def entry(self, declared: fields.Kind) -> str:
         """The table of one field."""
@@ -169,7 +169,7 @@ class Writer:
         if isinstance(kind, fields.Number) and kind.names and not isinstance(kind, fields.Flags):
             members["names"] = self.values(kind.names)
         if isinstance(declared, fields.Optional):
-            members["when"] = Code(f"function(c, v, at) return {LuaPrinter(self).truth(declared.when.root)} end")
+            members["when"] = LuaCode(f"function(c, v, at) return {LuaPrinter(self).truth(declared.when.root)} end")
         options = "".join(f", {key}={lua_literal(value)}" for key, value in members.items() if value is not None)
         return f"{{{lua_string(kind.name)}, {lua_string(read)}{options}}}"
 
@@ -200,9 +200,9 @@ class Writer:
         existing = self.fields.get(name)
         if existing is not None:
             ftype, doc = common_type(existing.ftype, ftype), existing.doc or doc
-            values = Code(existing.values if existing.values != "nil" else values)
+            values = LuaCode(existing.values if existing.values != "nil" else values)
         if values != "nil" and ftype.lstrip("u").startswith("int") is False:
-            values = Code("nil")
+            values = LuaCode("nil")
         self.fields[name] = WiresharkField(name, ftype, name.rpartition(".")[2], doc, values)
 
     def ftype(self, kind: fields.Kind) -> str:
@@ -244,7 +244,7 @@ WORDS = {"left": "(c.stop - c.pos)", "tokens": "tokens_left(c)", "token": "next_
 class LuaPrinter:
     """Prints a condition as Lua: ``c`` is the cursor, ``v`` the earlier values, ``at`` where each of these ended."""
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: LuaWriter) -> None:
         self.writer = writer
 
     def truth(self, node: ast.expr) -> str:
@@ -307,7 +307,7 @@ def integer(kind: Any) -> dict[str, Any]:
     }
 
 
-def number(writer: Writer, kind: Any) -> LuaReader:
+def number(writer: LuaWriter, kind: Any) -> LuaReader:
     more = integer(kind)
     if kind.column in SCALES:
         more["per"] = SCALES[kind.column]
@@ -316,7 +316,7 @@ def number(writer: Writer, kind: Any) -> LuaReader:
     return "uint", more
 
 
-def sized(writer: Writer, kind: Any) -> LuaReader:
+def sized(writer: LuaWriter, kind: Any) -> LuaReader:
     length = kind.length
     more: dict[str, Any] = {"text": isinstance(kind, fields.Text) or None}
     if isinstance(length, INTEGERS):
@@ -330,7 +330,7 @@ def sized(writer: Writer, kind: Any) -> LuaReader:
     return "sized", more
 
 
-def array(writer: Writer, kind: Any) -> LuaReader:
+def array(writer: LuaWriter, kind: Any) -> LuaReader:
     more: dict[str, Any] = {"element": writer.code_of(kind.element)}
     if isinstance(kind.count, INTEGERS):
         more |= integer(kind.count)
@@ -343,11 +343,11 @@ def array(writer: Writer, kind: Any) -> LuaReader:
     return "array", more
 
 
-def bits(writer: Writer, kind: Any) -> LuaReader:
+def bits(writer: LuaWriter, kind: Any) -> LuaReader:
     return "bits", {"w": kind.whole.width, "back": kind.back, "shift": kind.shift, "bits": kind.count}
 
 
-def protobuf_scalar(writer: Writer, kind: Any) -> LuaReader:
+def protobuf_scalar(writer: LuaWriter, kind: Any) -> LuaReader:
     more: dict[str, Any] = {"zero": kind.default is not None or None, "as": writer.ftype(kind)}
     if kind.column in SCALES:
         more["per"] = SCALES[kind.column]
@@ -355,12 +355,12 @@ def protobuf_scalar(writer: Writer, kind: Any) -> LuaReader:
     return "pb_number", more
 
 
-def protobuf_sized(writer: Writer, kind: Any) -> LuaReader:
+def protobuf_sized(writer: LuaWriter, kind: Any) -> LuaReader:
     text = isinstance(kind, fields.Text)
     return "pb_sized", {"text": text or None, "zero": kind.default is not None or None}
 
 
-def repeated(writer: Writer, kind: Any) -> LuaReader:
+def repeated(writer: LuaWriter, kind: Any) -> LuaReader:
     return "pb_repeated", {"element": writer.code_of(kind.element), "packed": kind.packed or None}
 
 
@@ -401,7 +401,7 @@ TYPES: dict[type[fields.Kind], str] = {
 }
 
 
-def fields_of(writer: Writer) -> Iterator[str]:
+def fields_of(writer: LuaWriter) -> Iterator[str]:
     """The fields of Wireshark as Lua tables, in the order in which they were declared."""
     for named in writer.fields.values():
         name, title, ftype, doc = map(lua_string, (named.name, named.title, named.ftype, named.doc))

@@ -1,12 +1,18 @@
 """Kinds of numbers: integers of fixed width, flags, times, varints."""
 
+from __future__ import annotations
+
 import struct
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, lru_cache
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from wiredecode.fields.kind import AsText, Emitter, Kind, Malformed, Structure, Truncated, integer, take, whole
+from wiredecode.fields.kind import AsText, Kind, Malformed, Truncated, integer, take, whole
+
+if TYPE_CHECKING:
+    from wiredecode.fields.emitter import Emitter
+    from wiredecode.fields.layer import Layer
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECONDS_MAX = 253_402_300_799_999
@@ -56,12 +62,12 @@ class Number(Kind):
         """The key under which a record shows the number of an enumeration."""
         return f"{self.name}_code" if self.names else None
 
-    def read(self, data: bytes, position: int, end: int, layer: Structure) -> tuple[int, int]:
+    def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[int, int]:
         stop = take(self.name, position, self.width, end)
         order = "little" if self.little else "big"
         return int.from_bytes(data[position:stop], order, signed=self.signed), stop  # type: ignore[arg-type]
 
-    def write(self, value: int | None, layer: Structure) -> bytes:
+    def write(self, value: int | None, layer: Layer) -> bytes:
         order = "little" if self.little else "big"
         return (value or 0).to_bytes(self.width, order, signed=self.signed)  # type: ignore[arg-type]
 
@@ -212,11 +218,11 @@ class Float64(Kind):
 
     fixed, column, delimited, order = "d", "double", True, ">"
 
-    def read(self, data: bytes, position: int, end: int, layer: Structure) -> tuple[float, int]:
+    def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[float, int]:
         stop = take(self.name, position, 8, end)
         return struct.unpack_from(">d", data, position)[0], stop
 
-    def write(self, value: float | None, layer: Structure) -> bytes:
+    def write(self, value: float | None, layer: Layer) -> bytes:
         return struct.pack(">d", value or 0.0)
 
 
@@ -238,10 +244,10 @@ class Varint(Kind):
     def minimum(self) -> int:
         return 1
 
-    def read(self, data: bytes, position: int, end: int, layer: Structure) -> tuple[int, int]:
+    def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[int, int]:
         return varint(self.name, data, position, end, self.max_bytes)
 
-    def write(self, value: int | None, layer: Structure) -> bytes:
+    def write(self, value: int | None, layer: Layer) -> bytes:
         return write_varint(value or 0)
 
     def emit(self, em: Emitter) -> str:
@@ -268,13 +274,13 @@ class ZigZag(Varint):
 
     column, signed = "int64", True
 
-    def read(self, data: bytes, position: int, end: int, layer: Structure) -> tuple[int, int]:
+    def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[int, int]:
         raw, stop = super().read(data, position, end, layer)
         if raw >> 64:
             raise Malformed(self.name, "a varint of more than 64 bits", position)
         return raw >> 1 ^ -(raw & 1), stop
 
-    def write(self, value: int | None, layer: Structure) -> bytes:
+    def write(self, value: int | None, layer: Layer) -> bytes:
         value = value or 0
         return write_varint(value << 1 if value >= 0 else ~(value << 1))
 
@@ -287,11 +293,11 @@ class CompactLength(Varint):
 
     column, signed, inlined, max_bytes = "int64", True, 1, 5
 
-    def read(self, data: bytes, position: int, end: int, layer: Structure) -> tuple[int, int]:
+    def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[int, int]:
         value, stop = super().read(data, position, end, layer)
         return value - 1, stop
 
-    def write(self, value: int | None, layer: Structure) -> bytes:
+    def write(self, value: int | None, layer: Layer) -> bytes:
         return super().write((value or 0) + 1, layer)
 
     def single(self, byte: str) -> str:
@@ -322,7 +328,7 @@ class Varint32(Varint):
 
     column, max_bytes = "uint32", 5
 
-    def read(self, data: bytes, position: int, end: int, layer: Structure) -> tuple[int, int]:
+    def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[int, int]:
         value, stop = super().read(data, position, end, layer)
         raw = data[position:stop]
         value &= MASK32
@@ -331,7 +337,7 @@ class Varint32(Varint):
             value.raw = raw
         return value, stop
 
-    def write(self, value: int | None, layer: Structure) -> bytes:
+    def write(self, value: int | None, layer: Layer) -> bytes:
         return value.raw if isinstance(value, LongForm) else shortest(value or 0)
 
 
@@ -357,7 +363,7 @@ class Bits(Number):
         self.group: list[Bits] = []
         self.shift = 0
 
-    def join(self, group: "list[Bits]", bits: int) -> None:
+    def join(self, group: list[Bits], bits: int) -> None:
         """Take the place in a group of bit fields of ``bits`` bits."""
         self.group = group
         self.shift = bits - sum(other.count for other in group[: group.index(self) + 1])
@@ -367,20 +373,20 @@ class Bits(Number):
     def minimum(self) -> int:
         return 0 if self.back else self.whole.width
 
-    def read(self, data: bytes, position: int, end: int, layer: Structure) -> tuple[int, int]:
+    def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[int, int]:
         """The first bit field moves past the integer, the others look back at it."""
         start = position - self.back
         stop = take(self.name, start, self.whole.width, end)
         return self.whole.read(data, start, stop, layer)[0] >> self.shift & self.mask, stop
 
-    def write(self, value: int | None, layer: Structure) -> bytes:
+    def write(self, value: int | None, layer: Layer) -> bytes:
         if self.back:
             return b""
         whole = sum((self._value_of(bits.name, layer) & bits.mask) << bits.shift for bits in self.group)
         return self.whole.write(whole, layer)
 
     @staticmethod
-    def _value_of(name: str, layer: Structure) -> int:
+    def _value_of(name: str, layer: Layer) -> int:
         """The value set, or the one filled in."""
         value = layer.getfieldval(name)
         return (layer.filled.get(name) if value is None else value) or 0

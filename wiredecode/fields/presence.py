@@ -20,15 +20,19 @@ A comparison of an absent field, or of more bytes than are left, is false. Names
 and bytes from the wire are never evaluated as code.
 """
 
+from __future__ import annotations
+
 import ast
 import re
 from collections.abc import Callable
 from copy import deepcopy
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from wiredecode.fields.kind import Structure
 from wiredecode.fields.tokens import BLANKS, next_token, tokens_left
+
+if TYPE_CHECKING:
+    from wiredecode.fields.layer import Layer
 
 WORDS = ("left", "tokens", "token")
 MAX_PEEK = 8
@@ -133,7 +137,7 @@ class When:
         return f"({' and '.join([*speller.guards, value])})"
 
     @cached_property
-    def holds(self) -> Callable[[bytes, int, int, Structure], bool]:
+    def holds(self) -> Callable[[bytes, int, int, Layer], bool]:
         """``(buffer, position, end, layer) -> bool``: the condition on a layer of which the fields before were read."""
         terms = _OfLayer()
         code = f"lambda b, p, e, layer: bool({self.code(terms)})"

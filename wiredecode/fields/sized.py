@@ -1,11 +1,17 @@
 """Kinds of texts and bytes: those whose length is known before them, the rest of a frame, UUIDs."""
 
+from __future__ import annotations
+
 import random
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from wiredecode.fields.kind import AsText, Emitter, FixedBytes, Kind, Random, Structure, octets, take
+from wiredecode.fields.kind import AsText, FixedBytes, Kind, Random, octets, take
 from wiredecode.fields.numbers import INTEGERS, CompactLength, Integer, UInt16, UInt32
+
+if TYPE_CHECKING:
+    from wiredecode.fields.emitter import Emitter
+    from wiredecode.fields.layer import Layer
 
 Inner = Callable[[bytes, Any, dict[str, Any]], dict[str, Any] | None]
 """Decoder of the contents of a bytes field: ``(value, Style, record of the structure so far) -> keys, or None``.
@@ -78,7 +84,7 @@ class Sized(Kind):
     def minimum(self) -> int:
         return self.length.minimum() if isinstance(self.length, INTEGERS) else 0
 
-    def read(self, data: bytes, position: int, end: int, layer: Structure) -> tuple[Any, int]:
+    def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[Any, int]:
         if isinstance(self.length, INTEGERS):
             count, position = self.length.read(data, position, end, layer)
         else:
@@ -88,7 +94,7 @@ class Sized(Kind):
         stop = take(self.name, position, count, end)
         return self.decode(data[position:stop]), stop
 
-    def write(self, value: Any, layer: Structure) -> bytes:
+    def write(self, value: Any, layer: Layer) -> bytes:
         raw = b"" if value is None else self.encode(value)
         if not isinstance(self.length, INTEGERS):
             return raw
@@ -202,10 +208,10 @@ class Rest(Binary):
     def minimum(self) -> int:
         return 0
 
-    def read(self, data: bytes, position: int, end: int, layer: Structure) -> tuple[bytes, int]:
+    def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[bytes, int]:
         return data[position:end], end
 
-    def write(self, value: bytes, layer: Structure) -> bytes:
+    def write(self, value: bytes, layer: Layer) -> bytes:
         return bytes(value or b"")
 
     def emit(self, em: Emitter) -> str:

@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields.composition import Array
-from wiredecode.fields.kind import Emitter, Kind, Malformed, Truncated, take
+from wiredecode.fields.emitter import Emitter
+from wiredecode.fields.kind import Kind, Malformed, Truncated, take
 from wiredecode.fields.layer import Layer, TaggedLayer
 from wiredecode.fields.numbers import Varint, varint, write_varint
 from wiredecode.fields.sized import OPAQUE, Binary

@@ -12,7 +12,8 @@ import re
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from wiredecode.fields.kind import Emitter, Kind, Malformed, Truncated
+from wiredecode.fields.emitter import Emitter
+from wiredecode.fields.kind import Kind, Malformed, Truncated
 from wiredecode.fields.layer import Layer
 from wiredecode.fields.sized import printable, text
 from wiredecode.fields.tokens import BLANKS, line_stop, number_pattern, token_pattern

@@ -49,7 +49,7 @@ def parse(text: str) -> Node:
     if not text.strip():
         raise FilterError("the filter is empty", text, 0)
     try:
-        node = Builder(text).transform(_parser().parse(text))
+        node = TreeConverter(text).transform(_parser().parse(text))
     except UnexpectedInput as error:
         raise _syntax_error(error, text) from None
     except VisitError as error:
@@ -114,7 +114,7 @@ def unescape(text: str, literal: str, start: int) -> str:
 
 
 @v_args(inline=True)
-class Builder(Transformer_NonRecursive[Token, Node]):
+class TreeConverter(Transformer_NonRecursive[Token, Node]):
     """Converts lark's tree to the nodes of :mod:`wiredecode.filter.syntax`."""
 
     def __init__(self, text: str) -> None:

@@ -76,7 +76,7 @@ class FlowKey(NamedTuple):
     group: str
 
 
-class Times:
+class OffsetTimes:
     """``(offset, messages, time)`` of some messages, evenly over time."""
 
     __slots__ = ("_every", "_seen", "entries")
@@ -97,8 +97,8 @@ class Times:
             del self.entries[::2]
             self._every *= 2
 
-    def __add__(self, other: Times) -> Times:
-        both = Times()
+    def __add__(self, other: OffsetTimes) -> OffsetTimes:
+        both = OffsetTimes()
         both._every = max(self._every, other._every)
         both.entries = sorted((*self.entries, *other.entries))
         both._thin_out()
@@ -135,6 +135,13 @@ class Flow:
     """When it subscribed, and from where on."""
     left_ns: int = 0
     """When it unsubscribed, the last time."""
+    limit: int = 0
+    """The messages that it had asked for; 1: it unsubscribed by itself."""
+    passed: int = 0
+    circling: int = 0
+    """Messages that its client got and published again; different ones that it passed on more than once."""
+    rounds: int = 0
+    """Times that it passed one message on quickly, at most."""
     lag: int = 0
     worst_lag: int = 0
     worst_ns: int = 0
@@ -143,7 +150,9 @@ class Flow:
     waits: int = 0
     """Frames whose first message waited for :data:`LONG_NS` or more, of all :attr:`batches`."""
     batches: int = 0
-    times: Times = field(default_factory=Times)
+    times: OffsetTimes = field(default_factory=OffsetTimes)
+    unnumbered: OffsetTimes = field(default_factory=OffsetTimes)
+    """Of publishes, which have no offset yet."""
     latencies: list[int] = field(default_factory=list)
     """From publish to delivery, ns, of copies; at most :data:`MAX_TIMES`."""
     seconds: dict[int, int] = field(default_factory=dict)
@@ -169,6 +178,10 @@ class Flow:
             self.stalled += 1
         elif what == flows.LEAVE:
             self.left_ns = time_ns
+            self.limit = step.messages
+        elif what == flows.PASS:
+            self.passed, self.rounds = self.passed + 1, max(self.rounds, step.messages)
+            self.circling += step.again
         elif what == flows.PULL:
             self.pulls += 1
         elif what == flows.EMPTY:
@@ -178,7 +191,7 @@ class Flow:
 
     def count(self, step: Step, frame: Frame) -> None:
         """Count the messages of a step."""
-        _, _, _, _, first, messages, size, log, _, waited_ns, lag, is_again = step
+        what, _, _, _, first, messages, size, log, _, waited_ns, lag, is_again = step
         time_ns = frame.time_ns
         if not self.first_ns:
             self.first_ns = time_ns
@@ -203,6 +216,8 @@ class Flow:
             had = self.offsets.add(first, first + messages)
             self.again += had if had or not is_again else messages
             self.times.add(first, messages, time_ns)
+        elif what == flows.PUBLISH:
+            self.unnumbered.add(0, messages, time_ns)
         if lag is not None:
             self.lag = lag
             if lag > self.worst_lag:
@@ -214,19 +229,34 @@ class Flow:
         for name in SUMS:
             setattr(both, name, getattr(self, name) + getattr(other, name))
         both.first_ns = min(filter(None, (self.first_ns, other.first_ns)), default=0)
-        for name in ("last_ns", "stored", "waited_ns", "left_ns"):
+        for name in ("last_ns", "stored", "waited_ns", "left_ns", "limit", "rounds"):
             setattr(both, name, max(getattr(self, name), getattr(other, name)))
         both.offsets.update(self.offsets).update(other.offsets)
         both.starts = sorted((*self.starts, *other.starts))[:MAX_STARTS]
         both.lag = (self if self.last_ns >= other.last_ns else other).lag
         both.worst_lag, both.worst_ns = max((self.worst_lag, self.worst_ns), (other.worst_lag, other.worst_ns))
+        both.unnumbered = self.unnumbered + other.unnumbered
         both.times, both.latencies = self.times + other.times, [*self.latencies, *other.latencies][:MAX_TIMES]
         both.seconds = dict(Counter(self.seconds) + Counter(other.seconds))
         both.frames = sorted({*self.frames, *other.frames})[:MAX_FRAMES]
         return both
 
 
-SUMS = "messages", "size", "confirmed", "refused", "again", "stores", "pulls", "empty", "waits", "batches", "stalled"
+SUMS = (
+    "messages",
+    "size",
+    "confirmed",
+    "refused",
+    "again",
+    "stores",
+    "pulls",
+    "empty",
+    "waits",
+    "batches",
+    "stalled",
+    "passed",
+    "circling",
+)
 LONG_NS = 500_000_000
 MAX_STARTS, MAX_FRAMES = 32, 8
 
@@ -293,8 +323,8 @@ class Flows:
             what = step[0]
             flow = self._newest.get((number, what in TO_BROKER, *step[1:4]))
             if flow is None:
-                if what == flows.SPACE:
-                    self._learn(step, number)
+                if what == flows.SPACE or what == flows.MEMBER:
+                    self._learn(step, frame.connection)
                     continue
                 flow = self._flow(step, frame.connection)
                 if flow is None:
@@ -315,11 +345,14 @@ class Flows:
             if sent_ns is not None:
                 flow.latencies.append(frame.time_ns - sent_ns)
 
-    def _learn(self, step: Step, number: int) -> None:
-        if step.log:
+    def _learn(self, step: Step, connection: Connection) -> None:
+        if step.what == flows.MEMBER:
+            if len(self.connections) < MAX_FLOWS:
+                self.connections[connection.number] = connection
+        elif step.log:
             self.spaces[step.log] = step.topic
         else:
-            self._accounts[number] = step.topic
+            self._accounts[connection.number] = step.topic
 
     def _flow(self, step: Step, connection: Connection) -> Flow | None:
         key = FlowKey(connection.number, step.what not in TO_BROKER, step.topic, step.partition, step.group)
@@ -339,13 +372,21 @@ class Flows:
 
     def parties(self) -> dict[int, Party]:
         """The clients, by connection."""
-        found = {number: self._party(each) for number, each in self.connections.items()}
-        return self._parties | found
+        found = self._parties | {number: self._party(each) for number, each in self.connections.items()}
+        spaces = self.spaces
+        return {
+            number: each if each.space else each._replace(space=spaces.get(each.server, ""))
+            for number, each in found.items()
+        }
+
+    def space_of(self, connection: Connection) -> str:
+        """The account, virtual host or cluster of a connection; empty: it is not known."""
+        server = connection.endpoints[1 - client_side(connection)]
+        account = self._accounts.get(connection.number)
+        return account or connection.identity.get("virtual_host") or self.spaces.get(server, "")
 
     def _party(self, connection: Connection) -> Party:
         client, who, health = client_side(connection), connection.identity, connection.health
-        server = connection.endpoints[1 - client]
-        space = self._accounts.get(connection.number) or who.get("virtual_host") or self.spaces.get(server, "")
         last_ns = max(connection.first_ns, health.last_ns if health is not None else 0)
         return Party(
             connection.number,
@@ -353,7 +394,7 @@ class Flows:
             who.get("name", ""),
             connection.named_endpoints[client].rpartition(":")[0],
             who.get("user", ""),
-            space,
+            self.space_of(connection),
             who.get("group", ""),
             connection.named_endpoints[1 - client],
             who.get("product", ""),
@@ -362,6 +403,16 @@ class Flows:
             connection.closed is None,
             all(side.captured and not side.lossy for side in connection.directions),
         )
+
+    def portable(self) -> Flows:
+        """The same for other processes: it can be pickled, and its connections have their ids in place of numbers."""
+        made, ids = Flows(), {number: each.id for number, each in self.connections.items()}
+        for key, flow in self.flows.items():
+            named = key._replace(connection=ids[key.connection])
+            made.flows[named] = replace(flow, key=named)
+        made._parties = {ids[number]: each._replace(connection=ids[number]) for number, each in self.parties().items()}
+        made.spaces, made.omitted = self.spaces, self.omitted
+        return made
 
     def __add__(self, other: Flows) -> Flows:
         both = Flows()
@@ -376,7 +427,7 @@ class Flows:
         return both
 
 
-TO_BROKER = frozenset({flows.PUBLISH, flows.CONFIRM, flows.REFUSE})
+TO_BROKER = frozenset({flows.PUBLISH, flows.CONFIRM, flows.REFUSE, flows.PASS})
 
 
 def readers_of(checks: Checks) -> dict[str | None, list[FlowReader]]:

@@ -6,14 +6,11 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.flows import Flow, Flows, Party
 from wiredecode.flows.intervals import Intervals
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 TOPIC, PARTITION, CLIENT, SECOND = "topic", "partition", "client", "second"
 BY = (TOPIC, PARTITION, CLIENT, SECOND)
@@ -24,7 +21,7 @@ Subject = tuple[str, str, str]
 """Protocol, space and topic."""
 
 
-class Side(NamedTuple):
+class ClientFlow(NamedTuple):
     """A flow with its client."""
 
     flow: Flow
@@ -40,6 +37,7 @@ class Side(NamedTuple):
 
 
 LABEL = attrgetter("label")
+BEGAN, SINCE = attrgetter("flow.first_ns", "label"), attrgetter("since_ns", "group")
 Item = TypeVar("Item")
 Key = TypeVar("Key", bound=Hashable)
 
@@ -48,8 +46,8 @@ class Topic(NamedTuple):
     """All that happens on a topic."""
 
     subject: Subject
-    publishers: list[Side]
-    consumers: list[Side]
+    publishers: list[ClientFlow]
+    consumers: list[ClientFlow]
 
 
 def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
@@ -60,18 +58,19 @@ def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list
     return found
 
 
-def sides_of(flows: Flows) -> list[Side]:
+def sides_of(flows: Flows) -> list[ClientFlow]:
     """All flows, with their clients."""
     parties = flows.parties()
-    groups = grouped((each for each in parties.values() if each.group), lambda party: (party.name, party.host))
+    named = sorted((each for each in parties.values() if each.group), key=SINCE)
+    groups = grouped(named, lambda party: (party.name, party.host))
     made = []
     for key, flow in flows.flows.items():
         party = parties[key.connection]
-        made.append(Side(flow, party, key.group or group_of(party, groups)))
+        made.append(ClientFlow(flow, party, key.group or group_of(party, groups)))
     return made
 
 
-def topics_of(sides: Iterable[Side]) -> list[Topic]:
+def topics_of(sides: Iterable[ClientFlow]) -> list[Topic]:
     """The topics that carried messages, or to which somebody subscribed by their name."""
     topics: dict[Subject, Topic] = {}
     for side in sides:
@@ -119,11 +118,15 @@ class Row:
     worst_lag: int | None = None
     worst_ns: int | None = None
     latencies: list[int] = field(default_factory=list)
+    began_ns: int = 0
+    """Of the first message; without messages of the subscription or connection."""
     first_ns: int = 0
     last_ns: int = 0
     second_ns: int | None = None
     connections: list[int] = field(default_factory=list)
     servers: list[str] = field(default_factory=list)
+    frames: list[int] = field(default_factory=list)
+    """Some of its frames: the first ones."""
 
     def percentile(self, hundredth: int) -> float | None:
         """From publish to delivery, ms; None: not known."""
@@ -191,10 +194,12 @@ def rows_of(topic: Topic, by: str) -> Iterator[Row]:
             yield row_of(topic, chosen[0], [], number)
 
 
-def row_of(topic: Topic, publishers: Sequence[Side], consumers: Sequence[Side], partition: int | None) -> Row:
+def row_of(
+    topic: Topic, publishers: Sequence[ClientFlow], consumers: Sequence[ClientFlow], partition: int | None
+) -> Row:
     """The row of these flows of a topic; ``consumers``: those of one consumer."""
     protocol, space, name = topic.subject
-    names = [*dict.fromkeys(each.label for each in publishers)]
+    names = [*dict.fromkeys(each.label for each in sorted(publishers, key=BEGAN))]
     consumer = consumers[0].label if consumers else NONE
     row = Row(protocol, space, name, partition, names, consumer)
     sent, came = [each.flow for each in publishers], [each.flow for each in consumers]
@@ -203,7 +208,10 @@ def row_of(topic: Topic, publishers: Sequence[Side], consumers: Sequence[Side], 
     times = [each for each in (*sent, *came) if each.messages]
     row.first_ns = min((each.first_ns for each in times), default=0)
     row.last_ns = max((each.last_ns for each in times), default=0)
+    starts = [each.flow.starts[0][0] if each.flow.starts else each.party.since_ns for each in (*publishers, *consumers)]
+    row.began_ns = row.first_ns or min(starts)
     row.servers = sorted({each.party.server for each in (*publishers, *consumers)})
+    row.frames = sorted({number for each in (*sent, *came) for number in each.frames})
     row.connections = sorted({each.key.connection for each in (*sent, *came)})
     if came:
         row.again, row.skipped = again(came), sum(end - begin for *_, begin, end in skipped(came))
@@ -222,11 +230,11 @@ def by_seconds(topic: Topic) -> Iterator[Row]:
         for second in sorted(published.keys() | delivered.keys()):
             row = Row(protocol, space, name, None, names, label, second_ns=second * 1_000_000_000)
             row.published, row.delivered = published[second], delivered[second]
-            row.first_ns = row.last_ns = second * 1_000_000_000
+            row.began_ns = row.first_ns = row.last_ns = second * 1_000_000_000
             yield row
 
 
-def seconds_of(sides: Iterable[Side]) -> Counter[int]:
+def seconds_of(sides: Iterable[ClientFlow]) -> Counter[int]:
     """Messages by second since the epoch."""
     messages = Counter[int]()
     for each in sides:
@@ -286,6 +294,47 @@ def lags(sent: Sequence[Flow], came: Sequence[Flow]) -> tuple[int | None, int | 
     return now, max(now, worst[0]), worst[1] or None
 
 
+class Backlog(NamedTuple):
+    """A consumer group, or a consumer without one, at a topic."""
+
+    subject: Subject
+    group: str
+    delivered: int
+    lag: int | None
+    """Messages that it has not got; None: not known."""
+    age_ns: int | None
+    """Time since the oldest of these was published; 0: there is none."""
+
+
+def backlogs(flows: Flows, now_ns: int) -> list[Backlog]:
+    """All consumer groups, at a time."""
+    found = []
+    for topic in topics_of(sides_of(flows)):
+        sent = [each.flow for each in topic.publishers]
+        for group, sides in grouped(topic.consumers, lambda side: side.group or side.party.label).items():
+            came = [each.flow for each in sides]
+            lag, since_ns = lags(sent, came)[0], oldest(sent, came)
+            age_ns = None if lag is None or (lag and since_ns is None) else max(now_ns - (since_ns or now_ns), 0)
+            delivered = sum(each.messages for each in came)
+            found.append(Backlog(topic.subject, group, delivered, lag, age_ns))
+    return found
+
+
+def oldest(sent: Sequence[Flow], came: Sequence[Flow]) -> int | None:
+    """The time of the first publish whose messages consumers have not got, as far as offsets show it."""
+    got = offsets_of(came)
+    return min(
+        (
+            time_ns
+            for flow in sent
+            if (offsets := got.get(log_of(flow))) and offsets.ends
+            for first, count, time_ns in flow.times.entries
+            if first + count > offsets.ends[-1]
+        ),
+        default=None,
+    )
+
+
 def latencies(sent: Sequence[Flow], came: Sequence[Flow]) -> list[int]:
     """Times from publish to delivery, ns, of messages whose offset both ends show."""
     found: list[int] = []
@@ -299,25 +348,3 @@ def latencies(sent: Sequence[Flow], came: Sequence[Flow]) -> list[int]:
             if begin <= first + count - 1 < begin + many and time_ns >= sent_ns:
                 found.append(time_ns - sent_ns)
     return found
-
-
-TYPES = {
-    "from": "list<string>",
-    "servers": "list<string>",
-    "connections": "list<int64>",
-    "p50_ms": "double",
-    "p99_ms": "double",
-}
-TEXTS = frozenset({"protocol", "space", "topic", "to"})
-
-
-def table(made: Sequence[Row]) -> pa.Table:
-    """Rows as an Arrow table: the keys of :meth:`Row.record`; times in ns since the epoch."""
-    import pyarrow as pa
-
-    kinds = {"list<string>": pa.list_(pa.string()), "list<int64>": pa.list_(pa.int64()), "double": pa.float64()}
-    names = Row("", "", "", None, [], "").record()
-    fields = [
-        (each, kinds[TYPES[each]] if each in TYPES else pa.string() if each in TEXTS else pa.int64()) for each in names
-    ]
-    return pa.Table.from_pylist([row.record() for row in made], schema=pa.schema(fields))

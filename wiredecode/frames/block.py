@@ -64,6 +64,8 @@ class FrameBlock:
     sender: str | None = None
     samples: "Samples | None" = None
     """Its fields, if no messages are collected."""
+    refused: bool = False
+    """It cannot be decoded as a whole, but its frames one by one."""
 
     @property
     def ids(self) -> Int64s:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import builtins
-import dataclasses
 import traceback
 from collections.abc import Mapping, Sequence
-from copy import copy
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -19,7 +17,6 @@ from wiredecode.fields import compiler
 from wiredecode.fields.compiler import remove_truncated_fields
 from wiredecode.fields.credentials import without_secrets
 from wiredecode.fields.sized import redact
-from wiredecode.frames.columns import COLUMNS, TUNNEL_COLUMNS
 from wiredecode.net.logical_time import packet_of
 
 if TYPE_CHECKING:
@@ -244,7 +241,7 @@ class Frame:
     confirmations: Sequence[Confirmation] = ()
     """On confirms of single messages: their outcomes. ``request`` is then the oldest of the publishes."""
 
-    # Of the ledger, which holds requests until they have their response.
+    # Of the ledger, which holds requests until they have their response; of the conversation, if it is known before.
     response: int | None = None
     """On requests: id of the response; of a publish with several messages the response to the last one."""
     answers: Sequence[Answer] = ()
@@ -376,37 +373,8 @@ class Frame:
         """
         return self.connection.directions[1 - self.side].gaps.at(self.ready)
 
-    # For people: of frames that wiredecode.read gives.
-
-    presenter: ClassVar[Any] = None
-    """``view/notebook.py``, which shows frames: it is above this module, and sets this when it is imported."""
-
-    def _presenter(self) -> Any:
-        """:attr:`presenter`; :raises RuntimeError: that module was not imported."""
-        if self.presenter is None:
-            raise RuntimeError("frames are shown by wiredecode.view.notebook: import it first")
-        return self.presenter
-
     def __repr__(self) -> str:
-        return f"<Frame {self.presenter.frame_line(self) if self.presenter else (self.number, self.type)}>"
-
-    @property
-    def fields(self) -> dict[str, Any]:
-        """The fields by layer, outermost first, bytes as bytes: ``frame.fields["nats"]["subject"]``."""
-        found: dict[str, Any] = self._presenter().frame_fields(self)
-        return found
-
-    def record(self, *, bytes: str = "hex", ranges: bool = False) -> dict[str, Any]:  # noqa: A002 - as --bytes
-        """The record of docs/records.md. ``bytes``: hex, base64, text, sha256 or length, as ``--bytes``."""
-        found: dict[str, Any] = self._presenter().frame_record(self, bytes, ranges=ranges)
-        return found
-
-    def tree(self, *, width: int = 100, full: bool = False, hexdump: bool = False) -> str:
-        """The tree of ``wiredecode pcap`` as text, lines as long as ``width`` columns; escaped."""
-        return str(self._presenter().frame_text(self, width, full=full, hexdump=hexdump))
-
-    def _repr_html_(self) -> str:
-        return str(self._presenter().frame_html(self))
+        return f"<Frame {self.number} {self.type}>"
 
 
 def merge_generated(frame: Frame, unshown: frozenset[str]) -> None:
@@ -418,22 +386,6 @@ def merge_generated(frame: Frame, unshown: frozenset[str]) -> None:
             if name in outermost or name in unshown or any(name in record for record in layers.values()):
                 continue
             outermost[name] = value
-
-
-_NO_ROW = ("frame", "time", "connection", "layers", "findings", *TUNNEL_COLUMNS)
-PLAIN = ("number", *(each.attribute for each in COLUMNS if each.name not in _NO_ROW), "fields")
-"""Attributes that a row of a DataFrame has."""
-
-
-def field_of_row(name: str) -> dataclasses.Field[Any]:
-    """A field of that name for ``dataclasses.asdict``, by which pandas makes rows."""
-    field: dataclasses.Field[Any] = copy(Frame.__dataclass_fields__["number"])
-    field.name = name
-    return field
-
-
-# pandas.DataFrame(frames) asks dataclasses for the fields of each: plain ones, and not those that lead to other frames.
-Frame.__dataclass_fields__ = {name: field_of_row(name) for name in PLAIN}
 
 
 GROUP = CODE = "internal"

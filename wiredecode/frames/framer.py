@@ -116,8 +116,10 @@ BLOCK_BYTES = 8192
 class Framer:
     """Splits one direction into frames, and appends them to ``frames`` in stream order."""
 
-    def __init__(self, direction: Direction, splitter: Splitter, frames: list[Any], in_sync: bool) -> None:
-        self.direction, self.splitter, self.frames = direction, splitter, frames
+    def __init__(
+        self, direction: Direction, splitter: Splitter, frames: list[Any], in_sync: bool, frame: type[Frame] = Frame
+    ) -> None:
+        self.direction, self.splitter, self.frames, self.frame = direction, splitter, frames, frame
         self.in_sync = in_sync
         self.bulk: Bulk | None = None
         self.sync_at: int | None = None
@@ -344,7 +346,10 @@ class Framer:
         last = np.searchsorted(ends, self.base + stops, "left")
         self.frames.append(
             FrameBlock(
-                *(*where, starts, stops, split.kinds[low:high]),
+                *where,
+                starts,
+                stops,
+                split.kinds[low:high],
                 {name: column[low:high] for name, column in split.parts.items()},
                 np.maximum(np.array(pieces.ready)[last], self.floor),
                 np.array(pieces.ready_ns)[last],
@@ -364,7 +369,7 @@ class Framer:
         piece_ends, packet, ready = pieces.ends, pieces.packet, pieces.ready
         ready_ns, time_ns = pieces.ready_ns, pieces.time_ns
         connection, side, floor = self.direction.connection, self.direction.side, self.floor
-        first, begin, low, high = len(out), start, 0, 0
+        new, first, begin, low, high = self.frame, len(out), start, 0, 0
         for stop in ends:
             offset = base + start
             while piece_ends[low] <= offset:
@@ -377,7 +382,7 @@ class Framer:
             if ready_at < floor:
                 ready_at = floor
             size = stop - start
-            frame = Frame(  # not by *(...), which takes a fifth longer
+            frame = new(  # not by *(...), which takes a fifth longer
                 connection, side, data, start, stop, offset, size, 0, carriers, ready_at, ready_ns[high], time_ns[low]
             )
             if low < high:
@@ -478,10 +483,20 @@ class Framer:
     def _close_span(self, status: str, ready: int) -> None:
         span, self.span = self.span, None
         assert span is not None
-        frame = Frame(
-            *(self.direction.connection, self.direction.side, span.data, 0, len(span.data)),
-            *(span.offset, span.captured + span.missing, span.missing, sorted({*span.packets})),
-            *(max(span.ready, ready), span.time_ns, span.first_ns or 0, status),
+        frame = self.frame(
+            connection=self.direction.connection,
+            side=self.direction.side,
+            buffer=span.data,
+            start=0,
+            stop=len(span.data),
+            offset=span.offset,
+            length=span.captured + span.missing,
+            missing=span.missing,
+            packets=sorted({*span.packets}),
+            ready=max(span.ready, ready),
+            time_ns=span.time_ns,
+            first_ns=span.first_ns or 0,
+            status=status,
             is_partial=status == PARTIAL,
             protocol=self.splitter.name,
             packet_bounds=(span.begins[1:], span.packets),

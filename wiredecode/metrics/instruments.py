@@ -20,11 +20,12 @@ from wiredecode.check import Checker
 from wiredecode.check.exchanges import Exchange
 from wiredecode.check.gauges import Gauges
 from wiredecode.extras import version_number
+from wiredecode.flows.table import Backlog
 from wiredecode.frames.frame import UNDECODED, Confirmation, Frame
 from wiredecode.frames.identity import broker, client_side, ended_by
 from wiredecode.frames.message import DELIVER, PUBLISH, Messages
-from wiredecode.metrics.readers import Reader
-from wiredecode.metrics.series import ERROR, OPERATION, SYSTEM, Labels, Series
+from wiredecode.metrics.readers import HistogramReader
+from wiredecode.metrics.series import ERROR, OPERATION, SYSTEM, Labels, LabelSets
 from wiredecode.net.distribution import TimeHistogram
 from wiredecode.net.health import RETRANSMISSION
 from wiredecode.net.types import Connection
@@ -45,6 +46,9 @@ RESENT, ZERO_WINDOW = "wiredecode.tcp.retransmissions", "wiredecode.tcp.zero_win
 CAPTURED, MISSING, UNDECODED_BYTES = (f"wiredecode.payload.{name}" for name in ("captured", "missing", "undecoded"))
 OF_CONNECTIONS = (RESENT, ZERO_WINDOW, CAPTURED, MISSING)
 LEVELS = {CREDIT: "wiredecode.consumer.credit", LAG: "wiredecode.consumer.lag"}
+GROUP = "messaging.consumer.group.name"
+GROUP_DELIVERED, GROUP_LAG = "wiredecode.group.delivered", "wiredecode.group.lag"
+GROUP_AGE = "wiredecode.group.oldest_undelivered_age"
 OF_FRAMES = (SENT, CONSUMED, REFUSALS, CLOSED, UNDECODED_BYTES, *LEVELS.values())
 MESSAGES = {PUBLISH: SENT, DELIVER: CONSUMED}
 Values = Iterable[tuple[Labels, float]]
@@ -81,16 +85,17 @@ class Recorded(dict[Any, Outcomes]):
 class Instruments:
     """Feed frames with :meth:`frame`, connections that are over with :meth:`end`; ``readers`` show the values.
 
-    ``checker`` gets each frame first. ``problems``: those that it found until now; ``packets``: of a live capture, by
-    outcome.
+    ``checker`` gets each frame first. ``problems``, ``backlogs``: those that it found until now; ``packets``: of a live
+    capture, by outcome.
     """
 
     def __init__(
         self,
-        readers: Sequence[Reader],
-        series: Series,
+        readers: Sequence[HistogramReader],
+        series: LabelSets,
         checker: Checker,
         problems: Callable[[], Iterable[Problem]],
+        backlogs: Callable[[], Iterable[Backlog]],
         packets: Callable[[], Mapping[str, int]] = dict,
     ) -> None:
         resource = Resource.create({"service.name": "wiredecode", "service.version": version_number()})
@@ -98,7 +103,7 @@ class Instruments:
             reader.histograms = self._histograms
         self._provider = MeterProvider(metric_readers=readers, resource=resource, shutdown_on_exit=False)
         self._meter = self._provider.get_meter("wiredecode", version_number())
-        self._packet_counts, self._found_problems = packets, problems
+        self._packet_counts, self._found_problems, self._backlogs = packets, problems, backlogs
         self.messages = Messages()
         self._series = series
         self._counts = {name: defaultdict[Labels, float](int) for name in (*OF_FRAMES, *OF_CONNECTIONS)}
@@ -192,6 +197,15 @@ class Instruments:
             (counter, UNCONFIRMED, "{message}", "Publishes without a confirm", published("unconfirmed")),
             (gauge, LEVELS[CREDIT], "1", "Credit of a consumer", of(LEVELS[CREDIT])),
             (gauge, LEVELS[LAG], "1", "Distance of a consumer or replica to the newest message", of(LEVELS[LAG])),
+            (counter, GROUP_DELIVERED, "{message}", "Messages that a consumer group got", partial(self._groups, 0)),
+            (gauge, GROUP_LAG, "{message}", "Messages that it has not got", partial(self._groups, 1)),
+            (
+                gauge,
+                GROUP_AGE,
+                "s",
+                "Age of the oldest undelivered message; 0: there is none",
+                partial(self._groups, 2),
+            ),
             (gauge, "wiredecode.connections.open", "{connection}", "Connections with frames", self._connections),
             (counter, CAPTURED, "By", "TCP payload that was captured", partial(self._facts, CAPTURED)),
             (counter, MISSING, "By", "TCP payload that was not captured", partial(self._facts, MISSING)),
@@ -230,6 +244,17 @@ class Instruments:
     def _frames(self) -> Values:
         for (system, kind, status), count in self._seen.copy().items():
             yield ((SYSTEM, system), (OPERATION, kind), ("wiredecode.status", status)), count
+
+    def _groups(self, at: int) -> Values:
+        """By topic and consumer group: messages that it got, those that it did not, or the age of the oldest."""
+        name = (GROUP_DELIVERED, GROUP_LAG, GROUP_AGE)[at]
+        found: dict[Labels, float] = {}
+        for (system, _, topic), group, *values in [*self._backlogs()]:
+            if (value := values[at]) is not None:
+                labels = self._series.labels(name, system, topic, more=(GROUP, group))
+                known = found.get(labels, 0)
+                found[labels] = max(known, value / 1e9) if name == GROUP_AGE else known + value
+        return found.items()
 
     def _packets(self) -> Values:
         return (((("wiredecode.state", state),), count) for state, count in self._packet_counts().items())

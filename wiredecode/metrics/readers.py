@@ -23,7 +23,7 @@ UNBOUNDED: Any = dict.fromkeys((ObservableCounter, ObservableGauge), sys.maxsize
 """Label sets of a metric: ``Series`` bounds them."""
 
 
-class Reader(MetricReader):
+class HistogramReader(MetricReader):
     """A reader that also gets histograms, which the SDK can only make of single values."""
 
     histograms: Callable[[], Iterable[Metric]] = tuple
@@ -36,11 +36,11 @@ class Reader(MetricReader):
         super()._receive_metrics(whole, timeout_millis, **more)  # type: ignore[safe-super] # of the reader beside it
 
 
-class PrometheusReader(Reader, PrometheusMetricReader):
+class PrometheusReader(HistogramReader, PrometheusMetricReader):
     """Shows values in a registry."""
 
 
-class PeriodicReader(Reader, PeriodicExportingMetricReader):
+class PeriodicReader(HistogramReader, PeriodicExportingMetricReader):
     """Sends values again and again."""
 
 
@@ -48,7 +48,7 @@ Point = tuple[tuple[tuple[str, str], ...], float, int, Sample]
 """A sample at a time: its labels without ``le``, time in seconds, place in the family."""
 
 
-def prometheus() -> tuple[Reader, CollectorRegistry]:
+def prometheus() -> tuple[HistogramReader, CollectorRegistry]:
     """A reader, and the registry that shows its metrics."""
     registry = CollectorRegistry()
     return PrometheusReader(True, registry=registry, scope_info_enabled=False, cardinality_limits=UNBOUNDED), registry
@@ -72,7 +72,7 @@ def endpoint_of(url: str, path: str) -> str:
     return url if parts.path.strip("/") else url.rstrip("/") + path
 
 
-def otlp(url: str) -> Reader:
+def otlp(url: str) -> HistogramReader:
     """Send metrics to a receiver of OTLP over HTTP every ten seconds. Raises ValueError."""
     return PeriodicReader(OTLPMetricExporter(endpoint_of(url, METRICS_PATH)), EVERY_MS, cardinality_limits=UNBOUNDED)
 

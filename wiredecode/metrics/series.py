@@ -17,7 +17,7 @@ UUID = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 TOKEN = re.compile(rf"(?<![^.\-_/])(?:{UUID}|[A-Za-z0-9]{{20,}}|\d{{4,}})(?![^.\-_/])")
 """Ids inside topics: UUIDs, long random words with a digit, long numbers."""
 MAX_MADE = 8192
-"""Label sets that are remembered by the arguments of :meth:`Series.labels`."""
+"""Label sets that are remembered by the arguments of :meth:`LabelSets.labels`."""
 Rule = tuple[re.Pattern[str], str]
 
 
@@ -45,7 +45,7 @@ def topic_label(rules: Sequence[Rule]) -> Callable[[str], str]:
     return called
 
 
-class Series:
+class LabelSets:
     """The label sets of all metrics together: at most ``most``, then one more per metric and messaging system."""
 
     def __init__(self, most: int, rules: Sequence[Rule] = ()) -> None:

@@ -25,7 +25,7 @@ from opentelemetry.trace.status import Status, StatusCode
 from wiredecode.extras import version_number
 from wiredecode.frames.escape import valid
 from wiredecode.frames.identity import client_side, label
-from wiredecode.trace.sighting import Message, Reply, Sighting
+from wiredecode.trace.sighting import Reply, SightedMessage, Sighting
 from wiredecode.trace.text import DELIVERED, PUBLISHED, hops
 
 TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
@@ -37,7 +37,7 @@ IDS = {"traceId", "spanId", "parentSpanId"}
 """Members that OTLP's JSON has in hexadecimal, unlike Protobuf's."""
 
 
-def spans(message: Message) -> list[ReadableSpan]:
+def spans(message: SightedMessage) -> list[ReadableSpan]:
     """All hops of a message, in order of time. The first one is the parent of those that copy no other hop."""
     context = parent_of(message)
     trace = _number(16, message.first) if context is None else context.trace_id
@@ -56,7 +56,7 @@ def spans(message: Message) -> list[ReadableSpan]:
     return spans_made
 
 
-def parent_of(message: Message) -> SpanContext | None:
+def parent_of(message: SightedMessage) -> SpanContext | None:
     """The span of the client that published it, as the message names it."""
     named = next((each.traceparent for each in message.sightings if each.traceparent), None)
     parts = None if named is None else TRACEPARENT.fullmatch(named)

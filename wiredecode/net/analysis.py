@@ -109,7 +109,7 @@ UNACKED_SEGMENTS = 4096
 
 
 @dataclass(slots=True, eq=False)
-class Side:
+class SenderState:
     """State of one direction."""
 
     health: DirectionHealth
@@ -145,7 +145,7 @@ class ConnectionAnalysis:
 
     def __init__(self, health: ConnectionHealth, number: int = 0) -> None:
         self.health, self.number = health, number
-        self.sides = Side(health.directions[0]), Side(health.directions[1])
+        self.sides = SenderState(health.directions[0]), SenderState(health.directions[1])
         self._syn_ns: int | None = None
 
     def analyse(self, side: int, segment: SegmentHeader) -> int:
@@ -200,7 +200,7 @@ class ConnectionAnalysis:
             if packet and now - time_ns <= REPEATED_NS and len(sender.health.needless) < REMEMBERED:
                 sender.health.needless.add(packet)
 
-    def _control(self, side: int, segment: SegmentHeader, forward: Side, backward: Side) -> None:
+    def _control(self, side: int, segment: SegmentHeader, forward: SenderState, backward: SenderState) -> None:
         """SYN, FIN and RST: how the connection began and how it ends."""
         health, flags = self.health, segment.flags
         if len(forward.health.control) < REMEMBERED:
@@ -226,7 +226,9 @@ class ConnectionAnalysis:
             if alone and last is not None and distance(forward.ack or 0, last) == 1:  # it acknowledges a FIN
                 health.end = FirstEnd("FIN", 1 - side, segment.packet, segment.time_ns, 0, 0, True)
 
-    def _measure(self, segment: SegmentHeader, forward: Side, backward: Side, kinds: int, *, copied: bool) -> None:
+    def _measure(
+        self, segment: SegmentHeader, forward: SenderState, backward: SenderState, kinds: int, *, copied: bool
+    ) -> None:
         """Round trips, idle times, and how long a window was closed."""
         _, now, _, ack, flags, length, window = segment[:7]
         health = forward.health
@@ -280,12 +282,12 @@ class ConnectionAnalysis:
                 side.zero_since = None
 
 
-def _unacknowledged(sender: Side, ack: int | None) -> int:
+def _unacknowledged(sender: SenderState, ack: int | None) -> int:
     """Bytes that ``sender`` has sent and the last ACK of the other side does not cover, as far as both are known."""
     return 0 if sender.next is None or ack is None else max(distance(ack, sender.next), 0)
 
 
-def _window_kinds(segment: SegmentHeader, forward: Side, backward: Side) -> int:
+def _window_kinds(segment: SegmentHeader, forward: SenderState, backward: SenderState) -> int:
     """Return the kinds given by sequence number, ACK and window, as long as nothing is repeated."""
     seq, ack, flags, length, window = segment[2:7]
     if length == 1 and seq == forward.next and backward.window == 0:
@@ -318,7 +320,9 @@ def _window_kinds(segment: SegmentHeader, forward: Side, backward: Side) -> int:
     return kinds
 
 
-def _repeat_kind(segment: SegmentHeader, forward: Side, backward: Side, kinds: int, handshake_ns: int | None) -> int:
+def _repeat_kind(
+    segment: SegmentHeader, forward: SenderState, backward: SenderState, kinds: int, handshake_ns: int | None
+) -> int:
     """Return the kind of repetition of a segment with payload, SYN or FIN, if it is one."""
     _, now, seq, _, _, length = segment[:6]
     if kinds & KEEP_ALIVE:
@@ -338,7 +342,7 @@ def _repeat_kind(segment: SegmentHeader, forward: Side, backward: Side, kinds: i
     return RETRANSMISSION
 
 
-def _remember(segment: SegmentHeader, forward: Side, kinds: int) -> None:
+def _remember(segment: SegmentHeader, forward: SenderState, kinds: int) -> None:
     _, now, seq, ack, flags, length, forward.window = segment[:7]
     end = seq + length + bool(flags & (SYN | FIN)) & MASK
     if not kinds & ZERO_WINDOW_PROBE:

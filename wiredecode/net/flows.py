@@ -148,7 +148,9 @@ class Connections:
         source, target = ports >> 16 & 0xFFFF, ports & 0xFFFF
         names = endpoint(key[0], key[1], source, ipv6), endpoint(key[2], key[3], target, ipv6)
         connection = Connection(
-            *(self.count, names, (source, target)),
+            self.count,
+            names,
+            (source, target),
             first=number,
             first_ns=packet.time_ns,
             capture_ns=self.shared.first_ns or 0,

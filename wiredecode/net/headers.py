@@ -14,7 +14,7 @@ import numpy as np
 from wiredecode.arrays import Bools, Int32s, Int64s
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.net import link, tunnels
-from wiredecode.net.ip import AUTHENTICATION, TCP, Carried, IpReader, Packet
+from wiredecode.net.ip import AUTHENTICATION, TCP, Carried, IpPacket, IpReader
 from wiredecode.net.limits import Limits
 from wiredecode.net.link import Octets, ethertype_name, linktype_name, protocol_name
 from wiredecode.net.segments import IPV6_FLOW, Row, Segments, from_rows, merge
@@ -153,7 +153,10 @@ class HeaderReader:
             ports |= IPV6_FLOW
             addresses = octets.u64(at + 8), octets.u64(at + 16), octets.u64(at + 24), octets.u64(at + 32)
         segments = Segments(
-            *(batch.buffer, rows, *addresses, ports),
+            batch.buffer,
+            rows,
+            *addresses,
+            ports,
             seq=octets.u32(tcp + 4),
             ack=octets.u32(tcp + 8),
             flags=octets.u8(tcp + 13),
@@ -179,7 +182,7 @@ class HeaderReader:
         rows = layers.row
         columns = (*layers.columns(), batch.number[rows], batch.time_ns[rows])
         for row, begin, kind, end, wire, number, time_ns in zip(*(c.tolist() for c in columns), strict=True):
-            self._ip.read(Packet(batch.buffer[begin:end], wire - begin, begin, row, number, time_ns), kind)
+            self._ip.read(IpPacket(batch.buffer[begin:end], wire - begin, begin, row, number, time_ns), kind)
         carried = self._ip.pop_tunnelled()
         self.carried += carried
         plain = [inner for inner in carried if inner.packet.offset >= 0]
@@ -199,7 +202,7 @@ class HeaderReader:
                 at, wire = int(layers.at[0]), int(layers.wire_end[0])
                 data = packet.data[at : int(layers.captured_end[0])]
                 origin = packet.row, packet.number, packet.time_ns
-                self._ip.read(Packet(data, wire - at, -1, *origin), int(layers.ethertype[0]))
+                self._ip.read(IpPacket(data, wire - at, -1, *origin), int(layers.ethertype[0]))
             waiting = self._ip.pop_tunnelled()
             if not waiting:
                 break

@@ -216,8 +216,8 @@ class DirectionHealth:
         return repeated - counts.get(FAST_RETRANSMISSION, 0) - counts.get(SPURIOUS_RETRANSMISSION, 0)
 
     @property
-    def losses(self) -> int:
-        """Retransmissions that were needed, as far as known."""
+    def needed_retransmissions(self) -> int:
+        """Retransmissions of lost segments, as far as known."""
         return self.timeouts + self.number_of(FAST_RETRANSMISSION) - len(self.needless)
 
 

@@ -139,7 +139,7 @@ LOW = (1 << 64) - 1
 
 
 @dataclass(slots=True, eq=False)
-class Packet:
+class IpPacket:
     """One packet from its network layer on, and where it comes from."""
 
     data: bytes
@@ -158,7 +158,7 @@ class Packet:
 class Carried(NamedTuple):
     """Contents of an IP packet with one of the protocols `tunnels.CARRIERS`."""
 
-    packet: Packet
+    packet: IpPacket
     """The packet; of a datagram in fragments the one that made it complete, from the IP payload on."""
     protocol: int
     at: int
@@ -192,13 +192,13 @@ class IpReader:
         self.rows, self.extra = [], []
         return popped
 
-    def read(self, packet: Packet, ethertype: int) -> None:
+    def read(self, packet: IpPacket, ethertype: int) -> None:
         """Decode one IP packet."""
         reason = self._ipv4(packet) if ethertype == IPV4 else self._ipv6(packet)
         if reason is not None:
             self._not_decoded[reason] += 1
 
-    def _ipv4(self, packet: Packet) -> str | None:
+    def _ipv4(self, packet: IpPacket) -> str | None:
         """RFC 791 section 3.1. Total length 0: segmentation offload, the packet is as long as it is."""
         data = packet.data
         if len(data) < 20:
@@ -217,7 +217,7 @@ class IpReader:
             return self._fragment(packet, protocol, key, header, (fragment & 0x1FFF) * 8, bool(fragment & 0x2000))
         return self._upper(packet, protocol, header)
 
-    def _ipv6(self, packet: Packet) -> str | None:
+    def _ipv6(self, packet: IpPacket) -> str | None:
         """RFC 8200 section 3. Payload length 0 is a jumbogram or segmentation offload: as long as it is."""
         data = packet.data
         if len(data) < 40:
@@ -241,7 +241,7 @@ class IpReader:
             protocol, at = data[at], at + size
         return "too many extension headers"
 
-    def _upper(self, packet: Packet, protocol: int, at: int) -> str | None:
+    def _upper(self, packet: IpPacket, protocol: int, at: int) -> str | None:
         upper = self._extensions(packet.data, protocol, at)
         if isinstance(upper, str):
             return upper
@@ -255,7 +255,7 @@ class IpReader:
             return protocol_name(protocol)
         return self._tcp(packet, at)
 
-    def _ipv6_fragment(self, packet: Packet, at: int) -> str | None:
+    def _ipv6_fragment(self, packet: IpPacket, at: int) -> str | None:
         """RFC 8200 section 4.5; an atomic fragment (RFC 6946) is a whole datagram."""
         data = packet.data
         if len(data) < at + 8:
@@ -267,7 +267,7 @@ class IpReader:
         return self._fragment(packet, protocol, key, at + 8, offset_flags & 0xFFF8, bool(offset_flags & 1))
 
     def _fragment(
-        self, packet: Packet, protocol: int, key: tuple[object, ...], at: int, start: int, more: bool
+        self, packet: IpPacket, protocol: int, key: tuple[object, ...], at: int, start: int, more: bool
     ) -> str | None:
         data = packet.data[at : packet.wire]
         if protocol != TCP and protocol not in _EXTENSIONS and not self._may_be_tunnel(protocol, key, start, data):
@@ -285,7 +285,7 @@ class IpReader:
             return protocol in CARRIERS
         return int.from_bytes(data[2:4]) in PORTS if start == 0 else key in self.fragments
 
-    def _datagram(self, packet: Packet, protocol: int, datagram: Datagram) -> str | None:
+    def _datagram(self, packet: IpPacket, protocol: int, datagram: Datagram) -> str | None:
         """A reassembled datagram: one row per fragment that carries TCP payload."""
         head = b""
         for piece in datagram.pieces:
@@ -295,7 +295,7 @@ class IpReader:
         upper = self._extensions(head, protocol, 0)
         reason = upper if isinstance(upper, str) else None
         if isinstance(upper, tuple) and upper[0] in CARRIERS:
-            whole = Packet(head, datagram.total or 0, -1, packet.row, packet.number, packet.time_ns)
+            whole = IpPacket(head, datagram.total or 0, -1, packet.row, packet.number, packet.time_ns)
             self.tunnelled.append(Carried(whole, *upper, datagram.packets))
             return None
         if isinstance(upper, tuple) and upper[0] != TCP:
@@ -310,7 +310,7 @@ class IpReader:
         self._datagram_rows(packet, head[upper[1] :], datagram, upper[1])
         return None
 
-    def _datagram_rows(self, packet: Packet, header: bytes, datagram: Datagram, at: int) -> None:
+    def _datagram_rows(self, packet: IpPacket, header: bytes, datagram: Datagram, at: int) -> None:
         """SYN belongs to the first row, FIN and RST to the last."""
         begin = at + (header[12] >> 4) * 4
         pieces = [piece for piece in datagram.pieces if piece.end > begin] or datagram.pieces[-1:]
@@ -334,7 +334,7 @@ class IpReader:
         size = (data[at + 12] >> 4) * 4
         return MALFORMED_TCP if size < 20 or at + size > wire else None
 
-    def _tcp(self, packet: Packet, at: int) -> str | None:
+    def _tcp(self, packet: IpPacket, at: int) -> str | None:
         data = packet.data[: packet.wire]
         reason = self._tcp_header(data, at, packet.wire)
         if reason is not None:
@@ -352,14 +352,14 @@ class IpReader:
 
     def _row(
         self,
-        packet: Packet,
+        packet: IpPacket,
         header: bytes,
         flags: int,
         ahead: int,
         start: int,
         captured: int,
         length: int,
-        carrier: Packet | FragmentPiece,
+        carrier: IpPacket | FragmentPiece,
         header_at: int = -1,
     ) -> None:
         """Append a row; ``ahead`` is added to the sequence number, ``carrier`` has the bytes."""

@@ -23,7 +23,7 @@ from wiredecode.net.logical_time import Clock, logical_time
 from wiredecode.net.reassembly import Reassembler
 from wiredecode.net.reorder import Origin, ending
 from wiredecode.net.runs import CONTROL, place_runs
-from wiredecode.net.segment_copies import Copies
+from wiredecode.net.segment_copies import SegmentCopies
 from wiredecode.net.segments import ACK, FIN, MASK, RST, SYN, Segments
 from wiredecode.net.types import Connection, Event
 
@@ -160,7 +160,7 @@ class Network:
         self.tunnelled: dict[int, Connection] = {}
         """Connections in tunnels, by number, if packets are tracked; the caller forgets them."""
         self._hosts = Hosts(limits) if resolve else None
-        self._copies = Copies()
+        self._copies = SegmentCopies()
         self._connections = Connections(limits, self.limits_hit, self._analyser)
         self._last = 0
 

@@ -159,8 +159,8 @@ def tail(front: bytes, parts: list[bytes], size: int) -> bytes:
     return last[max(len(last) - size, 0) :]
 
 
-END = 1 << 62
-"""A position after every other."""
+PAST_ALL = 1 << 62
+"""A position, and a time, after every other."""
 
 
 class Acks:
@@ -178,7 +178,7 @@ class Acks:
         """Add an ACK: the bytes before sequence number ``ack`` were received by ``clock``."""
         acked = self._acked
         last = acked[-1][0]
-        if last == END:
+        if last == PAST_ALL:
             return
         ahead = distance((self._base + last) & 0xFFFFFFFF, ack)
         if not 0 < ahead <= self._window:
@@ -192,8 +192,8 @@ class Acks:
         acked = self._acked
         while len(acked) > 1 and acked[-1][1] > clock:
             acked.pop()
-        if acked[-1][0] != END:
-            acked.append((END, clock))
+        if acked[-1][0] != PAST_ALL:
+            acked.append((PAST_ALL, clock))
 
     def since(self, position: int) -> int | None:
         """The connection clock when all bytes before ``position`` were acknowledged; None: not yet."""
@@ -217,11 +217,11 @@ class AckHistory:
 
     def add(self, position: int, time_ns: int, offset: int) -> None:
         """Add an ACK of the bytes before ``position``, at ``time_ns``; forget those before ``offset``."""
-        del self._since[: bisect_right(self._since, (offset, END))]
+        del self._since[: bisect_right(self._since, (offset, PAST_ALL))]
         if not self._since or position > self._since[-1][0]:
             self._since.append((position, time_ns))
 
     def since(self, offset: int, at_most: int) -> int:
         """Return the time of the first ACK of bytes from ``offset`` on, at most ``at_most``."""
-        index = bisect_right(self._since, (offset, END))
+        index = bisect_right(self._since, (offset, PAST_ALL))
         return min(self._since[index][1], at_most) if index < len(self._since) else at_most

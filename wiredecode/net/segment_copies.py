@@ -20,7 +20,7 @@ SegmentRow = tuple[Segments, PacketBatch, int, int]
 """A segment: its row among those of a batch; the capture clock at its packet."""
 
 
-class Copies:
+class SegmentCopies:
     """Finds them; ``count``: how many there were."""
 
     def __init__(self) -> None:

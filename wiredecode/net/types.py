@@ -43,15 +43,17 @@ class Connection:
     """Time of that packet."""
     capture_ns: int = 0
     """Time of the first packet of the capture."""
-    stable_id: int | None = None
     hosts: tuple[str | None, str | None] | None = None
     """Names of the endpoints' addresses, if they are wanted and in the capture."""
     outer: Outer | None = None
     """The tunnels that it came through."""
-    waited: bool = False
-    """Whether TLS decryption held its first bytes back: then their times give the order."""
     health: ConnectionHealth | None = None
     """Results of TCP analysis, if wanted."""
+
+    # Of the floors above, which read its bytes.
+    waited: bool = False
+    """Whether TLS decryption held its first bytes back: then their times give the order."""
+    stable_id: int | None = None
     client: int | None = None
     """The endpoint that is the client by its protocol, known at its end."""
     protocols: dict[str, None] = field(default_factory=dict)
@@ -125,8 +127,6 @@ class Direction:
 
     connection: Connection
     side: int
-    frames: int = 0
-    """Number of its frames until now."""
     started: bool = False
     """Whether stream offset 0 is the first byte of the connection, known from a SYN."""
     started_at: int = 0
@@ -144,18 +144,12 @@ class Direction:
     """
     missing: int = 0
     """Bytes of gaps and :attr:`acked_beyond`: known to have been sent, never captured."""
-    first_ns: int | None = None
-    """Time of the first byte that was delivered."""
-    first_at: int = 0
-    """Logical time of the first byte that was delivered; 0: none yet."""
     first_gap: int | None = None
     """Logical time at which the first gap was given up."""
     lost_from: int | None = None
     """Logical time from which on bytes are missing for good."""
     acked_beyond: int = 0
     """Bytes after the last captured one that the other side acknowledged before the connection was over."""
-    unlinked_ns: int = -1
-    """Time of its last response whose request is unknown."""
     losses: list[tuple[int, int, int, int]] = field(default_factory=list)
     """Gaps: logical time at which each was given up, rising; time, ns, of the first packet that shows that the bytes
     were sent; stream offset; the latest of these times until then. Of very many the last."""
@@ -165,6 +159,16 @@ class Direction:
     """When a gap was open."""
     awaited: OpenTimes = field(default_factory=lambda: OpenTimes())
     """When bytes were missing that the other side had acknowledged already."""
+
+    # Of dissection: the framer, the accounts, and the pairing of requests.
+    first_ns: int | None = None
+    """Time of the first byte that was framed."""
+    first_at: int = 0
+    """Logical time of that byte; 0: none yet."""
+    frames: int = 0
+    """Number of its frames until now."""
+    unlinked_ns: int = -1
+    """Time of its last response whose request is unknown."""
 
     @property
     def lossy(self) -> bool:

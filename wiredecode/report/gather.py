@@ -11,8 +11,9 @@ import numpy as np
 from wiredecode.check import Checker, Problem
 from wiredecode.check.exchanges import Exchange
 from wiredecode.check.gauges import Gauges
-from wiredecode.check.timeline import Event, Timeline
+from wiredecode.check.timeline import Timeline, TimelineEvent
 from wiredecode.dataclasses import dataclass, field
+from wiredecode.flows import Flows
 from wiredecode.frames.activity import Activities, Activity
 from wiredecode.frames.bins import Bins, Counts
 from wiredecode.frames.frame import REFUSED, Frame
@@ -96,7 +97,7 @@ MAX_SERIES = 256
 
 
 @dataclass(slots=True, eq=False)
-class Command:
+class FrameType:
     """All frames of one type from one kind of sender."""
 
     frames: int = 0
@@ -131,8 +132,8 @@ class Gathering:
         """Whether only some frames count: connections without any are left out."""
         self.checker = Checker()
         self.messages = Messages()
-        self.timeline = Timeline()
-        self.events: list[Event] = []
+        self.timeline, self.flows = Timeline(), Flows()
+        self.events: list[TimelineEvent] = []
         """Events in order of time."""
         self.problems: list[Problem] = []
         self.first_ns = self.last_ns = 0
@@ -140,7 +141,7 @@ class Gathering:
         self.latency = Bins(LATENCIES)
         self._activities = Activities()
         self.connections = self._activities.by_number
-        self.commands: dict[tuple[str, str, str | None], Command] = defaultdict(Command)
+        self.commands: dict[tuple[str, str, str | None], FrameType] = defaultdict(FrameType)
         self.streams: dict[tuple[str, str], Stream] = {}
         self.series: dict[tuple[str, str], Series] = {}
         """By quantity and object: ``("credit", "orders, subscription 1 of #3")``."""
@@ -171,6 +172,7 @@ class Gathering:
         if not counts or not self.checker.report.covers(frame.time_ns):
             return
         self.timeline.frame(frame)
+        self.flows.frame(frame, parts)
         time_ns, length, sender = frame.time_ns, frame.length, frame.sender
         self.by_time.add(time_ns, SENDERS[sender], length)
         (self.connections.get(frame.connection.number) or self._activity(frame.connection)).frame(frame)
@@ -219,7 +221,7 @@ class Gathering:
         return self._activities.of(connection)
 
     def _answer(self, frame: Frame, request: Exchange | None) -> None:
-        command: Command | None = None
+        command: FrameType | None = None
         if request is not None:
             command, request.counted = request.counted, None
         if frame.latency_ns is not None:

@@ -19,6 +19,7 @@ from wiredecode.frames.totals import Totals
 from wiredecode.net.distribution import Distribution
 from wiredecode.net.health import FAST_RETRANSMISSION, ConnectionHealth
 from wiredecode.protocols.shared.gauges import CREDIT, LAG
+from wiredecode.report.flows import Drawing
 from wiredecode.report.gather import (
     CLOSED,
     DELIVERED,
@@ -42,12 +43,14 @@ MAX_EVENTS = 80
 MAX_WORDS, MAX_CHARACTERS = 600, 160
 """Characters of one text from the wire, and of one in a cell of a table."""
 MAX_ROWS = 100
+SECTIONS = "findings", "summary", "timeline", "flows", "plots", "sequence"
+"""Before the tables."""
 TEXTS = ("who", "protocol", "health", "end", "type", "from", "stream, topic or subject")
 """Columns of tables that are no numbers."""
 
 
 @dataclass(frozen=True)
-class Source:
+class ReportSource:
     """Source of the report."""
 
     files: Several[str]
@@ -67,11 +70,12 @@ def template() -> Any:
     return environment.get_template("page.html.j2")
 
 
-def page(gathering: Gathering, source: Source, number: int | None, sequence: Sequence | None) -> str:
+def page(gathering: Gathering, source: ReportSource, number: int | None, sequence: Sequence | None) -> str:
     """The whole page; ``number`` is the connection that ``sequence`` shows."""
     from markupsafe import Markup
 
     tables = [connections(gathering), commands(gathering), streams(gathering)]
+    links = {int(each.rpartition("-")[2]): f"#{each}" for each, _ in tables[0].rows}
     names = [Path(name).name for name in source.files]
     events, left_out = event_rows(gathering)
     shown = findings(gathering)
@@ -80,7 +84,9 @@ def page(gathering: Gathering, source: Source, number: int | None, sequence: Seq
         files=[*source.files[:20], *([f"and {len(source.files) - 20} more"] if len(source.files) > 20 else [])],
         style=Markup((HERE / "page.css").read_text()),
         span=span(gathering),
-        contents=[(name, name.capitalize()) for name in ("findings", "summary", "timeline", "plots", "sequence")]
+        contents=[
+            (name, name.capitalize()) for name in ("findings", "summary", "timeline", "flows", "plots", "sequence")
+        ]
         + [(table.name, table.name.capitalize()) for table in tables],
         tiles=tiles(gathering, source.totals),
         remarks=remarks(source.totals),
@@ -89,6 +95,7 @@ def page(gathering: Gathering, source: Source, number: int | None, sequence: Seq
         omitted=gathering.checker.report.omitted + len(gathering.problems) - len(shown),
         events=events,
         events_left_out=left_out,
+        flows=Drawing(gathering.flows, links).shown(),
         plots=drawn(gathering),
         sequence=diagram(gathering, number, sequence),
         no_sequence="No connection sent anything that is decoded.",
@@ -156,7 +163,7 @@ def findings(gathering: Gathering) -> list[dict[str, Any]]:
                 "severity": problem.severity,
                 "name": cut(problem.name),
                 "what": cut(problem.title),
-                "details": [cut(text) for text in problem.details],
+                "details": [cut(text) for text in (*problem.details, *problem.changed)],
                 "evidence": evidence(problem, gathering.first_ns),
                 "connections": [(number, cut(text)) for number, text in sorted(problem.connections.items())],
                 "meaning": "" if problem.code.code in explained else problem.code.meaning,
@@ -277,7 +284,7 @@ def drawn(gathering: Gathering) -> list[dict[str, Any]]:
 
 
 @dataclass(frozen=True)
-class Table:
+class PageTable:
     """``rows``: the id of a row, and its cells."""
 
     name: str
@@ -297,14 +304,14 @@ def cell(text: str) -> str:
     return cut(text, MAX_CHARACTERS)
 
 
-def connections(gathering: Gathering) -> Table:
+def connections(gathering: Gathering) -> PageTable:
     """Table of connections: chosen by findings, then by bytes; ordered by number."""
     ordered = sorted(gathering.connections.values(), key=lambda each: (-(each.findings > 0), -sum(each.length)))
     concerned = {number for problem in gathering.problems for number in problem.connections}
     ordered.sort(key=lambda each: each.connection.number not in concerned)
     shown = sorted(ordered[:MAX_ROWS], key=lambda each: each.connection.number)
     lasting = "number", "who", "protocol", "begins (s)", "lasts"
-    return Table(
+    return PageTable(
         "connections",
         (*lasting, "frames ↑ ↓", "bytes ↑ ↓", "round trip", "health", "end"),
         [(f"connection-{each.connection.number}", _connection(each, gathering)) for each in shown],
@@ -348,7 +355,7 @@ def _health(health: ConnectionHealth) -> str:
     return ", ".join(parts) or "good"
 
 
-def commands(gathering: Gathering) -> Table:
+def commands(gathering: Gathering) -> PageTable:
     """Types of messages, the most frequent first."""
     ordered = sorted(gathering.commands.items(), key=lambda item: (-item[1].frames, item[0][1]))
     rows = []
@@ -358,7 +365,7 @@ def commands(gathering: Gathering) -> Table:
         bad = (f"{count:,}" if count else "" for count in (unanswered, command.refused))
         rows.append(("", (cell(protocol or "-"), cell(kind), sender or "-", *counts, *bad)))
     answers = "answers", "p50", "p90", "p99", "max", "no answer", "refused"
-    return Table(
+    return PageTable(
         "commands",
         ("protocol", "type", "from", "frames", "bytes", *answers),
         rows,
@@ -374,14 +381,14 @@ def _spread(times: Distribution) -> tuple[str, ...]:
     return (f"{times.count:,}", *(duration(value) for value in values))
 
 
-def streams(gathering: Gathering) -> Table:
+def streams(gathering: Gathering) -> PageTable:
     """Streams, topics, subjects and segments, those with most bytes first."""
     ordered = sorted(gathering.streams.items(), key=lambda item: (-item[1].size, item[0]))
     rows = []
     for (protocol, topic), one in ordered[:MAX_ROWS]:
         counts = (f"{each[operation]:,}" for operation in (PUBLISH, DELIVER) for each in (one.messages, one.length))
         rows.append(("", (cell(protocol), cell(topic) or "-", *counts)))
-    return Table(
+    return PageTable(
         "streams",
         ("protocol", "stream, topic or subject", "published", "bytes", "delivered", "bytes"),
         rows,

@@ -1,7 +1,7 @@
 """Captures of any size on Spark (docs/spark.md).
 
 ``frames``, ``messages``, ``connections`` and ``packets`` make DataFrames of captures, with connections that cross
-files; ``statistics`` counts; ``read`` gives tables that were written, ``register`` adds
+files; ``statistics`` and ``flows`` count; ``read`` gives tables that were written, ``register`` adds
 ``spark.read.format("wiredecode")``. Nothing of Spark is imported before one of them is asked for.
 """
 
@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from wiredecode.spark.pipeline import Metrics, connections, frames, messages, packets, rows
     from wiredecode.spark.source import register
-    from wiredecode.spark.stats import statistics
+    from wiredecode.spark.stats import flows, statistics
     from wiredecode.spark.written import common, read
 
 __all__ = [
     "Metrics",
     "common",
     "connections",
+    "flows",
     "frames",
     "messages",
     "packets",
@@ -28,7 +29,7 @@ __all__ = [
     "rows",
     "statistics",
 ]
-PLACES = {"common": "written", "read": "written", "register": "source", "statistics": "stats"}
+PLACES = {"common": "written", "flows": "stats", "read": "written", "register": "source", "statistics": "stats"}
 
 
 def __getattr__(name: str) -> Any:

@@ -7,9 +7,14 @@ from typing import Any
 import pyarrow as pa
 
 from wiredecode.dataclasses import dataclass, field
+from wiredecode.flows import Flows
+from wiredecode.flows.table import rows
 from wiredecode.frames.record import totals_record
 from wiredecode.frames.totals import Totals
 from wiredecode.spark.parcels import unpack
+from wiredecode.tables.flows import table
+from wiredecode.tables.portable import portable_rows, portable_schema
+from wiredecode.tables.reader import FLOWS, table_schema
 
 TOTALS, PROBLEMS = "totals", "problems"
 TOTALS_SCHEMA = pa.schema(
@@ -23,7 +28,7 @@ PROBLEMS_SCHEMA = pa.schema([(name, pa.string()) for name in ("source", "file", 
 
 
 @dataclass
-class Accounts:
+class TaskReports:
     """Reports of the tasks."""
 
     totals: Totals = field(default_factory=Totals)
@@ -35,13 +40,15 @@ class Accounts:
     """Protocols and ports of connections that know of each other, and were decoded apart."""
     states: dict[tuple[str, int], str] = field(default_factory=dict)
     """Location of the state of a source's bucket that the next run continues from."""
+    flows: dict[str, Flows] = field(default_factory=dict)
+    """By source, if they are wanted."""
     counted: dict[str, Any] = field(default_factory=dict)
     """For statistics, by source."""
     reports: list[str] = field(default_factory=list)
     """Sources of all tables."""
 
     @classmethod
-    def of(cls, reports: Iterable[str]) -> "Accounts":
+    def of(cls, reports: Iterable[str]) -> "TaskReports":
         """Put reports together; each counts once, however often it came."""
         accounts = cls(reports=list(dict.fromkeys(reports)))
         records = [json.loads(text) for text in accounts.reports]
@@ -52,18 +59,21 @@ class Accounts:
                 accounts.states[source, each["bucket"]] = each["state"]
             if "counted" in each:
                 accounts._count(source, unpack(each["counted"]))
+            if "flows" in each:
+                part = unpack(each["flows"])
+                accounts.flows[source] = accounts.flows[source] + part if source in accounts.flows else part
             if "problem" in each:
                 accounts.problems.append((source, each["file"], each["problem"]))
             if "totals" not in each:
                 continue
             accounts.apart += ((name, port) for name, port in each.get("apart", ()))
-            total, part = accounts.sources.setdefault(source, Totals()), unpack(each["totals"])
+            total, counts = accounts.sources.setdefault(source, Totals()), unpack(each["totals"])
             if "bucket" in each:
-                total.add_connections(part)
+                total.add_connections(counts)
                 continue
-            total.add_packets(part)
+            total.add_packets(counts)
             if source not in decoded:  # else buckets count what their headers reached, too
-                total.limits.update(part.limits)
+                total.limits.update(counts.limits)
         accounts.problems.sort()
         accounts.apart = sorted(set(accounts.apart))
         accounts.sources = dict(sorted(accounts.sources.items()))
@@ -80,7 +90,7 @@ class Accounts:
             self.counted[source] = part
 
 
-def totals_rows(accounts: Accounts) -> Iterator[tuple[Any, ...]]:
+def totals_rows(accounts: TaskReports) -> Iterator[tuple[Any, ...]]:
     """Rows of the table of totals: the numbers of ``--summary-json``, one to a row, by source."""
     for source, totals in accounts.sources.items():
         record = totals_record(totals)
@@ -105,10 +115,21 @@ def totals_rows(accounts: Accounts) -> Iterator[tuple[Any, ...]]:
             yield row("frames", "count", count, protocol, kind, status, None)
 
 
-def tables(accounts: Accounts) -> dict[str, pa.Table]:
+def flows_table(accounts: TaskReports) -> pa.Table:
+    """The table of flows, of all sources."""
+    schema = portable_schema(table_schema(FLOWS))
+    batches = [
+        portable_rows(batch, source, schema)
+        for source, flows in sorted(accounts.flows.items())
+        for batch in table(rows(flows)).to_batches()
+    ]
+    return pa.Table.from_batches(batches, schema)
+
+
+def tables(accounts: TaskReports) -> dict[str, pa.Table]:
     """The tables of totals and problems."""
-    rows = {TOTALS: (TOTALS_SCHEMA, totals_rows(accounts)), PROBLEMS: (PROBLEMS_SCHEMA, accounts.problems)}
+    contents = {TOTALS: (TOTALS_SCHEMA, totals_rows(accounts)), PROBLEMS: (PROBLEMS_SCHEMA, accounts.problems)}
     return {
         name: pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in content], schema)
-        for name, (schema, content) in rows.items()
+        for name, (schema, content) in contents.items()
     }

@@ -20,7 +20,7 @@ from wiredecode.protocols import registry
 from wiredecode.protocols.registry import DecodeAs, decoding
 from wiredecode.spark.parcels import REPORTS, by_bucket, pack, packets, report_text, value
 from wiredecode.tables.portable import portable_rows, portable_schema, table_columns
-from wiredecode.tables.reader import LEVELS, PACKETS, LevelsReader, Rows, table_schema
+from wiredecode.tables.reader import FLOWS, LEVELS, PACKETS, LevelsReader, Rows, table_schema
 from wiredecode.tables.schema import column_names, select
 from wiredecode.tls.keylog import KeyLog
 
@@ -57,6 +57,8 @@ class TableDemand:
         if PACKETS in given and len(self.levels) > 1:
             raise ValueError("packets need no decoding: they are a run of their own, without other levels")
         if self.columns is not None:
+            if FLOWS in given:
+                raise ValueError("flows have all of their columns")
             if len(self.levels) > 1:
                 raise ValueError("columns are those of one level, and several are wanted")
             object.__setattr__(self, "columns", column_names(portable_schema(table_schema(self.level)), self.columns))
@@ -151,12 +153,18 @@ class BucketReader(LevelsReader):
         """The rows of packets, as they are on Spark."""
         return self.convert(self.rows(packets))
 
+    def flow_rows(self) -> Iterator[Rows]:
+        """None: the report has the flows."""
+        return iter(())
+
     def convert(self, rows: Iterable[Rows]) -> Iterator[Rows]:
         """Rows of the reader as rows on Spark."""
         return ((level, portable_rows(batch, self.source, self.demand.schemas[level])) for level, batch in rows)
 
     def report(self, since: Totals | None = None, **more: str) -> str:
-        """The report on the bucket, see :func:`bucket_report`."""
+        """The report on the bucket, see :func:`bucket_report`; it has the flows, which the driver adds."""
+        if self.flows is not None:
+            more["flows"] = pack(self.flows.portable())
         return bucket_report(self.source, self.bucket, self.dissector, self.demand, since, **more)
 
 

@@ -17,7 +17,7 @@ HEAD_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True)
-class Problem:
+class FileProblem:
     """Read error, in one line that names the file."""
 
     source: str
@@ -33,7 +33,7 @@ class Inputs:
     """
 
     files: list[File] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[FileProblem] = field(default_factory=list)
     sizes: dict[str, int] = field(default_factory=dict)
     changed: dict[str, float] = field(default_factory=dict)
     """Time of the last change of every file that was found, in seconds since the epoch."""
@@ -64,7 +64,7 @@ def find(paths: Sequence[str], sources: str = NONE, heads: MutableMapping[Listed
         try:
             listed.update((each.name, each) for each in listing(path))
         except CaptureError as error:
-            inputs.problems.append(Problem(source_of(error.path), error.path, str(error)))
+            inputs.problems.append(FileProblem(source_of(error.path), error.path, str(error)))
     if sources == FOLDER:
         _check_folders(listed)
     for gone in heads.keys() - set(listed.values()):
@@ -77,7 +77,7 @@ def find(paths: Sequence[str], sources: str = NONE, heads: MutableMapping[Listed
             try:
                 time_ns = unread[name].result() if name in unread else heads[each]
             except CaptureError as error:
-                inputs.problems.append(Problem(source, name, str(error)))
+                inputs.problems.append(FileProblem(source, name, str(error)))
                 continue
             if time_ns is not None:
                 inputs.files.append(File(name, source, time_ns))

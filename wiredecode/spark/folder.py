@@ -24,17 +24,17 @@ import pyarrow.fs as pafs
 from wiredecode.capture.remote import location_of, store_errors
 from wiredecode.export.lake.run import TableRun
 from wiredecode.export.lake.table import TaskStore
-from wiredecode.spark.accounts import PROBLEMS, TOTALS, Accounts, tables
+from wiredecode.spark.accounts import PROBLEMS, TOTALS, TaskReports, flows_table, tables
 from wiredecode.spark.writing import FINDINGS, FOUND, PARTITION_COLUMNS, FolderWriter, TaskSink, findings, write_all
 from wiredecode.tables.portable import portable_schema
-from wiredecode.tables.reader import FRAMES, table_schema
+from wiredecode.tables.reader import FLOWS, FRAMES, table_schema
 from wiredecode.tables.schema import select
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 DONE, VIEWS, RUN, OLD = "_SUCCESS", "_views.sql", ".run-", ".old-"
-TABLES = (*PARTITION_COLUMNS, FINDINGS, TOTALS, PROBLEMS)
+TABLES = (*PARTITION_COLUMNS, FLOWS, FINDINGS, TOTALS, PROBLEMS)
 ATTEMPTS = "_temporary"
 DISCARDS, DISCARD_SECONDS = 30, 0.2
 Move = tuple[str, str]
@@ -92,14 +92,15 @@ class Folder:
         run = TableRun((), (self.id, 0))
         return TaskSink(TaskStore(self.path_of(self.attempts), {}, "", None), dict.fromkeys(levels, run), FolderWriter)
 
-    def publish(self, tasks: DataFrame, levels: Sequence[str]) -> Accounts:
+    def publish(self, tasks: DataFrame, levels: Sequence[str]) -> TaskReports:
         """Have the tasks write, and put their files into the tables of the run; ``tasks``: rows of FILES."""
         files, _, accounts = write_all(tasks)
         for level in levels:
             self.make(self.table(level))
         names = [f"{file.table}/{file.path}" for file in files]
         self.move((f"{self.attempts}/{name}", self.table(name)) for name in names)
-        for name, table in tables(accounts).items():
+        written = tables(accounts) | ({FLOWS: flows_table(accounts)} if FLOWS in levels else {})
+        for name, table in written.items():
             self.write(f"{self.table(name)}/part-0.parquet", table)
         if FRAMES in levels and not any(file.table == FINDINGS for file in files):
             nothing = pa.RecordBatch.from_pylist([], select(portable_schema(table_schema(FRAMES)), [*FOUND, FINDINGS]))

@@ -32,7 +32,7 @@ from wiredecode.export.lake.run import TableRun, content, run_of
 from wiredecode.export.lake.table import create_file
 from wiredecode.frames.totals import Totals
 from wiredecode.spark import pipeline
-from wiredecode.spark.accounts import Accounts
+from wiredecode.spark.accounts import TaskReports
 from wiredecode.spark.decode import BucketReader, Decoded, TableDemand
 from wiredecode.spark.files import Inputs, find
 from wiredecode.spark.folder import lock_folder
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-FORMAT = 2
+FORMAT = 3
 """Version of the folder of states; increase it if anything stored changes, also pickled classes."""
 CODEC = "zstd"
 OPTIONS = "the states were written with other options: repeat those, or name a new folder of states"
@@ -160,7 +160,7 @@ class StepFile:
 
 
 @dataclass
-class Step:
+class IncrementStep:
     """One unit of work. Without files it brings all connections to their end."""
 
     number: int
@@ -175,12 +175,12 @@ class Step:
     """Files of old steps that are gone."""
 
     @classmethod
-    def of(cls, values: Mapping[str, Any]) -> Step:
+    def of(cls, values: Mapping[str, Any]) -> IncrementStep:
         return cls(**{**values, "files": {name: StepFile(**file) for name, file in values["files"].items()}})
 
 
 @dataclass
-class Log:
+class StepLog:
     """All steps. ``mark``, ``out``: what they belong to; ``buckets``: of each source."""
 
     out: str
@@ -188,11 +188,11 @@ class Log:
     buckets: int
     id: str = field(default_factory=lambda: secrets.token_hex(8))
     number: int = 0
-    steps: list[Step] = field(default_factory=list)
+    steps: list[IncrementStep] = field(default_factory=list)
 
     @classmethod
-    def of(cls, values: Mapping[str, Any]) -> Log:
-        return cls(**{**values, "steps": [Step.of(step) for step in values["steps"]]})
+    def of(cls, values: Mapping[str, Any]) -> StepLog:
+        return cls(**{**values, "steps": [IncrementStep.of(step) for step in values["steps"]]})
 
     def check(self, out: str, demand: TableDemand) -> None:
         """Raise ``ValueError`` if it belongs to other tables or another demand."""
@@ -229,7 +229,7 @@ class ProcessedFiles:
         if self._local:
             self._system.move(f"{self._path}/{part}", f"{self._path}/{name}")
 
-    def keep(self, log: Log, there: Container[str] = ()) -> None:
+    def keep(self, log: StepLog, there: Container[str] = ()) -> None:
         """End of a step: drop unneeded states, failed attempts and old steps. ``there``: existing files."""
         if len(log.steps) > STEPS_WITH_STATES:
             log.steps[:-STEPS_WITH_STATES] = [merge_steps(log.steps[:-STEPS_WITH_STATES], there)]
@@ -241,7 +241,7 @@ class ProcessedFiles:
                     self._system.delete_file(each.path)
 
 
-def merge_steps(steps: list[Step], there: Container[str]) -> Step:
+def merge_steps(steps: list[IncrementStep], there: Container[str]) -> IncrementStep:
     """Return one step in place of old ones, with the files that still exist and without states."""
     files = {name: file for step in steps for name, file in step.files.items()}
     kept = {name: file for name, file in files.items() if name in there}
@@ -250,13 +250,13 @@ def merge_steps(steps: list[Step], there: Container[str]) -> Step:
     for step in steps:
         for source, time_ns in step.last.items():
             last[source] = max(time_ns, last.get(source, time_ns))
-    return Step(steps[-1].number, kept, last=last, forgotten=gone)
+    return IncrementStep(steps[-1].number, kept, last=last, forgotten=gone)
 
 
 # The next step.
 
 
-def next_step(log: Log, inputs: Inputs, *, finish: bool) -> tuple[Step | None, list[str]]:
+def next_step(log: StepLog, inputs: Inputs, *, finish: bool) -> tuple[IncrementStep | None, list[str]]:
     """Return the next step, and reports on files that come too late."""
     fresh = new_files(log, inputs)
     reports = []
@@ -270,13 +270,13 @@ def next_step(log: Log, inputs: Inputs, *, finish: bool) -> tuple[Step | None, l
     if fresh:
         before = min(stays.values())
         again = {name: file for step in log.steps[before:] for name, file in step.files.items()}
-        return Step(log.number + 1, {**again, **fresh}, before), reports
+        return IncrementStep(log.number + 1, {**again, **fresh}, before), reports
     if finish and log.steps and log.steps[-1].states:
-        return Step(log.number + 1, before=len(log.steps)), reports
+        return IncrementStep(log.number + 1, before=len(log.steps)), reports
     return None, reports
 
 
-def new_files(log: Log, inputs: Inputs) -> dict[str, StepFile]:
+def new_files(log: StepLog, inputs: Inputs) -> dict[str, StepFile]:
     """The files whose content no step has. Those of a known name, size and first packet are not read."""
     processed = {name: file for step in log.steps for name, file in step.files.items()}
     digests = {file.digest for file in processed.values()}
@@ -294,7 +294,7 @@ def new_files(log: Log, inputs: Inputs) -> dict[str, StepFile]:
     return fresh
 
 
-def _before(log: Log, source: str, first_ns: int, name: str) -> int:
+def _before(log: StepLog, source: str, first_ns: int, name: str) -> int:
     """Number of steps that end before a file begins, and do not have a file of its name."""
     for number, step in enumerate(log.steps):
         if name in step.files or first_ns <= step.last.get(source, -1):
@@ -302,7 +302,7 @@ def _before(log: Log, source: str, first_ns: int, name: str) -> int:
     return len(log.steps)
 
 
-def _refusal_reason(log: Log, before: int, there: set[str]) -> str | None:
+def _refusal_reason(log: StepLog, before: int, there: set[str]) -> str | None:
     """Why steps cannot be done again."""
     again = log.steps[before:]
     if log.states(before) is None:
@@ -372,7 +372,7 @@ class Increment:
     how: Mapping[str, Any] = field(default_factory=dict)
     metrics: Metrics | None = None
 
-    def run(self, spark: SparkSession, inputs: Inputs, *, finish: bool = False) -> Accounts | None:
+    def run(self, spark: SparkSession, inputs: Inputs, *, finish: bool = False) -> TaskReports | None:
         """Do the next step; None: nothing to do. Raises ``ValueError`` if the states are of another run."""
         reports = [report_text(each.source, problem=each.text, file=each.file) for each in inputs.problems]
         there = {file.name for file in inputs.files}
@@ -381,7 +381,7 @@ class Increment:
             log = self.log()
             pending = self.book.read(NEXT)
             if pending is not None and pending["number"] > log.number:
-                reports += self._do(spark, log, Step.of(pending), there, again=True)
+                reports += self._do(spark, log, IncrementStep.of(pending), there, again=True)
                 done = True
             elif pending is not None or self.book.read(LOG) is None:
                 self.book.keep(log)  # the log has that step: only the end of `keep` was missed
@@ -392,19 +392,21 @@ class Increment:
                 self.book.write(NEXT, asdict(step))
                 reports += self._do(spark, log, step, there)
                 done = True
-        return Accounts.of([*reports, *late]) if done or reports or late else None
+        return TaskReports.of([*reports, *late]) if done or reports or late else None
 
-    def log(self) -> Log:
+    def log(self) -> StepLog:
         """The steps until now. Raises ``ValueError`` if the states are of another run, or of another version."""
         kept = self.book.read(LOG)
         if kept is not None:
             check_format(kept.get("mark", ""))
-        log = Log(self.out, mark(self.demand), self.demand.buckets) if kept is None else Log.of(kept)
+        log = StepLog(self.out, mark(self.demand), self.demand.buckets) if kept is None else StepLog.of(kept)
         self.demand = replace(self.demand, buckets=log.buckets)
         log.check(self.out, self.demand)
         return log
 
-    def _do(self, spark: SparkSession, log: Log, step: Step, there: set[str], *, again: bool = False) -> list[str]:
+    def _do(
+        self, spark: SparkSession, log: StepLog, step: IncrementStep, there: set[str], *, again: bool = False
+    ) -> list[str]:
         """Do a step, and add it to the log; its reports. ``again``: it may be there already."""
         previous = {(source, bucket): name for source, bucket, name in log.states(step.before) or ()}
         decoder = StateDecoder(self.book.uri, step.number, previous)
@@ -425,7 +427,7 @@ class Increment:
         self.book.keep(log, there)
         return accounts.reports
 
-    def _run(self, log: Log, step: Step, level: str) -> TableRun:
+    def _run(self, log: StepLog, step: IncrementStep, level: str) -> TableRun:
         """The table's run of the step: by its captures, also by those that have changed since."""
         if not step.files:
             return TableRun((), (log.id, step.number))

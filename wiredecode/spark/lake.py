@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 from wiredecode.export.lake import open_lake
 from wiredecode.export.lake.run import AlreadyThere, TableRun
-from wiredecode.export.lake.table import TABLES, commit, commit_table, remove
-from wiredecode.spark.accounts import Accounts, tables
+from wiredecode.export.lake.table import TABLES, LakeWriter, commit, commit_table, remove
+from wiredecode.spark.accounts import TaskReports, flows_table, tables
 from wiredecode.spark.writing import TaskSink, write_all
+from wiredecode.tables.reader import FLOWS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -49,10 +50,16 @@ class LakeRun:
             return True
         return False
 
-    def commit(self, tasks: DataFrame) -> Accounts:
+    def commit(self, tasks: DataFrame) -> TaskReports:
         """Have the tasks write, and commit their files; ``tasks``: rows of :data:`writing.FILES`."""
         files, schemas, accounts = write_all(tasks)
         uncommitted = {level: [file for file in files if file.table.partition("_")[0] == level] for level in self.runs}
+        if FLOWS in self.runs:
+            writer = LakeWriter(self.lake, FLOWS, self.runs[FLOWS])
+            for batch in flows_table(accounts).to_batches():
+                writer.write(batch)
+            writer.close()
+            uncommitted[FLOWS] = writer.take()
         try:
             for table, schema in schemas.items():
                 self.lake.prepare(table, schema)

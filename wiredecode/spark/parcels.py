@@ -1,4 +1,4 @@
-"""From files to parcels of packets, each for one bucket, and back (docs/architecture.md, "Clusters").
+"""From files to parcels of packets, each for one bucket, and back (docs/how-it-works.md, "Map and reduce").
 
 A row per packet would cost Java more than all other work. So a row is a parcel: packets of one bucket and file as
 columns in Arrow's IPC format. Packets are sent whole, as headers are shorter than columns of their fields, and the same
@@ -243,7 +243,7 @@ def value(row: pa.RecordBatch, name: str) -> Any:
     return row.column(name)[0].as_py()
 
 
-class Opened(NamedTuple):
+class WaitingPackets(NamedTuple):
     """Packets of a parcel that wait for their turn."""
 
     rows: pa.RecordBatch
@@ -254,32 +254,32 @@ class Opened(NamedTuple):
     place: Int64s
 
     @classmethod
-    def of(cls, row: pa.RecordBatch) -> Opened:
+    def of(cls, row: pa.RecordBatch) -> WaitingPackets:
         inner = pa.ipc.read_record_batch(pa.py_buffer(row.column("data")[0].as_buffer()), PACKETS)
         file = value(row, "file_ns"), value(row, "file")
         number = int.from_bytes(blake2b(file[1].encode(), digest_size=8).digest(), "big") >> 1
         inner = inner.append_column("file", pa.repeat(pa.scalar(number, pa.int64()), len(inner)))
         return cls(inner, inner.column("clock").to_numpy(), file, inner.column("place").to_numpy())
 
-    def before(self, parcel: Opened) -> int:
+    def before(self, parcel: WaitingPackets) -> int:
         """The number of packets before the first one of another parcel."""
         if self.file == parcel.file:  # in the order of the file
             return int(np.searchsorted(self.place, parcel.place[0]))
         return int(np.searchsorted(self.clock, parcel.clock[0], "right" if self.file < parcel.file else "left"))
 
-    def part(self, low: int, high: int) -> Opened:
-        return Opened(self.rows.slice(low, high - low), self.clock[low:high], self.file, self.place[low:high])
+    def part(self, low: int, high: int) -> WaitingPackets:
+        return WaitingPackets(self.rows.slice(low, high - low), self.clock[low:high], self.file, self.place[low:high])
 
 
 def packets(parcels: Iterable[pa.RecordBatch], number: int = 1) -> Iterator[PacketBatch]:
     """The packets of a bucket's parcels, merged by time, counted from ``number``; secrets come with the next batch."""
-    held: list[Opened] = []
+    held: list[WaitingPackets] = []
     secrets: tuple[bytes, ...] = ()
     for row in chain(parcels, [None]):
         if row is not None and value(row, "secret"):
             secrets += (row.column("data")[0].as_py(),)
             continue
-        opened = None if row is None else Opened.of(row)
+        opened = None if row is None else WaitingPackets.of(row)
         counts = [len(each.clock) if opened is None else each.before(opened) for each in held]
         for batch in _merge_batches([each.part(0, count) for each, count in zip(held, counts, strict=True) if count]):
             yield packets_of(batch, number, secrets)
@@ -289,7 +289,7 @@ def packets(parcels: Iterable[pa.RecordBatch], number: int = 1) -> Iterator[Pack
         held += [] if opened is None else [opened]
 
 
-def _merge_batches(parts: list[Opened]) -> Iterator[pa.RecordBatch]:
+def _merge_batches(parts: list[WaitingPackets]) -> Iterator[pa.RecordBatch]:
     if len(parts) < 2:
         yield from (each.rows for each in parts)
         return

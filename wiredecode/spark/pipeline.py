@@ -23,7 +23,7 @@ from wiredecode.capture import CaptureError, PacketBatch
 from wiredecode.dataclasses import dataclass, replace
 from wiredecode.spark import session, splits
 from wiredecode.spark.decode import BucketDecoder, BucketReader, Decoded, TableDemand, decode, decode_bucket
-from wiredecode.spark.files import Inputs, Problem, find
+from wiredecode.spark.files import FileProblem, Inputs, find
 from wiredecode.spark.parcels import ORDER, PARCELS, PacketParcels, pack, report, report_text, unpack
 from wiredecode.tables import bound_memory
 from wiredecode.tables.reader import PACKETS as PACKET_LEVEL
@@ -51,10 +51,10 @@ class Stopped(Exception):
 
 
 @dataclass(frozen=True)
-class Part:
+class ReadablePart:
     """A file or a part of one, and its size; or a file that cannot be read, and why."""
 
-    input: splits.Split | Problem
+    input: splits.FileSplit | FileProblem
     size: int
 
 
@@ -74,10 +74,10 @@ def size_run(
     return replace(demand, buckets=buckets), partitions
 
 
-def group_parts(parts: Sequence[Part], parallel: int) -> list[list[Part]]:
+def group_parts(parts: Sequence[ReadablePart], parallel: int) -> list[list[ReadablePart]]:
     """Parts for each task: small ones together, unless cores would be idle."""
     most = min(TASK_BYTES, math.ceil(sum(part.size for part in parts) / (TASKS_PER_CORE * parallel)))
-    tasks: list[list[Part]] = []
+    tasks: list[list[ReadablePart]] = []
     filled = 0
     for part in parts:
         if not tasks or filled + part.size > most:
@@ -92,7 +92,7 @@ def group_parts(parts: Sequence[Part], parallel: int) -> list[list[Part]]:
 class Plan:
     """The files to read, and into how many tasks the shuffle divides their packets."""
 
-    parts: list[Part]
+    parts: list[ReadablePart]
     demand: TableDemand
     partitions: int
 
@@ -109,13 +109,13 @@ def make_plan(
     if demand.fail_fast and inputs.problems:
         raise Stopped(inputs.problems[0].text)
     size_of_part = splits.SPLIT_BYTES if split_bytes is None else split_bytes
-    parts = [Part(problem, 0) for problem in inputs.problems]
+    parts = [ReadablePart(problem, 0) for problem in inputs.problems]
     sizes: Counter[str] = Counter()
     for file in inputs.files:
         size = inputs.sizes[file.name] * (PACKED if file.name.endswith(PACKED_NAMES) else 1)
         sizes[file.source] += size
         cut = splits.splits(file, inputs.sizes[file.name], size_of_part)
-        parts += [Part(split, size // len(cut)) for split in cut]
+        parts += [ReadablePart(split, size // len(cut)) for split in cut]
     demand, partitions = size_run(demand, sizes, spark.sparkContext.defaultParallelism, partitions, buckets)
     return Plan(parts, demand, partitions)
 
@@ -312,7 +312,7 @@ def read_parcels(demand: TableDemand, batches: Iterator[pa.RecordBatch]) -> Iter
     """Read the files of a task as parcels for the shuffle; damage is a report."""
     bound_memory()
     for part in parts_of_task(batches):
-        if isinstance(part, Problem):
+        if isinstance(part, FileProblem):
             yield report(part.source, problem=part.text, file=part.file)
         else:
             yield from PacketParcels(part.file, demand.bucketing, demand.reassembly).rows(packets_of(part, demand))
@@ -321,7 +321,7 @@ def read_parcels(demand: TableDemand, batches: Iterator[pa.RecordBatch]) -> Iter
 def read_packets(demand: TableDemand, batches: Iterator[pa.RecordBatch]) -> Iterator[Decoded]:
     """Read the files of a task as rows of the table of packets."""
     for part in parts_of_task(batches):
-        if isinstance(part, Problem):
+        if isinstance(part, FileProblem):
             yield report_text(part.source, problem=part.text, file=part.file)
             continue
         file = part.file
@@ -333,7 +333,7 @@ def read_packets(demand: TableDemand, batches: Iterator[pa.RecordBatch]) -> Iter
         yield report_text(file.source, totals=pack(reader.totals), file=file.name, place=file.place)
 
 
-def packets_of(split: splits.Split, demand: TableDemand) -> Iterator[PacketBatch]:
+def packets_of(split: splits.FileSplit, demand: TableDemand) -> Iterator[PacketBatch]:
     """The packets of a file, or of a part; with ``fail_fast`` damage ends the whole run."""
     try:
         yield from splits.packets(split)

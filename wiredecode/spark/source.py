@@ -29,9 +29,9 @@ from wiredecode.dataclasses import dataclass, replace
 from wiredecode.spark.decode import BucketReader, TableDemand
 from wiredecode.spark.files import NONE, find
 from wiredecode.spark.parcels import File
-from wiredecode.spark.splits import SPLIT_BYTES, Split, packets, splits
+from wiredecode.spark.splits import SPLIT_BYTES, FileSplit, packets, splits
 from wiredecode.tables import bound_memory
-from wiredecode.tables.reader import FRAMES, PACKETS
+from wiredecode.tables.reader import FLOWS, FRAMES, PACKETS
 
 NAME = "wiredecode"
 OLDEST = 4, 1
@@ -56,7 +56,7 @@ PARTITION_BYTES, MAX_PARTITIONS = 64 << 20, 8
 """A source gets a partition for every this many bytes, but only a few: each one reads all packets of the source."""
 
 
-class Unreadable(Exception):
+class UnreadableFile(Exception):
     """A file cannot be read; ``str()`` is the line with the reason."""
 
 
@@ -89,6 +89,8 @@ class ReadOptions:
         if unknown := sorted(given.keys() - allowed):
             raise ValueError(f"there is no option {unknown[0]}; there is {', '.join(OPTIONS)}")
         columns = given.get("columns")
+        if given.get("level") == FLOWS:
+            raise ValueError("flows of several partitions are added: use wiredecode.spark.flows")
         demand = TableDemand(
             given.get("level", FRAMES),
             columns=None if columns is None else [name.strip() for name in columns.split(",")],
@@ -179,7 +181,7 @@ class CaptureReader(DataSourceReader):
         inputs = find(wanted.paths, wanted.source)
         for problem in inputs.problems:
             if wanted.demand.fail_fast or not inputs.files:
-                raise Unreadable(problem.text)
+                raise UnreadableFile(problem.text)
             LOGGER.warning("%s", problem.text)
         files = inputs.files
         if wanted.demand.level == PACKETS:
@@ -199,12 +201,12 @@ class CaptureReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Return the rows of a partition."""
-        part: Split | BucketPartition | None = partition.value
+        part: FileSplit | BucketPartition | None = partition.value
         if part is None:  # what Spark makes of no partitions
             return
         bound_memory()
         demand = self.wanted.demand
-        if isinstance(part, Split):
+        if isinstance(part, FileSplit):
             reader = BucketReader(demand, part.file.source, 0)
             read: Iterable[PacketBatch] = packets(part)
         else:
@@ -215,5 +217,5 @@ class CaptureReader(DataSourceReader):
         except CaptureError as error:
             for each in error.errors:
                 if demand.fail_fast:
-                    raise Unreadable(str(each)) from None
+                    raise UnreadableFile(str(each)) from None
                 LOGGER.warning("%s", each)

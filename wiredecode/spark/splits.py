@@ -38,7 +38,7 @@ WHOLE = "read the file in one piece (splitBytes 0)"
 
 
 @dataclass(frozen=True)
-class Split:
+class FileSplit:
     """A part of a file: nominally the bytes from ``low`` up to ``high``; all of it when ``high`` is None.
 
     ``file.place`` is ``low``. As every packet takes 16 bytes or more, places that count up from there never reach those
@@ -53,7 +53,7 @@ class Split:
     """Distance of the edges of the file, and its size, when it was cut."""
 
 
-def splits(file: File, size: int, split_bytes: int = SPLIT_BYTES) -> list[Split]:
+def splits(file: File, size: int, split_bytes: int = SPLIT_BYTES) -> list[FileSplit]:
     """The parts of a file of ``size`` bytes, each of about ``split_bytes``; 0: files are not cut.
 
     Only the 24 bytes at its beginning are read, and only of a large file. pcapng files cannot be cut, because packets
@@ -63,9 +63,9 @@ def splits(file: File, size: int, split_bytes: int = SPLIT_BYTES) -> list[Split]
     check_size(split_bytes)
     lows = _lows(size, split_bytes) if split_bytes else range(1)
     if len(lows) < 2 or not _is_pcap(file.name):
-        return [Split(file)]
+        return [FileSplit(file)]
     edges = pairwise([*lows, size])
-    return [Split(replace(file, place=low), low, high, split_bytes, size) for low, high in edges]
+    return [FileSplit(replace(file, place=low), low, high, split_bytes, size) for low, high in edges]
 
 
 def check_size(split_bytes: int) -> None:
@@ -79,7 +79,7 @@ def _lows(size: int, step: int) -> range:
     return range(0, max(size - step // 2, 1), step)
 
 
-def packets(split: Split) -> Iterator[PacketBatch]:
+def packets(split: FileSplit) -> Iterator[PacketBatch]:
     """The packets of a part, in the order of the file; ``number`` counts within the part.
 
     Raises CaptureError after the last packet: for damage, which costs the rest of this part; when the last record does
@@ -89,7 +89,7 @@ def packets(split: Split) -> Iterator[PacketBatch]:
         if split.high is None:
             yield from open_capture([file])
             return
-        header = Header.read(file)
+        header = PcapHeader.read(file)
         start = _edge(file, header, split, split.low)
         if start is None:
             return
@@ -101,7 +101,7 @@ def packets(split: Split) -> Iterator[PacketBatch]:
         yield from _in_time_order(part, split, at_end=stop is None)
 
 
-def _in_time_order(part: PartFile, split: Split, *, at_end: bool) -> Iterator[PacketBatch]:
+def _in_time_order(part: PartFile, split: FileSplit, *, at_end: bool) -> Iterator[PacketBatch]:
     latest, back = None, False
     try:
         for batch in open_capture([cast(BinaryIO, part)]):
@@ -150,7 +150,7 @@ class PartFile(io.RawIOBase):
 # Edges.
 
 
-class Header(NamedTuple):
+class PcapHeader(NamedTuple):
     """Facts in the head of a pcap file."""
 
     raw: bytes
@@ -163,7 +163,7 @@ class Header(NamedTuple):
     """Most captured bytes of a packet."""
 
     @classmethod
-    def read(cls, file: BinaryIO) -> Header:
+    def read(cls, file: BinaryIO) -> PcapHeader:
         """Read the header of an open pcap file."""
         raw = file.read(FILE_HEADER_BYTES)
         order, (_, unit_ns, size) = MAGICS[raw[:4]]
@@ -180,7 +180,7 @@ def _is_pcap(name: str) -> bool:
     return len(head) == FILE_HEADER_BYTES and head[:4] in MAGICS
 
 
-def _edge(file: BinaryIO, header: Header, split: Split, low: int) -> int | None:
+def _edge(file: BinaryIO, header: PcapHeader, split: FileSplit, low: int) -> int | None:
     """Offset of the first record of the part that begins at ``low``; None: none was found. The same for all parts."""
     if low == 0:
         return FILE_HEADER_BYTES
@@ -204,14 +204,14 @@ def _read(file: BinaryIO, size: int) -> bytes:
     return b"".join(parts)
 
 
-def edge(data: bytes, header: Header, first_seconds: int, reach: int) -> int | None:
+def edge(data: bytes, header: PcapHeader, first_seconds: int, reach: int) -> int | None:
     """Offset of a record in ``data``, which begins anywhere in a file; None when there is none to rely on.
 
     A packet may carry a capture itself. Its records may lead to the end of the packet, and so to true ones; true
     records never lead into packets. So an edge is accepted only ``reach`` bytes, more than any packet has, after the
     first header that leads that far, and only if no other chain of records leads past it.
     """
-    table, seen = Headers(data, header, first_seconds), set[int]()
+    table, seen = RecordHeaders(data, header, first_seconds), set[int]()
     chains = [chain for first in table.plausible(reach) if (chain := table.chain(first, seen))]
     if len(chains) != 1:
         return None
@@ -220,10 +220,10 @@ def edge(data: bytes, header: Header, first_seconds: int, reach: int) -> int | N
     return _in_order(data, header, chain, after) if after < len(chain) else None
 
 
-class Headers:
+class RecordHeaders:
     """Where in ``data`` headers of records may be."""
 
-    def __init__(self, data: bytes, header: Header, first_seconds: int) -> None:
+    def __init__(self, data: bytes, header: PcapHeader, first_seconds: int) -> None:
         self._size, self._header = len(data), header.size
         self._length = Struct(header.order + "I")
         self._data = data
@@ -258,7 +258,7 @@ def _every(data: bytes, order: str) -> npt.NDArray[Any]:
     return np.ndarray((max(len(data) - 3, 0),), np.dtype(order + "u4"), data, strides=(1,))
 
 
-def _in_order(data: bytes, header: Header, chain: list[int], after: int) -> int | None:
+def _in_order(data: bytes, header: PcapHeader, chain: list[int], after: int) -> int | None:
     """The first record from number ``after`` on that separates the records before and after it in time."""
     at, kind = np.array(chain, np.int64), header.order + "u4"
     times = gather(data, at, kind) * NS_PER_SECOND + gather(data, at + 4, kind) * header.unit_ns

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from wiredecode.dataclasses import dataclass, replace
 from wiredecode.dissect.dissector import Dissector
-from wiredecode.spark.accounts import Accounts
+from wiredecode.spark.accounts import TaskReports, flows_table
 from wiredecode.spark.decode import TableDemand, bucket_report
 from wiredecode.spark.files import NONE, find
 from wiredecode.spark.parcels import pack, packets
@@ -17,6 +17,7 @@ from wiredecode.spark.pipeline import REPORTED, Plan, RowSink, decode_plan, make
 from wiredecode.stats.counters import Counters
 from wiredecode.stats.tables import SOURCE, Statistic, choose_statistics, seconds
 from wiredecode.stats.tallies import table_of
+from wiredecode.tables.reader import FLOWS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,10 +52,10 @@ class BucketCounter:
 
 def count(
     spark: SparkSession, plan: Plan, counter: BucketCounter, metrics: Metrics | None = None
-) -> tuple[list[tuple[Statistic, pa.Table]], Accounts]:
+) -> tuple[list[tuple[Statistic, pa.Table]], TaskReports]:
     """The statistics of the captures of a plan, with ``source`` before the other columns, and the reports."""
     rows = decode_plan(spark, plan, RowSink(pa.schema([REPORTED])), decoder=counter, metrics=metrics).collect()
-    accounts = Accounts.of(row.report for row in rows)
+    accounts = TaskReports.of(row.report for row in rows)
     answers = []
     for statistic in counter.statistics():
         every = [
@@ -91,3 +92,20 @@ def statistics(
     plan = make_plan(spark, inputs, TableDemand("frames", **reading), partitions, buckets, split_bytes)
     answers, _ = count(spark, plan, counter)
     return {statistic.name: table for statistic, table in answers}
+
+
+def flows(
+    spark: SparkSession,
+    paths: str | Sequence[str],
+    *,
+    source: str = NONE,
+    partitions: int | None = None,
+    buckets: int | None = None,
+    split_bytes: int | None = None,
+    **reading: Any,
+) -> pa.Table:
+    """The flows of captures (docs/flows.md) as an Arrow table, by source; arguments as of :func:`statistics`."""
+    inputs = find([paths] if isinstance(paths, str) else paths, source)
+    plan = make_plan(spark, inputs, TableDemand(FLOWS, **reading), partitions, buckets, split_bytes)
+    rows = decode_plan(spark, plan, RowSink(pa.schema([REPORTED]))).collect()
+    return flows_table(TaskReports.of(row.report for row in rows))

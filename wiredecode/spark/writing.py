@@ -16,7 +16,7 @@ from wiredecode.dataclasses import asdict, dataclass, replace
 from wiredecode.export.lake.run import TableRun
 from wiredecode.export.lake.table import DAY, FILE_BYTES, LakeWriter, TableFiles, TaskStore, Written
 from wiredecode.export.partition import PartitionWriter
-from wiredecode.spark.accounts import Accounts
+from wiredecode.spark.accounts import TaskReports
 from wiredecode.spark.decode import Decoded
 from wiredecode.spark.pipeline import REPORTED, one_row
 from wiredecode.tables.portable import PROTOCOL, TIME_NS, by_protocol
@@ -108,12 +108,12 @@ class TaskSink:
             yield one_row(FILES, **asdict(each), schema=None if schema is None else schema.serialize().to_pybytes())
 
 
-def write_all(tasks: DataFrame) -> tuple[list[Written], dict[str, pa.Schema], Accounts]:
+def write_all(tasks: DataFrame) -> tuple[list[Written], dict[str, pa.Schema], TaskReports]:
     """Have the tasks write; return their files, the schemas of the tables, and their accounts."""
     rows = tasks.collect()
     files = [Written(row.table, row.path, row.rows, row.size, row.day) for row in rows if row.path is not None]
     schemas = {row.table: pa.ipc.read_schema(pa.py_buffer(row.schema)) for row in rows if row.schema is not None}
-    return files, schemas, Accounts.of(row.report for row in rows if row.report is not None)
+    return files, schemas, TaskReports.of(row.report for row in rows if row.report is not None)
 
 
 def findings(frames: pa.RecordBatch) -> pa.RecordBatch:

@@ -18,7 +18,7 @@ SCHEMES = {"s3": "s3a", "s3n": "s3a"}
 """Schemes with another name in Hadoop."""
 
 
-class Unusable(Exception):
+class NoTables(Exception):
     """A place that has no tables; ``str()`` is one line."""
 
 
@@ -26,11 +26,11 @@ def read(spark: SparkSession, out: str) -> dict[str, DataFrame]:
     """The tables at a place: a folder of ``wiredecode spark``, also of a stream, ``delta:PATH`` or ``iceberg:CATALOG``.
 
     Frames of all protocols are one table, with the columns of all. Spark itself reads the files, so it needs to reach
-    them. Raises :class:`Unusable`, LakeError, and what Spark raises.
+    them. Raises :class:`NoTables`, LakeError, and what Spark raises.
     """
     tables = {name: _table(spark, files) for name, files in _places(out).items() if files}
     if not tables:
-        raise Unusable(f"{out} holds no tables: name a place that wiredecode spark wrote")
+        raise NoTables(f"{out} holds no tables: name a place that wiredecode spark wrote")
     return tables
 
 
@@ -51,7 +51,7 @@ def _places(out: str) -> dict[str, list[str]]:
     folder = Folder(out)
     names_there = folder.names()
     if DONE not in names_there and set(TABLES).intersection(names_there):
-        raise Unusable(f"{out} has no {DONE}: the run that wrote it did not end well; run it again")
+        raise NoTables(f"{out} has no {DONE}: the run that wrote it did not end well; run it again")
     return {name: [folder.path_of(name)] for name in names_there if name in TABLES}
 
 

@@ -167,7 +167,7 @@ class ByteStrings:
         return pa.Array.from_buffers(pa.binary_view(), len(views), buffers).cast(pa.binary())
 
 
-class Headers:
+class NamedValues:
     """Lists of names and values."""
 
     def __init__(self, kind: pa.DataType) -> None:

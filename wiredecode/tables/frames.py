@@ -52,7 +52,7 @@ class FrameTable:
         self._failures: Counter[str] = Counter() if failures is None else failures
         """Errors of wiredecode that cost the contents of a row."""
         show = BYTES["hex" if bytes_choice == RAW else bytes_choice]
-        self._builder = Builder(show)
+        self._builder = ArrayBuilder(show)
 
     def batch(self, frames: Sequence[Frame]) -> pa.RecordBatch:
         """One row per frame."""
@@ -86,7 +86,7 @@ def ignore(row: int, path: str, value: Any) -> None:
     """For columns whose values always fit."""
 
 
-class Builder:
+class ArrayBuilder:
     """JSON-ready values into arrays. ``show`` renders bytes in text."""
 
     def __init__(self, show: Show) -> None:

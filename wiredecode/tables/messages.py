@@ -15,8 +15,8 @@ from wiredecode.frames.block import BlockMessages, FrameBlock
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import PUBLISH, Coded, FrameMessages, MessagePart, Messages
 from wiredecode.frames.record import BYTES
-from wiredecode.tables.column_builders import ByteStrings, Headers, Integers, Texts
-from wiredecode.tables.frames import Builder, FrameTable, ignore
+from wiredecode.tables.column_builders import ByteStrings, Integers, NamedValues, Texts
+from wiredecode.tables.frames import ArrayBuilder, FrameTable, ignore
 from wiredecode.tables.schema import RAW, declared_schema, select
 
 CONFIRM_COLUMNS = ("confirmed_ns", "latency_ns", "outcome", "refusal", "confirm_frame")
@@ -131,13 +131,13 @@ def unlinked_frames(block: FrameBlock, linked: list[int]) -> Iterator[UnlinkedFr
         yield UnlinkedFrames(block.connection, *each)
 
 
-def column_builder(name: str) -> Texts | Integers | ByteStrings | Headers:
+def column_builder(name: str) -> Texts | Integers | ByteStrings | NamedValues:
     kind = declared_schema("messages").field(name).type
     if pa.types.is_string(kind):
         return Texts()
     if pa.types.is_binary(kind):
         return ByteStrings()
-    return Headers(kind) if pa.types.is_list(kind) else Integers(kind)
+    return NamedValues(kind) if pa.types.is_list(kind) else Integers(kind)
 
 
 class MessageTable:
@@ -271,7 +271,7 @@ class FrameBatches:
         self._frames: list[Frame] = []
         self._size = 0
 
-    def add(self, frame: Frame) -> bool:
+    def add(self, frame: Frame, _: Sequence[FrameMessages] = ()) -> bool:
         """Add a frame; return whether a batch is full."""
         self._frames.append(frame)
         self._size += ROW_BYTES + frame.weight + sum(len(inner.data) for inner in frame.inner)
@@ -285,18 +285,18 @@ class FrameBatches:
 
 
 class MessageBatches:
-    """The messages of frames until they make a batch; ``messages`` are those that were collected."""
+    """The messages of frames until they make a batch."""
 
-    def __init__(self, messages: Messages, schema: pa.Schema, bytes_choice: str, most_bytes: int = BATCH_BYTES) -> None:
-        self._messages, self._schema, self._most_bytes = messages, schema, most_bytes
-        self._show = None if bytes_choice == RAW else Builder(BYTES[bytes_choice])
+    def __init__(self, schema: pa.Schema, bytes_choice: str, most_bytes: int = BATCH_BYTES) -> None:
+        self._schema, self._most_bytes = schema, most_bytes
+        self._show = None if bytes_choice == RAW else ArrayBuilder(BYTES[bytes_choice])
         self._table = MessageTable(schema.names)
         self._size = 0
 
-    def add(self, frame: Frame) -> bool:
+    def add(self, _: Frame, parts: Sequence[FrameMessages]) -> bool:
         """Add the messages of a frame; return whether a batch is full."""
         full = False
-        for part in self._messages.of(frame):
+        for part in parts:
             full = self._add(part)
         return full
 

@@ -16,7 +16,7 @@ from wiredecode.net import link
 from wiredecode.net.flows import endpoint
 from wiredecode.net.headers import HeaderReader
 from wiredecode.net.health import KINDS
-from wiredecode.net.ip import TCP, IpReader, Packet
+from wiredecode.net.ip import TCP, IpPacket, IpReader
 from wiredecode.net.limits import DEFAULT_LIMITS, Limits
 from wiredecode.net.link import FRAGMENT_INCOMPLETE, Octets, ethertype_name, linktype_name, protocol_name
 from wiredecode.net.network import Network
@@ -38,7 +38,7 @@ def _flags() -> pa.Array:
     return pa.array([" ".join(name for bit, name in enumerate(BITS) if mask >> bit & 1) for mask in range(256)])
 
 
-class Facts:
+class PacketFacts:
     """Facts about n packets, as columns; -1 if there is no value."""
 
     def __init__(self, size: int) -> None:
@@ -124,7 +124,7 @@ class PacketTable:
         """One row per packet."""
         if not len(packets):
             return pa.RecordBatch.from_pylist([], schema=self.schema)
-        facts = Facts(len(packets))
+        facts = PacketFacts(len(packets))
         facts.add_segments(self._reader.read(packets))
         reasons = self._reasons(packets, facts)
         if self._network is not None:
@@ -142,7 +142,7 @@ class PacketTable:
         self._reader.finish()
         self.totals.tcp_packets = self._reader.tcp_packets
 
-    def _reasons(self, packets: PacketBatch, facts: Facts) -> list[str | None]:
+    def _reasons(self, packets: PacketBatch, facts: PacketFacts) -> list[str | None]:
         """Return why each packet was not decoded; also fill in the facts about these packets."""
         octets = Octets(packets.buffer)
         offset, ethertype = link.network_layer(packets, octets, self._limits.vlan_tags)
@@ -168,11 +168,11 @@ class PacketTable:
         wire = int(packets.original[row]) - (offset - start)
         number, time_ns = int(packets.number[row]), int(packets.time_ns[row])
         self._why.clear()
-        self._ip.read(Packet(packets.buffer[offset:stop], wire, offset, row, number, time_ns), kind)
+        self._ip.read(IpPacket(packets.buffer[offset:stop], wire, offset, row, number, time_ns), kind)
         self._ip.pop_rows()
         return next((reason for reason in self._why if reason != FRAGMENT_INCOMPLETE), FRAGMENT)
 
-    def _batch(self, packets: PacketBatch, facts: Facts, reasons: list[str | None]) -> pa.RecordBatch:
+    def _batch(self, packets: PacketBatch, facts: PacketFacts, reasons: list[str | None]) -> pa.RecordBatch:
         no_tcp, no_ip = ~facts.tcp, facts.version < 0
         protocols, sources = facts.protocol.tolist(), facts.addresses(0)
         columns = {

@@ -1,7 +1,7 @@
 """A capture as a table: bounded record batches of frames, packets or messages, in order (docs/tables.md)."""
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -35,7 +35,10 @@ from wiredecode.tables.schema import (
     select,
 )
 
-FRAMES, MESSAGES, PACKETS, CONNECTIONS = LEVELS = ("frames", "messages", "packets", "connections")
+if TYPE_CHECKING:
+    from wiredecode.flows import Flows
+
+FRAMES, MESSAGES, PACKETS, CONNECTIONS, FLOWS = LEVELS = ("frames", "messages", "packets", "connections", "flows")
 WAITS = {FRAMES: frozenset(("response", "outcome")), MESSAGES: frozenset(CONFIRM_COLUMNS)}
 """Columns that are known only once the response is linked."""
 CONNECTION_ROWS = 2048
@@ -76,15 +79,23 @@ class LevelsReader:
     def __init__(self, demand: Demand, *, protocol: str | None = None, blocks: bool = True) -> None:
         levels, display, self._bytes_choice = demand.levels, demand.select, demand.bytes_choice
         one_table = len(levels) == 1 or display is None
-        allowed = MESSAGES in levels and FRAMES not in levels and demand.answers is None and one_table
+        alone = not {FRAMES, FLOWS}.intersection(levels)
+        allowed = MESSAGES in levels and alone and demand.answers is None and one_table
         self._blocks = allowed and blocks
         self._where = where(display, levels[0], blocks=self._blocks)
         self._select = display if self._where is None else None
         if demand.stable_ids and display is not None:
             display.check_stable()
         self.schemas = {level: self._schema(level, demand, protocol) for level in levels}
-        self.messages = Messages() if MESSAGES in levels else None
+        self.messages = Messages() if MESSAGES in levels or FLOWS in levels else None
         """Messages that the dissector collects, until their frame comes."""
+        self.flows: Flows | None = None
+        """Their facts; the rows are known at the end."""
+        if FLOWS in levels:
+            from wiredecode import flows
+
+            self.flows = flows.Flows(copies=True)
+        self._span: tuple[int | None, int | None] = (None, None)
         self._packets: PacketTable | None = None
         if PACKETS in levels:
             analyse = not {"connection", "tcp_analysis"}.isdisjoint(self.schemas[PACKETS].names)
@@ -121,11 +132,12 @@ class LevelsReader:
             style=style_for(self._bytes_choice, show_secrets=demand.show_secrets) if records else None,
             recorded=recorded_in(frames) if records and self._select is None else None,
             link_responses=any(linked),
-            copies=FRAMES in self.schemas and (shows_copies(frames) or (display is not None and display.needs_copies)),
+            copies=FLOWS in self.schemas
+            or (FRAMES in self.schemas and (shows_copies(frames) or (display is not None and display.needs_copies))),
             messages=self.messages,
             blocks=self._blocks and self._select is None,
             select=self._select,
-            analyse=CONNECTIONS in self.schemas or demand.analyse,
+            analyse=CONNECTIONS in self.schemas or FLOWS in self.schemas or demand.analyse,
         )
 
     @property
@@ -138,19 +150,19 @@ class LevelsReader:
         ``since``: times of the rows that are wanted; these have the column :data:`TIME`.
         """
         where = self._where
-        span: tuple[int | None, int | None] | None = None
+        is_noted = since is None
 
         def noted() -> Iterator[PacketBatch]:
-            nonlocal span
+            nonlocal is_noted
             for batch in capture:
-                if span is None and since is not None and len(batch):
-                    span = since(int(batch.time_ns[0]))
+                if not is_noted and since is not None and len(batch):
+                    self._span, is_noted = since(int(batch.time_ns[0])), True
                 yield batch
 
         for level, batch in self._rows(noted() if where is None else where.watch(noted())):
             chosen = batch if where is None else where.apply(batch)
             if where is None or len(chosen):
-                yield level, chosen if span is None else within(chosen, *span)
+                yield level, chosen if level == FLOWS else within(chosen, *self._span)
 
     def push(self, frames: Iterable[Frame]) -> Iterator[Rows]:
         """The rows of the next frames of ``dissector``, if the caller drives it. Not with ``blocks``."""
@@ -158,7 +170,10 @@ class LevelsReader:
         for frame in frames:
             if self._select is not None and not self._matches(self._select, frame):
                 continue
-            full = [collect.add(frame) for collect in collects.values()]
+            parts = () if self.messages is None else self.messages.of(frame)
+            if self.flows is not None and self._is_within(frame.time_ns):
+                self.flows.frame(frame, parts)
+            full = [collect.add(frame, parts) for collect in collects.values()]
             if any(full):  # all levels are written together
                 for level, collect in collects.items():
                     yield from _with_level(level, collect.drain())
@@ -194,14 +209,14 @@ class LevelsReader:
             yield from self._messages(_until(damage, self.dissector.frames_and_blocks(capture)))
         else:
             yield from self.push(_until(damage, self.dissector.frames(capture)))
+        yield from self.flow_rows()
         damage.raise_again()
 
     def _collect(self, level: str) -> FrameBatches | MessageBatches:
         if level == FRAMES:
-            tables = 1 if self.messages is None else 2
+            tables = 2 if MESSAGES in self.schemas else 1
             return FrameBatches(self.schemas[FRAMES], self._bytes_choice, self.totals.failures, tables)
-        assert self.messages is not None
-        return MessageBatches(self.messages, self.schemas[MESSAGES], self._bytes_choice, self.body_bytes)
+        return MessageBatches(self.schemas[MESSAGES], self._bytes_choice, self.body_bytes)
 
     def _matches(self, display: Filter, frame: Frame) -> bool:
         """Whether a frame matches; drop the messages of others."""
@@ -234,6 +249,19 @@ class LevelsReader:
             yield from _with_level(MESSAGES, collect.add_parts(ready()))
         yield from _with_level(MESSAGES, collect.drain())
         yield from self._connections()
+
+    def flow_rows(self) -> Iterator[Rows]:
+        """The rows of flows, at the end."""
+        if self.flows is not None:
+            from wiredecode.flows.table import rows
+            from wiredecode.tables.flows import table
+
+            made = table(rows(self.flows.portable())).select(self.schemas[FLOWS].names)
+            yield from _with_level(FLOWS, made.replace_schema_metadata(self.schemas[FLOWS].metadata).to_batches())
+
+    def _is_within(self, time_ns: int) -> bool:
+        start, end = self._span
+        return (start is None or time_ns >= start) and (end is None or time_ns <= end)
 
     def _connection_ended(self, connection: Connection, foreign: str | None) -> None:
         if self.on_decoded is not None:

@@ -76,7 +76,7 @@ def protocol_schema(protocol: str, bytes_choice: str = RAW) -> pa.Schema:
 
 @cache
 def declared_columns() -> dict[str, dict[str, tuple[str, str]]]:
-    """Type and meaning of the columns of the tables of messages, packets and connections, from ``columns.toml``."""
+    """Type and meaning of the columns of all tables but that of frames, from ``columns.toml``."""
     tables = tables_of(__package__, "columns.toml")
     directions = tables.pop("direction")
     for side in ("client", "server"):
@@ -87,7 +87,7 @@ def declared_columns() -> dict[str, dict[str, tuple[str, str]]]:
 
 
 def declared_schema(table: str, bytes_choice: str = RAW) -> pa.Schema:
-    """Messages, packets or connections: the columns of ``columns.toml``."""
+    """Messages, packets, connections or flows: the columns of ``columns.toml``."""
     raw = bytes_choice == RAW
     headers = pa.list_(pa.struct([pa.field("name", pa.string()), pa.field("value", _bytes(raw))]))
     columns = declared_columns()[table].items()

@@ -14,30 +14,30 @@ from wiredecode.fields.layer import Style
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.totals import Totals
 from wiredecode.protocols.base import Protocol
-from wiredecode.view import notebook as notebook  # frames can show themselves
+from wiredecode.view.notebook import ShownFrame
 
 STYLE = Style()
 
 
 @dataclass
 class Result:
-    frames: list[Frame]
+    frames: list[ShownFrame]
     totals: Totals
     error: CaptureError | None = None
 
-    def of(self, *types: str | None) -> list[Frame]:
+    def of(self, *types: str | None) -> list[ShownFrame]:
         return [frame for frame in self.frames if frame.type in types]
 
     @property
-    def whole(self) -> list[Frame]:
+    def whole(self) -> list[ShownFrame]:
         """The frames all of whose bytes were there."""
         return [frame for frame in self.frames if frame.status in ("ok", "malformed")]
 
 
 def dissect(source: Iterable[PacketBatch], known: tuple[Protocol, ...] | None = None, **options: Any) -> Result:
     """Run the whole stack with records; an error of the capture is kept. ``options``: of a demand."""
-    dissector = Dissector(Demand(**{"style": STYLE, "protocols": known, **options}))
-    frames: list[Frame] = []
+    dissector = Dissector(Demand(**{"style": STYLE, "protocols": known, "frame": ShownFrame, **options}))
+    frames: list[Any] = []
     error = None
     try:
         frames.extend(dissector.frames(source))

@@ -18,7 +18,7 @@ MAX_GUESSES = 1 << 17
 """Keys and numbers that are tried for a connection without its handshake: less than a second."""
 
 
-class Session(NamedTuple):
+class RecordKeys(NamedTuple):
     """Keys and parameters that opened a record."""
 
     random: bytes
@@ -49,7 +49,7 @@ class TlsConnection:
         self.key_at = 0
         """The packet with which the keys were known."""
 
-    def resume(self, side: int, session: Session, packet: int) -> None:
+    def resume(self, side: int, session: RecordKeys, packet: int) -> None:
         """Resume a connection that began before the capture: ``session`` decrypted a first record of ``side``."""
         self.version, self.suite, self.key_at = TLS_1_3, session.suite, packet
         label = "SERVER_TRAFFIC_SECRET_0" if session.from_client else "CLIENT_TRAFFIC_SECRET_0"

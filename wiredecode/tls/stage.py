@@ -7,7 +7,7 @@ import numpy as np
 
 from wiredecode.dataclasses import dataclass, field, replace
 from wiredecode.net.types import Chunk, Connection, End, Event, Gap, Note
-from wiredecode.tls.connection import MAX_GUESSES, Session, TlsConnection
+from wiredecode.tls.connection import MAX_GUESSES, RecordKeys, TlsConnection
 from wiredecode.tls.half import HEADER, MAX_RECORD, MIN_RECORD, Half, Record
 from wiredecode.tls.keylog import KeyLog
 
@@ -21,7 +21,7 @@ TLS_1_3_SUITES = 0x13
 """First byte of their numbers."""
 
 
-class Found(NamedTuple):
+class TriedRecord(NamedTuple):
     """A record that may be tried, and the packet with which it is whole."""
 
     side: int
@@ -29,7 +29,7 @@ class Found(NamedTuple):
     ready: int
 
 
-def first_record(events: list[Event]) -> Found | int | None:
+def first_record(events: list[Event]) -> TriedRecord | int | None:
     """The first whole record at the start of a packet; or logical time by which there is none; None: undecided."""
     pieces: list[tuple[int, int, int, Chunk]] = []
     for event in events:
@@ -48,7 +48,7 @@ def first_record(events: list[Event]) -> Found | int | None:
     return pieces[PIECES - 1][0] if len(pieces) >= PIECES else None
 
 
-def _record(events: list[Event], side: int, start: int) -> Found | None:
+def _record(events: list[Event], side: int, start: int) -> TriedRecord | None:
     data, ends, readies = b"", [], []
     for event in events:
         if isinstance(event, Chunk) and event.direction.side == side and event.offset + len(event.data) > start:
@@ -60,10 +60,10 @@ def _record(events: list[Event], side: int, start: int) -> Found | None:
     size = HEADER + int.from_bytes(data[3:HEADER])
     if not MIN_RECORD <= size <= min(MAX_RECORD + HEADER, len(data)):
         return None
-    return Found(side, data[:size], readies[bisect_left(ends, start + size)])
+    return TriedRecord(side, data[:size], readies[bisect_left(ends, start + size)])
 
 
-def guess(keys: KeyLog, record: bytes, most: int) -> tuple[Session | None, int]:
+def guess(keys: KeyLog, record: bytes, most: int) -> tuple[RecordKeys | None, int]:
     """The session that opens a record, by trying; and how often that was done, at most ``most`` times."""
     traffic = keys.traffic()
     if not traffic:
@@ -77,7 +77,7 @@ def guess(keys: KeyLog, record: bytes, most: int) -> tuple[Session | None, int]:
     for label, random, secret in traffic:
         for number, suite in SUITES.items():
             if number >> 8 == TLS_1_3_SUITES and suite.prf().digest_size == len(secret):
-                session = Session(random, number, secret, label.startswith("CLIENT"), 0)
+                session = RecordKeys(random, number, secret, label.startswith("CLIENT"), 0)
                 likely.append((opener_1_3(suite, secret).open, session))
     tried = 0
     for sequence in range(most // len(likely) if likely else 0):
@@ -114,7 +114,7 @@ HELLO = 43
 
 
 @dataclass(slots=True, eq=False)
-class Undecided:
+class MaybeTls:
     """A connection that may turn out to speak TLS."""
 
     ends: list[int] = field(default_factory=lambda: [0, 0])
@@ -130,7 +130,7 @@ class Decryption:
 
     def __init__(self, keys: KeyLog) -> None:
         self.keys = keys
-        self._states: dict[Connection, TlsConnection | Undecided | None] = {}
+        self._states: dict[Connection, TlsConnection | MaybeTls | None] = {}
         self._records: list[Record] = []
         self._guesses = MAX_GUESSES_IN_ALL
 
@@ -142,14 +142,14 @@ class Decryption:
         for event in events:
             connection = event.direction.connection
             if connection not in states:
-                states[connection] = Undecided()
+                states[connection] = MaybeTls()
             if states[connection] is None or isinstance(event, Note):
                 out.append(event)
             else:
                 by_connection.setdefault(connection, []).append(event)
         for connection, own in by_connection.items():
             state = states[connection]
-            if isinstance(state, Undecided):
+            if isinstance(state, MaybeTls):
                 self._decide(connection, state, own, out)
             elif state is not None:
                 self._feed(connection, state, own, out)
@@ -164,7 +164,7 @@ class Decryption:
         """Forget a connection; return its held events, as no more come."""
         out: list[Event] = []
         state = self._states.get(connection)
-        if isinstance(state, Undecided) and state.held:
+        if isinstance(state, MaybeTls) and state.held:
             state.over = True
             self._decide(connection, state, [], out)
         state = self._states.pop(connection, None)
@@ -172,7 +172,7 @@ class Decryption:
             half.drop(half.available() + half.waiting())
         return out
 
-    def _decide(self, connection: Connection, state: Undecided, events: list[Event], out: list[Event]) -> None:
+    def _decide(self, connection: Connection, state: MaybeTls, events: list[Event], out: list[Event]) -> None:
         events, state.held = state.held + events, []
         if self._guesses and not any(each.started for each in connection.directions) and self.keys.traffic():
             self._look_inside(connection, state, events, out)
@@ -196,14 +196,14 @@ class Decryption:
         if all(state.ends):
             self._states[connection] = None
 
-    def _look_inside(self, connection: Connection, state: Undecided, events: list[Event], out: list[Event]) -> None:
+    def _look_inside(self, connection: Connection, state: MaybeTls, events: list[Event], out: list[Event]) -> None:
         """The handshake was not captured: try the sessions whose secrets are known."""
         record = first_record(events)
         if record is None and not state.over:
             state.held = events
             return
         connection.waited = True
-        if isinstance(record, Found):
+        if isinstance(record, TriedRecord):
             session, tried = guess(self.keys, record.data, min(MAX_GUESSES, self._guesses))
             self._guesses -= tried
             if session is not None:
@@ -213,14 +213,14 @@ class Decryption:
                 tls.resume(record.side, session, record.ready)
                 self._feed(connection, tls, events, out)
                 return
-        packet = record.ready if isinstance(record, Found) else record or 0
+        packet = record.ready if isinstance(record, TriedRecord) else record or 0
         out += known_at(events, packet)
         self._states[connection] = None
 
     def _begin(
         self,
         connection: Connection,
-        state: Undecided,
+        state: MaybeTls,
         side: int,
         starts: list[bytes],
         events: list[Event],
@@ -269,7 +269,7 @@ def _first_answer(events: list[Event], side: int) -> bytes:
     return b""
 
 
-def _pass(state: Undecided, events: list[Event]) -> None:
+def _pass(state: MaybeTls, events: list[Event]) -> None:
     for event in events:
         if isinstance(event, Chunk):
             state.ends[event.direction.side] = event.offset + len(event.data)

@@ -37,7 +37,7 @@ class Offset(NamedTuple):
 
 
 @dataclass(slots=True)
-class Sequences:
+class SequenceTimes:
     """When sequence numbers were first seen in a file: sent, and acknowledged. By flow of the sender of the data."""
 
     sent: dict[tuple[FlowKey, int], int] = field(default_factory=dict)
@@ -58,9 +58,9 @@ class Sequences:
                 self.acknowledged.setdefault((reverse(key), ack), time_ns)
 
 
-def seen_in(file: str | Path) -> Sequences:
+def seen_in(file: str | Path) -> SequenceTimes:
     """Return the first segments of a file; read errors are reported when the file is decoded."""
-    seen, reader, remaining = Sequences(), HeaderReader(DEFAULT_LIMITS, Counter(), Counter()), MAX_SEGMENTS
+    seen, reader, remaining = SequenceTimes(), HeaderReader(DEFAULT_LIMITS, Counter(), Counter()), MAX_SEGMENTS
     try:
         for batch in open_capture([file]):
             if len(batch) == 0:
@@ -75,14 +75,14 @@ def seen_in(file: str | Path) -> Sequences:
     return seen
 
 
-def upper_bound(sent: Sequences, acknowledged: Sequences) -> int | None:
+def upper_bound(sent: SequenceTimes, acknowledged: SequenceTimes) -> int | None:
     """The clock of ``acknowledged`` is ahead of that of ``sent`` by no more than this, ns; None: unknown."""
     times = sent.sent
     waits = sorted(time_ns - times[key] for key, time_ns in acknowledged.acknowledged.items() if key in times)
     return next(islice(waits, int(len(waits) * ODD_SHARE), None), None)
 
 
-def between(one: Sequences, other: Sequences) -> tuple[int, int] | None:
+def between(one: SequenceTimes, other: SequenceTimes) -> tuple[int, int] | None:
     """Return by how much the clock of ``other`` is ahead of that of ``one``, and the largest error, ns."""
     most, least = upper_bound(one, other), upper_bound(other, one)
     if most is None or least is None or most < -least:
@@ -106,7 +106,7 @@ def compare(files: Sequence[str | Path]) -> list[Offset | None]:
 
 
 def connect_files(
-    files: Sequence[str | Path], seen: Sequence[Sequences], offsets: dict[int, Offset]
+    files: Sequence[str | Path], seen: Sequence[SequenceTimes], offsets: dict[int, Offset]
 ) -> Iterable[tuple[int, Offset]]:
     """Files that share connections with one whose offset is known."""
     for index, file in enumerate(files):

@@ -190,7 +190,7 @@ class Criteria:
 
 
 @dataclass(slots=True, eq=False)
-class Message:
+class SightedMessage:
     """One message and its sightings, in order of time."""
 
     sightings: list[Sighting] = field(default_factory=list)
@@ -221,22 +221,22 @@ class Message:
         self.sightings.append(sighting)
 
 
-def group(sightings: Iterable[Sighting]) -> list[Message]:
+def group(sightings: Iterable[Sighting]) -> list[SightedMessage]:
     """The messages that sightings, in order, are of."""
-    messages: list[Message] = []
-    bodies: dict[bytes | None, list[Message]] = {}
+    messages: list[SightedMessage] = []
+    bodies: dict[bytes | None, list[SightedMessage]] = {}
     for each in sightings:
         same_bodies = bodies.setdefault(each.digest, [])
         message, rests_on = _find_message(each, same_bodies)
         if message is None:
-            message, rests_on = Message(), ""
+            message, rests_on = SightedMessage(), ""
             messages.append(message)
             same_bodies.append(message)
         message.add(each, rests_on)
     return messages
 
 
-def _find_message(sighting: Sighting, messages: list[Message]) -> tuple[Message | None, str]:
+def _find_message(sighting: Sighting, messages: list[SightedMessage]) -> tuple[SightedMessage | None, str]:
     """Return the message of ``sighting``, among those with its body, and the evidence."""
     for message in messages:
         if (
@@ -257,7 +257,7 @@ def _find_message(sighting: Sighting, messages: list[Message]) -> tuple[Message 
     return _same_body(sighting, messages)
 
 
-def _was_refused(message: Message, sighting: Sighting) -> bool:
+def _was_refused(message: SightedMessage, sighting: Sighting) -> bool:
     """Whether every publish of a message had been refused before ``sighting``."""
     published = [each for each in message.sightings if each.operation == PUBLISH]
     return bool(published) and all(
@@ -281,7 +281,7 @@ def _again(sighting: Sighting, first: Sighting) -> bool:
     )
 
 
-def _same_body(sighting: Sighting, messages: list[Message]) -> tuple[Message | None, str]:
+def _same_body(sighting: Sighting, messages: list[SightedMessage]) -> tuple[SightedMessage | None, str]:
     """Find the first published message of the topic with the same body that was not seen here yet."""
     published = [
         each
@@ -321,7 +321,7 @@ def same_topic(one: Sighting, other: Sighting) -> bool:
     return a is None or b is None or a == b or fnmatchcase(a, b) or fnmatchcase(b, a)
 
 
-def drop_answers(messages: list[Message], wanted_sightings: Iterable[Sighting]) -> list[Message]:
+def drop_answers(messages: list[SightedMessage], wanted_sightings: Iterable[Sighting]) -> list[SightedMessage]:
     """Return the wanted messages: without answers to other messages, which are their hops."""
     wanted = {(each.frame, each.index) for each in wanted_sightings}
     several = [message for message in messages if any((each.frame, each.index) in wanted for each in message.sightings)]

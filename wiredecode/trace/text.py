@@ -11,7 +11,7 @@ from wiredecode.frames.message import DELIVER, FORWARD, PUBLISH
 from wiredecode.frames.record import rfc3339
 from wiredecode.net.types import Connection
 from wiredecode.protocols.registry import requests
-from wiredecode.trace.sighting import STORED, Message, Reply, Sighting
+from wiredecode.trace.sighting import STORED, Reply, SightedMessage, Sighting
 from wiredecode.view.times import seconds_text
 
 PUBLISHED, REPLICATED, DELIVERED = "published", "replicated", "delivered"
@@ -28,7 +28,7 @@ NUMBERS = ("partition", "sequence", "offset")
 
 
 @dataclass(slots=True, eq=False)
-class Hop:
+class TraceHop:
     """One step; times in nanoseconds."""
 
     word: str
@@ -43,7 +43,7 @@ class Hop:
         return self.event.connection
 
 
-def hops(message: Message) -> list[Hop]:
+def hops(message: SightedMessage) -> list[TraceHop]:
     """In order of time. What a publisher or another broker gets with its offset comes from a log: it is replicated."""
     logged = {each.type for each in message.sightings if each.operation == PUBLISH and each.offset is not None}
     seen: dict[int, tuple[str, Sighting | Reply]] = {}
@@ -53,14 +53,14 @@ def hops(message: Message) -> list[Hop]:
     for each in message.sightings:
         for answer in each.answers:
             seen.setdefault(answer.frame, (answer.word, answer))
-    hops_made: list[Hop] = []
+    hops_made: list[TraceHop] = []
     for _, (word, event) in sorted(seen.items()):
         first, before = (hops_made[0].event, hops_made[-1].event) if hops_made else (event, event)
-        hops_made.append(Hop(word, event, event.time_ns - before.time_ns, event.time_ns - first.time_ns))
+        hops_made.append(TraceHop(word, event, event.time_ns - before.time_ns, event.time_ns - first.time_ns))
     return hops_made
 
 
-def conclusions(message: Message, way: list[Hop]) -> Iterator[str]:
+def conclusions(message: SightedMessage, way: list[TraceHop]) -> Iterator[str]:
     """The outcome of the message, in sentences."""
     confirming = message.first.type in requests().get(message.first.protocol, ())
     published = [hop for hop in way if hop.word == PUBLISHED]
@@ -93,7 +93,7 @@ def conclusions(message: Message, way: list[Hop]) -> Iterator[str]:
         yield "no delivery of it in this capture"
 
 
-def title(message: Message, *, topic: bool = True) -> str:
+def title(message: SightedMessage, *, topic: bool = True) -> str:
     """``c43_basic-stream, sequence 1, offset 0, 40 bytes: c43_basic:m:0:xxx``; or without its topic."""
     first = message.first
     parts = [first.topic or "(topic not known)"] if topic else []
@@ -106,7 +106,7 @@ def title(message: Message, *, topic: bool = True) -> str:
     return f"{', '.join(parts)}: {body}" if body else ", ".join(parts)
 
 
-def hop_lines(message: Message, first_ns: int, width: int = WIDTH) -> Iterator[tuple[Hop | None, str]]:
+def hop_lines(message: SightedMessage, first_ns: int, width: int = WIDTH) -> Iterator[tuple[TraceHop | None, str]]:
     """All lines, each with its hop; summary lines have none. ``first_ns``: start of the capture."""
     way = hops(message)
     for line in wrap_escaped(title(message), "", "  ", width):
@@ -120,7 +120,7 @@ def hop_lines(message: Message, first_ns: int, width: int = WIDTH) -> Iterator[t
             yield hop, line
 
 
-def _hop(hop: Hop, first_ns: int, width: int) -> Iterator[str]:
+def _hop(hop: TraceHop, first_ns: int, width: int) -> Iterator[str]:
     event, margin = hop.event, " " * INDENT
     head = f"{(event.time_ns - first_ns) / 1e9:11.6f} {hop.since_ns / 1e9:+11.6f}  "
     facts = [f"{hop.word}: {event.type}", f"frame {event.frame}"]
@@ -135,7 +135,7 @@ def _hop(hop: Hop, first_ns: int, width: int) -> Iterator[str]:
         yield from wrap_escaped(f"matched by {event.rests_on}", margin, margin, width)
 
 
-def message_lines(messages: list[Message], nth: int, first_ns: int, width: int = WIDTH) -> Iterator[str]:
+def message_lines(messages: list[SightedMessage], nth: int, first_ns: int, width: int = WIDTH) -> Iterator[str]:
     """The messages that fit, numbered, a line each; with their topics if these differ."""
     several = len({message.first.topic for message in messages}) > 1
     begin = max(0, min(nth - 1 - MAX_LISTED // 2, len(messages) - MAX_LISTED))
@@ -152,7 +152,7 @@ def _text(data: bytes) -> str:
     return escape(data.decode(errors="surrogateescape"))
 
 
-def record(message: Message, nth: int, matches: int) -> dict[str, Any]:
+def record(message: SightedMessage, nth: int, matches: int) -> dict[str, Any]:
     """The object of ``--json``."""
     first, way = message.first, hops(message)
     return {
@@ -170,7 +170,7 @@ def record(message: Message, nth: int, matches: int) -> dict[str, Any]:
     }
 
 
-def _hop_record(hop: Hop) -> dict[str, Any]:
+def _hop_record(hop: TraceHop) -> dict[str, Any]:
     event, ends = hop.event, hop.connection.endpoints
     return {
         "hop": hop.word,

@@ -1,11 +1,10 @@
 """The panes of one frame: its tree and its bytes; what the cursor of one is on is marked in the other."""
 
-import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from itertools import takewhile
 from operator import itemgetter
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from rich.text import Text
 from rich.tree import Tree
@@ -17,14 +16,11 @@ from wiredecode.fields.layer import Range
 from wiredecode.frames.frame import Frame
 from wiredecode.ui import keys
 from wiredecode.ui.lines import Lines
-from wiredecode.view import theme
 from wiredecode.view.hexdump import ROW, Dump
 from wiredecode.view.theme import TreeOptions
 from wiredecode.view.tree import frame_tree
+from wiredecode.view.values import Line, whole_text
 
-RANGE = re.compile(r" *@(\d+):(\d+)")
-RANGES = re.compile(r"(  @\d+:\d+)+$")
-NAME = re.compile(r"\[?([\w.]+)(?:\]|: )?")
 CELL = 8
 """Column of a row of bytes where the first one begins."""
 
@@ -33,50 +29,24 @@ CELL = 8
 class Branch:
     """One line of a tree."""
 
-    text: Text
+    line: Line
     depth: int
     path: str
     """Names from the layer down to the field, as filters have them; empty: it is no field."""
-    span: Range | None
     parent: bool
 
     @property
     def value(self) -> str:
-        """The field's value in the line, without name and range; without a field the whole line."""
-        text = RANGES.sub("", self.text.plain).strip()
-        if text.startswith("[") and text.endswith("]"):  # derived from other frames
-            text = text[1:-1]
-        value = text.partition(": ")[2] or text
-        return value[1:-1] if len(value) > 1 and value[0] == value[-1] == '"' else value
+        """The whole value of the field; without a field the line."""
+        return self.line.plain if self.line.value is ... else whole_text(self.line.value)
 
 
 def branches(tree: Tree, depth: int = 0, path: str = "") -> Iterator[Branch]:
     """The lines of a tree that :func:`frame_tree` made."""
-    label = tree.label if isinstance(tree.label, Text) else Text(str(tree.label))
-    yield Branch(label, depth, path, span_of(label), bool(tree.children))
+    yield Branch(cast("Line", tree.label), depth, path, bool(tree.children))
     for child in tree.children:
-        name = name_of(child.label.plain if isinstance(child.label, Text) else "", depth, bool(child.children))
-        inner = f"{path}.{name}" if path and name else name or path
-        yield from branches(child, depth + 1, inner if depth or name else "")
-
-
-def name_of(text: str, depth: int, parent: bool) -> str:
-    """The name of the item of a line: at the root the layer, below it a field."""
-    match = NAME.match(text)
-    if match is None or (depth == 0 and not parent):
-        return ""
-    if text.startswith("["):  # an element of an array, a generated field, or a link
-        inner = re.match(r"\[\d+\] ([\w.]+): ", text)
-        generated = re.match(r"\[(\w+): ", text)
-        return inner[1] if inner else generated[1] if generated and depth else ""
-    return match[1].rstrip(".")
-
-
-def span_of(text: Text) -> Range | None:
-    """The bytes that a line is about: the text in the style of ranges at its end; of several the whole."""
-    ranges = [RANGE.fullmatch(text.plain, each.start, each.end) for each in text.spans if each.style == theme.RANGE]
-    ranges_of_text = [(int(each[1]), int(each[2])) for each in ranges if each is not None]
-    return (min(ranges_of_text)[0], max(end for _, end in ranges_of_text)) if ranges_of_text else None
+        name = cast("Line", child.label).name
+        yield from branches(child, depth + 1, f"{path}.{name}" if path and name else name or path)
 
 
 class TreePane(Lines):
@@ -106,7 +76,7 @@ class TreePane(Lines):
                 continue
             hidden = branch.depth if branch.parent and self._key(branch) in self._folded else None
             self.shown.append(branch)
-        self.widest = max((2 * each.depth + each.text.cell_len + 2 for each in self.shown), default=0)
+        self.widest = max((2 * each.depth + each.line.cell_len + 2 for each in self.shown), default=0)
         at = next((at for at, each in enumerate(self.shown) if path and each.path == path), 0)
         self.recount(len(self.shown), at)
 
@@ -123,12 +93,12 @@ class TreePane(Lines):
         """A line and those below it, folded or not."""
         begin = next(at for at, each in enumerate(self.every) if each is branch)
         inside = takewhile(lambda each: each.depth > branch.depth, self.every[begin + 1 :])
-        return "\n".join("  " * (each.depth - branch.depth) + each.text.plain for each in (branch, *inside))
+        return "\n".join("  " * (each.depth - branch.depth) + each.line.plain for each in (branch, *inside))
 
     def line(self, at: int) -> Text:
         branch = self.shown[at]
         sign = " " if not branch.parent else "+" if self._key(branch) in self._folded else "-"
-        return Text().append("  " * branch.depth + f"{sign} ", "dim").append_text(branch.text)
+        return Text().append("  " * branch.depth + f"{sign} ", "dim").append_text(branch.line)
 
     def action_fold(self) -> None:
         """Fold what is below the cursor, or unfold it."""
@@ -141,7 +111,7 @@ class TreePane(Lines):
 
     def find(self, byte: int) -> None:
         """Put the cursor on the smallest field that holds a byte."""
-        spans = [(at, each.span) for at, each in enumerate(self.shown) if each.span is not None]
+        spans = [(at, each.line.span) for at, each in enumerate(self.shown) if each.line.span is not None]
         holding = [(span[1] - span[0], -at) for at, span in spans if span[0] <= byte < span[1]]
         if holding:
             self.move_to(-min(holding)[1])

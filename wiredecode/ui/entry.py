@@ -48,7 +48,7 @@ class Completion(Suggester):
         return completions[0] if completions and completions[0] != value else None
 
 
-class Entry(Input):
+class InputLine(Input):
     """One line of input; while nothing is asked, it shows the filter."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings("entry")]
@@ -136,7 +136,7 @@ class Entry(Input):
             self.cursor_position = len(self.value)
 
 
-def judge(text: str, settings: Settings) -> Entry.Judged:
+def judge(text: str, settings: Settings) -> InputLine.Judged:
     """Whether a text is a filter, or one to be saved."""
     saved = SAVED.match(text)
     begin = saved.end() if saved is not None else 0
@@ -147,11 +147,11 @@ def judge(text: str, settings: Settings) -> Entry.Judged:
             compile_filter(expanded)
     except FilterError as error:
         if expanded == typed:  # else places are those in the filters of the names
-            return Entry.Judged(escape(error.message), begin + error.start, error.stop - error.start)
-        return Entry.Judged(escape(error.message), begin, len(typed))
+            return InputLine.Judged(escape(error.message), begin + error.start, error.stop - error.start)
+        return InputLine.Judged(escape(error.message), begin, len(typed))
     except SettingsError as error:
-        return Entry.Judged(escape(str(error)), begin, len(typed))
-    return Entry.Judged("")
+        return InputLine.Judged(escape(str(error)), begin, len(typed))
+    return InputLine.Judged("")
 
 
 def time_of(text: str, first_ns: int, here_ns: int | None) -> int | None:

@@ -23,7 +23,7 @@ from wiredecode.settings import Settings
 from wiredecode.ui.jobs import Job
 from wiredecode.ui.lines import Lines
 from wiredecode.ui.model import CaptureModel
-from wiredecode.ui.store import Row
+from wiredecode.ui.store import FrameRow
 from wiredecode.view import theme
 from wiredecode.view.colors import ColorRules
 from wiredecode.view.screen import MAX_TYPE, columns, cut, cut_middle, pad
@@ -48,7 +48,7 @@ class Look(NamedTuple):
 NOTHING = Look("", {})
 
 
-class Looks:
+class ListSettings:
     """Rules and fields of the settings. ``problem``: error of a rule or field, which is ignored."""
 
     def __init__(self, settings: Settings, columns: Sequence[str]) -> None:
@@ -82,7 +82,7 @@ def _text(field: Field, frame: Frame) -> str:
 class Painter:
     """Reads the frames in view, in the background; whenever some looks are known, a job calls ``painted``."""
 
-    def __init__(self, model: CaptureModel, looks: Looks, painted: Callable[[], object]) -> None:
+    def __init__(self, model: CaptureModel, looks: ListSettings, painted: Callable[[], object]) -> None:
         self._reading, self._looks, self._painted = model, looks, painted
         self._kept: OrderedDict[int, Look] = OrderedDict()
         self._wanted: tuple[int, ...] = ()
@@ -141,10 +141,10 @@ class Column(NamedTuple):
     description: str
     width: int
     """0: all that is left."""
-    text: Callable[[FrameList, Row], str]
+    text: Callable[[FrameList, FrameRow], str]
     right: bool = False
 
-    def cell(self, frames: FrameList, row: Row) -> str:
+    def cell(self, frames: FrameList, row: FrameRow) -> str:
         """Text of a frame, as wide as the column."""
         text = self.text(frames, row)
         if not self.width:
@@ -152,16 +152,16 @@ class Column(NamedTuple):
         return f"{text:>{self.width}}" if self.right else pad(cut_middle(text, self.width), self.width)
 
 
-def _delta(frames: FrameList, row: Row) -> str:
+def _delta(frames: FrameList, row: FrameRow) -> str:
     before = frames.model.rows[row.number - 1].time_ns if row.number > 1 else row.time_ns
     return seconds_text(row.time_ns - before)
 
 
-def _clock(frames: FrameList, row: Row) -> str:
+def _clock(frames: FrameList, row: FrameRow) -> str:
     return f"{datetime.fromtimestamp(row.time_ns // 10**9).astimezone():%H:%M:%S}.{row.time_ns % 10**9 // 1000:06}"
 
 
-def _milliseconds(row: Row) -> str:
+def _milliseconds(row: FrameRow) -> str:
     return f"{row.latency_ns / 1e6:.3f}" if row.latency_ns >= 0 else ""
 
 
@@ -210,7 +210,7 @@ def heading(names: tuple[str, ...]) -> str:
     return " " + " ".join(cells)
 
 
-def details(row: Row, width: int) -> str:
+def details(row: FrameRow, width: int) -> str:
     """Key facts and findings in ``width`` columns; key facts are cut first, to a half."""
     facts, begins, problems = f" {row.details}".partition("  [") if row.severity else (f" {row.details}", "", "")
     facts = cut(facts, max(width // 2, width - cell_len(begins + problems)))
@@ -227,7 +227,7 @@ class FrameList(Lines):
         """Columns that the user chose; empty: as many as fit."""
         self._time: Column | None = None
         """Another time than seconds since the first packet."""
-        self.looks = Looks(Settings(), ())
+        self.looks = ListSettings(Settings(), ())
         self.painter: Painter | None = None
         self.use(settings)
         self.numbers: array[int] | None = None
@@ -261,7 +261,7 @@ class FrameList(Lines):
         self.close()
         self.columns = settings.columns or ()
         self._time = TIMES.get(settings.time or "")
-        self.looks = Looks(settings, [name for name in self.columns if name not in COLUMNS])
+        self.looks = ListSettings(settings, [name for name in self.columns if name not in COLUMNS])
         if self.looks.select is not None:
             self.painter = Painter(self.model, self.looks, lambda: self.call_later(self.refresh))
         self.refresh()
@@ -373,14 +373,14 @@ class FrameList(Lines):
         text.append(details(row, width - text.cell_len - len(latency)), worst)
         return text.append(latency, theme.GENERATED)
 
-    def _when(self, row: Row) -> str:
+    def _when(self, row: FrameRow) -> str:
         """Time of a frame, in the form of the settings, or since the frame where ``t`` was pressed."""
         if self._time is not None and not self.zero:
             return self._time.cell(self, row)
         width = self._form.time
         return f"{self.since(row):{width}.{6 if width > 9 else 4}f}"
 
-    def since(self, row: Row) -> float:
+    def since(self, row: FrameRow) -> float:
         """Seconds since the first packet, or the frame that times count from."""
         zero_ns = self.model.rows[self.zero].time_ns if self.zero else self.model.first_ns
         return (row.time_ns - zero_ns) / 1e9
@@ -393,21 +393,21 @@ class FrameList(Lines):
             return "time since start"
         return self._time.description
 
-    def client(self, row: Row) -> int:
+    def client(self, row: FrameRow) -> int:
         """The side that is the client, as far as that is known."""
         return row.side if row.sender == "client" else 1 - row.side if row.sender else 0
 
-    def arrow(self, row: Row) -> str:
+    def arrow(self, row: FrameRow) -> str:
         return "→" if row.side == self.client(row) else "←"
 
-    def end(self, row: Row, side: int) -> str:
+    def end(self, row: FrameRow, side: int) -> str:
         """The address of one side of its connection."""
         seen = self.model.survey.activities.by_number.get(row.connection)
         return seen.connection.named_endpoints[side] if seen is not None else ""
 
-    def value(self, row: Row, name: str) -> str:
+    def value(self, row: FrameRow, name: str) -> str:
         """A field of a frame, once it is known."""
         return self._look(row).values.get(name, "")
 
-    def _look(self, row: Row) -> Look:
+    def _look(self, row: FrameRow) -> Look:
         return (self.painter.look(row.number) if self.painter is not None else None) or NOTHING

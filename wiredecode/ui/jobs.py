@@ -11,7 +11,7 @@ PARTIAL_SECONDS, PARTIAL_SHARE = 0.5, 10
 """Partial results are made at most this often, and take at most a tenth of the time."""
 
 
-class Stopped(Exception):
+class JobStopped(Exception):
     """The work was stopped."""
 
 
@@ -55,7 +55,7 @@ class Job:
     def _run(self) -> None:
         try:
             self.result = self._work(self)
-        except Stopped:
+        except JobStopped:
             self._stop.set()
         except Exception as error:
             self.problem = escape(f"{self.name}: {str(error) or type(error).__name__}")

@@ -9,7 +9,7 @@ from textual.binding import Binding
 from wiredecode.data import tables_of
 
 
-class Key(NamedTuple):
+class KeyBinding(NamedTuple):
     """One key of the main screen."""
 
     group: str
@@ -30,7 +30,7 @@ PROMPTS: dict[str, str] = _GROUPS.pop("prompts")
 IN_PANES = "In every pane"
 PANES: list[list[str]] = _GROUPS.pop(IN_PANES)
 """Keys of panes, and their meanings."""
-KEYS = tuple(Key(group, *row) for group, rows in _GROUPS.items() for row in rows)
+KEYS = tuple(KeyBinding(group, *row) for group, rows in _GROUPS.items() for row in rows)
 
 
 def bindings(pane: str | None = None) -> list[Binding]:

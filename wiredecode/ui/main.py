@@ -14,7 +14,7 @@ from wiredecode.filter import Filter, compile_filter
 from wiredecode.frames.escape import escape
 from wiredecode.settings import Settings, SettingsError, load, write
 from wiredecode.ui import entry, keys, reports, save_actions
-from wiredecode.ui.entry import Entry
+from wiredecode.ui.entry import InputLine
 from wiredecode.ui.jobs import Job
 from wiredecode.ui.live import Live
 from wiredecode.ui.model import CaptureModel
@@ -77,7 +77,7 @@ class MainScreen(NavigationScreen):
         self.problem_line.show(line)
 
     def action_recent(self, at: int) -> None:
-        self._entered(Entry.Entered(entry.FILTER, self._recent[at]))
+        self._entered(InputLine.Entered(entry.FILTER, self._recent[at]))
 
     @on(events.DescendantFocus, "#entry")
     @on(events.DescendantBlur, "#entry")
@@ -93,8 +93,8 @@ class MainScreen(NavigationScreen):
         self.set_class(self.select is not None, "filtered")
         self._show_question()
 
-    @on(Entry.Judged)
-    def _judged(self, event: Entry.Judged) -> None:
+    @on(InputLine.Judged)
+    def _judged(self, event: InputLine.Judged) -> None:
         if not event.text:
             self._show_question()
             return
@@ -103,13 +103,13 @@ class MainScreen(NavigationScreen):
         carets = " " * at + "^" * max(1, event.length)
         line.show(Text(f"{carets} {event.text}" if len(carets) < 40 else f"at {event.at + 1}: {event.text}", "red"))
 
-    @on(Entry.Left)
+    @on(InputLine.Left)
     def _left(self) -> None:
         self.message = ""
         self.frames.focus()
 
-    @on(Entry.Entered)
-    def _entered(self, event: Entry.Entered) -> None:
+    @on(InputLine.Entered)
+    def _entered(self, event: InputLine.Entered) -> None:
         self._left()
         match event.kind:
             case entry.FILTER:

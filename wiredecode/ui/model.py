@@ -27,8 +27,8 @@ from wiredecode.frames.message import Messages
 from wiredecode.net.health import ConnectionHealth
 from wiredecode.net.network import Network
 from wiredecode.net.types import Connection
-from wiredecode.ui.jobs import Job, Stopped
-from wiredecode.ui.packets import Files, Growing, Position, Stop
+from wiredecode.ui.jobs import Job, JobStopped
+from wiredecode.ui.packets import CaptureFiles, Growing, Position, Stop
 from wiredecode.ui.store import RowStore
 from wiredecode.view.follow import Survey
 from wiredecode.view.values import Raw
@@ -147,7 +147,7 @@ class CaptureModel:
         files: Sequence[str] | Growing,
         reading: Demand = DEFAULT,
     ) -> None:
-        self.source = files if isinstance(files, Growing) else Files(files)
+        self.source = files if isinstance(files, Growing) else CaptureFiles(files)
         self.reading = reading
         """The options of the user."""
         self._folder = tempfile.TemporaryDirectory(prefix="wiredecode-ui-")
@@ -246,7 +246,7 @@ class CaptureModel:
     def frames(
         self, dissector: Dissector, job: Job, look: Look = lambda batch: None, so_far: Callable[[], Any] | None = None
     ) -> Iterator[Frame]:
-        """All frames once more; :meth:`run` reports errors. ``look``: gets packets first. Raises :class:`Stopped`.
+        """All frames once more; :meth:`run` reports errors. ``look``: gets packets first. Raises :class:`JobStopped`.
 
         ``so_far`` makes the intermediate result of the job.
         """
@@ -288,9 +288,9 @@ class CaptureModel:
                 for frame in dissector.feed(part):
                     yield frame
                     if stop():
-                        raise Stopped
+                        raise JobStopped
         if stop():
-            raise Stopped
+            raise JobStopped
         yield from dissector.finish()
 
     def _give_way(self) -> None:
@@ -349,14 +349,14 @@ class CaptureModel:
     def seek(
         self, number: int, step: int, test: Callable[[Frame], bool], select: Filter | None, job: Job
     ) -> int | None:
-        """The next frame after ``number`` that fits, or before it for ``step`` -1. Raises :class:`Stopped`."""
+        """The next frame after ``number`` that fits, or before it for ``step`` -1. Raises :class:`JobStopped`."""
         stop = self._ended(job)
         last, fitting = self.rows.count if step > 0 else number - 1, None
         while last > 0 and fitting is None:
             first = number + 1 if step > 0 else self.states.edge(last) + 1
             for frame in self.between(first, last, select):
                 if stop():
-                    raise Stopped
+                    raise JobStopped
                 if test(frame):
                     fitting = frame.number
                     if step > 0:
@@ -369,7 +369,7 @@ class CaptureModel:
         return self._resume(first, last, self.demand(select=select))
 
     def fitting(self, select: Filter, job: Job) -> Iterator[int]:
-        """The numbers of all frames that fit, and while more comes of those to come. Raises :class:`Stopped`."""
+        """The numbers of all frames that fit, and while more comes of those to come. Raises :class:`JobStopped`."""
         demand, stop = self.demand(select=select), self._ended(job)
         dissector, position = (self.states.first() if self._gone else None) or (self.dissector(demand), Position())
         dissector.resume(demand)

@@ -41,7 +41,7 @@ def packets_after(batch: PacketBatch, packet: int) -> PacketBatch:
     return batch.part(min(skip, len(batch)), len(batch)) if skip > 0 else batch
 
 
-class Files:
+class CaptureFiles:
     """Captures that are there: several of them in time order."""
 
     grows = False

@@ -17,7 +17,7 @@ from wiredecode.frames.frame import Frame
 from wiredecode.settings import Settings
 from wiredecode.ui import keys
 from wiredecode.ui.detail import BytePane, TreePane
-from wiredecode.ui.entry import Entry
+from wiredecode.ui.entry import InputLine
 from wiredecode.ui.framelist import FrameList
 from wiredecode.ui.jobs import Job
 from wiredecode.ui.lines import Lines, TextLine
@@ -43,7 +43,7 @@ class PanesScreen(Screen[None]):
         super().__init__()
         self.model, self.live, self.settings = model, live, settings
         self.frames, self.fields, self.octets = FrameList(model, settings), TreePane(), BytePane()
-        self.entry = Entry(settings)
+        self.entry = InputLine(settings)
         self.header, self.heading, self.prompt = map(TextLine, ("header", "heading", "asked"))
         self.problem_line, self.status_line = map(TextLine, ("problem", "status"))
         self.frame: Frame | None = None
@@ -144,7 +144,7 @@ class PanesScreen(Screen[None]):
             self._load_selected()
         elif event.pane is self.fields:
             branch = self.fields.branch
-            self.octets.mark(None if branch is None else branch.span)
+            self.octets.mark(None if branch is None else branch.line.span)
         self.update()
 
     def _load_selected(self) -> None:

@@ -12,7 +12,7 @@ from wiredecode.dataclasses import dataclass
 from wiredecode.frames.escape import escape
 from wiredecode.ui.jobs import Job
 from wiredecode.ui.model import CaptureModel
-from wiredecode.ui.store import Row, Test
+from wiredecode.ui.store import FrameRow, Test
 from wiredecode.view import theme
 from wiredecode.view.follow import table
 from wiredecode.view.screen import cut
@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 
     from wiredecode.check import Problem
     from wiredecode.check.timeline import Timeline
+    from wiredecode.flows import Flows
     from wiredecode.stats.tables import Statistic
     from wiredecode.stats.tallies import Counted
-    from wiredecode.trace.text import Hop
+    from wiredecode.trace.text import TraceHop
 
 MAX_FOLLOWED = 5_000
 """Frames of a connection that are followed from the one under the cursor on."""
@@ -163,6 +164,34 @@ def _first_frame(model: CaptureModel, row: dict[str, Any]) -> tuple[int, ...]:
     return ()
 
 
+def flows(model: CaptureModel, job: Job, number: int, width: int) -> list[ReportLine]:
+    """The table of ``wiredecode flows``; a line leads to the first frame of its messages."""
+    from wiredecode.flows import Flows
+    from wiredecode.frames.message import Messages
+
+    counted, messages = Flows(copies=True), Messages()
+    dissector = model.dissector(counted.demand(model.demand(), messages))
+    for frame in model.frames(dissector, job, so_far=lambda: _flows(model, counted, width)):
+        counted.frame(frame, messages.of(frame))
+    return _flows(model, counted, width) or [ReportLine(Text("no messages"))]
+
+
+def _flows(model: CaptureModel, counted: Flows, width: int) -> list[ReportLine]:
+    from wiredecode.flows.table import TOPIC, rows
+    from wiredecode.view.flows import columns_of, grid
+    from wiredecode.view.grid import plain
+
+    made = rows(counted)
+    columns = columns_of(made, model.first_ns, TOPIC)
+    lines = [*plain(grid(columns, [*columns]))] if made else []
+    return [
+        ReportLine(
+            Text(line.rstrip(), theme.HEAD if index == -2 else ""), tuple(made[index].frames) if index >= 0 else ()
+        )
+        for index, line in enumerate(lines, -2)
+    ]
+
+
 def timeline(model: CaptureModel, job: Job, number: int, width: int) -> list[ReportLine]:
     """Events over time, and the throughput."""
     from wiredecode.check.timeline import Timeline
@@ -225,7 +254,7 @@ def diagram(model: CaptureModel, job: Job, number: int, width: int) -> list[Repo
     return lines
 
 
-def _arrow(model: CaptureModel, row: Row, client: int, room: int) -> ReportLine:
+def _arrow(model: CaptureModel, row: FrameRow, client: int, room: int) -> ReportLine:
     """A frame between the life lines of both sides."""
     latency = f"  ({row.latency_ns / 1e6:.3f} ms)" if row.latency_ns >= 0 else ""
     label = cut(f"{row.type} {row.details}".rstrip(), room - 8 - len(latency)) + latency
@@ -270,7 +299,7 @@ def trace(model: CaptureModel, job: Job, number: int, width: int) -> list[Report
     rows = [ReportLine(Text(f"messages of frame {number:,}: {len(messages):,}", theme.HEAD))]
     for message in messages[:MAX_TRACED]:
         rows.append(ReportLine(Text()))
-        before: Hop | None = None
+        before: TraceHop | None = None
         for hop, line in text.hop_lines(message, model.first_ns, width):
             begins, before = hop is not None and hop is not before, hop
             rows.append(ReportLine(Text(line, theme.HEAD if begins else ""), () if hop is None else (hop.event.frame,)))
@@ -297,6 +326,7 @@ MAKERS: dict[str, tuple[str, Maker]] = {
     "findings": ("Findings", findings),
     "statistics": ("Statistics", statistics),
     "timeline": ("Timeline", timeline),
+    "flows": ("Flows", flows),
     "follow": ("Follow", follow),
     "diagram": ("Sequence", diagram),
     "trace": ("Messages", trace),

@@ -18,7 +18,7 @@ from wiredecode.frames.escape import counted
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.record import dumps, record_line
 from wiredecode.ui.detail import Branch, TreePane
-from wiredecode.ui.jobs import Job, Stopped
+from wiredecode.ui.jobs import Job, JobStopped
 from wiredecode.ui.model import CaptureModel
 from wiredecode.view.notebook import frame_record
 
@@ -90,7 +90,7 @@ def save(model: CaptureModel, name: str, numbers: Iterable[int] | None, job: Job
     with NewFile(path) as file:
         size = WRITERS.get(path.suffix, _packets)(model, file, wanted, job)
         if job.stopped:
-            raise Stopped
+            raise JobStopped
     return f"saved: {name}, {size}"
 
 
@@ -121,7 +121,7 @@ def _table(model: CaptureModel, file: BinaryIO, wanted: set[int] | None, job: Jo
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from wiredecode.export.writers import ParquetWriter, Settings
+    from wiredecode.export.writers import ParquetWriter, WriterSettings
     from wiredecode.tables.portable import portable_rows, portable_schema
     from wiredecode.tables.reader import LevelsReader
 
@@ -130,7 +130,7 @@ def _table(model: CaptureModel, file: BinaryIO, wanted: set[int] | None, job: Jo
     columns = table.schemas["frames"]
     numbers = None if wanted is None else pa.array(sorted(wanted), columns.field("frame").type)
     count, schema = 0, portable_schema(columns)
-    writer = ParquetWriter(file, schema, Settings())
+    writer = ParquetWriter(file, schema, WriterSettings())
     for _, batch in table.rows(packets):
         chosen = batch if numbers is None else batch.filter(pc.is_in(batch.column("frame"), numbers))
         writer.write(portable_rows(chosen, "", schema))

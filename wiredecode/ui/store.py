@@ -32,7 +32,7 @@ Rows = npt.NDArray[np.void]
 Test = Callable[[Rows], Bools]
 
 
-class Row(NamedTuple):
+class FrameRow(NamedTuple):
     """One frame of the list."""
 
     number: int
@@ -117,7 +117,7 @@ class RowStore:
             SEVERITIES.index(worst_of(frame)),
         )
 
-    def __getitem__(self, number: int) -> Row:
+    def __getitem__(self, number: int) -> FrameRow:
         """The row of frame ``number``. Raises ``IndexError``."""
         if not 0 < number <= self.count:
             raise IndexError(number)
@@ -126,7 +126,7 @@ class RowStore:
         sender, severity = SENDERS[row.pop("sender")], SEVERITIES[row.pop("severity")]
         begin, end = self._ends(number - 1), row.pop("text")
         details = os.pread(self._texts.fileno(), end - begin, begin).decode("utf-8", "replace")
-        return Row(number, protocol=protocol, type=kind, sender=sender, severity=severity, details=details, **row)
+        return FrameRow(number, protocol=protocol, type=kind, sender=sender, severity=severity, details=details, **row)
 
     def _ends(self, number: int) -> int:
         """Where the text of a frame ends, in bytes; of frame 0, where the first one begins."""

@@ -17,7 +17,7 @@ class TextSink(Protocol):
     def text(self, text: str) -> None: ...
 
 
-class Sink:
+class ConsoleFile:
     """The file that rich writes to."""
 
     def __init__(self, output: TextSink) -> None:
@@ -36,7 +36,7 @@ def tree_console(output: TextSink, *, color: bool, terminal: bool) -> Console:
     """A console as wide as the terminal (or ``COLUMNS``); elsewhere lines are as long as they need to be."""
     width = None if terminal or os.environ.get("COLUMNS", "").isdigit() else UNBOUNDED_WIDTH
     return Console(
-        file=Sink(output),  # type: ignore[arg-type]
+        file=ConsoleFile(output),  # type: ignore[arg-type]
         force_terminal=color,
         no_color=not color,
         color_system="standard" if color else None,

@@ -3,12 +3,15 @@
 For frames that were dissected with :func:`style`: bytes are kept, and shown as asked for later.
 """
 
+import dataclasses
 import io
-import sys
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from copy import copy
+from html import escape
+from typing import Any, ClassVar
 
 from wiredecode.fields.layer import Style
+from wiredecode.frames.columns import COLUMNS, TUNNEL_COLUMNS
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.record import BYTES, record
 from wiredecode.view.theme import TreeOptions
@@ -16,6 +19,46 @@ from wiredecode.view.values import Raw
 
 HTML_WIDTH = 120
 """Columns of a tree in a notebook."""
+_NO_ROW = ("frame", "time", "connection", "layers", "findings", *TUNNEL_COLUMNS)
+PLAIN = ("number", *(each.attribute for each in COLUMNS if each.name not in _NO_ROW), "fields")
+"""Attributes that a row of a DataFrame has: none that leads to other frames."""
+
+
+def row_fields(names: Iterable[str]) -> dict[str, dataclasses.Field[Any]]:
+    """Attributes as the fields of a dataclass: ``dataclasses.asdict``, and so pandas, makes rows by them."""
+    fields = {name: copy(dataclasses.fields(Frame)[0]) for name in names}
+    for name, field in fields.items():
+        field.name = name
+    return fields
+
+
+class ShownFrame(Frame):
+    """A frame of :func:`wiredecode.read`; dissected with :func:`style`, it shows its fields."""
+
+    __slots__ = ()
+    __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]] = row_fields(PLAIN)
+
+    def __repr__(self) -> str:
+        return f"<Frame {frame_line(self)}>"
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The fields by layer, outermost first, bytes as bytes: ``frame.fields["nats"]["subject"]``."""
+        found: dict[str, Any] = _show_bytes(self.layers or {}, bytes)
+        return found
+
+    def record(self, *, bytes: str = "hex", ranges: bool = False) -> dict[str, Any]:  # noqa: A002 - as --bytes
+        """The record of docs/records.md. ``bytes``: hex, base64, text, sha256 or length, as ``--bytes``."""
+        return frame_record(self, bytes, ranges=ranges)
+
+    def tree(self, *, width: int = 100, full: bool = False, hexdump: bool = False) -> str:
+        """The tree of ``wiredecode pcap`` as text, lines as long as ``width`` columns; escaped."""
+        return frame_text(self, width, full=full, hexdump=hexdump)
+
+    def _repr_html_(self) -> str:
+        """The tree as HTML, closed up at first; everything from the wire is escaped."""
+        line, tree = escape(frame_line(self)), escape(self.tree(width=HTML_WIDTH, hexdump=True))
+        return f"<details><summary><code>{line}</code></summary><pre>{tree}</pre></details>"
 
 
 def style(*, show_secrets: bool = False) -> Style:
@@ -32,12 +75,6 @@ def frame_line(frame: Frame) -> str:
     if frame.status != "ok" and frame.type:
         text += f" [{frame.status}]"
     return text + "".join(f" [{finding.severity}: {remark(finding)}]" for finding in frame.findings[:1])
-
-
-def frame_fields(frame: Frame) -> dict[str, Any]:
-    """The layers of the frame's record, with bytes as bytes."""
-    fields: dict[str, Any] = _show_bytes(frame.layers or {}, bytes)
-    return fields
 
 
 def frame_record(frame: Frame, form: str, *, ranges: bool = False) -> dict[str, Any]:
@@ -67,14 +104,3 @@ def frame_text(frame: Frame, width: int, *, full: bool = False, hexdump: bool = 
     console = Console(file=text, width=width, color_system=None, highlight=False, markup=False, emoji=False)
     console.print(frame_tree(frame, TreeOptions(full=full, hexdump=hexdump)))
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines()).rstrip()
-
-
-def frame_html(frame: Frame) -> str:
-    """The tree as HTML, closed up at first; everything from the wire is escaped."""
-    from html import escape
-
-    line, tree = escape(frame_line(frame)), escape(frame_text(frame, HTML_WIDTH, hexdump=True))
-    return f"<details><summary><code>{line}</code></summary><pre>{tree}</pre></details>"
-
-
-Frame.presenter = sys.modules[__name__]

@@ -43,7 +43,7 @@ MAX_NAMED = 4096
 Pair = tuple[str, str]
 
 
-class Columns(NamedTuple):
+class ColumnWidths(NamedTuple):
     """Widths of the columns of a terminal; 0: left out."""
 
     number: int
@@ -60,9 +60,9 @@ class Columns(NamedTuple):
         return f"{front}{protocol}{'type':<{self.type}} details"
 
 
-def columns(width: int, several: bool = True) -> Columns:
+def columns(width: int, several: bool = True) -> ColumnWidths:
     """The columns for a terminal of ``width``; ``several``: lines of more than one protocol were written."""
-    return Columns(
+    return ColumnWidths(
         number=7 if width >= WIDE else 5,
         time=11 if width >= WIDE else NARROW_TIME,
         address=ADDRESS if width >= WIDEST else 0,
@@ -132,7 +132,7 @@ class ScreenLines:
     def _paint(self, text: str, style: str) -> str:
         return paint(text, style, color=self._color)
 
-    def _head(self, frame: Frame, form: Columns) -> tuple[str, str, str]:
+    def _head(self, frame: Frame, form: ColumnWidths) -> tuple[str, str, str]:
         """The text before the arrow, the arrow, and the text between it and the type."""
         first_ns = frame.connection.capture_ns
         if self._times.is_usual:

@@ -197,7 +197,7 @@ def status_text(frame: Frame) -> str:
     return f"{frame.status}, {frame.missing} bytes missing" if frame.missing else frame.status
 
 
-class Facts:
+class KeyFacts:
     """The key facts of a layer (``Layer.facts``: paths of fields) as `` name=value name=value``.
 
     Arrays show their number of elements, in the words of a filter: `` count(messages)=20``.
@@ -250,7 +250,7 @@ class Facts:
                 yield name, show(value)
 
 
-facts_of = cache(Facts)
+facts_of = cache(KeyFacts)
 
 
 def generated_values(generated: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

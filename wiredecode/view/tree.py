@@ -13,14 +13,14 @@ from wiredecode.frames.escape import counted, escape
 from wiredecode.frames.frame import OK, Finding, Frame, Inner
 from wiredecode.frames.identity import label
 from wiredecode.frames.record import rfc3339
-from wiredecode.protocols.shared.amqp import Node, message
+from wiredecode.protocols.shared.amqp import AmqpNode, message
 from wiredecode.protocols.shared.amqp import plain as plain_value
 from wiredecode.protocols.shared.amqp.constructors import Category
 from wiredecode.view import theme
 from wiredecode.view.hexdump import hexdump, hidden_ranges
 from wiredecode.view.summary import SummaryLines
 from wiredecode.view.theme import DEFAULT, TreeOptions
-from wiredecode.view.values import Raw, add_more, bare_text, bytes_text, value_text, with_range
+from wiredecode.view.values import Line, Raw, add_more, bare_text, bytes_text, field_line, value_text, with_range
 
 INLINE_FIELDS = 4
 INLINE_CHARACTERS = 90
@@ -30,14 +30,14 @@ NULL = 0x40
 
 
 def frame_tree(frame: Frame, options: TreeOptions = DEFAULT, style: str = "") -> RenderableType:
-    """Tree of a frame dissected with ``Style(Raw)``. ``style``: of its first line."""
+    """Tree of a frame dissected with ``Style(Raw)``; its labels are lines. ``style``: of the first one."""
     title = _title(frame, options.times.label(frame.time_ns, frame.connection.capture_ns))
     title.stylize(style)
     tree = Tree(title, guide_style="dim")
     tree.add(_position(frame))
     layer = frame.layer(frame.data) if frame.layer is not None else None
     if layer is not None:
-        branch = tree.add(Text(f"{layer.filter_name} {frame.type or type(layer).__name__}", theme.HEAD))
+        branch = tree.add(_head(layer, frame.type or type(layer).__name__))
         record = (frame.layers or {}).get(layer.filter_name, {})
         Fields(options).add(branch, cast("Layer", frame.packet()) if frame.is_partial else layer, record)
         _rest(branch, layer, frame, options)
@@ -51,6 +51,12 @@ def frame_tree(frame: Frame, options: TreeOptions = DEFAULT, style: str = "") ->
     return Group(tree, hexdump(frame, layer, options), Text()) if options.hexdump else tree
 
 
+def _head(layer: Layer, name: str) -> Line:
+    line = Line(f"{layer.filter_name} {name}", theme.HEAD)
+    line.name = layer.filter_name
+    return line
+
+
 def _inner(tree: Tree, frame: Frame, inner: Inner, options: TreeOptions) -> None:
     """A layer inside the frame: in place, or put together first, and then its ranges are its own."""
     if inner.start is None:
@@ -59,17 +65,18 @@ def _inner(tree: Tree, frame: Frame, inner: Inner, options: TreeOptions) -> None
     else:
         layer = inner.layer.within(frame.data, inner.start, inner.start + len(inner.data))
         note = ""
-    head = Text(f"{layer.filter_name} {type(layer).__name__}", theme.HEAD).append(note, theme.RANGE)
-    Fields(options).add(tree.add(head), layer, (frame.layers or {}).get(layer.filter_name, {}))
+    branch = tree.add(_head(layer, type(layer).__name__).append(note, theme.RANGE))
+    fields = Fields(options, in_frame=inner.start is not None)
+    fields.add(branch, layer, (frame.layers or {}).get(layer.filter_name, {}))
 
 
 # The lines around the layer.
 
 
-def _title(frame: Frame, when: str) -> Text:
+def _title(frame: Frame, when: str) -> Line:
     ends, side = frame.connection.named_endpoints, frame.side
     roles = ("client ", "server ") if frame.sender == "client" else ("server ", "client ") if frame.sender else ("", "")
-    text = Text()
+    text = Line()
     text.append(f"Frame {frame.number}  {when}  #{frame.connection.number}  ", theme.HEAD)
     text.append(f"{roles[0]}{ends[side]} → {roles[1]}{ends[1 - side]}  ")
     text.append(frame.shown_type, theme.HEAD)
@@ -81,7 +88,7 @@ def _title(frame: Frame, when: str) -> Text:
     return text
 
 
-def _position(frame: Frame) -> Text:
+def _position(frame: Frame) -> Line:
     """Where the frame lies: packets, connection, stream offset."""
     numbers = ", ".join(map(str, frame.packets[: theme.SHOWN_ELEMENTS]))
     more = f" and {len(frame.packets) - theme.SHOWN_ELEMENTS} more" if len(frame.packets) > theme.SHOWN_ELEMENTS else ""
@@ -91,45 +98,61 @@ def _position(frame: Frame) -> Text:
     text = f"{packets}, {connection}, stream offset {frame.offset}, {frame.length} bytes"
     if frame.missing:
         text += f" of which {frame.missing} were not captured"
-    return Text(f"{text}, {rfc3339(frame.time_ns)}", "dim")
+    return Line(f"{text}, {rfc3339(frame.time_ns)}", "dim")
 
 
 def _links(branch: Tree, frame: Frame) -> None:
-    for text in (
-        frame.request is not None and f"[request in frame {frame.request}]",
-        frame.response is not None and f"[response in frame {frame.response}]",
-        frame.latency_ns is not None and f"[latency: {frame.latency_ns / 1e6:.3f} ms]",
+    latency = None if frame.latency_ns is None else f"{frame.latency_ns / 1e6:.3f} ms"
+    for name, value, text in (
+        ("request", frame.request, f"[request in frame {frame.request}]"),
+        ("response", frame.response, f"[response in frame {frame.response}]"),
+        ("latency", latency, f"[latency: {latency}]"),
     ):
-        if text:
-            branch.add(Text(text, theme.GENERATED))
+        if value is not None:
+            branch.add(_generated(name, value, text))
 
 
-def _finding(finding: Finding) -> Text:
-    text = Text(f"{finding.severity}: ", f"bold {theme.SEVERITY[finding.severity]}")
+def _generated(name: str, value: Any, text: str) -> Line:
+    """A value that derives from other frames."""
+    line = Line(text, theme.GENERATED)
+    line.name, line.value = name, value
+    return line
+
+
+def _finding(finding: Finding) -> Line:
+    text = Line(f"{finding.severity}: ", f"bold {theme.SEVERITY[finding.severity]}")
     text.append(escape(finding.message), theme.SEVERITY[finding.severity])
     where = f" ({finding.group}, {finding.code}{', field ' + finding.field if finding.field else ''})"
-    return with_range(text.append(escape(where), "dim"), finding.range)
+    text.append(escape(where), "dim")
+    return with_range(text, finding.range)
 
 
-def _undecoded_text(data: bytes, options: TreeOptions) -> Text:
+def _undecoded_text(data: bytes, options: TreeOptions) -> Line:
     if options.secrets:
-        return Text("not decoded: ").append(bytes_text(data, options), theme.VALUE)
-    return Text(f"not decoded: {len(data)} bytes").append("  may hold credentials; --show-secrets shows them", "dim")
+        line = Line("not decoded: ")
+        line.append(bytes_text(data, options), theme.VALUE)
+        line.value = Raw(data)
+        return line
+    line = Line(f"not decoded: {len(data)} bytes")
+    line.append("  may hold credentials; --show-secrets shows them", "dim")
+    return line
 
 
 def _rest(branch: Tree, layer: Layer, frame: Frame, options: TreeOptions) -> None:
     """Bytes that belong to no field: a field that is truncated, or more than the declaration says."""
     data, short = frame.data, layer.problem
     reached = layer.stop if short is None else short.start
-    line = Text("after the last field:")
+    line = Line("after the last field:")
     if short is not None:
-        line = Text(f"{short.field}: needs {short.needed} bytes, {short.had} are there", theme.STATUS["malformed"])
+        line = Line(f"{short.field}: needs {short.needed} bytes, {short.had} are there", theme.STATUS["malformed"])
+        line.name = short.field
     elif reached == len(data):
         return
     if reached < len(data):
         hidden = not options.secrets and any(stop == len(data) for _, stop in hidden_ranges(frame, layer))
         line.append(" " if short is None else ": ")
         line.append(redact(data[reached:]) if hidden else bytes_text(data[reached:], options), theme.VALUE)
+        line.value = redact(data[reached:]) if hidden else Raw(data[reached:])
     branch.add(with_range(line, (reached, len(data))))
 
 
@@ -140,8 +163,12 @@ class Fields:
     read, values derived from other frames), so that trees cannot show anything else than records.
     """
 
-    def __init__(self, options: TreeOptions) -> None:
-        self.options = options
+    def __init__(self, options: TreeOptions, *, in_frame: bool = True) -> None:
+        """``in_frame``: ranges count from the beginning of the frame."""
+        self.options, self.in_frame = options, in_frame
+
+    def _ranged(self, line: Line, span: Range | None) -> Line:
+        return with_range(line, span, in_frame=self.in_frame)
 
     def add(self, branch: Tree, layer: Layer, record: dict[str, Any]) -> None:
         names = set()
@@ -157,8 +184,8 @@ class Fields:
                 continue
             value, span = layer.fields[name], layer.ranges.get(name)
             if isinstance(kind, Struct) and value is not None:
-                text = Text(f"{name}: ").append(kind.doc, "dim")
-                self.add(branch.add(with_range(text, span)), value, record.get(name) or {})
+                text = field_line(name, kind.doc, kind.doc, "dim")
+                self.add(branch.add(self._ranged(text, span)), value, record.get(name) or {})
             elif isinstance(kind, Array) and value is not None:
                 self._array(branch, kind, value, record.get(name) or [], span)
             elif isinstance(kind, Binary) and isinstance(record.get(name), list | dict):
@@ -174,59 +201,62 @@ class Fields:
         """Contents of a bytes field, which have no ranges."""
         limit, size = self.options.limit(theme.SHOWN_ELEMENTS), len(value) if isinstance(value, list) else 0
         if not isinstance(value, dict) and not (size and any(isinstance(each, dict) for each in value)):
-            text = Text(f"{escape(name)}: ").append(value_text(value, self.options), theme.VALUE)
-            branch.add(with_range(text, span))
+            line = field_line(name, value, value_text(value, self.options))
+            branch.add(self._ranged(_named(line, name), span))
             return
-        node = branch.add(
-            with_range(Text(f"{escape(name)}: {counted(size, 'element')}" if size else escape(name)), span)
-        )
+        line = _named(Line(f"{escape(name)}: {counted(size, 'element')}" if size else escape(name)), name)
+        node = branch.add(self._ranged(line, span))
         inside = [(f"[{number}]", each) for number, each in enumerate(value[:limit])] if size else value.items()
         for key, each in inside:
             self._add_decoded(node, key, each)
         add_more(node, size, self.options)
 
-    def _leaf(self, kind: Kind, value: Any, shown: Any, span: tuple[int, int] | None) -> Text:
-        text = Text(f"{kind.name}: ")
+    def _leaf(self, kind: Kind, value: Any, shown: Any, span: Range | None) -> Line:
         if kind.secret and isinstance(shown, str) and not isinstance(shown, Raw):
-            text.append(shown, theme.VALUE)
+            text = shown
         elif isinstance(kind, Number):
-            text.append(escape(kind.readable(value)), theme.VALUE)
+            shown = kind.readable(value)
+            text = escape(shown)
         else:
-            text.append(value_text(shown, self.options), theme.VALUE)
-        return with_range(text, span)
+            text = value_text(shown, self.options)
+        return self._ranged(field_line(kind.name, shown, text), span)
 
     def _array(self, branch: Tree, kind: Array, values: list[Any], shown: list[Any], span: Range | None) -> None:
         count = counted(len(values), "element")
         limit = self.options.limit(theme.SHOWN_ELEMENTS)
-        text = Text(f"{kind.name}: ")
         if isinstance(kind.element, Struct):
-            node = branch.add(with_range(text.append(count, theme.VALUE), span))
+            node = branch.add(self._ranged(field_line(kind.name, count, count), span))
             for index, (value, record) in enumerate(zip(values[:limit], shown[:limit], strict=False)):
                 self._element(node, index, value, record)
         else:
             listed = ", ".join(value_text(value, self.options) for value in shown[:limit])
-            text.append(f"[{listed}]", theme.VALUE).append(f"  {count}", "dim")
-            node = branch.add(with_range(text, span))
+            text = field_line(kind.name, shown, f"[{listed}]")
+            text.append(f"  {count}", "dim")
+            node = branch.add(self._ranged(text, span))
         add_more(node, len(values), self.options)
 
     def _element(self, node: Tree, index: int, layer: Layer, record: Any) -> None:
         """An element on one line, if it is small and plain."""
         if not isinstance(record, dict):  # the record shows it as one value
             span = layer.start, layer.stop
-            node.add(with_range(Text(f"[{index}] ").append(value_text(record, self.options), theme.VALUE), span))
+            node.add(self._ranged(_element_line(index, record, self.options), span))
             return
         kinds = [plain(kind) for kind in layer.fields_desc if kind.name in layer.fields]
         simple = not any(isinstance(kind, Struct | Array | Binary) for kind in kinds)
         if simple and len(kinds) <= INLINE_FIELDS:
-            line = Text(f"[{index}] ")
+            line = Line(f"[{index}] ")
             for kind in kinds:
                 name = kind.name
-                line.append(self._leaf(kind, layer.fields[name], record.get(name), layer.ranges.get(name))).append("  ")
+                leaf = self._leaf(kind, layer.fields[name], record.get(name), layer.ranges.get(name))
+                line.append(leaf).append("  ")
+                if not line.name:
+                    line.name, line.value = leaf.name, leaf.value
             line.rstrip()
             if len(line) <= INLINE_CHARACTERS:
+                line.span = (layer.start, layer.stop) if self.in_frame else None
                 node.add(line)
                 return
-        self.add(node.add(with_range(Text(f"[{index}]"), (layer.start, layer.stop))), layer, record)
+        self.add(node.add(self._ranged(Line(f"[{index}]"), (layer.start, layer.stop))), layer, record)
 
     # Contents of a record besides the declared fields.
 
@@ -234,29 +264,45 @@ class Fields:
         """Contents of a bytes field (``carried``: they and their start in the frame), and generated values."""
         for key, value in extras.items():
             if key == "amqp" and carried is not None:
-                Sections(*carried, self.options).add(branch)
+                Sections(*carried, self.options, self.in_frame).add(branch)
             elif key == "problem":
-                branch.add(Text(escape(str(value)), theme.SEVERITY["warning"]))
+                branch.add(Line(escape(str(value)), theme.SEVERITY["warning"]))
             elif isinstance(value, list) and any(isinstance(entry, dict) for entry in value):
                 self._add_carried(branch, key, value)
             else:
-                branch.add(Text(f"[{escape(key)}: {bare_text(value, self.options)}]", theme.GENERATED))
+                branch.add(_generated(key, value, f"[{escape(key)}: {bare_text(value, self.options)}]"))
 
     def _add_carried(self, branch: Tree, name: str, values: list[Any]) -> None:
         """Messages that were inside a field, compressed: their ranges count from the start of each message."""
-        text = Text(f"{escape(name)}: ").append(f"{len(values)} elements", theme.VALUE)
+        count = f"{len(values)} elements"
+        text = field_line(name, count, count)
         node = branch.add(text.append("  put together; ranges count from the start of each", theme.RANGE))
+        inside = Fields(self.options, in_frame=False)
         for index, entry in enumerate(values[: self.options.limit(theme.SHOWN_ELEMENTS)]):
             if not isinstance(entry, dict):
-                node.add(Text(f"[{index}] ").append(value_text(entry, self.options), theme.VALUE))
+                node.add(_element_line(index, entry, self.options))
                 continue
             raws = {key: value for key, value in entry.items() if isinstance(value, Raw)}
-            element = node.add(Text(f"[{index}]"))
+            element = node.add(Line(f"[{index}]"))
             for key, raw in raws.items():
-                element.add(Text(f"{escape(key)}: ").append(value_text(raw, self.options), theme.VALUE))
+                element.add(field_line(key, raw, value_text(raw, self.options)))
             carried = next(((raw.raw, 0) for raw in raws.values()), None)
-            self.extras(element, {key: value for key, value in entry.items() if key not in raws}, carried)
+            inside.extras(element, {key: value for key, value in entry.items() if key not in raws}, carried)
         add_more(node, len(values), self.options)
+
+
+def _named(line: Line, name: str) -> Line:
+    """The line of a field, or of an element, whose name is its index."""
+    line.name = "" if name.startswith("[") else name
+    return line
+
+
+def _element_line(index: int, value: Any, options: TreeOptions) -> Line:
+    """The line of an element that is one value."""
+    line = Line(f"[{index}] ")
+    line.append(value_text(value, options), theme.VALUE)
+    line.value = value
+    return line
 
 
 # AMQP 1.0 messages.
@@ -264,28 +310,35 @@ class Fields:
 
 @dataclass
 class Sections:
-    """Adds the sections of the message ``data``, which starts at byte ``base`` of the frame, to a tree."""
+    """Adds the sections of the message ``data`` to a tree; ``base``: where it starts, ``in_frame`` or in another."""
 
     data: bytes
     base: int
     options: TreeOptions
+    in_frame: bool
 
     def add(self, branch: Tree) -> None:
         for section in message(self.data) or ():
             body = section.children[1]
             line = self._line(f"amqp {section.name}", body, theme.HEAD)
+            line.name = f"amqp.{section.name}"
             where = f"  section @{self.base + section.start}:{self.base + section.end}"
             self._items(branch.add(line.append(where, theme.RANGE)), body)
 
-    def _line(self, name: str, node: Node, style: str = "") -> Text:
-        text = Text().append(escape(name), style).append(": ")
+    def _line(self, name: str, node: AmqpNode, style: str = "") -> Line:
+        text = _named(Line(), name)
+        text.append(escape(name), style).append(": ")
+        if self.in_frame:
+            text.span = self.base + node.start, self.base + node.end
         if node.is_scalar:
-            text.append(value_text(plain_value(node, Raw), self.options), theme.VALUE)
+            text.value = plain_value(node, Raw)
+            text.append(value_text(text.value, self.options), theme.VALUE)
         elif node.constructor.category is not Category.DESCRIBED:
             text.append(f"{len(_items(node))} items")
-        return text.append(f"  {node.encoding}  @{self.base + node.start}:{self.base + node.end}", theme.RANGE)
+        text.append(f"  {node.encoding}  @{self.base + node.start}:{self.base + node.end}", theme.RANGE)
+        return text
 
-    def _items(self, tree: Tree, node: Node) -> None:
+    def _items(self, tree: Tree, node: AmqpNode) -> None:
         items = _items(node)
         most = self.options.limit(theme.SHOWN_ELEMENTS)
         for name, item in items[:most]:
@@ -293,7 +346,7 @@ class Sections:
         add_more(tree, len(items), self.options)
 
 
-def _items(node: Node) -> list[tuple[str, Node]]:
+def _items(node: AmqpNode) -> list[tuple[str, AmqpNode]]:
     """The named values inside a compound one."""
     category, nodes = node.constructor.category, node.children
     if category in (Category.MAP, Category.ARRAY):

@@ -5,6 +5,7 @@ from typing import Any
 from rich.text import Text
 from rich.tree import Tree
 
+from wiredecode.fields.layer import Range
 from wiredecode.frames.escape import escape, shorten
 from wiredecode.frames.record import BYTES
 from wiredecode.view import theme
@@ -26,8 +27,32 @@ class Raw(str):
         return self
 
 
-def with_range(text: Text, span: tuple[int, int] | None) -> Text:
-    return text if span is None else text.append(f"  @{span[0]}:{span[1]}", theme.RANGE)
+class Line(Text):
+    """A line of a tree, and the field that it shows."""
+
+    name = ""
+    """Its name in the structure around it, as filters have it; empty: it is no field."""
+    value: Any = ...
+    """Its value, not shortened; ``...``: it has none."""
+    span: Range | None = None
+    """Its bytes in the frame."""
+
+
+def field_line(name: str, value: Any, shown: str, style: str = theme.VALUE) -> Line:
+    """The line of a field: its name, and its value as it is ``shown``."""
+    line = Line(f"{escape(name)}: ")
+    line.append(shown, style)
+    line.name, line.value = name, value
+    return line
+
+
+def with_range(line: Line, span: Range | None, *, in_frame: bool = True) -> Line:
+    """Add the byte range of a line; ``in_frame``: it counts from the beginning of the frame."""
+    if span is not None:
+        line.append(f"  @{span[0]}:{span[1]}", theme.RANGE)
+        if in_frame:
+            line.span = span
+    return line
 
 
 def bytes_text(data: bytes, options: TreeOptions) -> str:
@@ -90,8 +115,17 @@ def bare_text(value: Any, options: TreeOptions) -> str:
     return escape(value) if isinstance(value, str) and not isinstance(value, Raw) else value_text(value, options)
 
 
+def whole_text(value: Any) -> str:
+    """A value on its own, not shortened: bytes as text where they are text, else in hex."""
+    if isinstance(value, Raw):
+        return escape(text_or_hex(value.raw))
+    if isinstance(value, list):
+        return f"[{', '.join(map(whole_text, value))}]"
+    return escape(value) if isinstance(value, str) else value_text(value, TreeOptions(full=True))
+
+
 def add_more(node: Tree, count: int, options: TreeOptions) -> None:
     """Say how many of ``count`` elements are not shown."""
     limit = options.limit(theme.SHOWN_ELEMENTS)
     if limit is not None and count > limit:
-        node.add(Text(f"... {count - limit:,} more (--full shows all)", "dim"))
+        node.add(Line(f"... {count - limit:,} more (--full shows all)", "dim"))

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from wiredecode.dataclasses import dataclass
 from wiredecode.fields import credentials
-from wiredecode.fields.lua import Code, Script, Writer, fields_of, lua_literal, lua_string
+from wiredecode.fields.lua import LuaCode, LuaWriter, Script, fields_of, lua_literal, lua_string
 from wiredecode.frames.splitter import LengthPrefix, Number
 from wiredecode.protocols.base import Protocol
 from wiredecode.protocols.registry import carried_by, protocols
@@ -51,7 +51,7 @@ def _parts() -> Iterator[str]:
 
 
 def _protocol(protocol: Protocol, script: Script) -> Iterator[str]:
-    writer = Writer(script.kinds, script.types)
+    writer = LuaWriter(script.kinds, script.types)
     members = {
         "name": protocol.name,
         "title": protocol.title,
@@ -75,11 +75,11 @@ def _protocol(protocol: Protocol, script: Script) -> Iterator[str]:
     yield script.source
 
 
-def framing(prefix: LengthPrefix) -> Code:
+def framing(prefix: LengthPrefix) -> LuaCode:
     """Lua declaration of a protocol's length of frames."""
     held = ", ".join(_number(number) for number in prefix.held)
     length = _number(prefix.length)
-    return Code(f"{{length={length}, after={prefix.after}, header={prefix.header}, held={{{held}}}}}")
+    return LuaCode(f"{{length={length}, after={prefix.after}, header={prefix.header}, held={{{held}}}}}")
 
 
 def _number(number: Number) -> str:

@@ -181,7 +181,7 @@ class Rotation:
         return self.size is not None or self.seconds is not None
 
 
-class Saving:
+class CaptureWriter:
     """Writes batches to ``path``, or with a rotation to ``base_00001_20260131120000.ext``, ``base_00002_...``.
 
     statistics: asked whenever a file ends. The first file is made immediately, so that an error shows before

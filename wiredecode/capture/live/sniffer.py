@@ -14,7 +14,7 @@ from threading import Condition, Thread
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.capture.errors import CaptureError
 from wiredecode.capture.info import CaptureInfo
-from wiredecode.capture.live.pcapng_writer import Rotation, Saving, Statistics
+from wiredecode.capture.live.pcapng_writer import CaptureWriter, Rotation, Statistics
 from wiredecode.capture.live.source import LiveSource
 from wiredecode.capture.reader import IDLE_SECONDS, NOTHING
 from wiredecode.dataclasses import dataclass
@@ -49,7 +49,7 @@ class Sniffer:
         self.info = CaptureInfo([source.info], source.info.interfaces)
         self.bytes_read = 0
         self.bytes_total: int | None = None
-        self.saving: Saving | None = None
+        self.saving: CaptureWriter | None = None
         self._start_ns = time.time_ns()
         self._queue: deque[PacketBatch] = deque()
         self._queued = self._skipped = 0
@@ -62,7 +62,7 @@ class Sniffer:
 
     def save(self, path: Path, rotation: Rotation) -> None:
         """Save to ``path`` as well; before iterating. Raises OSError."""
-        self.saving = Saving(path, rotation, self._statistics)
+        self.saving = CaptureWriter(path, rotation, self._statistics)
 
     @property
     def counts(self) -> Counts:

@@ -16,7 +16,7 @@ from wiredecode.capture.remote import location_of
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.export.lake.run import AlreadyThere, KnownRun, LakeError, TableRun, run_name
 from wiredecode.export.partition import PartitionWriter
-from wiredecode.export.writers import ParquetWriter, Settings
+from wiredecode.export.writers import ParquetWriter, WriterSettings
 from wiredecode.frames.escape import escape
 from wiredecode.tables.portable import TIME, by_protocol
 from wiredecode.tables.reader import FRAMES
@@ -236,7 +236,7 @@ class LakeWriter:
     def __init__(self, store: Store, level: str, run: TableRun, *, compression: str | None = None) -> None:
         self.store, self.level, self.run = store, level, run
         self.beside: list[PartitionWriter] = []
-        self._settings = Settings(compression=compression, order=self.order)
+        self._settings = WriterSettings(compression=compression, order=self.order)
         self._files: dict[str, TableFiles] = {}
         self._writers: dict[str, PartitionWriter] = {}
 

@@ -5,7 +5,8 @@ from typing import Any, ClassVar
 
 from wiredecode.fields import compiler
 from wiredecode.fields.composition import Array, Struct
-from wiredecode.fields.kind import Emitter, Kind, Malformed, Truncated
+from wiredecode.fields.emitter import Emitter
+from wiredecode.fields.kind import Kind, Malformed, Truncated
 from wiredecode.fields.layer import Layer
 from wiredecode.fields.numbers import Number, Time, rfc3339_ns, varint, write_varint
 from wiredecode.fields.sized import Binary, Text
@@ -211,7 +212,8 @@ class Embedded(Tagged, Struct):
     """A message inside: ``layer`` declares it."""
 
     def content(self, data: bytes, start: int, stop: int, layer: Layer) -> Layer:
-        return Struct.read(self, data, start, stop, layer)[0]
+        message: Layer = Struct.read(self, data, start, stop, layer)[0]
+        return message
 
     def spell_slice(self, em: Emitter) -> str:
         layer: type[Layer] = self.layer

@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, NamedTuple
 
 from wiredecode.fields.composition import Array
-from wiredecode.fields.kind import Emitter, Kind, Malformed, Truncated, take
+from wiredecode.fields.emitter import Emitter
+from wiredecode.fields.kind import Kind, Malformed, Truncated, take
 from wiredecode.fields.layer import Range, Style, TaggedLayer, present_field
 from wiredecode.fields.numbers import UInt8, UInt32, write_varint
 from wiredecode.fields.protobuf.kinds import (

@@ -12,7 +12,7 @@ from wiredecode.protocols.cursus import NAME, layers, names, names_texts
 from wiredecode.protocols.cursus.conversation_bodies import BATCH, read
 from wiredecode.protocols.cursus.messages import add_batch, add_delivered, add_envelope, add_published
 from wiredecode.protocols.shared import proxy
-from wiredecode.protocols.shared.pairing import Losses, Outstanding, Request
+from wiredecode.protocols.shared.pairing import Losses, Outstanding, Request, note_unlinked
 
 CLIENT_LAYERS = frozenset({layers.Command, layers.PayloadCommand, layers.PositionalCommand, layers.DiscoveryCommand})
 SERVER_LAYERS = frozenset({layers.Success, layers.Failure, layers.StreamControl, layers.JsonReply, layers.TextReply})
@@ -155,7 +155,7 @@ class CursusConversation(Conversation):
             return
         unlinked = self.uncertain or frame.overtakes
         if unlinked:
-            frame.connection.directions[frame.side].unlinked_ns = frame.time_ns
+            note_unlinked(frame)
         if self.uncertain and not plausible(request.type, frame.type or ""):
             return
         if unlinked:

@@ -170,8 +170,18 @@ def _inner_frame(frame: Frame, data: bytes) -> Frame:
     """The decompressed body, framed as it would have been without compression."""
     framed = len(data).to_bytes(4, "big") + data
     return Frame(
-        *(frame.connection, frame.side, framed, 0, len(framed), frame.offset, len(framed), 0),
-        *(frame.packets, frame.ready, frame.time_ns, frame.first_ns),
+        connection=frame.connection,
+        side=frame.side,
+        buffer=framed,
+        start=0,
+        stop=len(framed),
+        offset=frame.offset,
+        length=len(framed),
+        missing=0,
+        packets=frame.packets,
+        ready=frame.ready,
+        time_ns=frame.time_ns,
+        first_ns=frame.first_ns,
         number=frame.number,
         sender=frame.sender,
     )

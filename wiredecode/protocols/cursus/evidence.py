@@ -181,7 +181,7 @@ def judge_compressed(data: bytes, final: bool) -> Evidence:
     return Evidence(SURE if held.level >= GOOD else BAD, size + 4, True if held.client is None else held.client)
 
 
-class FrameChain(seeking.Chain):
+class CursusChain(seeking.Chain):
     """Frames of either side; the first of a connection may be compressed. Empty ones count only among sure ones."""
 
     needed = {
@@ -215,7 +215,7 @@ class FrameChain(seeking.Chain):
         return not mixed and super().is_believed
 
 
-SEEKER = seeking.Seeker(CANDIDATE, START_BYTES, (FrameChain,))
+SEEKER = seeking.Seeker(CANDIDATE, START_BYTES, (CursusChain,))
 
 
 def _may_be_snappy(front: bytes, size: int) -> bool:

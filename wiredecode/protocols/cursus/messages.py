@@ -50,7 +50,9 @@ def _add_rows(
         partition = number_below(partition, MAX_PARTITION)
     keys = [each["key"].encode("utf-8", "surrogateescape") for each in messages] if "key" in messages[0] else None
     out.add(
-        *(frame, DELIVER if delivered else operation_of(frame), bodies),
+        frame,
+        DELIVER if delivered else operation_of(frame),
+        bodies,
         topic=printable(values["topic"]),
         partition=partition,
         keys=keys,
@@ -70,7 +72,9 @@ def add_published(frame: Frame, named: Mapping[str, Any], out: Messages) -> None
     body = _raw(frame.values.get("tail", {}), "message", named["message"])
     key, number = named.get("key"), number_below(named.get("seq_num"), MAX_NUMBER)
     out.add(
-        *(frame, operation_of(frame), [body]),
+        frame,
+        operation_of(frame),
+        [body],
         topic=named.get("topic"),
         partition=number_below(named.get("partition"), MAX_PARTITION),
         keys=None if key is None else [str(key).encode()],
@@ -95,7 +99,9 @@ def add_envelope(frame: Frame, named: Mapping[str, Any], out: Messages) -> None:
     parts = head.groupdict() if head else {}
     body, number = _raw(frame.values, "text", text), number_below(int(parts.get("number", -1)), MAX_NUMBER)
     out.add(
-        *(frame, PUBLISH, [body[len(head[0].encode()) :] if head else body]),
+        frame,
+        PUBLISH,
+        [body[len(head[0].encode()) :] if head else body],
         topic=parts.get("topic") or topic,
         sequences=None if number is None else [number],
     )
@@ -106,7 +112,9 @@ def add_delivered(frame: Frame, named: Mapping[str, Any], topic: Any, partition:
     if frame.is_partial or frame.inner:
         return
     out.add(
-        *(frame, DELIVER, [_raw(frame.values, "text", named["text"])]),
+        frame,
+        DELIVER,
+        [_raw(frame.values, "text", named["text"])],
         topic=topic if isinstance(topic, str) else None,
         partition=number_below(partition, MAX_PARTITION),
     )

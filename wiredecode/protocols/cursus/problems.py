@@ -82,7 +82,7 @@ GROUP_COMMANDS = names.WORDS["group-commands"]
 
 
 @dataclass(slots=True)
-class Member:
+class GroupMember:
     """A member of a group."""
 
     joined: bool = False
@@ -102,7 +102,7 @@ class Groups(Rule):
     """Rebalances, members with a stale generation, and members that timed out."""
 
     types = GROUP_COMMANDS | {"FETCH_OFFSET", "OK", "ERROR"}
-    _members: Newest[tuple[str, str], Member] = field(default_factory=Newest)
+    _members: Newest[tuple[str, str], GroupMember] = field(default_factory=Newest)
     _generations: Newest[str, int] = field(default_factory=Newest)
     _requests: Newest[int, tuple[str, str, str]] = field(default_factory=Newest)
     """Command, group and member, by frame."""
@@ -134,7 +134,9 @@ class Groups(Rule):
             partition = str(facts.get("topic")), facts.get("partition")
             self._groups.began(group, partition, facts.get("offset", -1))
             return
-        member = self._members.get_or_make((group, str(facts.get("member", name))), Member)  # JOIN_GROUP appends digits
+        member = self._members.get_or_make(
+            (group, str(facts.get("member", name))), GroupMember
+        )  # JOIN_GROUP appends digits
         member.last_frame_ns, member.refused = frame.time_ns, 0
         if command == "LEAVE_GROUP":
             member.has_left = True
@@ -161,13 +163,13 @@ class Groups(Rule):
         if request is None:
             return
         command, group, name = request
-        member = self._members.get_or_make((group, name), Member)
+        member = self._members.get_or_make((group, name), GroupMember)
         if code in FENCED:
             self._fenced(frame, member, f"{name} of group {group}", f"{command}: {code}", facts)
         elif code == "member_not_found" and not member.has_left:
             self._expired(frame, member, group, name)
 
-    def _fenced(self, frame: Frame, member: Member, who: str, why: str, facts: Mapping[str, Any]) -> None:
+    def _fenced(self, frame: Frame, member: GroupMember, who: str, why: str, facts: Mapping[str, Any]) -> None:
         if "GEN_MISMATCH" in why:
             member.refused += 1
             member.since_ns = frame.time_ns if member.refused == 1 else member.since_ns
@@ -179,7 +181,7 @@ class Groups(Rule):
         if member.refused >= MANY_REFUSALS and frame.time_ns - member.since_ns >= PATIENCE_NS:
             problem.severity = "warning"
 
-    def _expired(self, frame: Frame, member: Member, group: str, name: str) -> None:
+    def _expired(self, frame: Frame, member: GroupMember, group: str, name: str) -> None:
         title = f"the broker no longer knows {name} of group {group}"
         severity = None if member.joined else "note"
         problem = self.report.add(CODES["session-timeout"], title, (group, name), frame=frame, severity=severity)
@@ -201,7 +203,7 @@ class Groups(Rule):
 
 
 @dataclass(eq=False)
-class Refusals(refusals.Refusals):
+class CursusRefusals(refusals.Refusals):
     """Clients that were not let in, may not do what they asked for, or asked the wrong broker."""
 
     types = frozenset({"AUTH", "ERROR"})
@@ -235,7 +237,7 @@ class Refusals(refusals.Refusals):
         }
 
 
-class Batch(NamedTuple):
+class SkippingBatch(NamedTuple):
     """A batch that begins above the number that was to come."""
 
     last: int
@@ -250,7 +252,7 @@ class Producers(Rule):
     types = frozenset({"Batch", "AckResponse", "OK", "ERROR"})
     _last: Newest[tuple[int, str, Any], int] = field(default_factory=Newest)
     """By connection, topic and partition: the last sequence number."""
-    _gaps: Newest[int, tuple[tuple[int, str, Any], Batch]] = field(default_factory=Newest)
+    _gaps: Newest[int, tuple[tuple[int, str, Any], SkippingBatch]] = field(default_factory=Newest)
     """By frame, until it is confirmed."""
     _owners: Newest[str, Connection] = field(default_factory=Newest)
     """By transactional id: the connection that began with it last."""
@@ -273,7 +275,7 @@ class Producers(Rule):
         producer = frame.connection.number, printable(str(values.get("topic", ""))), values.get("partition")
         before = self._last.get(producer)
         if before is not None and first > before + 1:
-            self._gaps.put(frame.id, (producer, Batch(before, first, ref_of(frame))))
+            self._gaps.put(frame.id, (producer, SkippingBatch(before, first, ref_of(frame))))
         else:
             self._last.put(producer, last)
 
@@ -309,7 +311,7 @@ class Producers(Rule):
 
 
 @dataclass(eq=False)
-class Advertised(AdvertisedHost):
+class PartitionBrokers(AdvertisedHost):
     """The brokers that METADATA names for partitions."""
 
     types = READING | {"OK", "Batch", "PUBLISH", "CREATE"}
@@ -343,7 +345,7 @@ CHECKS = Checks(
     },
     gauges=(Commits,),
     codes=CODES,
-    rules=(Groups, Refusals, Producers, Advertised),
+    rules=(Groups, CursusRefusals, Producers, PartitionBrokers),
     waits=READING,
     expected=frozenset({"exists"}),
     publishes={

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from wiredecode.fields import Kind
-from wiredecode.fields.lua import Code, LuaReader, Script, Writer, array, pcre, sized
+from wiredecode.fields.lua import LuaCode, LuaReader, LuaWriter, Script, array, pcre, sized
 from wiredecode.protocols.catalogue import ftype, generated_types, source_beside
 from wiredecode.protocols.cursus import layers, names, names_texts
 from wiredecode.protocols.cursus.layers_batch import BATCHES, LABELS
@@ -31,7 +31,7 @@ CLIENT = ("command", "payload", "auth", "positional", "discovery")
 SERVER = ("success", "failure", "control", "json", "text")
 
 
-def tables(writer: Writer) -> Mapping[str, Any]:
+def tables(writer: LuaWriter) -> Mapping[str, Any]:
     texts = {name: writer.layer(layer) for name, layer in TEXTS.items()}
     silent = [*CLIENT, *SERVER, "envelope"]
     return {
@@ -41,7 +41,7 @@ def tables(writer: Writer) -> Mapping[str, Any]:
         "of_server": {texts[name] for name in SERVER},
         "batches": {dialect: writer.layer(layer) for dialect, layer in BATCHES.items()},
         "historic": [dialect for dialect in LABELS if dialect not in ("cur", "seed")],
-        "body": Code('{name="body", prefix="cursus", fields={{"", "cursus_body"}}}'),
+        "body": LuaCode('{name="body", prefix="cursus", fields={{"", "cursus_body"}}}'),
         "raw_command": pcre(layers.RAW_COMMAND),
         "envelope_command": pcre(layers.ENVELOPE_COMMAND),
         "discovery_command": pcre(layers.DISCOVERY_COMMAND),
@@ -60,12 +60,12 @@ def tables(writer: Writer) -> Mapping[str, Any]:
     }
 
 
-def pattern_text(writer: Writer, kind: PatternText) -> LuaReader:
+def pattern_text(writer: LuaWriter, kind: PatternText) -> LuaReader:
     pattern = kind.pattern
     return "stretch", {"pattern": writer.pattern(pattern) if isinstance(pattern, bytes) else None}
 
 
-def text_list(writer: Writer, kind: TextList) -> LuaReader:
+def text_list(writer: LuaWriter, kind: TextList) -> LuaReader:
     bound = kind.whole_bound
     tag = bound.tag if isinstance(bound, layers.Before) else None
     return "text_list", {"element": array(writer, kind)[1]["element"], "tag": tag}

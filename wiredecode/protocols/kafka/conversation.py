@@ -14,7 +14,7 @@ from wiredecode.frames.message import Messages
 from wiredecode.protocols.base import Conversation, Start
 from wiredecode.protocols.kafka import NAME, names
 from wiredecode.protocols.kafka.conversation_values import (
-    Asked,
+    KafkaRequest,
     Produced,
     errors_in,
     name_topics,
@@ -58,9 +58,9 @@ class KafkaConversation(Conversation):
         """``topics``: names of topic ids, known to all connections of the capture; ``produced``: frames of batches."""
         super().__init__(start)
         self.copies = start.copies
-        self.waiting: Outstanding[int, Asked] = Outstanding()
+        self.waiting: Outstanding[int, KafkaRequest] = Outstanding()
         self.topics, self.produced = topics, produced
-        self.answered: Asked | None = None
+        self.answered: KafkaRequest | None = None
         """The request that the frame just decoded answers."""
         self.raw_sasl = False
         """Tokens without headers follow, until the client sends a request again."""
@@ -108,7 +108,7 @@ class KafkaConversation(Conversation):
             return
         copies = (values.get("replica_state") or values).get("replica_id", -1) >= 0
         shares = shares_of(values) if key == names.PRODUCE else {}
-        self.waiting.add(frame, correlation, Asked(frame.id, frame.time_ns, key, version, copies, shares))
+        self.waiting.add(frame, correlation, KafkaRequest(frame.id, frame.time_ns, key, version, copies, shares))
 
     def _response(self, frame: Frame, style: Style | None) -> None:
         if frame.stop - frame.start < RESPONSE.size:
@@ -136,7 +136,7 @@ class KafkaConversation(Conversation):
         elif request.key == names.SASL_HANDSHAKE and request.version == 0:
             self.raw_sasl = frame.values.get("error") == 0
 
-    def _confirm_partitions(self, frame: Frame, request: Asked) -> None:
+    def _confirm_partitions(self, frame: Frame, request: KafkaRequest) -> None:
         """Give the messages of each partition their own outcome, if the broker refused some partitions."""
         parts = [
             (*request.shares[topic, number], refusal_text([each["error"]]) if each["error"] else None)
@@ -146,7 +146,7 @@ class KafkaConversation(Conversation):
         if len({refusal is None for *_, refusal in parts}) > 1:
             confirm_parts(frame, request.frame, parts)
 
-    def _reader(self, frame: Frame, request: Asked) -> FrameDecoder:
+    def _reader(self, frame: Frame, request: KafkaRequest) -> FrameDecoder:
         name, version = f"{APIS.get(request.key)}Response", request.version
         at = frame.start + RESPONSE.size
         refused = int.from_bytes(frame.buffer[at : at + 2]) == names.UNSUPPORTED_VERSION

@@ -15,7 +15,7 @@ Produced = tuple[str, int | None, bytes]
 
 
 @dataclass(slots=True)
-class Asked(Request):
+class KafkaRequest(Request):
     """A request that waits for its response."""
 
     key: int
@@ -67,7 +67,7 @@ def partitions(values: Mapping[str, Any]) -> Iterator[tuple[str, int | None, dic
 
 
 def shares_of(values: Mapping[str, Any]) -> dict[TopicPartition, tuple[int, int]]:
-    """See :attr:`Asked.shares`."""
+    """See :attr:`KafkaRequest.shares`."""
     shares, first, several = {}, 0, [*partitions(values)]
     for topic, number, each in several if len(several) > 1 else ():
         raw = each.get("batches") or b""

@@ -23,7 +23,7 @@ FIRST_IDS = 0, 1
 """Correlation ids with which clients begin."""
 MIN_SURE = 16
 """Bytes of fields after the client id that fit exactly: no chance."""
-MAX_REST = 3
+MAX_REST = 4
 """Bytes after the last field: librdkafka sends some, and brokers ignore them."""
 
 MIN_BYTES = 16

@@ -22,7 +22,7 @@ STARTS = {-1: flows.LATEST, -2: flows.FIRST}
 Place = tuple[str, int | None]
 
 
-class Batch(NamedTuple):
+class StoredRecords(NamedTuple):
     """Records that lie together."""
 
     first: int
@@ -32,17 +32,17 @@ class Batch(NamedTuple):
     waited_ns: int | None
 
 
-def read_batch(raw: bytes, slot: Slot, now_ns: int) -> Batch | None:
+def read_batch(raw: bytes, slot: Slot, now_ns: int) -> StoredRecords | None:
     """The front of a batch; None for markers of transactions. Times far from ``now_ns`` are not those of publishing."""
     if slot.layer is not Front:
         count = message_count(raw, slot)
         last = int.from_bytes(raw[slot.start : slot.start + 8], signed=True)
-        return Batch(last - count + 1, count, last + 1, None)
+        return StoredRecords(last - count + 1, count, last + 1, None)
     first, attributes, delta, begin_ms, end_ms = BATCH.unpack_from(raw, slot.start)
     if attributes & CONTROL:
         return None
     waited_ns = max(end_ms - begin_ms, 0) * 1_000_000 if abs(now_ns - end_ms * 1_000_000) <= NEAR_NS else None
-    return Batch(first, message_count(raw, slot), first + delta + 1, waited_ns)
+    return StoredRecords(first, message_count(raw, slot), first + delta + 1, waited_ns)
 
 
 class RecordFlows(FlowReader):
@@ -51,7 +51,7 @@ class RecordFlows(FlowReader):
     types = frozenset(
         {
             *("ProduceRequest", "ProduceResponse", "FetchRequest", "FetchResponse", "OffsetCommitRequest"),
-            *("ListOffsetsRequest", "MetadataResponse"),
+            *("ListOffsetsRequest", "MetadataResponse", "JoinGroupRequest", "ConsumerGroupHeartbeatRequest"),
         }
     )
 
@@ -78,6 +78,8 @@ class RecordFlows(FlowReader):
             cluster = printable(values.get("cluster_id") or "")
             named = (f"{printable(each['host'])}:{each['port']}" for each in values["brokers"])
             yield from (Step(flows.SPACE, cluster, log=server) for server in (frame.source, *named) if cluster)
+        elif frame.type in ("JoinGroupRequest", "ConsumerGroupHeartbeatRequest"):
+            yield Step(flows.MEMBER, "")
         elif frame.type == "OffsetCommitRequest":
             group = printable(values["group_id"])
             for topic, number, each in partitions(values):
@@ -126,7 +128,7 @@ class RecordFlows(FlowReader):
                     yield Step(flows.DELIVER, printable(topic), number, first=first, messages=count, size=size, lag=lag)
 
 
-def batches(partition: Mapping[str, Any], now_ns: int = 0) -> Iterator[Batch]:
+def batches(partition: Mapping[str, Any], now_ns: int = 0) -> Iterator[StoredRecords]:
     """The batches of a partition, without markers of transactions."""
     raw = partition.get("batches") or b""
     yield from filter(None, (read_batch(raw, slot, now_ns) for slot in slots(raw)[0]))

@@ -196,7 +196,7 @@ Decode = Callable[[bytes], tuple[list[dict[str, Any]], str]]
 """Decodes :class:`Records`; the second value says why some are missing."""
 
 
-class Contents(NamedTuple):
+class BatchContents(NamedTuple):
     """The records of a batch, their offsets and times in ms, and why some are missing."""
 
     records: list[dict[str, Any]]
@@ -205,7 +205,7 @@ class Contents(NamedTuple):
     problem: str
 
 
-def contents(raw: bytes, slot: Slot, values: Mapping[str, Any], decode: Decode) -> Contents:
+def contents(raw: bytes, slot: Slot, values: Mapping[str, Any], decode: Decode) -> BatchContents:
     """Contents of the batch with these values; ``decode``: decodes records of the new format."""
     if slot.layer is Message:
         return old_contents(slot, values)
@@ -216,10 +216,10 @@ def contents(raw: bytes, slot: Slot, values: Mapping[str, Any], decode: Decode) 
     problem = problem or missing
     base, first, last = values["base_offset"], values["base_timestamp"], values["max_timestamp"]
     times_ms = [last if values["timestamp_type"] else first + each["timestamp_delta"] for each in records]
-    return Contents(records, [base + each["offset_delta"] for each in records], times_ms, problem)
+    return BatchContents(records, [base + each["offset_delta"] for each in records], times_ms, problem)
 
 
-def old_contents(slot: Slot, values: Mapping[str, Any]) -> Contents:
+def old_contents(slot: Slot, values: Mapping[str, Any]) -> BatchContents:
     """The messages of a message of magic 0 or 1: itself, or those compressed in it."""
     messages, problem, shift = [values], "", 0
     if slot.codec and values["value"] is not None:
@@ -236,7 +236,7 @@ def old_contents(slot: Slot, values: Mapping[str, Any]) -> Contents:
             shift = values["base_offset"] - messages[-1]["base_offset"]
     records = [{"key": each["key"], "value": each["value"], "headers": []} for each in messages]
     offsets = [each["base_offset"] + shift for each in messages]
-    return Contents(records, offsets, [each.get("timestamp") for each in messages], problem)
+    return BatchContents(records, offsets, [each.get("timestamp") for each in messages], problem)
 
 
 def decode_records(counted: bytes) -> tuple[list[dict[str, Any]], str]:
@@ -283,7 +283,7 @@ def batch_record(raw: bytes, slot: Slot, style: Style, decode: Decode) -> dict[s
     return shown | ({"problem": problem} if problem else {}) | more
 
 
-def batches_of(raw: bytes) -> Iterator[tuple[Slot, dict[str, Any], Contents]]:
+def batches_of(raw: bytes) -> Iterator[tuple[Slot, dict[str, Any], BatchContents]]:
     """The readable batches of a field: place, values, records."""
     for slot in slots(raw)[0]:
         values, damage = compiler.readable(slot.layer, raw, slot.start, slot.stop)

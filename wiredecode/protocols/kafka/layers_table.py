@@ -38,7 +38,7 @@ def part(version: int, flexible: bool, name: str, kind: str, more: Mapping[str, 
 
 
 @dataclass
-class Message:
+class VersionedMessage:
     """A message in all its versions."""
 
     key: int
@@ -56,9 +56,9 @@ class Message:
         return layout(block["fields"], version, block["flexible"] is not None and version >= block["flexible"])
 
 
-MESSAGES: dict[str, Message] = {}
+MESSAGES: dict[str, VersionedMessage] = {}
 for each in TABLE["messages"]:
-    MESSAGES.setdefault(each["name"], Message(each["key"], each["name"], [])).blocks.append(each)
+    MESSAGES.setdefault(each["name"], VersionedMessage(each["key"], each["name"], [])).blocks.append(each)
 
 REQUESTS, RESPONSES = (
     {each.key: each for name, each in MESSAGES.items() if each.key >= 0 and name.endswith(ending)}

@@ -8,12 +8,14 @@ from wiredecode.fields.credentials import is_token
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import DELIVER, FORWARD, MAX_MILLISECONDS, PUBLISH, Messages, header_of
 from wiredecode.protocols.kafka import names
-from wiredecode.protocols.kafka.conversation_values import Asked, Produced, partitions
-from wiredecode.protocols.kafka.layers_records import Contents, batches_of
+from wiredecode.protocols.kafka.conversation_values import KafkaRequest, Produced, partitions
+from wiredecode.protocols.kafka.layers_records import BatchContents, batches_of
 from wiredecode.protocols.shared.pairing import Request
 
 
-def add_messages(frame: Frame, request: Asked | None, out: Messages, produced: Mapping[Produced, Request]) -> None:
+def add_messages(
+    frame: Frame, request: KafkaRequest | None, out: Messages, produced: Mapping[Produced, Request]
+) -> None:
     """Add the records of a frame that was just decoded; markers of transactions are none."""
     operation = PUBLISH if frame.type == "ProduceRequest" else FORWARD if request and request.copies else DELIVER
     for topic, number, partition in partitions(frame.values):
@@ -22,7 +24,9 @@ def add_messages(frame: Frame, request: Asked | None, out: Messages, produced: M
             published = produced.get((topic, number, raw[slot.crc])) if operation == DELIVER else None
             if not batch.get("control"):
                 out.add(
-                    *(frame, operation, [shown(each["value"], out.secrets) for each in contents.records]),
+                    frame,
+                    operation,
+                    [shown(each["value"], out.secrets) for each in contents.records],
                     topic=topic or None,
                     partition=number,
                     published_ns=published.time_ns if published else None,
@@ -36,7 +40,7 @@ def shown(body: bytes | None, secrets: bool) -> bytes | None:
     return redact(body).encode() if body and not secrets and is_token(body) else body
 
 
-def columns_of(operation: str, batch: Mapping[str, Any], contents: Contents, secrets: bool) -> dict[str, Any]:
+def columns_of(operation: str, batch: Mapping[str, Any], contents: BatchContents, secrets: bool) -> dict[str, Any]:
     keys = [shown(each["key"], secrets) for each in contents.records]
     pairs = [[(each["key"], each["value"] or b"") for each in record["headers"]] for record in contents.records]
     headers = [[header_of(*each, secrets) for each in record] or None for record in pairs]

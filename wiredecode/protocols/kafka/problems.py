@@ -12,8 +12,15 @@ from wiredecode.protocols.kafka import names
 from wiredecode.protocols.kafka.conversation_values import errors_in, lists_of, partitions, partitions_of, topic_of
 from wiredecode.protocols.kafka.flows import RecordFlows
 from wiredecode.protocols.kafka.layers_table import APIS, ERRORS, MESSAGES, RESPONSES
-from wiredecode.protocols.kafka.problems_groups import CODES, Blocked, Lags, Members
-from wiredecode.protocols.kafka.problems_sessions import WRONG, WRONG_BROKER, FetchSessions, OneAddress, Sequences
+from wiredecode.protocols.kafka.problems_groups import CODES, Blocked, CommittedLags, Members
+from wiredecode.protocols.kafka.problems_sessions import (
+    WRONG,
+    WRONG_BROKER,
+    FetchSessions,
+    OneAddress,
+    RecordTimes,
+    Sequences,
+)
 from wiredecode.protocols.shared import refusals
 from wiredecode.protocols.shared.advertised import AdvertisedHost, host_of
 from wiredecode.protocols.shared.facts import DELETED, MADE, MOVES
@@ -32,7 +39,7 @@ LASTING_NS, PAUSE_NS = 2_000_000_000, 10_000_000_000
 
 
 @dataclass(eq=False)
-class Refusals(refusals.Refusals):
+class KafkaRefusals(refusals.Refusals):
     """Error codes of responses that are problems of their own."""
 
     types = ALL_RESPONSES - {"ApiVersionsResponse"} | {"ProduceRequest"}
@@ -74,9 +81,11 @@ class Refusals(refusals.Refusals):
 
     def facts(self, frame: Frame, errors: Collection[Any]) -> dict[str, Any]:
         error, topics = ERRORS.get(min(errors), str(min(errors))), self._topics(frame, errors)
+        who = frame.connection.identity
         return {
             "client": short(frame.connection),
-            "name": frame.connection.identity.get("name", "a client"),
+            "name": who.get("name", "a client"),
+            "who": f"user {who['user']}" if "user" in who else error,
             "server": frame.source,
             "topics": " ".join([*topics][:MAX_NAMED]) + (" ..." if len(topics) > MAX_NAMED else ""),
             "type": (frame.type or "").removesuffix("Response"),
@@ -210,7 +219,7 @@ class Closed(Rule):
 
 
 @dataclass(eq=False)
-class Advertised(AdvertisedHost):
+class AdvertisedLeaders(AdvertisedHost):
     """Leaders of topics that a client asked for by name or that moved (KIP-951), and coordinators."""
 
     types = names.TYPES["advertised"] | names.TYPES["working"]
@@ -242,13 +251,24 @@ class Advertised(AdvertisedHost):
 
 CHECKS = Checks(
     codes=CODES,
-    rules=(Refusals, Throttled, Closed, Advertised, OneAddress, FetchSessions, Members, Blocked),
+    rules=(
+        KafkaRefusals,
+        Throttled,
+        Closed,
+        AdvertisedLeaders,
+        OneAddress,
+        FetchSessions,
+        RecordTimes,
+        Members,
+        Blocked,
+    ),
     waits=names.TYPES["waits"],
     expected=frozenset({"ALREADY_EXISTS", "MEMBER_ID_REQUIRED"}),
     longest_wait="max_wait_ms",
     pulled=True,
-    gauges=(Lags,),
+    gauges=(CommittedLags,),
     flows=(RecordFlows,),
     space="cluster",
     publishes={"ProduceRequest": Publishing(("topics_named",))},
+    topic="group_id",
 )

@@ -12,6 +12,7 @@ from wiredecode.protocols.kafka import names
 from wiredecode.protocols.kafka.conversation_values import errors_in, partitions
 from wiredecode.protocols.kafka.layers_table import ERRORS
 from wiredecode.protocols.shared.codes import codes_of
+from wiredecode.protocols.shared.facts import BLOCKED, place_of
 from wiredecode.protocols.shared.gauges import LAG, MAX_KNOWN, POSITION, Gauge, Measurement
 from wiredecode.protocols.shared.pairing import Newest, TopicPartition
 from wiredecode.protocols.shared.problems import MAX_PROBLEMS, FrameRef, Rule, ref_of
@@ -20,7 +21,7 @@ from wiredecode.protocols.shared.rebalances import Rebalances
 CODES = codes_of("kafka")
 
 
-class Lags(Gauge):
+class CommittedLags(Gauge):
     """Offsets that groups committed, and how far these are from the end of the partition."""
 
     types = names.TYPES["lags"]
@@ -82,7 +83,7 @@ UNKNOWN_MEMBER, FENCED_EPOCH, ILLEGAL_GENERATION, REBALANCING = 25, 110, 22, 27
 
 
 @dataclass(slots=True)
-class Member:
+class DynamicMember:
     """A member of a group that is not static (those do not leave), by its connection to the coordinator."""
 
     group: str
@@ -101,12 +102,12 @@ class Members(Rule):
     """Consumers that leave because they do not poll, and those that the coordinator dropped; groups without rest."""
 
     types = names.TYPES["members"]
-    _members: Newest[int, Member] = field(default_factory=Newest)
+    _members: Newest[int, DynamicMember] = field(default_factory=Newest)
     _left: Newest[str, None] = field(default_factory=Newest)
     """Ids of members that left: franz-go joins, beats and leaves on different connections."""
     _used: Newest[str, int] = field(default_factory=Newest)
     """When a member was heard last, on any connection: coordinators move."""
-    _over: list[tuple[Member, Connection]] = field(default_factory=list)
+    _over: list[tuple[DynamicMember, Connection]] = field(default_factory=list)
     """Members that may have ended without leaving."""
 
     def __post_init__(self) -> None:
@@ -119,7 +120,7 @@ class Members(Rule):
         if frame.sender == "server" and member is not None and frame.request is not None:
             self._answered(frame, member)
         elif isinstance(group, str):
-            member = self._members.get_or_make(number, lambda: Member(printable(group)))
+            member = self._members.get_or_make(number, lambda: DynamicMember(printable(group)))
             member.id = values.get("member_id") or member.id
             self._used.put(member.id, frame.time_ns)
             if frame.type == "LeaveGroupRequest":
@@ -131,7 +132,7 @@ class Members(Rule):
                 member.joined_ns, member.rebalancing_ns = frame.time_ns, 0
                 member.patience_ms = values.get("rebalance_timeout_ms", member.patience_ms)
 
-    def _answered(self, frame: Frame, member: Member) -> None:
+    def _answered(self, frame: Frame, member: DynamicMember) -> None:
         values, commits = frame.values, frame.type == "OffsetCommitResponse"
         if frame.type == "OffsetFetchResponse":
             for topic, number, each in partitions(next(iter(values.get("groups") or ()), values)):
@@ -155,7 +156,7 @@ class Members(Rule):
         elif not error:
             self._groups.generation(frame, member.group, values.get("generation_id", values.get("member_epoch", -1)))
 
-    def _report_slow(self, connection: Connection, member: Member, until_ns: int) -> None:
+    def _report_slow(self, connection: Connection, member: DynamicMember, until_ns: int) -> None:
         left_at, member.left_at = member.left_at, None
         if left_at is None or not 0 < member.patience_ms * 1_000_000 <= left_at.time_ns - member.joined_ns:
             return
@@ -197,11 +198,19 @@ class Blocked(Rule):
         if writer and frame.type != "EndTxnRequest":
             self._open.put(writer, ref)
         for topic, number, each in partitions(values) if frame.type == "FetchResponse" else ():
+            if each.get("aborted_transactions") is None:
+                continue  # uncommitted records were asked for, too
             stable, end = each.get("last_stable_offset", -1), each.get("high_watermark", -1)
             first, _, before, _ = self._waits.pop((topic, number), (ref, ref, stable, end))
-            committed = each.get("aborted_transactions") is not None  # null: uncommitted records were asked for, too
-            if committed and 0 <= stable < end and not each.get("batches"):
+            if 0 <= stable < end and not each.get("batches"):
                 self._waits.put((topic, number), (first if stable == before else ref, ref, stable, end))
+
+    def gather(self) -> None:
+        for (topic, number), (first, latest, *_) in self._waits.items():
+            since_ns, until_ns = first.time_ns, latest.time_ns
+            self.report.facts.note(
+                BLOCKED, f"{topic}[{number}]", since_ns=since_ns, until_ns=until_ns, at=place_of(first)
+            )
 
     def finish(self) -> None:
         for (topic, number), (first, latest, stable, end) in self._waits.items():

@@ -1,4 +1,4 @@
-"""Sequence numbers of producers, sessions of fetches, and brokers that advertise one address."""
+"""Sequence numbers and times of producers, sessions of fetches, and brokers that advertise one address."""
 
 from collections.abc import Iterator
 from struct import Struct
@@ -25,7 +25,14 @@ MAGIC_AT, MAGIC, PRODUCER_AT, PRODUCER = 16, 2, 43, Struct(">qhii")
 """Of a batch: where its version is, and its producer's id, epoch, first sequence number and number of records."""
 
 
-class Sent(NamedTuple):
+TIMES = Struct(">qq")
+TIMES_AT, YEAR_MS, AHEAD_MS = 27, 366 * 86_400_000, 60_000
+"""Where the times of a batch are; a time in another unit is about now; no clock is further ahead."""
+UNITS = {"seconds": (1000, 1), "microseconds": (1, 1000), "nanoseconds": (1, 1_000_000)}
+"""Factor and divisor that make milliseconds."""
+
+
+class SentBatch(NamedTuple):
     """A batch of an idempotent producer."""
 
     first: int
@@ -43,8 +50,8 @@ class Sequences:
     """The latest batches of idempotent producers: which of them a broker misses when it refuses the next one."""
 
     def __init__(self) -> None:
-        self._sent: Newest[Producer, Sent] = Newest()
-        self._unanswered: Newest[Producer, Sent] = Newest()
+        self._sent: Newest[Producer, SentBatch] = Newest()
+        self._unanswered: Newest[Producer, SentBatch] = Newest()
         """The oldest batch since the last one that was answered."""
         self._of: Newest[int, list[Producer]] = Newest()
         """By request."""
@@ -52,7 +59,7 @@ class Sequences:
     def request(self, frame: Frame) -> None:
         """A ProduceRequest."""
         for producer, first, count in batches_in(frame):
-            sent = Sent(first, first + count, frame.id, ref_of(frame))
+            sent = SentBatch(first, first + count, frame.id, ref_of(frame))
             self._sent.put(producer, sent)
             self._of.get_or_make(frame.id, list).append(producer)
             if producer not in self._unanswered:
@@ -171,3 +178,34 @@ class OneAddress(Rule):
                 self.report.cite(problem, *fact.places)
                 for place in fact.places:
                     self.report.concerns(problem, place.connection)
+
+
+@dataclass(eq=False)
+class RecordTimes(Rule):
+    """Times in another unit than milliseconds, and offsets of times that are yet to come."""
+
+    types = frozenset({"ProduceRequest", "ListOffsetsRequest"})
+
+    def frame(self, frame: Frame) -> None:
+        now_ms, of = frame.time_ns // 1_000_000, frame.connection.identity.get("name") or short(frame.connection)
+        for topic, _, each in partitions(frame.values):
+            name = printable(topic)
+            if frame.type == "ListOffsetsRequest":
+                ahead_ms = each.get("timestamp", -1) - now_ms
+                if AHEAD_MS < ahead_ms < YEAR_MS:
+                    title = f"{of} asks for the offsets of a time that is {ahead_ms / 1000:,.0f} s ahead, in {name}"
+                    problem = self.report.add(CODES["clock"], title, (of, name), frame=frame)
+                    problem.likely = "the clock of the client is wrong: no record has such a time yet"
+            elif unit := unit_of(each.get("batches"), now_ms):
+                title = f"{of} gives records of {name} times in {unit} in place of milliseconds"
+                problem = self.report.add(CODES["clock"], title, (of, name, unit), frame=frame)
+                problem.likely = "retention by time deletes such records immediately, or never"
+
+
+def unit_of(raw: Any, now_ms: int) -> str:
+    """The unit in which the last time of a batch is about now, if that is not milliseconds; else empty."""
+    if not isinstance(raw, bytes | memoryview) or len(raw) < TIMES_AT + TIMES.size or raw[MAGIC_AT] != MAGIC:
+        return ""
+    _, last = TIMES.unpack_from(raw, TIMES_AT)
+    near = (name for name, (more, less) in UNITS.items() if abs(last * more // less - now_ms) < YEAR_MS)
+    return next(near, "") if last > 0 else ""

@@ -14,7 +14,7 @@ from wiredecode.protocols.liftbridge.conversation_memory import (
     MAX_KEY_CHARACTERS,
     NAMESPACE_BEFORE,
     NO_FACTS,
-    Memory,
+    LiftbridgeMemory,
     SubjectFacts,
     ack_namespace,
 )
@@ -162,7 +162,7 @@ def _holds_unknown(value: object) -> bool:
     return isinstance(value, list) and any(_holds_unknown(inner) for inner in value)
 
 
-def decode_envelope(frame: Frame, message: CarriedMessage, style: Style | None, memory: Memory) -> None:
+def decode_envelope(frame: Frame, message: CarriedMessage, style: Style | None, memory: LiftbridgeMemory) -> None:
     """See :meth:`CarriedSession.decode`; the payload begins with the magic number."""
     data, start, whole = message.payload, message.start, not frame.is_partial
     frame.protocol = NAME
@@ -199,7 +199,9 @@ def decode_envelope(frame: Frame, message: CarriedMessage, style: Style | None, 
             _decode_stored_value(of_subject, start, reading)
 
 
-def _link(message: CarriedMessage, code: int, reading: CarriedLayer, memory: Memory, of_subject: SubjectFacts) -> None:
+def _link(
+    message: CarriedMessage, code: int, reading: CarriedLayer, memory: LiftbridgeMemory, of_subject: SubjectFacts
+) -> None:
     """Link responses to requests and acks to publishes; compare the type with the one that subject and request need."""
     frame, fields, facts, expected = reading.frame, reading.fields, of_subject.facts, of_subject.message_type
     subject, hop, namespace = message.subject, None, of_subject.namespace
@@ -266,7 +268,7 @@ NO_TYPE = -1
 """Type of a dial, which has no envelope."""
 
 
-def decode_metadata(frame: Frame, message: CarriedMessage, style: Style | None, memory: Memory) -> None:
+def decode_metadata(frame: Frame, message: CarriedMessage, style: Style | None, memory: LiftbridgeMemory) -> None:
     """Payloads without an envelope on the subjects of the metadata group."""
     subject, data, start = message.subject or "", message.payload, message.start
     _, mark, rest = subject.partition(RAFT_MARK)
@@ -297,7 +299,9 @@ def _claim(reading: CarriedLayer, namespace: str | None) -> None:
         reading.generate("namespace", namespace)
 
 
-def _dial_response(frame: Frame, subject: str, data: bytes, start: int, style: Style | None, memory: Memory) -> None:
+def _dial_response(
+    frame: Frame, subject: str, data: bytes, start: int, style: Style | None, memory: LiftbridgeMemory
+) -> None:
     """The callee's answer to a dial."""
     response = raft.RaftConnectResponse(data)
     inbox = response.fields.get("inbox")
@@ -319,7 +323,13 @@ REMARKS = {
 
 
 def _raft_stream(
-    frame: Frame, subject: str, data: bytes, start: int, style: Style | None, memory: Memory, namespace: str | None
+    frame: Frame,
+    subject: str,
+    data: bytes,
+    start: int,
+    style: Style | None,
+    memory: LiftbridgeMemory,
+    namespace: str | None,
 ) -> None:
     key = subject, frame.connection.number, frame.side
     pieces = memory.raft.feed(key, data) or [RpcPiece(raft.RaftBytes, data, 0)]
@@ -358,7 +368,7 @@ def _type_of(piece: RpcPiece) -> str:
     return "RaftEnd" if not piece.data else piece.layer.__name__
 
 
-class Session(Memory):
+class LiftbridgeSession(LiftbridgeMemory):
     """Decodes the messages of one capture."""
 
     @property

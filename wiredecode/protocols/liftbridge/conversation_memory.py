@@ -71,7 +71,7 @@ class SubjectFacts(NamedTuple):
 
 
 @dataclass(eq=False)
-class Memory(CarriedSession):
+class LiftbridgeMemory(CarriedSession):
     """State from messages of one capture that others need; bounded. Decoding is added in :mod:`.conversation`."""
 
     exchanges: Newest[Key, list[RequestHop]] = field(default_factory=lambda: Newest(MAX_EXCHANGES))

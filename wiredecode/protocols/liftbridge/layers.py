@@ -92,10 +92,14 @@ class ReplicationResponse(Envelope):
 RaftJoinRequest, RaftJoinResponse = envelope(4), envelope(5)
 LeaderEpochOffsetRequest, LeaderEpochOffsetResponse = envelope(6), envelope(7)
 PropagatedRequest = envelope(
-    *(8, "op", "create_stream_op.stream.stream_name"),
+    8,
+    "op",
+    "create_stream_op.stream.stream_name",
     *(f"{op}.{name}" for op in operations.OF_PARTITION for name in ("stream", "partition")),
     *(f"{op}.stream" for op in operations.OF_STREAM),
-    *("shrink_isr_op.replica_to_remove", "expand_isr_op.replica_to_add", "report_leader_op.replica"),
+    "shrink_isr_op.replica_to_remove",
+    "expand_isr_op.replica_to_add",
+    "report_leader_op.replica",
     *(f"{op}.{name}" for op in operations.OF_MEMBER for name in ("group_id", "consumer_id")),
     shown_defaults=frozenset({"op"}),
 )

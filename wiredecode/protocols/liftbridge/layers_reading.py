@@ -72,7 +72,7 @@ def number_in(fields: Mapping[str, Any], name: str) -> Any:
     return value if value.__class__ is int else fields.get(f"{name}_code", value)
 
 
-class Reader(NamedTuple):
+class LayerReader(NamedTuple):
     """The compiled decoder of a layer, for one style."""
 
     style: Style | None
@@ -83,7 +83,7 @@ class Reader(NamedTuple):
 
 MAX_KNOWN, MAX_KNOWN_BYTES = 512, 256
 """Messages of one layer that are remembered, and the longest one."""
-READERS: dict[type[Layer], Reader] = {}
+READERS: dict[type[Layer], LayerReader] = {}
 """Readers of layers that were used."""
 
 
@@ -94,7 +94,7 @@ def read(
     reader = READERS.get(layer)
     if reader is None or reader.style is not style:
         mode = "walk" if style is None else "record"
-        reader = READERS[layer] = Reader(style, compiler.decoder(layer, mode, style), Newest(MAX_KNOWN))
+        reader = READERS[layer] = LayerReader(style, compiler.decoder(layer, mode, style), Newest(MAX_KNOWN))
     short = style is None and not truncated and len(data) <= MAX_KNOWN_BYTES
     if short and (fields := reader.cache.get(data)) is not None:
         return CarriedLayer(frame, layer, data, start, style, fields)

@@ -27,7 +27,9 @@ def add_published(frame: Frame, operation: str, subject: str, inner: Inner, out:
     body = fields.get("value", b"" if frame.status == OK else None)
     timestamp, headers = fields.get("timestamp"), fields.get("headers")
     out.add(
-        *(frame, operation, (body,)),
+        frame,
+        operation,
+        (body,),
         topic=printable(fields.get("stream") or subject),
         namespace=frame.generated.get("namespace"),
         partition=fields.get("partition"),
@@ -44,7 +46,9 @@ def add_replicated(frame: Frame, operation: str, subject: str, inner: Inner, out
     if not whole:
         return False
     out.add(
-        *(frame, operation, [entry["value"] for entry in whole]),
+        frame,
+        operation,
+        [entry["value"] for entry in whole],
         topic=frame.generated.get("stream", None if subject.startswith(INBOX) else printable(subject)),
         namespace=frame.generated.get("namespace"),
         partition=frame.generated.get("partition"),

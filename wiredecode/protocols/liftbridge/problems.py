@@ -7,15 +7,16 @@ from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields import compiler, printable
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.liftbridge import names
+from wiredecode.protocols.liftbridge.flows import EnvelopeFlows
 from wiredecode.protocols.liftbridge.layers_operations import Cursor
 from wiredecode.protocols.liftbridge.problems_replicas import (
     IN_SYNC,
     LEADER_LOST,
     Metadata,
+    OperationRefusals,
     Partition,
-    Refusals,
     Replicas,
-    Silence,
+    SilentServers,
     cluster_of,
     name_of,
     note_sync,
@@ -213,10 +214,11 @@ class Namespaces(Rule):
 
 
 CHECKS = Checks(
+    flows=(EnvelopeFlows,),
     changes={"PropagatedRequest": requested_change, "RequestVote": votes, "AppendEntries": leads},
     gauges=(ReplicaLag, Cursors),
     codes=CODES,
-    rules=(Cluster, Metadata, SlowServers, Namespaces, Refusals, Replicas, Silence),
+    rules=(Cluster, Metadata, SlowServers, Namespaces, OperationRefusals, Replicas, SilentServers),
     answered=frozenset({"ReplicationRequest"}),
     expected=frozenset({"503"}),
     publishes={

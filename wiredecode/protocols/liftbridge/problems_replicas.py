@@ -121,7 +121,7 @@ class Metadata(Rule):
 
 
 @dataclass(eq=False)
-class Refusals(Rule):
+class OperationRefusals(Rule):
     """Operations that the metadata leader refused, with their stream."""
 
     types = frozenset(
@@ -275,7 +275,7 @@ class Replicas(Rule):
 
 
 @dataclass(slots=True)
-class Server:
+class ServerRequests:
     """Requests that a server got since it sent anything itself."""
 
     since: FrameRef | None = None
@@ -290,14 +290,14 @@ class Server:
 
 
 @dataclass(eq=False)
-class Silence(Rule):
+class SilentServers(Rule):
     """Servers that got requests, and sent nothing."""
 
     types = frozenset(names.MESSAGE_TYPES.values()) | {
         *("AppendEntries", "AppendEntriesResponse", "RequestVote", "RequestVoteResponse"),
         *("RaftConnectRequest", "RaftConnectResponse", "InstallSnapshot", "InstallSnapshotResponse"),
     }
-    _servers: Newest[str, Server] = field(default_factory=Newest)
+    _servers: Newest[str, ServerRequests] = field(default_factory=Newest)
     _of: dict[int, str] = field(default_factory=dict)
     """By connection."""
 
@@ -307,7 +307,7 @@ class Silence(Rule):
         if name is None:
             return
         self._of[number] = name
-        server = self._servers.get_or_make(name, Server)
+        server = self._servers.get_or_make(name, ServerRequests)
         if frame.sender == "server":
             asks = frame.expects_response or frame.type in names.RPC_TYPES.values()  # its link may be of before
             if asks and frame.time_ns > server.sent_ns:
@@ -320,7 +320,7 @@ class Silence(Rule):
         if server.since is not None:
             self._spoke(name, server, frame.time_ns)
 
-    def _spoke(self, name: str, server: Server, time_ns: int) -> None:
+    def _spoke(self, name: str, server: ServerRequests, time_ns: int) -> None:
         since, requests = server.since, server.requests
         server.since, server.requests = None, 0
         if since is None or requests < SILENT_REQUESTS or time_ns - since.time_ns < SILENT_NS:
@@ -332,7 +332,7 @@ class Silence(Rule):
         begin, end = self.report.seconds(since.time_ns), self.report.seconds(time_ns)
         problem.detail(f"from {begin} to {end}, while {requests:,} requests came for it")
 
-    def _heard(self, server: Server, now_ns: int) -> None:
+    def _heard(self, server: ServerRequests, now_ns: int) -> None:
         before_ns = server.sent_ns or self.report.first_ns
         if now_ns - before_ns >= SILENT_NS:
             server.gaps.append((before_ns, now_ns))
@@ -382,7 +382,7 @@ class Silence(Rule):
                 problem.detail(f"{each.of[1]}: reported by {each.by} at {self.report.seconds(each.since_ns)}")
 
     def _explain(self, name: str, removed: Problem | None, lost: Problem | None, seen_ns: tuple[int, int]) -> None:
-        server, (first_ns, last_ns) = self._servers.get(name, Server()), seen_ns
+        server, (first_ns, last_ns) = self._servers.get(name, ServerRequests()), seen_ns
         if server.sent_ns:  # else its side was not captured
             self._heard(server, self.report.last_ns)
         silent = any(begin < last_ns and end >= first_ns for begin, end in server.gaps)

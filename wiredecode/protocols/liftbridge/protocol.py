@@ -36,9 +36,9 @@ class Liftbridge(CarriedProtocol):
         return (*super().type_names(), "RaftSnapshot", "RaftEnd")
 
     def session(self) -> CarriedSession:
-        from wiredecode.protocols.liftbridge.conversation import Session
+        from wiredecode.protocols.liftbridge.conversation import LiftbridgeSession
 
-        return Session()
+        return LiftbridgeSession()
 
 
 PROTOCOL = Liftbridge

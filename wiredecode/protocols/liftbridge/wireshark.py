@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from wiredecode.fields.lua import Script, Writer
+from wiredecode.fields.lua import LuaWriter, Script
 from wiredecode.protocols.catalogue import source_beside
 from wiredecode.protocols.liftbridge import names
 from wiredecode.protocols.liftbridge.layers import LAYERS, Unknown
@@ -11,7 +11,7 @@ from wiredecode.protocols.liftbridge.layers_messagepack import Keyed
 from wiredecode.protocols.liftbridge.layers_replication import Entries, Extension
 
 
-def tables(writer: Writer) -> Mapping[str, Any]:
+def tables(writer: LuaWriter) -> Mapping[str, Any]:
     return {
         "envelopes": {code: writer.layer(layer) for code, layer in LAYERS.items()},
         "unknown_envelope": writer.layer(Unknown),

@@ -15,7 +15,7 @@ from wiredecode.frames.frame import NOTHING
 from wiredecode.frames.message import DELIVER, PUBLISH, Coded, Column, HeaderLists, Messages, Slices
 from wiredecode.protocols.nats import names
 from wiredecode.protocols.nats.conversation import NatsConversation
-from wiredecode.protocols.nats.conversation_memory import Subscription
+from wiredecode.protocols.nats.conversation_memory import NatsSubscription
 from wiredecode.protocols.nats.evidence import MAX_BODY_BYTES
 from wiredecode.protocols.nats.layers_decoders import GRAMMARS
 from wiredecode.protocols.registry import carried_by
@@ -44,12 +44,12 @@ PLAIN = re.compile(rb"(H)?(?:PUB ([!-~]{1,1024})|MSG ([!-~]{1,1024}) ([!-~]+)) (
 """A plain message up to its size."""
 PRIVATE = re.compile(rb"_|\$(?:SYS|JS)|.*\._")
 """Inboxes and subjects of the system account and of JetStream: they are read singly."""
-VERSION = b"NATS/1.0\r\n"
+VERSION, SEQUENCE_LINE = b"NATS/1.0\r\n", b"\nNats-Sequence:"
 BLOCK_LINES = re.compile(rb"NATS/1\.0\r\n(?:[!-9;-~]+:[ -~]*\r\n)*\r\n")
 HEADER = re.compile(rb"([!-9;-~]+): *([ -~]*)\r\n")
 
 
-class Source:
+class WordBuffer:
     """A buffer, its bytes, and four of them at a time as a number."""
 
     def __init__(self, buffer: bytes) -> None:
@@ -63,7 +63,7 @@ class Source:
         return self._words[positions].astype(np.uint32)
 
 
-class Lines(NamedTuple):
+class LineOperations(NamedTuple):
     """Operations that begin on a line, for the lines that begin as an operation does."""
 
     starts: Int64s
@@ -75,7 +75,7 @@ class Lines(NamedTuple):
     """Where the size of the body starts."""
 
 
-def lines(source: Source) -> Lines:
+def lines(source: WordBuffer) -> LineOperations:
     octets = source.octets
     ends = np.flatnonzero(octets == LF)
     starts = np.concatenate(([0], ends[:-1] + 1))[: len(ends)]
@@ -93,10 +93,10 @@ def lines(source: Source) -> Lines:
     whole = np.where(counted, (sizes >= 0) & (behind <= len(octets)), ends - starts < MAX_LINE)
     behind = np.where(whole, behind, 2)
     whole &= (octets[behind - 1] == LF) & (~counted | (octets[behind - 2] == CR))
-    return Lines(starts, ends, np.where(whole, behind, -1), digits)
+    return LineOperations(starts, ends, np.where(whole, behind, -1), digits)
 
 
-def sizes_of(source: Source, ends: Int64s) -> tuple[Int64s, Int64s]:
+def sizes_of(source: WordBuffer, ends: Int64s) -> tuple[Int64s, Int64s]:
     """The number at the end of lines, -1 where there is none, and where it starts."""
     octets = source.octets
     sizes, at = np.zeros(len(ends), np.int64), ends - 2
@@ -113,7 +113,7 @@ def sizes_of(source: Source, ends: Int64s) -> tuple[Int64s, Int64s]:
     return np.where(there, sizes, -1), at + 1
 
 
-def chain(lines: Lines) -> Int64s:
+def chain(lines: LineOperations) -> Int64s:
     """The lines on which operations begin, as far as each follows the one before."""
     if not len(lines.starts) or lines.starts[0] != 0:
         return np.empty(0, np.int64)
@@ -148,7 +148,7 @@ def parts_of(head: bytes) -> tuple[int, ...]:
 NOT_PLAIN = (0,) * 6
 
 
-def operations(source: Source) -> tuple[Int64s, UInt8s, Int64s, Int64s]:
+def operations(source: WordBuffer) -> tuple[Int64s, UInt8s, Int64s, Int64s]:
     """Cut whole operations off the front until one is unusual.
 
     Their starts, and the end of the last one; their kinds; their parts, and the number of the text before
@@ -183,8 +183,8 @@ def operations(source: Source) -> tuple[Int64s, UInt8s, Int64s, Int64s]:
 
 
 def count_headers(buffer: bytes, start: int, stop: int) -> int:
-    """The headers in a plain block; -1 for another one, and where one may carry credentials."""
-    if BLOCK_LINES.fullmatch(buffer, start, stop) is None:
+    """The headers in a plain block; -1 for another one, and where one may carry credentials or a sequence."""
+    if BLOCK_LINES.fullmatch(buffer, start, stop) is None or buffer.find(SEQUENCE_LINE, start, stop) >= 0:
         return -1
     headers = HEADER.findall(buffer, start + len(VERSION), stop)
     if any(is_secret_pair(name.decode(), value.decode()) for name, value in headers):
@@ -200,7 +200,7 @@ def header_spans(buffer: bytes, starts: Int64s, stops: Int64s) -> Int64s:
     return np.array(rows, np.int64).reshape(-1, 4)
 
 
-def begins_with(source: Source, starts: Int64s, stops: Int64s, prefix: bytes) -> Bools:
+def begins_with(source: WordBuffer, starts: Int64s, stops: Int64s, prefix: bytes) -> Bools:
     """Whether payloads of at least four bytes begin with a prefix of up to four."""
     long = stops - starts >= 4
     matches: Bools = long & (source.words(np.where(long, starts, 0)) >> 8 * (4 - len(prefix)) == int.from_bytes(prefix))
@@ -220,7 +220,7 @@ class NatsBulk(Bulk):
         self.carried = [protocol.prefix for protocol in carried_by("nats")]
 
     def split(self, data: bytes) -> BulkSplit:
-        source = Source(data)
+        source = WordBuffer(data)
         starts, kinds, at, heads = operations(source)
         for prefix in self.carried:
             kinds[begins_with(source, at[:, BODY], starts[1:] - 2, prefix)] = 0
@@ -296,7 +296,7 @@ def fits(conversation: NatsConversation, block: FrameBlock) -> bool:
 def count_deliveries(conversation: NatsConversation, block: FrameBlock) -> bool:
     """Count them for their subscriptions; False: something about that is worth telling, and nothing was counted."""
     codes, sids = distinct(block, SID)
-    counts: list[tuple[Subscription, int]] = []
+    counts: list[tuple[NatsSubscription, int]] = []
     for sid, count in zip(sids, np.bincount(codes).tolist(), strict=True):
         subscription = conversation.subscriptions.get(sid)
         if subscription is None:

@@ -18,11 +18,11 @@ from wiredecode.protocols.nats import transport_websocket as websocket
 from wiredecode.protocols.nats.conversation_memory import (
     MAX_WAITING,
     Key,
-    Memory,
-    Publisher,
+    NatsMemory,
+    NatsPublisher,
+    NatsSide,
+    NatsSubscription,
     Receiver,
-    Side,
-    Subscription,
     add_stored_name,
     plain_subject,
 )
@@ -58,17 +58,17 @@ JETSTREAM_API = re.compile(r"\$JS\.(?:[^.]+\.)?API\.")
 class NatsConversation(Conversation):
     """Decodes the frames of one connection in the order in which they were complete."""
 
-    def __init__(self, start: Start, protocol: Protocol, memory: Memory) -> None:
+    def __init__(self, start: Start, protocol: Protocol, memory: NatsMemory) -> None:
         super().__init__(start)
         self.memory = memory
         self.link, self.forced = start.dialect, start.dialect is not None
         self.upgraded, self.copies = start.splitter is not None, start.copies
-        self.sides = tuple(Side(publisher=Publisher(server)) for server in reversed(self.connection.endpoints))
+        self.sides = tuple(NatsSide(publisher=NatsPublisher(server)) for server in reversed(self.connection.endpoints))
         self.account: str | None = None
         """The account of a route for one account; "" if its name is unknown; None: other links."""
         self.decoders: dict[bytes, FrameDecoder] = {}
         """By the first four bytes; they depend on the kind of link and the options of both sides."""
-        self.subscriptions: Newest[str, Subscription] = Newest(MAX_SUBSCRIPTIONS)
+        self.subscriptions: Newest[str, NatsSubscription] = Newest(MAX_SUBSCRIPTIONS)
         self.ended: OrderedDict[str, None] = OrderedDict()
         self.verbose: deque[Request] | None = deque(maxlen=MAX_WAITING) if self.whole else None
         """Operations that +OK answers; None: the client is not verbose. Servers assume verbose before CONNECT."""
@@ -158,7 +158,7 @@ class NatsConversation(Conversation):
     def messages(self, frame: Frame, out: Messages) -> None:
         add_messages(frame, self.memory.carried, out, self.published_ns)
 
-    def _lost(self, frame: Frame, side: Side) -> None:
+    def _lost(self, frame: Frame, side: NatsSide) -> None:
         """Bytes before or in this frame were not captured: stop counting PINGs, +OKs and copies."""
         side.whole = False
         for each in self.sides:
@@ -350,7 +350,7 @@ class NatsConversation(Conversation):
             facts["queue"] = printable(queue)
         receiver = Receiver(frame.number, frame.destination, gets_all=queue is None)
         self.ended.pop(values["sid"], None)
-        if self.subscriptions.put(values["sid"], Subscription(subject, queue, facts, receiver=receiver)):
+        if self.subscriptions.put(values["sid"], NatsSubscription(subject, queue, facts, receiver=receiver)):
             message = f"more than {MAX_SUBSCRIPTIONS} subscriptions: the oldest is forgotten"
             frame.find("note", "limit", "subscriptions", message)
 
@@ -366,7 +366,7 @@ class NatsConversation(Conversation):
         else:
             self._end(frame.values["sid"], subscription)
 
-    def _end(self, sid: str, subscription: Subscription) -> None:
+    def _end(self, sid: str, subscription: NatsSubscription) -> None:
         """End a subscription, but remember it for messages that are on their way."""
         subscription.ended = True
         self.ended[sid] = None
@@ -500,7 +500,7 @@ HEADS = names.PAYLOAD_VERSION, API_ANSWER, TOKEN_HEAD
 """Beginnings of payloads that are looked at."""
 
 
-def hides(frame: Frame, subject: str | None, values: Mapping[str, Any], memory: Memory) -> bool:
+def hides(frame: Frame, subject: str | None, values: Mapping[str, Any], memory: NatsMemory) -> bool:
     """Whether a frame may carry a credential: by its subject, a JWT, or a request that may carry one.
 
     Also a payload that looks like headers after PUB or MSG.

@@ -151,7 +151,7 @@ Passage = tuple[int, int, int]
 
 
 @dataclass(slots=True, eq=False)
-class Publisher:
+class NatsPublisher:
     """A side of a connection that publishes, or forwards messages of others; and the server at the other side."""
 
     server: str = ""
@@ -166,9 +166,9 @@ class Receiver:
     server: str = ""
     gets_all: bool = False
     """Whether it gets every message of its subjects, without a queue group."""
-    forwards_as: Publisher | None = None
+    forwards_as: NatsPublisher | None = None
     """Between servers: the publisher as which it forwards messages that were not captured before."""
-    last: dict[Publisher, int] = field(default_factory=dict)
+    last: dict[NatsPublisher, int] = field(default_factory=dict)
     """Number of the last message received of each publisher."""
     ambiguous: Newest[Key, None] = field(default_factory=lambda: Newest(MAX_AMBIGUOUS))
     """Contents delivered without a captured publish: these cannot be matched by counting."""
@@ -185,7 +185,7 @@ MAX_RECEIVERS = 1_024
 
 
 @dataclass(slots=True)
-class Subscription:
+class NatsSubscription:
     """A subscription; ``generated``: fields of its messages."""
 
     subject: str
@@ -199,7 +199,7 @@ class Subscription:
 
 
 @dataclass(slots=True)
-class Side:
+class NatsSide:
     """State of one side of a connection."""
 
     reached: int = 0
@@ -211,13 +211,13 @@ class Side:
     pings: deque[Request] = field(default_factory=lambda: deque(maxlen=MAX_WAITING))
     ponged_ns: int = 0
     """Time of its last PONG. Where one side waited for bytes, it may come before its PING."""
-    publisher: Publisher = field(default_factory=Publisher, compare=False)
+    publisher: NatsPublisher = field(default_factory=NatsPublisher, compare=False)
     receivers: Newest[str | None, Receiver] = field(default_factory=lambda: Newest(MAX_RECEIVERS), compare=False)
     """By sid: subscriptions that were not captured; by None: the server at the other side."""
     options: dict[str, Any] = field(default_factory=dict)
     """Members of its INFO and CONNECT, by name."""
 
-    def receiver(self, sid: str | None, subscriptions: Mapping[str, Subscription]) -> Receiver:
+    def receiver(self, sid: str | None, subscriptions: Mapping[str, NatsSubscription]) -> Receiver:
         """The receiver of its messages: a subscription, or without ``sid`` the server at the other side."""
         subscription = subscriptions.get(sid) if sid is not None else None
         if subscription is not None:
@@ -232,12 +232,12 @@ class Side:
 class Repeated:
     """Messages with the same contents, by publisher."""
 
-    def __init__(self, publisher: Publisher, passage: Passage) -> None:
-        self.passages: dict[Publisher, list[Passage]] = {publisher: [passage]}
+    def __init__(self, publisher: NatsPublisher, passage: Passage) -> None:
+        self.passages: dict[NatsPublisher, list[Passage]] = {publisher: [passage]}
         self.forgotten = 0
         """Frame number of the last one that was dropped."""
 
-    def add(self, publisher: Publisher, passage: Passage) -> None:
+    def add(self, publisher: NatsPublisher, passage: Passage) -> None:
         if len(self.passages) >= MAX_PUBLISHERS and publisher not in self.passages:
             self.forgotten = passage[0]
             return
@@ -247,9 +247,9 @@ class Repeated:
             self.forgotten = max(self.forgotten, passages[MAX_SAME - 1][0])
             del passages[:MAX_SAME]
 
-    def next(self, receiver: Receiver, key: Key) -> tuple[Publisher, Passage] | None:
+    def next(self, receiver: Receiver, key: Key) -> tuple[NatsPublisher, Passage] | None:
         """The publisher and message that a receiver gets next; None: ambiguous."""
-        candidates: list[tuple[Passage, Publisher]] = []
+        candidates: list[tuple[Passage, NatsPublisher]] = []
         count, exact = 0, receiver.gets_all
         for publisher, passages in self.passages.items():
             before = receiver.last.get(publisher, receiver.since)
@@ -271,9 +271,9 @@ class Copies:
     """Published messages of a capture, and their copies; bounded."""
 
     def __init__(self) -> None:
-        self._contents: dict[Key, tuple[Publisher, Passage] | Repeated] = {}
+        self._contents: dict[Key, tuple[NatsPublisher, Passage] | Repeated] = {}
         """Messages published once."""
-        self._before: dict[Key, tuple[Publisher, Passage] | Repeated] = {}
+        self._before: dict[Key, tuple[NatsPublisher, Passage] | Repeated] = {}
         """The same, of older contents."""
         self.lossy = False
         self._margin = 0
@@ -286,7 +286,7 @@ class Copies:
         self.lossy = True
         self._margin -= 1
 
-    def publish(self, key: Key, publisher: Publisher, passage: Passage) -> None:
+    def publish(self, key: Key, publisher: NatsPublisher, passage: Passage) -> None:
         """Remember a published message, or a forwarded one that was not captured before."""
         self._margin += 1
         earlier = self._contents.get(key) or self._before.get(key)
@@ -362,7 +362,7 @@ def plain_subject(subject: str) -> str:
 
 
 @dataclass(slots=True)
-class Memory:
+class NatsMemory:
     """Shared by all connections of a capture; bounded."""
 
     requests: Newest[str, RequestHops] = field(default_factory=lambda: Newest(MAX_REQUESTS))

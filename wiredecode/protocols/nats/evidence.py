@@ -318,7 +318,7 @@ class WebSocketStream:
         masked = data[position + 1 : position + 2] >= b"\x80"
         for count in range(websocket.CHAIN):
             head = websocket.header(data, position)
-            if not isinstance(head, websocket.Header) or bool(head.key) != masked:
+            if not isinstance(head, websocket.WebSocketHeader) or bool(head.key) != masked:
                 return count, head is None, position
             position = head.stop
             if position > len(data):
@@ -347,7 +347,7 @@ class Front(NamedTuple):
 
 def front(data: bytes) -> Front:
     """Evidence of the frames at the front of ``data``, whose beginning was not captured: no context is known."""
-    messages, position, masked = websocket.Fragments(websocket.FRONT_BYTES), 0, data[1:2] >= b"\x80"
+    messages, position, masked = websocket.WebSocketMessages(websocket.FRONT_BYTES), 0, data[1:2] >= b"\x80"
     plain, ends = bytearray(), GOOD
     while position < len(data):
         head = websocket.header(data, position)

@@ -15,8 +15,26 @@ INTERNAL = ("_INBOX.", "$", "_R_.")
 REFUSED = (b"-NAK", b"+WPI", b"-TERM")
 """Answers to a delivered message that do not say that it is done."""
 NO_MESSAGES = 404
+MAX_LATEST, MAX_CONTENTS, SOON_NS, AGAIN = 256, 4096, 100_000_000, 2
+"""Messages that are known again; a client that only passes messages on does so in this time; the second time."""
+NOTHING = "", ""
 STALLED = "Nats-Consumer-Stalled"
 """Header of heartbeats of a consumer that waits for an answer to a flow control request."""
+
+
+class Passing:
+    """A message that comes to a client, which publishes it, too."""
+
+    __slots__ = ("by_stream", "came_ns", "owed", "passes", "quick", "subject")
+
+    def __init__(self) -> None:
+        self.subject = ""
+        """The one it came on."""
+        self.owed = self.passes = self.quick = 0
+        """Deliveries less publishes; publishes that followed a delivery, and those soon after it."""
+        self.came_ns = 0
+        self.by_stream = False
+        """Whether a stream delivers it: then publishes are requests for its ack, else they are for another answer."""
 
 
 class SubjectFlows(FlowReader):
@@ -25,8 +43,18 @@ class SubjectFlows(FlowReader):
     types = frozenset({"PUB", "HPUB", "MSG", "HMSG", "SUB", "UNSUB", "INFO"})
 
     def __init__(self) -> None:
-        self._queues: Newest[tuple[int, str], str] = Newest(MAX_KNOWN)
-        """By connection and subscription."""
+        self._subscriptions: Newest[tuple[int, str], tuple[str, str]] = Newest(MAX_KNOWN)
+        """By connection and subscription: subject and queue group."""
+        self._limits: Newest[tuple[int, str], tuple[int, int]] = Newest(MAX_KNOWN)
+        """By connection and subscription: the messages that it asked for, and those that it got."""
+        self._listening: Newest[int, None] = Newest(MAX_KNOWN)
+        """Connections whose clients subscribe to more than answers."""
+        self._contents: Newest[tuple[int, int], Passing] = Newest(MAX_CONTENTS)
+        """By connection and hash, of clients that listen and publish."""
+        self._both: Newest[int, None] = Newest(MAX_KNOWN)
+        """Connections whose clients listen and publish."""
+        self._latest: Newest[int, Frame] = Newest(MAX_LATEST)
+        """The last message that came to a client that listens, and has not published yet."""
         self._pulls: Newest[int, tuple[str, str]] = Newest(MAX_KNOWN)
         """By request: stream and consumer."""
         self._published: Newest[int, str] = Newest(MAX_KNOWN)
@@ -39,16 +67,15 @@ class SubjectFlows(FlowReader):
             account = values["options"].get("remote_account")
             return (Step(flows.SPACE, printable(account)),) if account else ()
         if kind == "UNSUB":
-            known = self._consumers.get((frame.connection.number, values["sid"]))
-            return () if known is None else (Step(flows.LEAVE, known[0], None, known[1]),)
+            return self._left(frame)
         subject: str = values["subject"]
         if kind == "SUB":
-            self._queues.put((frame.connection.number, values["sid"]), queue := values.get("queue", ""))
-            return (
-                ()
-                if subject.startswith(INTERNAL)
-                else (Step(flows.SUBSCRIBE, printable(subject), None, printable(queue)),)
-            )
+            known = printable(subject), printable(values.get("queue", ""))
+            self._subscriptions.put((frame.connection.number, values["sid"]), known)
+            if subject.startswith(INTERNAL):
+                return ()
+            self._listening.put(frame.connection.number, None)
+            return (Step(flows.SUBSCRIBE, known[0], None, known[1]),)
         return self._sent(frame, subject) if frame.sender == "client" else self._came(frame, subject)
 
     def _sent(self, frame: Frame, subject: str) -> Sequence[Step]:
@@ -56,7 +83,14 @@ class SubjectFlows(FlowReader):
         if not subject.startswith(INTERNAL):
             if frame.expects_response:
                 self._published.put(frame.id, subject)
-            return (Step(flows.PUBLISH, printable(subject), None, "", None, 1, values["size"]),)
+            step = Step(flows.PUBLISH, printable(subject), None, "", None, 1, values["size"])
+            if frame.connection.number not in self._listening:
+                return (step,)
+            number = frame.connection.number
+            if number not in self._both and (came := self._latest.pop(number, None)) is not None:
+                self._comes(came, came.values["subject"])
+            self._both.put(number, None)
+            return (step, *self._passed(frame, step))
         if subject.startswith(ACK):
             acked = parse_ack_subject(subject)
             if acked is None or values["data"].startswith(REFUSED):
@@ -71,8 +105,12 @@ class SubjectFlows(FlowReader):
 
     def _came(self, frame: Frame, subject: str) -> Sequence[Step]:
         values = frame.values
-        key = frame.connection.number, values["sid"]
-        if reply := values.get("reply"):
+        key, reply = (frame.connection.number, values["sid"]), values.get("reply")
+        if key[0] in self._both:
+            self._comes(frame, subject)
+        elif key[0] in self._listening:
+            self._latest.put(key[0], frame)
+        if reply:
             acked = parse_ack_subject(reply)
             if acked is not None:
                 stream, group, again = printable(acked.stream), printable(acked.consumer), acked.delivered > 1
@@ -83,9 +121,43 @@ class SubjectFlows(FlowReader):
             return self._answered(frame, key)
         if subject.startswith(INTERNAL):
             return ()
-        queue = self._queues.get(key, "")
-        group = printable(queue) if queue else ""
-        return (Step(flows.DELIVER, printable(subject), None, group, None, 1, values["size"]),)
+        pattern, group = self._subscriptions.get(key, NOTHING)
+        step = Step(flows.DELIVER, printable(subject), None, group, None, 1, values["size"])
+        if self._limits and (limit := self._limits.get(key)) is not None:
+            most, got = limit
+            self._limits[key] = most, got + 1
+            if got + 1 == most:
+                return (step, Step(flows.LEAVE, pattern, None, group, messages=most))
+        return (step,)
+
+    def _comes(self, frame: Frame, subject: str) -> None:
+        """A message comes to a client that publishes, too."""
+        if not subject.startswith(INTERNAL):
+            passing = self._contents.get_or_make((frame.connection.number, hash(frame.values["data"])), Passing)
+            passing.owed, passing.came_ns, passing.subject = passing.owed + 1, frame.time_ns, subject
+            passing.by_stream = (frame.values.get("reply") or "").startswith(ACK)
+
+    def _passed(self, frame: Frame, step: Step) -> Sequence[Step]:
+        """A client publishes what came to it before, and not for another answer than the ack of a stream."""
+        passing = self._contents.get_or_make((frame.connection.number, hash(frame.values["data"])), Passing)
+        passing.owed -= 1
+        if passing.owed < 0 or (frame.expects_response and not passing.by_stream):
+            return ()  # it says so by itself
+        passing.passes += 1
+        passing.quick += frame.time_ns - passing.came_ns <= SOON_NS
+        how: Any = {"group": printable(passing.subject), "messages": passing.quick, "again": passing.passes == AGAIN}
+        return (step._replace(what=flows.PASS, **how),)
+
+    def _left(self, frame: Frame) -> Sequence[Step]:
+        """A client unsubscribes, now or after a number of messages."""
+        key, most = (frame.connection.number, frame.values["sid"]), frame.values.get("max_messages")
+        known = self._consumers.get(key) or self._subscriptions.get(key)
+        if known is None or known[0].startswith(INTERNAL):
+            return ()
+        if most:
+            self._limits.put(key, (most, 0))
+            return ()
+        return (Step(flows.LEAVE, known[0], None, known[1]),)
 
     def _answered(self, frame: Frame, key: tuple[int, str]) -> Sequence[Step]:
         """Acks of publishes, pulls in vain, and heartbeats."""
@@ -103,4 +175,4 @@ class SubjectFlows(FlowReader):
 
 
 def header_names(values: Mapping[str, Any]) -> Iterator[str]:
-    return (each["name"] for each in values.get("headers") or ())
+    return (each["key"] for each in values.get("headers") or ())

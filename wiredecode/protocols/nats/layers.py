@@ -299,10 +299,11 @@ class Connect(Operation):
 
 Pub = operation("Pub", "PUB subject [reply] size", blanks=b" \t")
 HPub = operation(
-    *("HPub", "HPUB subject [reply] header_size size"), blanks=b" \t", facts=("subject", "reply", "size", "headers")
+    "HPub", "HPUB subject [reply] header_size size", blanks=b" \t", facts=("subject", "reply", "size", "headers")
 )
 Sub = operation(
-    *("Sub", "SUB subject [queue] sid"),
+    "Sub",
+    "SUB subject [queue] sid",
     subject="what to subscribe to; * matches one token, > the rest",
     queue="queue group: one of its members gets each message",
     sid="name of the subscription",
@@ -310,7 +311,8 @@ Sub = operation(
 Unsub = operation("Unsub", "UNSUB sid [max]")
 Msg = operation("Msg", "MSG subject sid [reply] size")
 HMsg = operation(
-    *("HMsg", "HMSG subject sid [reply] header_size size"),
+    "HMsg",
+    "HMSG subject sid [reply] header_size size",
     facts=("subject", "sid", "reply", "status", "description", "size"),
 )
 Ping = operation("Ping", "PING")
@@ -354,7 +356,8 @@ DedicatedHMsg = operation(
     "DedicatedHMsg", "HMSG subject ... header_size size", " on the route of one account, and on leaf links."
 )
 OriginMsg = operation(
-    *("OriginMsg", "LMSG origin account subject ... header_size size"),
+    "OriginMsg",
+    "LMSG origin account subject ... header_size size",
     " on routes: always with a header size, which may be 0.",
 )
 DedicatedOriginMsg = operation("DedicatedOriginMsg", "LMSG origin subject ... header_size size", ON_DEDICATED)

@@ -25,12 +25,29 @@ def by_name(*operations: type[Layer]) -> dict[str, type[Layer]]:
 
 
 ANYWHERE = by_name(
-    *(layers.Info, layers.Connect, layers.Ping, layers.Pong, layers.Ok, layers.Err),
-    *(layers.Pub, layers.HPub, layers.Sub, layers.Unsub, layers.Msg, layers.HMsg),
+    layers.Info,
+    layers.Connect,
+    layers.Ping,
+    layers.Pong,
+    layers.Ok,
+    layers.Err,
+    layers.Pub,
+    layers.HPub,
+    layers.Sub,
+    layers.Unsub,
+    layers.Msg,
+    layers.HMsg,
 )
 OF_ROUTES = by_name(
-    *(layers.RouteSub, layers.RouteUnsub, layers.OriginSub, layers.OldOriginUnsub),
-    *(layers.AccountSub, layers.AccountUnsub, layers.RouteMsg, layers.RouteHMsg, layers.OriginMsg),
+    layers.RouteSub,
+    layers.RouteUnsub,
+    layers.OriginSub,
+    layers.OldOriginUnsub,
+    layers.AccountSub,
+    layers.AccountUnsub,
+    layers.RouteMsg,
+    layers.RouteHMsg,
+    layers.OriginMsg,
 )
 OF_LEAFS = by_name(layers.LeafSub, layers.LeafUnsub, layers.DedicatedHMsg, layers.LeafMsg)
 
@@ -43,8 +60,13 @@ GRAMMARS: dict[str, dict[str, type[Layer]]] = {
 """Layers by kind of link, then by operation."""
 
 DEDICATED = by_name(
-    *(layers.DedicatedSub, layers.DedicatedUnsub, layers.DedicatedOriginSub, layers.DedicatedOldOriginUnsub),
-    *(layers.DedicatedMsg, layers.DedicatedHMsg, layers.DedicatedOriginMsg),
+    layers.DedicatedSub,
+    layers.DedicatedUnsub,
+    layers.DedicatedOriginSub,
+    layers.DedicatedOldOriginUnsub,
+    layers.DedicatedMsg,
+    layers.DedicatedHMsg,
+    layers.DedicatedOriginMsg,
 )
 """Differences on the route of one account."""
 

@@ -13,7 +13,7 @@ from wiredecode.protocols.nats import names
 from wiredecode.protocols.nats.conversation_memory import ACK, parse_ack_subject
 from wiredecode.protocols.nats.flows import SubjectFlows
 from wiredecode.protocols.nats.problems_jetstream import MAX_KNOWN, PUBLISHED, Pulls
-from wiredecode.protocols.nats.problems_requests import INBOX, NOT_DONE, Consumers, Requests
+from wiredecode.protocols.nats.problems_requests import INBOX, NOT_DONE, Consumers, NatsRequests
 from wiredecode.protocols.nats.problems_servers import Servers
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.facts import MOVES
@@ -182,7 +182,7 @@ class Delivered:
 
 
 @dataclass(slots=True)
-class Reader:
+class NatsConsumer:
     """A client as a consumer, and the PINGs of its connection."""
 
     subjects: dict[str, str] = field(default_factory=dict)
@@ -206,7 +206,7 @@ class Clients(Rule):
     """Slow and silent clients, and the errors that servers report about them."""
 
     types = frozenset({*PUBLISHED, "SUB", "MSG", "HMSG", "PING", "PONG", "-ERR", "CONNECT", "INFO"})
-    _readers: dict[int, Reader] = field(default_factory=dict)
+    _readers: dict[int, NatsConsumer] = field(default_factory=dict)
 
     def frame(self, frame: Frame) -> None:
         if frame.type in PUBLISHED:
@@ -221,7 +221,7 @@ class Clients(Rule):
                 return
         reader = self._readers.get(frame.connection.number)
         if reader is None:
-            reader = self._readers[frame.connection.number] = Reader()
+            reader = self._readers[frame.connection.number] = NatsConsumer()
         kind, values = frame.type, frame.values
         if kind == "INFO":
             reader.tls_required = True
@@ -247,7 +247,7 @@ class Clients(Rule):
         elif kind == "-ERR":
             self._error(frame, reader)
 
-    def _error(self, frame: Frame, reader: Reader) -> None:
+    def _error(self, frame: Frame, reader: NatsConsumer) -> None:
         text = printable(frame.values.get("error", ""))
         name, pings = kind_of(text), reader.pings[frame.side]
         reader.errors.add(name)
@@ -259,10 +259,12 @@ class Clients(Rule):
             return
         for begin in (INBOX, ACK) if name == "permissions" else ():  # each is another subject
             text = text.partition(begin)[0] + begin if begin in text else text
+        user = frame.connection.identity.get("user")
         facts = {
             "client": short(frame.connection),
+            "who": f"user {user}" if user else short(frame.connection),
             "number": frame.connection.number,
-            "user": frame.connection.identity.get("user") or "(none)",
+            "user": user or "(none)",
             "pings": f"{len(pings)} PINGs" if pings and whole(frame.connection) else "PING",
             "error": text,
         }
@@ -313,7 +315,7 @@ class Clients(Rule):
             self._slow(connection, reader, how, Moment(connection, begin), "warning")
 
     def _slow(
-        self, connection: Connection, reader: Reader, how: str, at: Frame | Moment, severity: str | None = None
+        self, connection: Connection, reader: NatsConsumer, how: str, at: Frame | Moment, severity: str | None = None
     ) -> None:
         who, health = short(connection), connection.health
         client = client_side(connection)
@@ -334,7 +336,7 @@ class Clients(Rule):
             subject = reader.subjects.get(each, "subject not seen")
             problem.detail(f"{counted(sums.messages, 'message')}, {sums.size:,} bytes sent to sid {each}, {subject}")
 
-    def _silent(self, connection: Connection, reader: Reader, side: int) -> None:
+    def _silent(self, connection: Connection, reader: NatsConsumer, side: int) -> None:
         """PINGs of one side that the other did not answer."""
         pings, health = reader.pings[side], connection.health
         if not pings or health is None or reader.errors & CLOSING or not self.report.all_captured(connection, 1 - side):
@@ -357,7 +359,7 @@ class Clients(Rule):
             problem.likely = f"it sends more than the path to {who}, or {who} itself, takes"
 
 
-def count_delivery(reader: Reader, frame: Frame) -> None:
+def count_delivery(reader: NatsConsumer, frame: Frame) -> None:
     """Count a delivery."""
     values = frame.values
     sid = values.get("sid", "")
@@ -402,7 +404,7 @@ CHECKS = Checks(
     flows=(SubjectFlows,),
     space="account",
     codes=CODES,
-    rules=(Clients, Crashes, Servers, Pulls, Requests, Consumers),
+    rules=(Clients, Crashes, Servers, Pulls, NatsRequests, Consumers),
     answered=frozenset({"PING", *MESSAGES}),
     publishes=dict.fromkeys(PUBLISHED, Publishing(("subject",), None, True, "stream", "$JS.", "$KV.")),
     covered=frozenset({"server-error", "max-payload", "no-responders", "lame-duck"}),

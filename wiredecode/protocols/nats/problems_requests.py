@@ -53,7 +53,7 @@ def matches(pattern: str, subject: str) -> bool:
     return (tail or len(asked) == len(given)) and all(one in ("*", other) for one, other in parts)
 
 
-class Asked(NamedTuple):
+class UnansweredRequest(NamedTuple):
     """An open request."""
 
     ref: FrameRef
@@ -64,6 +64,8 @@ class Asked(NamedTuple):
     """Where a server gave it to a client."""
     publish: Publish | None
     """Its options as a publish to JetStream."""
+    astray: list[tuple[str, FrameRef]]
+    """Publishes to another subject that ends with the reply subject."""
 
 
 @dataclass(slots=True)
@@ -102,7 +104,7 @@ class Service:
         self.spoke_ns = time_ns
 
 
-class Requests(Rule):
+class NatsRequests(Rule):
     """Requests without answer, and who was asked. An answer is what comes first on the reply subject."""
 
     types = frozenset({"PUB", "HPUB", "MSG", "HMSG", "CONNECT", "-ERR", "SUB", "UNSUB", "INFO"})
@@ -112,7 +114,7 @@ class Requests(Rule):
         self._stored = Stored(report)
         self._carriers: Newest[int, None] = Newest(MAX_KNOWN)
         """Connections of clients by a protocol that NATS carries, whose rules report the outcomes of their requests."""
-        self._open: Newest[str, Asked] = Newest(MAX_OPEN)
+        self._open: Newest[str, UnansweredRequest] = Newest(MAX_OPEN)
         """By reply subject."""
         self._closed: Newest[str, None] = Newest(MAX_CLOSED)
         """Reply subjects of requests that were answered: their deliveries may come later, to plain subscribers."""
@@ -141,6 +143,10 @@ class Requests(Rule):
             if frame.generated:
                 self._carriers.put(frame.connection.number, None)
             return
+        if frame.type in PUBLISHED and (at := values.get("subject", "").find(f".{INBOX}")) > 0:
+            request = self._open.get(values["subject"][at + 1 :])
+            if request is not None and request.delivered:
+                request.astray.append((printable(values["subject"][: at + 1]), ref_of(frame)))
         if "reply" not in values and frame.request is None:
             return
         if frame.request is not None:
@@ -161,7 +167,9 @@ class Requests(Rule):
             return
         if request is None or not delivered:
             self._closed.pop(reply, None)
-            request = Asked(ref_of(frame), printable(subject), reply.startswith(INBOX), [], publish_of(values))
+            request = UnansweredRequest(
+                ref_of(frame), printable(subject), reply.startswith(INBOX), [], publish_of(values), []
+            )
             self._stored.request(frame, subject)
             is_new = reply not in self._open  # else another interface captured it, too
             self._open.put(reply, request)
@@ -223,7 +231,7 @@ class Requests(Rule):
         if values.get("status") == names.NO_RESPONDERS and "description" not in values:
             self._no_responders(frame, request)
 
-    def _no_responders(self, frame: Frame, request: Asked | None) -> None:
+    def _no_responders(self, frame: Frame, request: UnansweredRequest | None) -> None:
         subject = frame.generated.get("request_subject", "(before the capture)")
         connection, who = frame.connection, short(frame.connection)
         carries = connection.number in self._carriers or len(connection.protocols) > 1
@@ -256,7 +264,7 @@ class Requests(Rule):
 
     def finish(self) -> None:
         self._stored.finish()
-        late: dict[str, list[Asked]] = {}
+        late: dict[str, list[UnansweredRequest]] = {}
         for request in self._open.values():
             ref = request.ref
             if ref.connection.closed is not None or self.report.last_ns - ref.time_ns >= PATIENCE_NS:
@@ -315,7 +323,7 @@ class Requests(Rule):
             CODES["service-silent"], title, connection.number, refs, count=count, severity=severity
         )
 
-    def _report_unanswered(self, subject: str, title: str, several: list[Asked], waiting: int) -> None:
+    def _report_unanswered(self, subject: str, title: str, several: list[UnansweredRequest], waiting: int) -> None:
         inboxes = sum(each.inbox for each in several)
         certain = inboxes >= MANY_SILENT or (len(several) > 1 and waiting < self._asked.get(subject, 0))
         complete = all(whole(one := each.ref.connection) and not self.report.lost(one) for each in several)
@@ -329,6 +337,13 @@ class Requests(Rule):
             return
         got = dict.fromkeys(short(ref.connection) for each in several for ref in each.delivered)
         problem.detail(f"delivered to {', '.join(got)}" if got else "no delivery of them is in the capture")
+        astray = [one for each in several for one in each.astray]
+        if astray:
+            begin, ref = astray[0]
+            problem.title += f": {short(ref.connection)} answers on other subjects"
+            problem.likely = f"it puts {begin} before the reply subject of the request, and no client gets that"
+            problem.detail(f"{counted(len(astray), 'answer')} went to {begin}{INBOX}...")
+            self.report.cite(problem, *(ref for _, ref in astray))
 
 
 @dataclass(slots=True)
@@ -471,7 +486,8 @@ class Consumers(Rule):
         who, (often, sequence) = short(state.again[0].connection), state.worst
         title = f"{who} got messages of {consumer}, again: one was delivered {often:,} times"
         paused = 0 < len(state.pauses_ns) < MANY_DELIVERIES  # else it always takes that long
-        severity = None if often >= MANY_DELIVERIES or paused else "note"
+        late = state.late >= MANY_LATE and state.late * 2 >= len(state.times)
+        severity = None if often >= MANY_DELIVERIES or paused or late else "note"
         how: Any = {"until_ns": state.again_ns, "count": state.redelivered, "severity": severity}
         problem = self.report.about(CODES["redelivered"], title, consumer, state.again, **how)
         problem.detail(f"sequence {sequence:,} of the stream was delivered most often")

@@ -13,7 +13,7 @@ from wiredecode.protocols.nats import NAME, PORTS, REPLY_TOPICS, evidence, trans
 from wiredecode.protocols.nats import transport_s2 as s2
 from wiredecode.protocols.nats import transport_websocket as websocket
 from wiredecode.protocols.nats.conversation import TRANSPORT_TITLES, NatsConversation
-from wiredecode.protocols.nats.conversation_memory import Memory
+from wiredecode.protocols.nats.conversation_memory import NatsMemory
 from wiredecode.protocols.nats.layers_decoders import GRAMMARS, LAYERS
 from wiredecode.protocols.nats.names import LINKS, NAMES
 from wiredecode.protocols.registry import carried_by
@@ -52,7 +52,7 @@ class Nats(BehindProxy):
     column_types = {"nats.account": "string"}
 
     def __init__(self) -> None:
-        self.memory = Memory()
+        self.memory = NatsMemory()
 
     def new_session(self) -> Nats:
         """The protocol for one capture: its connections know of each other's requests."""

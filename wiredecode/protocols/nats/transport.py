@@ -120,7 +120,7 @@ def crc_is_good(data: bytes, position: int, allowance: Allowance) -> bool:
     return plain.crc_good
 
 
-def chunk_plain(data: bytes, position: int, stop: int) -> s2.Plain:
+def chunk_plain(data: bytes, position: int, stop: int) -> s2.PlainChunk:
     """Plain bytes of a whole S2 chunk with data."""
     body = position + s2.HEADER + s2.CRC
     return s2.plain(data[position], data[body:stop], int.from_bytes(data[body - s2.CRC : body], "little"))

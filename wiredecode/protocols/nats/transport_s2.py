@@ -24,7 +24,7 @@ REPEAT_WIDTHS = {5: (1, 8), 6: (2, 260), 7: (3, 65540)}
 
 
 @dataclass(slots=True, frozen=True)
-class Plain:
+class PlainChunk:
     """Plain bytes of a chunk; ``problem`` says why there may be fewer than there should be."""
 
     data: bytes
@@ -39,21 +39,21 @@ BYTES_COPIED = 16
 
 
 class DamageError(Exception):
-    """A block that cannot be decoded; ``effort``: see :attr:`Plain.effort`."""
+    """A block that cannot be decoded; ``effort``: see :attr:`PlainChunk.effort`."""
 
     effort = 0
 
 
-def plain(kind: int, data: bytes, crc: int) -> Plain:
+def plain(kind: int, data: bytes, crc: int) -> PlainChunk:
     """The plain bytes of a chunk with data; ``data`` is without the CRC."""
     effort = 0 if kind == UNCOMPRESSED else len(data)
     try:
         out = data if kind == UNCOMPRESSED else decode(data, MAX_PLAIN)
     except DamageError as damage:
-        return Plain(b"", str(damage), False, damage.effort)
+        return PlainChunk(b"", str(damage), False, damage.effort)
     if len(out) > MAX_PLAIN:
-        return Plain(b"", f"a chunk decompresses to more than {MAX_PLAIN} bytes", False)
-    return Plain(out, "", masked_crc(out) == crc, effort + len(out) // BYTES_COPIED)
+        return PlainChunk(b"", f"a chunk decompresses to more than {MAX_PLAIN} bytes", False)
+    return PlainChunk(out, "", masked_crc(out) == crc, effort + len(out) // BYTES_COPIED)
 
 
 def decode(block: bytes, limit: int) -> bytes:

@@ -36,7 +36,7 @@ class InnerStream:
         self.carriers: dict[int, set[int]] = {}
         """Packets of the chunks whose bytes wait for more, by the last one."""
         self.framer = Framer(direction, protocol, self.frames, in_sync)
-        self.messages = websocket.Fragments()
+        self.messages = websocket.WebSocketMessages()
         self.fragments: set[int] = set()
         """Packets of the fragments of a compressed message, of which the last one gives the plain bytes."""
 
@@ -159,7 +159,7 @@ REASONS = {
 """Reasons of unknown contents of a WebSocket frame: severity, group and text of the finding."""
 
 
-def websocket_plain(frame: Frame, messages: websocket.Fragments) -> bytes | None:
+def websocket_plain(frame: Frame, messages: websocket.WebSocketMessages) -> bytes | None:
     """Plain bytes of a frame; None if they cannot be known."""
     values = frame.values
     data = bytes(values["data"])

@@ -38,7 +38,7 @@ MAX_HTTP_HEAD = 64 * 1024
 UPGRADE = re.compile(rb"\r\nupgrade:[ \t]*websocket[ \t]*\r\n", re.IGNORECASE)
 
 
-class Header(NamedTuple):
+class WebSocketHeader(NamedTuple):
     """Header before the payload of the frame at a place."""
 
     first: int
@@ -49,7 +49,7 @@ class Header(NamedTuple):
     stop: int
 
 
-def header(data: bytes, position: int) -> Header | str | None:
+def header(data: bytes, position: int) -> WebSocketHeader | str | None:
     """The header at ``position``; None: needs more bytes; a text: why it cannot be one."""
     if position >= len(data):
         return None
@@ -68,7 +68,7 @@ def header(data: bytes, position: int) -> Header | str | None:
         size = int.from_bytes(data[position + 2 : body], "big")
     if size > MAX_FRAME:
         return "a WebSocket frame is too long"
-    return Header(first, data[body : body + key_size], body + key_size, body + key_size + size)
+    return WebSocketHeader(first, data[body : body + key_size], body + key_size, body + key_size + size)
 
 
 def first_problem(first: int) -> str:
@@ -85,7 +85,7 @@ def first_problem(first: int) -> str:
 def stop_of(data: bytes, position: int) -> int | str | None:
     """Where a frame ends; None: needs more bytes; a text: why it cannot be one."""
     head = header(data, position)
-    return head.stop if isinstance(head, Header) else head
+    return head.stop if isinstance(head, WebSocketHeader) else head
 
 
 def head_stop(data: bytes, position: int) -> int | str | None:
@@ -127,14 +127,14 @@ ORPHAN, CONTEXT, DAMAGED, LIMIT = "fragment", "deflate-context", "deflate", "car
 
 
 @dataclass
-class Plain:
+class PlainFrame:
     """Plain bytes of a frame: None if they cannot be known, for a reason."""
 
     data: bytes | None
     why: str = ""
 
 
-class Fragments:
+class WebSocketMessages:
     """The messages of one direction, put together from frames.
 
     The fragments of a compressed message are one stream of deflate, which may refer to messages before it. Keeping
@@ -155,34 +155,34 @@ class Fragments:
         """The bytes before this are unknown."""
         self.window, self.parts, self.size, self.kind = b"", [], 0, None
 
-    def feed(self, first: int, data: bytes) -> Plain:
+    def feed(self, first: int, data: bytes) -> PlainFrame:
         """Plain bytes of the payload of a frame, unmasked."""
         opcode = first & 0x0F
         if opcode >= CLOSE:
-            return Plain(b"")
+            return PlainFrame(b"")
         if opcode:
             self.kind, self.parts, self.size = first & COMPRESSED, [], 0
         kind = -1 if self.kind is None else self.kind
         self.kind = None if first & FINAL else kind
         if kind < 0:
-            return Plain(None, ORPHAN)
+            return PlainFrame(None, ORPHAN)
         if not kind:
-            return Plain(data)
+            return PlainFrame(data)
         self.parts.append(data)
         self.size += len(data)
         if self.size > self.most:
             self.lose()
             self.kind = None if first & FINAL else -1
-            return Plain(None, LIMIT)
+            return PlainFrame(None, LIMIT)
         if not first & FINAL:
-            return Plain(b"")
+            return PlainFrame(b"")
         whole, self.parts, self.size = b"".join(self.parts), [], 0
         head = inflate_message(whole, self.window, self.most)
         self.window = b"" if head.data is None else (self.window + head.data)[-WINDOW:]
         return head
 
 
-def inflate_message(data: bytes, window: bytes, most: int) -> Plain:
+def inflate_message(data: bytes, window: bytes, most: int) -> PlainFrame:
     """The plain bytes, up to a limit, of a compressed message, which may refer to ``window``."""
     out, whole, position = bytearray(), data + TAIL, 0
     size = end = len(whole)
@@ -193,10 +193,10 @@ def inflate_message(data: bytes, window: bytes, most: int) -> Plain:
             try:
                 out += inflate.decompress(part, most - len(out) + 1)
             except zlib.error as error:
-                return Plain(None, CONTEXT if "too far back" in str(error) else DAMAGED)
+                return PlainFrame(None, CONTEXT if "too far back" in str(error) else DAMAGED)
             if len(out) > most:
-                return Plain(None, LIMIT)
+                return PlainFrame(None, LIMIT)
             position += len(part) - len(inflate.unused_data)
             size *= 2
         size = FEW  # after a final block, which RFC 7692 section 7.2.3.4 allows, perhaps many short ones
-    return Plain(bytes(out))
+    return PlainFrame(bytes(out))

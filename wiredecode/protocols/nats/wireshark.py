@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from wiredecode.fields import Binary
-from wiredecode.fields.lua import LuaReader, Script, Writer, array, sized
+from wiredecode.fields.lua import LuaReader, LuaWriter, Script, array, sized
 from wiredecode.protocols.catalogue import source_beside
 from wiredecode.protocols.nats import names
 from wiredecode.protocols.nats.layers import BLOCK, Headers, Remainder, Status, Unknown, Version
@@ -13,7 +13,7 @@ from wiredecode.protocols.nats.transport import S2Chunk
 from wiredecode.protocols.registry import carried_by
 
 
-def tables(writer: Writer) -> Mapping[str, Any]:
+def tables(writer: LuaWriter) -> Mapping[str, Any]:
     made: dict[str, Any] = {
         "grammars": {
             link: {name: writer.layer(layer) for name, layer in grammar.items()} for link, grammar in GRAMMARS.items()
@@ -42,7 +42,7 @@ def carried_scripts() -> list[Script]:
     return [script for script in found if script is not None]
 
 
-def binary(writer: Writer, kind: Binary) -> LuaReader:
+def binary(writer: LuaWriter, kind: Binary) -> LuaReader:
     return ("payload", {}) if kind.name == "data" and kind.length == "size" else sized(writer, kind)
 
 

@@ -47,7 +47,7 @@ class Rebuilt:
 
 
 @dataclass(slots=True)
-class Writer:
+class AppendWriter:
     """Facts from SetupAppend about a writer, and the appends that wait to be acknowledged."""
 
     segment: str
@@ -62,7 +62,7 @@ class Appends(DialectReader):
 
     def __init__(self, whole: bool) -> None:
         super().__init__(whole)
-        self.writers: Newest[bytes, Writer] = Newest(MAX_WRITERS)
+        self.writers: Newest[bytes, AppendWriter] = Newest(MAX_WRITERS)
         self.block: Block | None = None
         self.slices = SegmentReaders()
         self.damage = [0, 0]
@@ -76,7 +76,7 @@ class Appends(DialectReader):
             segment = values.get("segment", values.get("segment_name"))
         return SegmentRequest(frame.id, frame.time_ns, name, segment, offset, group(values, segment))
 
-    def _resolve_writer(self, frame: Frame) -> Writer | None:
+    def _resolve_writer(self, frame: Frame) -> AppendWriter | None:
         """Name the segment of a writer."""
         number = writer_id(frame.values)
         writer = self.writers.get(number) if number is not None else None
@@ -94,7 +94,7 @@ class Appends(DialectReader):
         if "segment" not in values:
             self.writers.pop(number, None)  # it writes to another one now
             return
-        self.writers.put(number, Writer(values["segment"]))
+        self.writers.put(number, AppendWriter(values["segment"]))
         self.outstanding.add(frame, ("setup", number), self._request(frame, "SetupAppend"))
 
     def _setup_reply(self, frame: Frame) -> None:
@@ -107,7 +107,7 @@ class Appends(DialectReader):
             request = None  # of the same writer, but another one
         self.link(frame, request)
         if number not in self.writers and "segment" in values:
-            self.writers.put(number, Writer(values["segment"]))
+            self.writers.put(number, AppendWriter(values["segment"]))
 
     def _report_open_block(self, frame: Frame, name: str) -> None:
         assert self.block is not None
@@ -172,7 +172,7 @@ class Appends(DialectReader):
         if walked.sound and walked.bounds:
             self.events = Events(front, walked.bounds)
 
-    def _check_numbers(self, frame: Frame, writer: Writer | None) -> None:
+    def _check_numbers(self, frame: Frame, writer: AppendWriter | None) -> None:
         values = frame.values
         if values.get("num_events", 1) <= 0:
             message = f"{values['num_events']} events: the server closes the connection"
@@ -183,7 +183,7 @@ class Appends(DialectReader):
         elif writer is not None:
             writer.last_event = values["last_event_number"]
 
-    def _expect_ack(self, frame: Frame, writer: Writer | None, name: str, number: int) -> None:
+    def _expect_ack(self, frame: Frame, writer: AppendWriter | None, name: str, number: int) -> None:
         """An append: its acknowledgement names the writer and the number of its last event."""
         segment = writer.segment if writer is not None else None
         identity = writer_id(frame.values)
@@ -276,7 +276,7 @@ class Appends(DialectReader):
         """The server refuses an append to a sealed segment, and does not answer those that follow it."""
         writer, number = self.writers.get(request.writer or b""), request.offset or 0
         if writer is None and request.writer:  # it was set up before the capture
-            writer = self.writers.get_or_make(request.writer, lambda: Writer(frame.values.get("segment", "")))
+            writer = self.writers.get_or_make(request.writer, lambda: AppendWriter(frame.values.get("segment", "")))
         refused = [request]
         if writer is not None:
             pending, writer.pending = writer.pending, deque(maxlen=MAX_OUTSTANDING)

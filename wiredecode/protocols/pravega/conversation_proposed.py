@@ -58,7 +58,7 @@ class OpenBlock:
 
 
 @dataclass(slots=True)
-class Side:
+class ProposedSide:
     parts: Parts | None = None
     base: int = 0
     """Number of the first part."""
@@ -78,7 +78,7 @@ class Proposed(DialectReader):
 
     def __init__(self, whole: bool) -> None:
         super().__init__(whole)
-        self.sides = (Side(), Side())
+        self.sides = (ProposedSide(), ProposedSide())
         self.setups: Newest[bytes, Setup] = Newest(MAX_WRITERS)
         self.block: OpenBlock | None = None
         self.layers: Mapping[int, type[WireMessage]] = {}
@@ -119,13 +119,13 @@ class Proposed(DialectReader):
         else:
             self._more_parts(frame, side, part, data)
 
-    def _begin_parts(self, frame: Frame, side: Side, data: bytes) -> None:
+    def _begin_parts(self, frame: Frame, side: ProposedSide, data: bytes) -> None:
         if side.parts is not None and not side.parts.tentative:
             message = f"a message begins before the one begun in frame {side.parts.frame} is complete, which is dropped"
             frame.find("error", "protocol", "parts-not-ended", message, "part")
         side.parts = Parts(frame.id, frame.offset, bytearray(data))
 
-    def _more_parts(self, frame: Frame, side: Side, part: int, data: bytes) -> None:
+    def _more_parts(self, frame: Frame, side: ProposedSide, part: int, data: bytes) -> None:
         parts = side.parts
         if parts is None or (parts.tentative and side.base == BEGIN):
             severity = "error" if frame.all_seen(frame.side) else "note"
@@ -212,8 +212,11 @@ class Proposed(DialectReader):
         block = values.get("block")
         self.blind = False
         self.block = OpenBlock(
-            *(values["connection_id"], frame.id, frame.offset + frame.length),
-            *(values["length_before_end"], values["connection_offset"]),
+            values["connection_id"],
+            frame.id,
+            frame.offset + frame.length,
+            values["length_before_end"],
+            values["connection_offset"],
             inside=bool(block),
         )
         if block:

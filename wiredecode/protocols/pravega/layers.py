@@ -578,12 +578,20 @@ TableKeysRemoved = message(77, segment())
 ReadTable = message(78, segment(), token(), keys(), facts=("segment", "keys"))
 TableRead = message(79, segment(), entries(), facts=2)
 ReadTableKeys = message(
-    *(83, segment(), token(), Int32("suggested_key_count", "how many"), arguments()),
+    83,
+    segment(),
+    token(),
+    Int32("suggested_key_count", "how many"),
+    arguments(),
     facts=("segment", "suggested_key_count"),
 )
 TableKeysRead = message(84, segment(), keys(), continuation(), facts=2)
 ReadTableEntries = message(
-    *(85, segment(), token(), Int32("suggested_entry_count", "how many"), arguments()),
+    85,
+    segment(),
+    token(),
+    Int32("suggested_entry_count", "how many"),
+    arguments(),
     facts=("segment", "suggested_entry_count"),
 )
 TableEntriesRead = message(86, segment(), entries(), continuation(), facts=2)
@@ -612,7 +620,11 @@ TableKeyBadVersion = message(82, segment(), stack_trace())
 # Written by the Rust client when a key is empty: tried when the layouts above do not fit.
 
 UpdateTableEntriesEager = message(
-    *(74, segment(), token(), entries("table_entries", EagerTableEntry), table_offset()),
+    74,
+    segment(),
+    token(),
+    entries("table_entries", EagerTableEntry),
+    table_offset(),
     facts=("segment", "table_entries"),
     suffix="Eager",
 )

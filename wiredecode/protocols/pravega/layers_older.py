@@ -75,7 +75,7 @@ def transaction_info() -> list[Any]:
 
 LAYOUTS = (
     older(1, connection(), segment(), facts=("segment",)),
-    older(*(2, segment(), connection(), AppendSetup.fields_desc[-1]), facts=("segment", "last_event_number")),
+    older(2, segment(), connection(), AppendSetup.fields_desc[-1], facts=("segment", "last_event_number")),
     older(
         4,
         connection(),
@@ -96,7 +96,10 @@ LAYOUTS = (
     ),
     older(5, writer(), event_number(), suffix="2016"),
     older(
-        *(6, segment(), offset("offset", "where to read"), Int32("suggested_length", "how much", unit="bytes")),
+        6,
+        segment(),
+        offset("offset", "where to read"),
+        Int32("suggested_length", "how much", unit="bytes"),
         suffix="2016",
     ),
     older(7, *segment_bytes(), suffix="2016"),
@@ -112,7 +115,10 @@ LAYOUTS = (
     older(50, segment(), JavaText("correct_host", "who serves the segment")),
     *(given_up(54, segment()), older(54, segment())),
     older(
-        *(55, writer(), event_number("event_number", "number that was refused"), stack_trace()),
+        55,
+        writer(),
+        event_number("event_number", "number that was refused"),
+        stack_trace(),
         facts=("event_number",),
         doc="Wire versions 1 to 15.",
     ),

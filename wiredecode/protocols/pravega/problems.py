@@ -78,7 +78,7 @@ LEASE_NS = 30_000_000_000
 
 
 @dataclass(eq=False)
-class Refusals(refusals.Refusals):
+class PravegaRefusals(refusals.Refusals):
     """Replies that mean no."""
 
     types = FAILURES | {"SegmentAttributeUpdated", "StreamSegmentInfo"}
@@ -198,7 +198,7 @@ CHECKS = Checks(
     changes=dict.fromkeys(DONE, segment_done),
     gauges=(Readers,),
     codes=CODES,
-    rules=(Refusals, Sealed, Transactions),
+    rules=(PravegaRefusals, Sealed, Transactions),
     waits=frozenset({"ReadSegment"}),
     expected=frozenset({"Exists", "Conditional", "KeyVersion", "BadOffset", "AttributeUpdate"}),
     pushes=frozenset({"SegmentRead"}),

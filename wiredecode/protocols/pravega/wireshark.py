@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from wiredecode.fields.lua import LuaReader, Script, Writer, sized
+from wiredecode.fields.lua import LuaReader, LuaWriter, Script, sized
 from wiredecode.protocols.catalogue import generated_types, source_beside
 from wiredecode.protocols.pravega import names
 from wiredecode.protocols.pravega.conversation import AMBIGUOUS
@@ -14,7 +14,7 @@ from wiredecode.protocols.pravega.layers_older import proposal
 from wiredecode.protocols.pravega.protocol import GENERATED
 
 
-def tables(writer: Writer) -> Mapping[str, Any]:
+def tables(writer: LuaWriter) -> Mapping[str, Any]:
     proposals = [proposal(name) for name in names.PROPOSALS]
     older = {code: candidates for code in sorted(KNOWN) if (candidates := alternatives(code))}
     others = (*older.values(), *(each.values() for each in proposals))
@@ -34,7 +34,7 @@ def tables(writer: Writer) -> Mapping[str, Any]:
     }
 
 
-def java_text(writer: Writer, kind: JavaText) -> LuaReader:
+def java_text(writer: LuaWriter, kind: JavaText) -> LuaReader:
     return "java_text", sized(writer, kind)[1]
 
 

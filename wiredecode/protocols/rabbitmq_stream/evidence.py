@@ -69,7 +69,7 @@ def chunk_is_sound(data: bytes, position: int, end: int, version: int) -> bool:
     return kind <= 2 and not any(reserved) and trailing in (0, trailer)
 
 
-class FrameChain(seeking.Chain):
+class StreamChain(seeking.Chain):
     """A chunk whose header fits it decides alone, and PeerProperties at the beginning of a connection."""
 
     needed = {
@@ -112,4 +112,4 @@ def greeting_is_sound(data: bytes, size: int, key: int) -> bool:
     )
 
 
-SEEKER = seeking.Seeker(CANDIDATE, HEADER.size, (FrameChain,))
+SEEKER = seeking.Seeker(CANDIDATE, HEADER.size, (StreamChain,))

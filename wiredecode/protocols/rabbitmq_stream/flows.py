@@ -14,7 +14,7 @@ STARTS = {1: flows.FIRST, 2: flows.LATEST, 3: flows.LATEST, 5: "time"}
 OFFSET, USER_CHUNK = 4, 0
 
 
-class Subscription(NamedTuple):
+class SubscribedStream(NamedTuple):
     stream: str
     group: str
     offset: int
@@ -27,7 +27,7 @@ class StreamFlows(FlowReader):
     types = frozenset({"Publish", "PublishConfirm", "PublishError", "Subscribe", "Deliver", "StoreOffset"})
 
     def __init__(self) -> None:
-        self._subscriptions: Newest[tuple[int, int], Subscription] = Newest(MAX_KNOWN)
+        self._subscriptions: Newest[tuple[int, int], SubscribedStream] = Newest(MAX_KNOWN)
         self._published: Newest[int, tuple[str, int]] = Newest(MAX_KNOWN)
 
     def read(self, frame: Frame) -> Iterator[Step]:
@@ -57,14 +57,14 @@ class StreamFlows(FlowReader):
         values = frame.values
         kind, named = values["offset_type"], {each.get("key"): each.get("value") for each in values["properties"]}
         offset = values.get("offset", 0) if kind == OFFSET else 0
-        known = Subscription(printable(values["stream"]), printable(str(named.get("name") or "")), offset)
+        known = SubscribedStream(printable(values["stream"]), printable(str(named.get("name") or "")), offset)
         self._subscriptions.put((frame.connection.number, values["subscription_id"]), known)
         start = STARTS.get(kind) or f"offset {offset}"
         return Step(flows.SUBSCRIBE, known.stream, group=known.group, start=start)
 
     def _delivered(self, frame: Frame, stream: str) -> Iterator[Step]:
         chunk, key = frame.values["chunk"], (frame.connection.number, frame.values["subscription_id"])
-        known = self._subscriptions.get(key) or Subscription(stream, "", 0)
+        known = self._subscriptions.get(key) or SubscribedStream(stream, "", 0)
         first = max(chunk["chunk_id"], known.offset)
         count = chunk["num_records"] - (first - chunk["chunk_id"])
         if known.stream and count > 0:

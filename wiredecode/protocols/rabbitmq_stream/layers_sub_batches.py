@@ -130,7 +130,7 @@ class SubBatch(Layer):
 # As findings: the same whether there is a record or not.
 
 
-class Seen(NamedTuple):
+class SubBatchFacts(NamedTuple):
     """Facts about a sub-batch, and its error."""
 
     entry: int
@@ -139,7 +139,7 @@ class Seen(NamedTuple):
     problem: str | None
 
 
-def look_at(frame: Frame, name: str, values: Any, record: Mapping[str, Any] | None) -> list[Seen]:
+def look_at(frame: Frame, name: str, values: Any, record: Mapping[str, Any] | None) -> list[SubBatchFacts]:
     """The sub-batches among the entries ``name`` of values, or of their record; those that were captured whole."""
     if record is not None:
         return _from_record(record.get(name) or ())
@@ -150,32 +150,39 @@ def look_at(frame: Frame, name: str, values: Any, record: Mapping[str, Any] | No
     return _from_values(entries) if isinstance(entries, list) else []
 
 
-def _from_record(entries: Iterable[Any]) -> list[Seen]:
+def _from_record(entries: Iterable[Any]) -> list[SubBatchFacts]:
     batches = ((index, entry["sub_batch"]) for index, entry in enumerate(entries) if "sub_batch" in entry)
-    return [Seen(index, each.get("record_count", 0), each.get("problem")) for index, each in batches if "data" in each]
+    return [
+        SubBatchFacts(index, each.get("record_count", 0), each.get("problem"))
+        for index, each in batches
+        if "data" in each
+    ]
 
 
-def _from_values(entries: Iterable[Any]) -> list[Seen]:
+def _from_values(entries: Iterable[Any]) -> list[SubBatchFacts]:
     """The sub-batches of values that the careful decoder read."""
     seen = []
     forget_opened()
     for index, entry in enumerate(entries):
         batch = entry.get("sub_batch", {}) if isinstance(entry, dict) else {}
         if "data" in batch:
-            seen.append(Seen(index, batch["record_count"], open_sub_batch(batch).problem))
+            seen.append(SubBatchFacts(index, batch["record_count"], open_sub_batch(batch).problem))
     return seen
 
 
-def _from_marks(frame: Frame, marks: Iterable[tuple[int, int]]) -> list[Seen]:
+def _from_marks(frame: Frame, marks: Iterable[tuple[int, int]]) -> list[SubBatchFacts]:
     """By index and place in the buffer. They stay open, for later readers of their messages."""
     forget_opened()
     marked = list(marks)
     batches = (compiler.walk(SubBatch, frame.buffer, position, frame.stop)[0] for _, position in marked)
     _reading.frame, _reading.opened = frame, [open_sub_batch(values) for values in batches]
-    return [Seen(index, each.announced, each.problem) for (index, _), each in zip(marked, _reading.opened, strict=True)]
+    return [
+        SubBatchFacts(index, each.announced, each.problem)
+        for (index, _), each in zip(marked, _reading.opened, strict=True)
+    ]
 
 
-def report(frame: Frame, seen: Iterable[Seen]) -> None:
+def report(frame: Frame, seen: Iterable[SubBatchFacts]) -> None:
     """Report the sub-batches of a frame that could not be opened, or not wholly."""
     over = 0
     for entry, _, problem in seen:

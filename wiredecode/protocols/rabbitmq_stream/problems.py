@@ -80,7 +80,7 @@ class LagGauge(gauges.Gauge):
             yield gauges.Measurement(gauges.LAG, name_of(frame), max(committed - chunk["chunk_id"], 0))
 
 
-class Stored(gauges.Gauge):
+class StoredOffsets(gauges.Gauge):
     """Offsets that consumers store under their name: that of the last message they are done with."""
 
     types = frozenset({"StoreOffset"})
@@ -106,11 +106,13 @@ MAX_LOOKED = 10_000
 MAX_NAMES = 1000
 MAX_RESENT = 100_000
 """Messages that wait for confirms, at most: a publisher that connects again sends these again."""
+FIRST_ID, MIN_STORED = 1, 20
+"""The highest first id of a publisher that numbers from the start; with fewer messages it may have no confirm yet."""
 MAX_IDS = 200_000
 """Messages of publishers with a name that are compared with later ones of the same id."""
 
 
-class Advertised(AdvertisedHost):
+class StreamBrokers(AdvertisedHost):
     """The brokers that Metadata names for streams."""
 
     types = frozenset({"MetadataResponse", "PeerProperties", "PeerPropertiesResponse", *WORKING})
@@ -128,7 +130,11 @@ class Advertised(AdvertisedHost):
 class DuplicateIds(problems.Rule):
     """Publishing ids of publishers with a name that do not go up: the broker confirms these messages and drops them."""
 
-    types = frozenset({"Publish", "Create", "Delete"})
+    types = frozenset({"Publish", "Create", "Delete", "QueryPublisherSequence", "QueryPublisherSequenceResponse"})
+    _asked: Newest[int, tuple[str, str]] = field(default_factory=lambda: Newest(MAX_NAMES))
+    """Stream and name by question."""
+    _told: Newest[tuple[str, str], tuple[int, problems.FrameRef]] = field(default_factory=lambda: Newest(MAX_NAMES))
+    """The id up to which the broker has messages, and the answer that says so."""
     _highest: dict[tuple[str, str], int] = field(default_factory=dict)
     _bodies: dict[tuple[str, str], dict[int, int]] = field(default_factory=dict)
     """By stream and name: hashes of the messages by id."""
@@ -138,6 +144,9 @@ class DuplicateIds(problems.Rule):
     _known: int = 0
 
     def frame(self, frame: Frame) -> None:
+        if frame.type in ("QueryPublisherSequence", "QueryPublisherSequenceResponse"):
+            self._sequence(frame)
+            return
         if frame.type != "Publish":
             for key in [key for key in self._highest if key[0] == frame.values.get("stream")]:
                 del self._highest[key]
@@ -153,9 +162,15 @@ class DuplicateIds(problems.Rule):
             return
         highest, bodies = self._highest.get(key, -1), self._bodies.setdefault(key, {})
         lost, again = list[int](), list[int]()
+        known_id, answer = self._told.get(key) or (-1, None)
+        if highest < 0 and key not in self._lost and (known_id < MIN_STORED or messages[0]["publishing_id"] > FIRST_ID):
+            self._told.pop(key, None)  # it continues, or repeats messages without a confirm
+            known_id = -1
         for each in messages:
             number, body = each["publishing_id"], hash(bytes(each.get("data") or b""))
-            if number > highest:
+            if highest < number <= known_id:
+                lost.append(number)
+            elif number > highest:
                 highest = number
                 if self._known < MAX_IDS:
                     self._known += 1
@@ -168,10 +183,21 @@ class DuplicateIds(problems.Rule):
             first, problem.weight = self._lost.setdefault(key, lost[0]), problem.count
             did = f"{problem.count:,} new messages of {name} to {key[0]} were confirmed and dropped"
             problem.title = f"{did}: ids from {first:,} on were used before"
+            if answer is not None and first <= known_id:
+                problem.detail(f"the broker said in frame {answer.number} that it has ids up to {known_id:,}")
+                self.report.cite(problem, answer)
         elif again:
             title = f"{name} published ids to {key[0]} again, {again[0]:,} first: they were up to {highest:,} already"
             self.report.add(CODES["duplicate-ids"], title, key, frame=frame, count=len(again))
         self._highest[key] = highest
+
+    def _sequence(self, frame: Frame) -> None:
+        """A client asks up to which id the broker has the messages of a publisher, and the broker says it."""
+        if frame.type == "QueryPublisherSequence":
+            stream, name = (printable(frame.values.get(each, "")) for each in ("stream", "publisher_reference"))
+            self._asked.put(frame.id, (stream, name))
+        elif (key := self._asked.pop(frame.request or 0, None)) and frame.values.get("sequence"):
+            self._told.put(key, (frame.values["sequence"], problems.ref_of(frame)))
 
 
 MAX_MISSING = 1000
@@ -371,7 +397,7 @@ class Routes(problems.Rule):
                 problem.severity = problem.code.severity
 
 
-class Silence(NamedTuple):
+class LongestSilence(NamedTuple):
     """A side that said nothing for too long."""
 
     length_ns: int
@@ -388,7 +414,7 @@ class Heartbeats(problems.Rule):
     _agreed: dict[int, int] = field(default_factory=dict)
     _last: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
     """By connection and side: time and number of the last frame."""
-    _longest: dict[tuple[int, int], Silence] = field(default_factory=dict)
+    _longest: dict[tuple[int, int], LongestSilence] = field(default_factory=dict)
 
     def frame(self, frame: Frame) -> None:
         number = frame.connection.number
@@ -405,7 +431,7 @@ class Heartbeats(problems.Rule):
         last = self._last[connection.number]
         (since, number), key = last[side], (connection.number, side)
         if until_ns - since > max(2 * agreed, self._longest[key].length_ns if key in self._longest else 0):
-            self._longest[key] = Silence(until_ns - since, since, number)
+            self._longest[key] = LongestSilence(until_ns - since, since, number)
 
     def ended(self, connection: Connection) -> None:
         agreed, health = self._agreed.pop(connection.number, 0), connection.health
@@ -418,7 +444,7 @@ class Heartbeats(problems.Rule):
                 self._silent(connection, side, silence, agreed)
         self._last.pop(connection.number, None)
 
-    def _silent(self, connection: Connection, side: int, silence: Silence, agreed: int) -> None:
+    def _silent(self, connection: Connection, side: int, silence: LongestSilence, agreed: int) -> None:
         since_ns, until_ns = silence.since_ns, silence.since_ns + silence.length_ns
         why = problems.stopped_or_cut(connection, side, since_ns + silence.length_ns // 4, until_ns)
         if why is None:
@@ -445,12 +471,12 @@ CHECKS = problems.Checks(
         **dict.fromkeys(("Create", "Delete", "CreateSuperStream", "DeleteSuperStream"), made_changes),
     },
     pushes=frozenset({"Deliver", "Credit", "StoreOffset"}),
-    gauges=(CreditGauge, LagGauge, Stored),
+    gauges=(CreditGauge, LagGauge, StoredOffsets),
     flows=(StreamFlows,),
     space="virtual host",
     codes=CODES,
     rules=(
-        *(Advertised, Credits, Admission, MissingStreams, Heartbeats),
+        *(StreamBrokers, Credits, Admission, MissingStreams, Heartbeats),
         *(Routes, DuplicateIds, Flapping, NoActive, Offsets, CrashLoop),
     ),
     covered=frozenset({"closed"}),

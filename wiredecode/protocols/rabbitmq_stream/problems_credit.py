@@ -38,7 +38,7 @@ def _round_trip(connection: Connection) -> int:
 
 
 @dataclass(slots=True)
-class Stream:
+class NewestPosition:
     """Newest position of a stream."""
 
     position: int = 0
@@ -50,7 +50,7 @@ class Stream:
 
 
 @dataclass(slots=True)
-class Subscription:
+class SubscriptionCredit:
     """Credit of one subscription, and how old the chunks are that it gets."""
 
     ref: FrameRef
@@ -89,8 +89,8 @@ class Credits(Rule):
     """Time without credit while chunks were there, useless credit, and lagging consumers."""
 
     types = frozenset({"Subscribe", "Credit", "Deliver", "Unsubscribe", "PublishConfirm"})
-    _subscriptions: dict[int, dict[int, Subscription]] = field(default_factory=dict)
-    _streams: dict[str, Stream] = field(default_factory=dict)
+    _subscriptions: dict[int, dict[int, SubscriptionCredit]] = field(default_factory=dict)
+    _streams: dict[str, NewestPosition] = field(default_factory=dict)
 
     def frame(self, frame: Frame) -> None:
         if frame.type == "PublishConfirm":
@@ -105,7 +105,7 @@ class Credits(Rule):
             self._judge(subscriptions.pop(number, None), frame.time_ns)
             stream = printable(frame.values.get("stream", ""))
             dry = None if credit else frame.time_ns
-            subscriptions[number] = Subscription(ref_of(frame), number, stream, credit, credit, credit, dry)
+            subscriptions[number] = SubscriptionCredit(ref_of(frame), number, stream, credit, credit, credit, dry)
             return
         subscription = subscriptions.get(number)
         if subscription is None:
@@ -123,11 +123,11 @@ class Credits(Rule):
     def _went_on(self, name: str | None, time_ns: int, position: int = 0, end: int = 0) -> None:
         if name is None or (name not in self._streams and len(self._streams) >= MAX_STREAMS):
             return
-        stream = self._streams.setdefault(name, Stream())
+        stream = self._streams.setdefault(name, NewestPosition())
         stream.position = max(stream.position, position)
         stream.end, stream.grew_ns = max(stream.end, position, end), time_ns
 
-    def _deliver(self, subscription: Subscription, frame: Frame) -> None:
+    def _deliver(self, subscription: SubscriptionCredit, frame: Frame) -> None:
         subscription.chunks += 1
         subscription.last_ns = frame.time_ns
         subscription.credit -= 1
@@ -155,7 +155,7 @@ class Credits(Rule):
             subscription.out_of_credit_ns = frame.time_ns
             subscription.dry += 1
 
-    def _judge(self, subscription: Subscription | None, end_ns: int) -> None:
+    def _judge(self, subscription: SubscriptionCredit | None, end_ns: int) -> None:
         """A subscription is over, at ``end_ns``."""
         if subscription is None:
             return
@@ -171,7 +171,7 @@ class Credits(Rule):
             self._lags(subscription, behind, active)
 
     def _report(
-        self, code: str, subscription: Subscription, did: str, weight: int = 0, severity: str | None = None
+        self, code: str, subscription: SubscriptionCredit, did: str, weight: int = 0, severity: str | None = None
     ) -> Problem:
         ref = subscription.ref
         title, key = f"{short(ref.connection)} {did}", (ref.connection.number, ref.number)
@@ -179,7 +179,7 @@ class Credits(Rule):
         problem.weight = weight
         return problem
 
-    def _starved(self, subscription: Subscription, active: int) -> None:
+    def _starved(self, subscription: SubscriptionCredit, active: int) -> None:
         starved_ns = subscription.starved_ns
         did = (
             f"consumes {subscription.stream} too slowly: out of credit for {starved_ns / 1e9:.3f} s of "
@@ -198,7 +198,7 @@ class Credits(Rule):
         else:
             problem.likely = f"the consumer gives credit after processing, which takes {each_ns / 1e6:.0f} ms per chunk"
 
-    def _paused(self, subscription: Subscription) -> None:
+    def _paused(self, subscription: SubscriptionCredit) -> None:
         length, since = subscription.paused_ns
         did = f"gave no credit for {subscription.stream} for {length / 1e9:.3f} s, while chunks waited"
         problem = self._report("credit-starvation", subscription, did, length)
@@ -207,19 +207,19 @@ class Credits(Rule):
         _describe(problem, subscription)
         problem.likely = "the consumer's process was stopped or busy: before and afterwards it kept up"
 
-    def _lags(self, subscription: Subscription, behind: int, active: int) -> None:
+    def _lags(self, subscription: SubscriptionCredit, behind: int, active: int) -> None:
         name = subscription.stream
         did = f"falls behind {name}: by {behind / 1e9:.3f} s within {active / 1e9:.3f} s"
         problem = self._report("consumer-lag", subscription, did, behind)
-        problem.last_ns, end = subscription.last_ns, self._streams.get(name, Stream()).end
+        problem.last_ns, end = subscription.last_ns, self._streams.get(name, NewestPosition()).end
         progress = _progress(subscription, subscription.ages)
         problem.detail(f"{progress}, the stream has come to {end:,}" if end > subscription.position else progress)
         health, client = subscription.ref.connection.health, subscription.ref.side
         if subscription.starved_ns < MIN_SHARE * active and health and not health.directions[client].zero_window_ns:
             problem.likely = "the path to it, or the broker, is too slow: it had credit, and its window was open"
 
-    def _stopped(self, subscription: Subscription, end_ns: int) -> None:
-        since, stream = subscription.out_of_credit_ns, self._streams.get(subscription.stream, Stream())
+    def _stopped(self, subscription: SubscriptionCredit, end_ns: int) -> None:
+        since, stream = subscription.out_of_credit_ns, self._streams.get(subscription.stream, NewestPosition())
         until_ns = min(stream.grew_ns, end_ns)
         if since is None or subscription.given_ns is not None or until_ns - since < MIN_STOPPED_NS:
             return
@@ -248,10 +248,10 @@ class Credits(Rule):
                 _describe(self._report("early-credit", subscription, did, closed_ns), subscription)
 
 
-def _describe(problem: Problem, subscription: Subscription) -> None:
+def _describe(problem: Problem, subscription: SubscriptionCredit) -> None:
     stream, initial = subscription.stream, subscription.initial
     problem.detail(f"subscription {subscription.number} of {stream}, initial credit {initial}")
 
 
-def _progress(subscription: Subscription, chunks: int) -> str:
+def _progress(subscription: SubscriptionCredit, chunks: int) -> str:
     return f"{chunks:,} chunks reached it; offset {subscription.position:,} is next"

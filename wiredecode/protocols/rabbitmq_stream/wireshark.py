@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from wiredecode.fields import Array, Struct, plain
-from wiredecode.fields.lua import LuaReader, Script, Writer, array
+from wiredecode.fields.lua import LuaReader, LuaWriter, Script, array
 from wiredecode.protocols.catalogue import generated_types, source_beside
 from wiredecode.protocols.rabbitmq_stream import names
 from wiredecode.protocols.rabbitmq_stream.evidence import UNMARKED
@@ -13,7 +13,7 @@ from wiredecode.protocols.rabbitmq_stream.layers_chunk import ChunkEntry
 from wiredecode.protocols.rabbitmq_stream.protocol import GENERATED
 
 
-def tables(writer: Writer) -> Mapping[str, Any]:
+def tables(writer: LuaWriter) -> Mapping[str, Any]:
     layers = {key << 16 | version: writer.layer(layer) for (key, version), layer in LAYERS.items()}
     for key, layer in UNMARKED.items():
         layers.setdefault((key | names.RESPONSE_BIT) << 16 | 1, writer.layer(layer))
@@ -30,7 +30,7 @@ def tables(writer: Writer) -> Mapping[str, Any]:
     }
 
 
-def entries(writer: Writer, kind: Array) -> LuaReader:
+def entries(writer: LuaWriter, kind: Array) -> LuaReader:
     """Entries of chunks get their offsets."""
     read, more = array(writer, kind)
     inner = plain(kind.element)

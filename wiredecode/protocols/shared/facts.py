@@ -56,13 +56,15 @@ DELETED = Kind("deleted", ("topic",), 0)
 """A client made or deleted a topic, stream, or consumer."""
 FIRST = Kind("first-publish", ("server", "topic"), ALWAYS)
 """The first publishes of clients to a topic waited: if it was just made, for leaders and replicas."""
+BLOCKED = Kind("waits-for-transaction", ("partition",))
+"""Readers of committed messages wait for the end of a transaction."""
 SERVES = Kind("serves", ("topic",), 0)
 """A client answers requests to a topic."""
 CLIENT = Kind("client", ("host", "server", "name", "user", "virtual_host", "group", "product", "version"), ALWAYS)
 """A client says who it is."""
 
 
-class Party(NamedTuple):
+class ShownConnection(NamedTuple):
     """A connection, as problems show it."""
 
     number: int
@@ -85,11 +87,11 @@ class Party(NamedTuple):
         return {(self.client, protocol) for protocol in self.protocols}
 
 
-def party_of(connection: Connection) -> Party:
+def party_of(connection: Connection) -> ShownConnection:
     client, name = identity.client_side(connection), identity.short(connection)
     host, server = connection.endpoints[client].rpartition(":")[0], connection.endpoints[1 - client]
     protocols = tuple(sorted(connection.protocols))
-    return Party(connection.number, name, identity.describe(connection), host, server, protocols)
+    return ShownConnection(connection.number, name, identity.describe(connection), host, server, protocols)
 
 
 class Place(NamedTuple):
@@ -98,7 +100,7 @@ class Place(NamedTuple):
     time_ns: int
     number: int
     packets: tuple[int, ...]
-    connection: Party
+    connection: ShownConnection
 
 
 def place_of(frame: Any) -> Place:

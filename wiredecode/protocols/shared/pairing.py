@@ -166,6 +166,11 @@ def link(frame: Frame, request: Request) -> None:
     frame.latency_ns = latency_ns if latency_ns >= 0 else None  # captured out of order
 
 
+def note_unlinked(response: Frame) -> None:
+    """Note a response whose request is unknown: it may be that of every request until then."""
+    response.connection.directions[response.side].unlinked_ns = response.time_ns
+
+
 def reply_captured(request: Any) -> bool:
     """Whether a response would have been captured; ``request`` has a connection, a side and a time, as a frame has.
 

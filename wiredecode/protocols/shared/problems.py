@@ -14,7 +14,7 @@ from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields import redact
 from wiredecode.fields.credentials import without_secrets
 from wiredecode.frames.frame import Frame
-from wiredecode.protocols.shared.facts import HOLE, Facts, Party, Place, party_of
+from wiredecode.protocols.shared.facts import HOLE, Facts, Place, ShownConnection, party_of
 from wiredecode.protocols.shared.pairing import reply_captured
 
 if TYPE_CHECKING:
@@ -55,6 +55,8 @@ class Problem:
     connections: dict[int, str] = field(default_factory=dict)
     """Number and description of the connections concerned."""
     details: list[str] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)
+    """Changes of the clients concerned, in the seconds before."""
     weight: int = 0
     """Of problems of one rank the heavier come first."""
     likely: str = ""
@@ -269,11 +271,11 @@ class Report:
                 problem.frames.append(frame.number)
                 problem.packets += [packet for packet in frame.packets[:1] if packet not in problem.packets]
 
-    def concerns(self, problem: Problem, connection: Connection | Party) -> None:
+    def concerns(self, problem: Problem, connection: Connection | ShownConnection) -> None:
         """Add a connection to the evidence."""
         if connection.number in problem.members:
             return
-        party = connection if isinstance(connection, Party) else party_of(connection)
+        party = connection if isinstance(connection, ShownConnection) else party_of(connection)
         if len(problem.connections) < MAX_EVIDENCE:
             problem.connections.setdefault(party.number, party.description)
         if len(problem.members) < MAX_MEMBERS:

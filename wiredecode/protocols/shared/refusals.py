@@ -28,6 +28,8 @@ class Refusal:
     types: Collection[str] = ()
     other_than: Collection[str] = ()
     """Codes and types of frames that are meant, empty: all; and those that are not."""
+    alike: str = ""
+    """Refusals that agree here are shown as one; empty: those with one error."""
     detail: str = ""
     many: int = 0
     """From this number on it is a warning."""
@@ -51,7 +53,7 @@ class Refusal:
         problem = report.add(code, title, key, frame=frame, severity=severity)
         reason = f"{(frame.type or '').removesuffix('Response')}: {facts.get('message', error)}"
         problem.likely = self.likely.get(error) or code.cause_of(reason)
-        problem.alike = error if "{alike}" in code.several else ""
+        problem.alike = self.alike.format(**facts) or (error if "{alike}" in code.several else "")
         problem.detail(self.detail.format(**facts))
         if self.many and problem.count >= self.many:
             problem.severity = "warning"

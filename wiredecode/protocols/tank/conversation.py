@@ -16,7 +16,7 @@ from wiredecode.protocols.shared.pairing import Outstanding, Request, link
 from wiredecode.protocols.tank import NAME, names
 from wiredecode.protocols.tank.conversation_bundles import (
     MAX_NAMED,
-    Contents,
+    BundleContents,
     Topics,
     all_topics,
     confirm_partitions,
@@ -63,7 +63,7 @@ class TankConversation(Conversation):
         self.outstanding: Outstanding[tuple[int, int], TopicsRequest] = Outstanding()
         self.style: Style | None = None
         """Style of the records being made."""
-        self.contents: Contents | None = None
+        self.contents: BundleContents | None = None
         """Contents of the frame just decoded."""
         self.replica_requests: deque[TopicsRequest] = deque(maxlen=MAX_PEER_OUTSTANDING)
         """Requests of a replica: without an id, answered in order."""
@@ -157,7 +157,7 @@ class TankConversation(Conversation):
         cut = frame.status != OK
         if cut:
             topics, shown = whole(topics, "partitions"), whole(shown, "partitions")
-        contents = self.contents = Contents(frame, self.style, "topics[{}].partitions[{}].bundle")
+        contents = self.contents = BundleContents(frame, self.style, "topics[{}].partitions[{}].bundle")
         addressed = []
         for i, (topic, raw_topic) in enumerate(zip(shown, topics, strict=True)):
             entries, raw_entries = topic["partitions"], raw_topic["partitions"]
@@ -290,7 +290,7 @@ class TankConversation(Conversation):
     def _read_chunks(self, frame: Frame, record: Any, requested: Requested) -> None:
         """Number the messages of the chunks; report truncated ones."""
         chunks = record.get("chunks") or []
-        contents = self.contents = Contents(frame, self.style, "chunks[{}].bundles[{}].bundle")
+        contents = self.contents = BundleContents(frame, self.style, "chunks[{}].bundles[{}].bundle")
         raw = raw_chunks(frame, chunks) if self.style is not None else None
         position = HEADER.size + 4 + record.get("header_length", 0)
         announced = [

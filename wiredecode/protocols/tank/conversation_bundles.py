@@ -40,7 +40,7 @@ class Numbered:
     path: tuple[int, int]
 
 
-class Contents:
+class BundleContents:
     """Completes the bundles of one frame, in order.
 
     With a ``style`` bundles are records; without, they are values of the ``walk`` decoder, whose messages are only
@@ -274,7 +274,7 @@ def raw_chunks(frame: Frame, chunks: list[dict[str, Any]]) -> list[Any] | None:
     return chunks_read
 
 
-def report_partial(contents: Contents, chunk: dict[str, Any], size: int, path: str) -> None:
+def report_partial(contents: BundleContents, chunk: dict[str, Any], size: int, path: str) -> None:
     """Report the available and missing bytes of the truncated bundle in a chunk of ``size`` bytes."""
     bundle = chunk["partial_bundle"]
     length = bundle.get("bundle_length")

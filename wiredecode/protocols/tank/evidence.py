@@ -71,7 +71,7 @@ def judge(data: bytes, position: int) -> Evidence:
     return Evidence(GOOD if strong else WEAK if there else SHORT, end, client)
 
 
-class FrameChain(seeking.Chain):
+class TankChain(seeking.Chain):
     """Good frames have much structure, others are acknowledgements, Pings and the like."""
 
     needed = {
@@ -91,7 +91,7 @@ class FrameChain(seeking.Chain):
             self.best = GOOD
 
 
-SEEKER = seeking.Seeker(CANDIDATE, HEADER.size, (FrameChain,))
+SEEKER = seeking.Seeker(CANDIDATE, HEADER.size, (TankChain,))
 
 
 # Quick tests, as search tries every byte: missing bytes count as zeros.

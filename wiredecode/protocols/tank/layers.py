@@ -424,13 +424,30 @@ def _by_id(*layers: type[TankFrame]) -> dict[int, type[TankFrame]]:
 
 
 REQUESTS = _by_id(
-    *(Produce, Consume, Ping, RegisterReplica, ProduceWithBaseSequenceNumber, DiscoverPartitions, CreateTopic),
-    *(ReloadPartitionConfiguration, ConsumeAsPeer, Status, DiscoverTopics, DiscoverTopology),
+    Produce,
+    Consume,
+    Ping,
+    RegisterReplica,
+    ProduceWithBaseSequenceNumber,
+    DiscoverPartitions,
+    CreateTopic,
+    ReloadPartitionConfiguration,
+    ConsumeAsPeer,
+    Status,
+    DiscoverTopics,
+    DiscoverTopology,
 )
 """Messages of clients, by id; brokers send PING, too."""
 RESPONSES = _by_id(
-    *(ProduceResponse, ConsumeResponse, Ping, DiscoverPartitionsResponse, CreateTopicResponse),
-    *(ReloadPartitionConfigurationResponse, ConsumeAsPeerResponse, StatusResponse, DiscoverTopicsResponse),
+    ProduceResponse,
+    ConsumeResponse,
+    Ping,
+    DiscoverPartitionsResponse,
+    CreateTopicResponse,
+    ReloadPartitionConfigurationResponse,
+    ConsumeAsPeerResponse,
+    StatusResponse,
+    DiscoverTopicsResponse,
     DiscoverTopologyResponse,
 )
 """Messages of brokers, by id."""

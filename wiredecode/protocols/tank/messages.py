@@ -10,7 +10,7 @@ from wiredecode.protocols.tank.layers_bundle import Bundle, message_count
 from wiredecode.protocols.tank.names import CODEC_MASK, CODECS, PREVIOUS_PLUS_ONE, PRODUCE, PRODUCE_WITH_BASE
 
 
-def add_messages(frame: Frame, contents: bundles.Contents, out: Messages) -> None:
+def add_messages(frame: Frame, contents: bundles.BundleContents, out: Messages) -> None:
     """Add the whole messages of a frame that was just decoded."""
     operation = PUBLISH if frame.code in (PRODUCE, PRODUCE_WITH_BASE) else DELIVER
     values: bundles.Bundled | None = None
@@ -35,7 +35,9 @@ def add_messages(frame: Frame, contents: bundles.Contents, out: Messages) -> Non
             shares = [share] * len(messages)
         keys = [message.get("key") for message in messages]
         out.add(
-            *(frame, operation, [message["body"] for message in messages]),
+            frame,
+            operation,
+            [message["body"] for message in messages],
             topic=printable(numbered.topic),
             partition=numbered.partition,
             keys=None if keys.count(None) == len(keys) else keys,

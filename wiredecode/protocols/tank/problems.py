@@ -29,7 +29,7 @@ def created_topic(frame: Frame) -> Iterator[Change]:
 # For plots.
 
 
-class Consumers(Gauge):
+class ConsumerPositions(Gauge):
     """By the answers to Consume: where it was asked to begin, and the broker's high water mark."""
 
     types = frozenset({"ConsumeResponse"})
@@ -147,7 +147,7 @@ def partition_text(topic: str, partition: int | None) -> str:
 
 CHECKS = Checks(
     changes={"CreateTopicResponse": created_topic},
-    gauges=(Consumers,),
+    gauges=(ConsumerPositions,),
     codes=CODES,
     rules=(Results,),
     waits=frozenset({"Consume"}),

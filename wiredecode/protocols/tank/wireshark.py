@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from wiredecode.fields import Bounded, Kind
-from wiredecode.fields.lua import LuaReader, Script, Writer, array, number
+from wiredecode.fields.lua import LuaReader, LuaWriter, Script, array, number
 from wiredecode.protocols.catalogue import generated_types, source_beside
 from wiredecode.protocols.tank import names
 from wiredecode.protocols.tank.layers import REQUESTS, RESPONSES, ListedTopics, StrayBytes, Unknown
@@ -13,7 +13,7 @@ from wiredecode.protocols.tank.layers_kinds import Endpoint, HeaderArray, Header
 from wiredecode.protocols.tank.protocol import GENERATED
 
 
-def tables(writer: Writer) -> Mapping[str, Any]:
+def tables(writer: LuaWriter) -> Mapping[str, Any]:
     return {
         "requests": {code: writer.layer(layer) for code, layer in REQUESTS.items()},
         "responses": {code: writer.layer(layer) for code, layer in RESPONSES.items()},
@@ -33,15 +33,15 @@ def in_header(inside: str, more: dict[str, Any]) -> LuaReader:
     return "in_header", {"inside": inside, **more}
 
 
-def messages(writer: Writer, kind: Messages) -> LuaReader:
+def messages(writer: LuaWriter, kind: Messages) -> LuaReader:
     return "messages", {"simple": writer.layer(Message), "gapped": writer.layer(GappedMessage)}
 
 
-def element_layer(reader: str, kind: Any, writer: Writer) -> LuaReader:
+def element_layer(reader: str, kind: Any, writer: LuaWriter) -> LuaReader:
     return reader, {"layer": writer.layer(kind.element.layer)}
 
 
-def read_list(writer: Writer, kind: ListedTopics) -> LuaReader:
+def read_list(writer: LuaWriter, kind: ListedTopics) -> LuaReader:
     alone, cluster = writer.code_of(kind.alone.element), writer.code_of(kind.element)
     return "listed_topics", {"of": kind.count, "element": cluster, "alone": alone}
 

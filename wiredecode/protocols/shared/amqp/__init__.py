@@ -7,6 +7,6 @@ descriptors, surplus fields, a missing body) are read; sizes and counts must agr
 """
 
 from wiredecode.protocols.shared.amqp.constructors import SECTIONS
-from wiredecode.protocols.shared.amqp.reader import Node, message, plain, record
+from wiredecode.protocols.shared.amqp.reader import AmqpNode, message, plain, record
 
-__all__ = ["SECTIONS", "Node", "message", "plain", "record"]
+__all__ = ["SECTIONS", "AmqpNode", "message", "plain", "record"]

@@ -36,7 +36,7 @@ DAMAGE = (NotAmqpError, IndexError, struct.error)
 
 
 @dataclass(slots=True)
-class Node:
+class AmqpNode:
     """One value. ``data[start:end]`` are its bytes, constructor included (array elements have none of their
     own).
 
@@ -51,7 +51,7 @@ class Node:
     """Value of a scalar, else None. Timestamps are integers (ms), uuids and chars text."""
     start: int = 0
     end: int = 0
-    children: "Sequence[Node]" = ()
+    children: "Sequence[AmqpNode]" = ()
 
     @property
     def constructor(self) -> Constructor:
@@ -96,11 +96,11 @@ def record(data: bytes, show: Show) -> dict[str, Json] | None:
         return None
 
 
-def message(data: bytes) -> list[Node] | None:
+def message(data: bytes) -> list[AmqpNode] | None:
     """The sections of an AMQP 1.0 message, in order, or None; children of a section: descriptor and value."""
     if record(data, bytes.hex) is None:
         return None
-    nodes: list[Node] = []
+    nodes: list[AmqpNode] = []
     while not nodes or nodes[-1].end < len(data):
         node = _node("", data, nodes[-1].end if nodes else 0)
         descriptor, value = node.children
@@ -112,7 +112,7 @@ def message(data: bytes) -> list[Node] | None:
     return nodes
 
 
-def plain(node: Node, show: Show) -> Json:
+def plain(node: AmqpNode, show: Show) -> Json:
     """The value of a scalar as ``record`` gives it."""
     row = node.constructor
     return row.plain(node.value, show) if row.plain else node.value
@@ -368,14 +368,14 @@ VALUES: list[_Reader] = [_reader(each) for each in CONSTRUCTORS]
 # Nodes, of bytes that were read before: nothing is checked again.
 
 
-def _node(name: str, data: bytes, position: int) -> Node:
+def _node(name: str, data: bytes, position: int) -> AmqpNode:
     """The value whose constructor is at the position."""
     return _payload(name, data[position], data, position, position + 1)
 
 
-def _payload(name: str, code: int, data: bytes, start: int, position: int) -> Node:
+def _payload(name: str, code: int, data: bytes, start: int, position: int) -> AmqpNode:
     """The value of that code whose payload is at the position."""
-    node = Node(name, code, None, start)
+    node = AmqpNode(name, code, None, start)
     row = node.constructor
     first, width = position + row.width, row.width
     match row.category:
@@ -398,9 +398,9 @@ def _payload(name: str, code: int, data: bytes, start: int, position: int) -> No
     return node
 
 
-def _items(data: bytes, position: int, count: int, is_map: bool) -> Sequence[Node]:
+def _items(data: bytes, position: int, count: int, is_map: bool) -> Sequence[AmqpNode]:
     """Items of a list, by index; of a map keys and values, both named by the key."""
-    nodes: list[Node] = []
+    nodes: list[AmqpNode] = []
     for index in range(count):
         name = f"[{index}]"
         if is_map:
@@ -410,11 +410,11 @@ def _items(data: bytes, position: int, count: int, is_map: bool) -> Sequence[Nod
     return nodes
 
 
-def _key_name(data: bytes, key: Node) -> str:
+def _key_name(data: bytes, key: AmqpNode) -> str:
     return key_text(plain(key, bytes.hex)) if key.is_scalar else data[key.start : key.end].hex()
 
 
-def _elements(data: bytes, position: int, count: int) -> Sequence[Node]:
+def _elements(data: bytes, position: int, count: int) -> Sequence[AmqpNode]:
     """The constructor of an array, and its elements, which have none of their own."""
     nodes = [_array_constructor(data, position)]
     code = data[nodes[0].end - 1]
@@ -424,9 +424,9 @@ def _elements(data: bytes, position: int, count: int) -> Sequence[Node]:
     return nodes
 
 
-def _array_constructor(data: bytes, position: int) -> Node:
+def _array_constructor(data: bytes, position: int) -> AmqpNode:
     if data[position]:
-        return Node("constructor", data[position], None, position, position + 1)
+        return AmqpNode("constructor", data[position], None, position, position + 1)
     descriptor = _node("descriptor", data, position + 1)
     inner = _array_constructor(data, descriptor.end)
-    return Node("constructor", 0, None, position, inner.end, (descriptor, inner))
+    return AmqpNode("constructor", 0, None, position, inner.end, (descriptor, inner))

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from wiredecode.fields.credentials import NAME, is_secret_name, is_secret_value
 from wiredecode.protocols.shared.amqp.constructors import BODY, SECTIONS, Category, Json
-from wiredecode.protocols.shared.amqp.reader import Node, message, record
+from wiredecode.protocols.shared.amqp.reader import AmqpNode, message, record
 
 BODIES = frozenset(section.name for section in SECTIONS if section.rank == BODY)
 BEGINS = re.compile(rb"\x00(?:S[p-x]|[\x80\xa3\xb3])")
@@ -63,7 +63,7 @@ def _is_secret(value: Json) -> bool:
     return isinstance(value, str) and is_secret_value(value)
 
 
-def _ranges(data: bytes, node: Node, hidden: bool, before: int) -> Iterator[tuple[int, int]]:
+def _ranges(data: bytes, node: AmqpNode, hidden: bool, before: int) -> Iterator[tuple[int, int]]:
     """The credentials in a value whose constructor takes ``before`` bytes; all texts and bytes if ``hidden``."""
     row = node.constructor
     if row.category is Category.VARIABLE:

@@ -1,0 +1,71 @@
+"""Outages and lively healthy traffic that somebody recorded who had not read the rules, from real brokers.
+
+The first problem names what the person who made the outage wrote down before; the healthy ones are silent.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.check.support import checked, worse
+from wiredecode.capture import open_capture
+from wiredecode.check import Problem
+
+FOLDER = Path(__file__).parent / "arrivals"
+FIRST = {
+    "k_acks0_large": ("kafka.acks-none-lost", ("scanner-gw", "acks=0")),
+    "k_canary_group": ("flow.done-twice", ("indexer-3", "group indexer-canary", "before in indexer")),
+    "k_clock_ahead": ("kafka.clock", ("report-2", "3,596 s ahead")),
+    "k_hung_txn": ("kafka.transaction-open", ("stock[0]", "importer (#10) began a transaction, and did not end it")),
+    "k_never_commits": ("flow.read-again", ("etl", "803 messages", "never commits")),
+    "k_poll_hang": ("flow.nothing-since", ("ledger-1", "payments[0] since 8.047 s", "asks for no more")),
+    "k_seconds_ts": ("kafka.clock", ("iot-gw", "seconds in place of milliseconds")),
+    "n_acl_reload": ("nats.permissions", ("billing", "orders.>")),
+    "n_auto_unsub": ("flow.nothing-since", ("alarm-svc", "since 5.831 s", "asked for 100 messages")),
+    "n_bridge_loop": ("flow.loop", ("bridge-ab passes east.orders on", "bridge-ba passes west.orders on")),
+    "n_filter_v2": ("flow.no-consumer", ("220 messages", "shop.eu.orders.created.v2", "billing got the earlier ones")),
+    "n_hung_worker": ("nats.service-silent", ("tax-2", "57 were delivered")),
+    "n_interest_gone": ("flow.skipped", ("mailer never got 157", "retention (interest)")),
+    "n_late_ack": ("nats.redelivered", ("RENDER", "longer than ack_wait")),
+    "n_msgid_collide": ("nats.messages-dropped", ("150 new messages of shop-paris",)),
+    "n_reply_wrong": ("nats.unanswered", ("59 of 255", "quote-3 (#4) answers on other subjects", "quote.reply.")),
+    "n_shared_durable": ("flow.shared-group", ("mail-svc and ledger-svc share group processor",)),
+    "r_dup_producer": ("rabbitmq_stream.messages-dropped", ("190 new messages of orders-api",)),
+    "r_partition_copy": ("flow.unread", ("no consumer reads trips-2",)),
+    "r_paused": ("rabbitmq_stream.consumer-stopped", ("pager", "no credit since 7.620 s")),
+    "r_poison_loop": ("rabbitmq_stream.consumer-crash-loop", ("etl", "offset 66")),
+    "r_retention_gap": ("flow.skipped", ("aggregator never got 231", "retention had deleted them")),
+    "r_wrong_stream": ("flow.never-began", ("archiver waits for invoice", "invoices")),
+}
+SILENT = "k_retry_loop", "r_store_first"
+"""Outages that no rule sees: records that go round by their contents, and an offset that is stored before the work."""
+HEALTHY = (
+    *("kh_groups_scale", "kh_retention_ok", "kh_txn_eos", "nh_replay", "nh_scale_reqrep", "nh_workqueue_deploy"),
+    *("rh_late_readers", "rh_pool_scale"),
+)
+
+
+@cache
+def problems(name: str) -> list[Problem]:
+    return checked(open_capture([str(FOLDER / f"{name}.pcap.zst")])).finish()
+
+
+@pytest.mark.parametrize("name", FIRST)
+def test_the_first_problem_is_the_one_that_was_made(name: str) -> None:
+    code, says = FIRST[name]
+    first = next(each for each in problems(name) if each.severity != "note")
+    text = " ".join((first.title, *first.details, first.likely))
+    assert first.name == code
+    assert [part for part in says if part not in text] == []
+
+
+@pytest.mark.parametrize("name", [*HEALTHY, *SILENT])
+def test_healthy_traffic_is_silent(name: str) -> None:
+    assert worse(problems(name)) == []
+
+
+def test_all_captures_are_judged() -> None:
+    assert {each.name.partition(".")[0] for each in FOLDER.glob("*.zst")} == {*FIRST, *SILENT, *HEALTHY}

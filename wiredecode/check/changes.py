@@ -1,0 +1,128 @@
+"""Changes of clients that come back: another user, virtual host, account, group, version or address.
+
+They are facts beside a problem; none of them is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from wiredecode.frames.identity import client_side
+from wiredecode.net.types import Connection
+from wiredecode.protocols.shared.problems import MAX_EVIDENCE, Problem
+
+MAX_CLIENTS = 4_096
+"""Connections that are compared: the newest."""
+SHORTLY_NS = 1_000_000_000
+"""A client that comes back may do so this long before its last connection ends, or a problem is noticed."""
+BEFORE_NS = 10_000_000_000
+"""Changes are of interest for this long before a problem."""
+USUAL_NAMES = "rdkafka", "sarama", "producer-1", "consumer-1"
+"""Names that libraries give to clients without one."""
+MAX_VALUES = 3
+"""A fact with more values differs by instance."""
+SAID = {
+    "user": "logged in as {}, before as {}",
+    "virtual_host": "uses virtual host {}, before {}",
+    "space": "uses {}, before {}",
+    "group": "joined group {}, before {}",
+    "product": "runs {}, before {}",
+    "host": "runs on {}, before on {}",
+}
+"""Facts about a client, and how a change reads."""
+
+
+class Visit(NamedTuple):
+    """A connection of a client with a name."""
+
+    name: str
+    protocol: str
+    connection: int
+    since_ns: int
+    until_ns: int
+    facts: Mapping[str, str]
+
+
+class PartyChange(NamedTuple):
+    """A client came back and differed."""
+
+    time_ns: int
+    client: str
+    connection: int
+    text: str
+    """``orders-api logged in as billing, before as orders``"""
+
+
+class ClientChanges:
+    """Gets connections: those that are over, and at the end others."""
+
+    def __init__(self) -> None:
+        self._clients: dict[int, Visit] = {}
+        """By number of the connection."""
+
+    def __deepcopy__(self, _: object) -> ClientChanges:
+        """A copy that shares what nothing changes."""
+        copied = ClientChanges()
+        copied._clients = dict(self._clients)
+        return copied
+
+    def note(self, connection: Connection) -> None:
+        """Note who the client of a connection is."""
+        who, health = connection.identity, connection.health
+        name, product = who.get("name", ""), who.get("product", "")
+        if not name or name in USUAL_NAMES or name.lower() in product.lower():
+            return  # without a name, or with that of its library, clients are not known again
+        if len(self._clients) >= MAX_CLIENTS:
+            del self._clients[next(iter(self._clients))]
+        facts: dict[str, str] = {each: who[each] for each in ("user", "virtual_host", "group") if each in who}
+        facts["product"] = f"{product} {who.get('version', '')}".strip()
+        facts["host"] = connection.named_endpoints[client_side(connection)].rpartition(":")[0]
+        until_ns = connection.first_ns if health is None else health.last_ns
+        protocol = next(iter(connection.protocols), "")
+        self._clients[connection.number] = Visit(
+            name, protocol, connection.number, connection.first_ns, until_ns, facts
+        )
+
+    def changes(self, spaces: Mapping[int, str] | None = None) -> list[PartyChange]:
+        """All changes, in order of time; ``spaces``: account or cluster by connection, with the word for it."""
+        by_client: dict[tuple[str, str], list[Visit]] = {}
+        for each in self._clients.values():
+            space = (spaces or {}).get(each.connection) if "virtual_host" not in each.facts else None
+            known = each._replace(facts={**each.facts, "space": space}) if space else each
+            by_client.setdefault((each.protocol, each.name), []).append(known)
+        return sorted(change for some in by_client.values() for change in _compared(some))
+
+    def explain(self, problems: Iterable[Problem], first_ns: int, spaces: Mapping[int, str]) -> None:
+        """Add to problems the changes of their clients in the seconds before."""
+        by_client: dict[str, list[PartyChange]] = {}
+        for each in self.changes(spaces):
+            by_client.setdefault(each.client, []).append(each)
+        if not by_client:
+            return
+        for problem in problems:
+            names = {self._clients[number].name for number in problem.members if number in self._clients}
+            begin_ns = problem.first_ns
+            for change in sorted(change for name in names for change in by_client.get(name, ())):
+                near = begin_ns is not None and begin_ns - BEFORE_NS <= change.time_ns <= begin_ns + SHORTLY_NS
+                if near and len(problem.changed) < MAX_EVIDENCE:
+                    problem.changed.append(f"{change.text}, at +{(change.time_ns - first_ns) / 1e9:.3f} s")
+
+
+def _compared(clients: list[Visit]) -> Iterator[PartyChange]:
+    """Changes of one client, between times at which it is connected: connections that overlap are one such time."""
+    values = {name: {each.facts[name] for each in clients if each.facts.get(name)} for name in SAID}
+    steady = [name for name, some in values.items() if len(some) <= MAX_VALUES]
+    before: dict[str, str] = {}
+    now: dict[str, str] = {}
+    until_ns = 0
+    for client in sorted(clients, key=lambda each: (each.since_ns, each.connection)):
+        if client.since_ns >= until_ns - SHORTLY_NS:
+            before, now = before | now, {}
+        until_ns = max(until_ns, client.until_ns)
+        new = {name: value for name, value in client.facts.items() if value and name not in now}
+        now |= new
+        differing = (name for name in steady if name in new and before.get(name, new[name]) != new[name])
+        texts = [SAID[name].format(new[name], before[name]) for name in differing]
+        if texts:
+            yield PartyChange(client.since_ns, client.name, client.connection, f"{client.name} {'; '.join(texts)}")
