@@ -91,7 +91,7 @@ class FlowRule(Rule):
 
     def finish(self) -> None:
         every = sides_of(self.flows)
-        self._parties = self.flows.parties()
+        self._parties, self._told = self.flows.parties(), set[str]()
         self._index([side for side in every if side.flow.key.delivers])
         topics = topics_of(every)
         self._sent = sides = [side for topic in topics for side in topic.publishers]
@@ -105,10 +105,12 @@ class FlowRule(Rule):
             self._hungry(topic)
             self._stopped(topic)
             self._sated(topic)
+            self._mixed(topic)
             self._read_again(topic)
             self._skipped(topic)
             self._lost(topic)
             self._uneven(topic)
+        self._dropped(topics)
         self._loops(every, topics)
         self._strangers(topics)
         for label, some in by_label(sides).items():
@@ -420,6 +422,51 @@ class FlowRule(Rule):
 
     # Messages that come twice, or never.
 
+    def _mixed(self, topic: Topic) -> None:
+        """One instance of a service subscribes without the queue group of the others: each message goes to both."""
+        served = [each for each in topic.consumers if each.flow.messages and not each.flow.log and each.party.name]
+        for service, sides in grouped(served, lambda side: service_of(side.party.name)).items():
+            alone = [each for each in sides if not each.group and each.flow.messages >= FEW]
+            others = [each for each in sides if each.group and not is_library(each.party)]
+            for now in alone if service else ():
+                together = [
+                    each for each in others if _overlaps(each.party, now.party) and each.party.name != now.party.name
+                ]
+                if not together or now.flow.key.partition is not None:
+                    continue
+                group, name, count = together[0].group, topic.subject[2], now.flow.messages
+                title = (
+                    f"{now.party.label} reads {name} without a queue group, and {together[0].party.label} in {group}: "
+                )
+                title += f"{count:,} messages went to both"
+                self._add("flow.done-twice", title, (now.party.label, topic.subject), [now, *together], count=count)
+
+    def _dropped(self, topics: Sequence[Topic]) -> None:
+        """A consumer never got messages that its stream had confirmed, though it got later ones on the same subject."""
+        consumers = [each for topic in topics for each in topic.consumers if each.flow.log and each.flow.numbers.begins]
+        for (*log, group), sides in grouped(consumers, log_and_group).items():
+            numbers = Intervals()
+            for each in sides:
+                numbers.update(each.flow.numbers)
+            if numbers.holes() or not all(each.party.is_whole for each in sides):
+                continue  # other clients got some, or the capture lost some
+            own = {each.flow.key.topic for each in sides} - self._told
+            lost = sent = 0
+            for topic in topics:
+                if topic.subject[2] in own and topic.subject[:2] == tuple(log[:2]):
+                    one, both = lost_in(topic, group)
+                    lost, sent = lost + one, sent + both
+            if lost < MANY or lost * 10 < sent:
+                continue
+            name = " and ".join(by_label(sides))
+            title = (
+                f"{name} never got {lost:,} of {sent:,} messages that {log[-1]} had confirmed, though it got later ones"
+            )
+            problem = self._add("flow.skipped", title, (group, *log), sides, count=lost)
+            problem.likely = (
+                "the stream dropped them before they were read: max_msgs_per_subject, max_age or another limit"
+            )
+
     def _read_again(self, topic: Topic) -> None:
         """A consumer that came back got messages again that it had, though it notes where it is."""
         for label, sides in by_label(topic.consumers, group=True).items():
@@ -493,6 +540,7 @@ class FlowRule(Rule):
                 "count": count,
                 "severity": None if meant else "warning",
             }  # it may want the newest only
+            self._told.add(topic.subject[2])
             problem = self._add("flow.skipped", title, (name, topic.subject), [now, *before], **how)
             problem.first_ns = before[-1].flow.last_ns
             problem.detail(f"offsets {begin:,} to {end - 1:,} went to none of its connections, later ones did")
@@ -752,6 +800,22 @@ def shared_offsets(own: Sequence[ClientFlow], others: Sequence[ClientFlow]) -> i
     """Messages of partitions that both got."""
     pairs = ((one.flow, other.flow) for one in own for other in others if log_of(one.flow) == log_of(other.flow))
     return sum(other.offsets.within(begin, end) for one, other in pairs for begin, end in one.offsets)
+
+
+def lost_in(topic: Topic, group: str) -> tuple[int, int]:
+    """Of the messages of a topic between the first and the last one that a group got: those it did not get, and all."""
+    got = Intervals()
+    for each in topic.consumers:
+        if each.group == group:
+            got.update(each.flow.offsets)
+    sent = Intervals()
+    for each in topic.publishers:
+        sent.update(each.flow.offsets)
+    if not got.begins:
+        return 0, 0
+    begin, end = got.begins[0], got.ends[-1]
+    both = sum(got.within(max(first, begin), min(last, end)) for first, last in sent if first < end and last > begin)
+    return sent.within(begin, end) - both, sent.within(begin, end)
 
 
 def log_and_group(side: ClientFlow) -> tuple[str, str, str, str]:

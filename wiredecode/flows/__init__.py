@@ -123,6 +123,8 @@ class Flow:
     last_ns: int = 0
     offsets: Intervals = field(default_factory=Intervals)
     """Those that were confirmed, or delivered."""
+    numbers: Intervals = field(default_factory=Intervals)
+    """Of deliveries, at their consumer."""
     stored: int = -1
     """Offset up to which the consumer is done, as it said last."""
     stores: int = 0
@@ -191,7 +193,7 @@ class Flow:
 
     def count(self, step: Step, frame: Frame) -> None:
         """Count the messages of a step."""
-        what, _, _, _, first, messages, size, log, _, waited_ns, lag, is_again = step
+        what, _, _, _, first, messages, size, log, _, waited_ns, lag, is_again, number = step
         time_ns = frame.time_ns
         if not self.first_ns:
             self.first_ns = time_ns
@@ -218,6 +220,8 @@ class Flow:
             self.times.add(first, messages, time_ns)
         elif what == flows.PUBLISH:
             self.unnumbered.add(0, messages, time_ns)
+        if number is not None:
+            self.numbers.add(number, number + 1)
         if lag is not None:
             self.lag = lag
             if lag > self.worst_lag:
@@ -232,6 +236,7 @@ class Flow:
         for name in ("last_ns", "stored", "waited_ns", "left_ns", "limit", "rounds"):
             setattr(both, name, max(getattr(self, name), getattr(other, name)))
         both.offsets.update(self.offsets).update(other.offsets)
+        both.numbers.update(self.numbers).update(other.numbers)
         both.starts = sorted((*self.starts, *other.starts))[:MAX_STARTS]
         both.lag = (self if self.last_ns >= other.last_ns else other).lag
         both.worst_lag, both.worst_ns = max((self.worst_lag, self.worst_ns), (other.worst_lag, other.worst_ns))

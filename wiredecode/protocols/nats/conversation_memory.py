@@ -46,7 +46,7 @@ OBJECT = re.compile(r"\$O\.([^.]+)\.([CM])\.(.+)")
 ACK = "$JS.ACK."
 """Beginning of the subject for an ack of a delivered message."""
 ACKNOWLEDGED = re.compile(
-    r"\$JS\.ACK\.(?:[^.]+\.[^.]+\.)?([^.]+)\.([^.]+)\.(\d{1,19})\.(\d{1,19})\.\d+\.\d+\.(\d{1,19})(?:\.[^.]*)?\Z",
+    r"\$JS\.ACK\.(?:[^.]+\.[^.]+\.)?([^.]+)\.([^.]+)\.(\d{1,19})\.(\d{1,19})\.(\d{1,19})\.\d+\.(\d{1,19})(?:\.[^.]*)?\Z",
     re.ASCII,
 )
 """ADR-15: stream, consumer, deliveries, sequence in the stream, in the consumer, time, messages left. Newer servers put
@@ -62,6 +62,8 @@ class Acknowledged(NamedTuple):
     """Number of deliveries, this one included."""
     sequence: int
     """In the stream."""
+    number: int
+    """Number of the delivery at its consumer: without those that were not captured there is a hole."""
     pending: int
     """Messages left for the consumer after it."""
 
@@ -83,7 +85,7 @@ def parse_ack_subject(subject: str) -> Acknowledged | None:
 @lru_cache(maxsize=4096)
 def read_ack(subject: str) -> Acknowledged | None:
     match = ACKNOWLEDGED.match(subject)
-    return None if match is None else Acknowledged(match[1], match[2], int(match[3]), int(match[4]), int(match[5]))
+    return None if match is None else Acknowledged(match[1], match[2], *map(int, match.groups()[2:]))
 
 
 def read_answer(frame: Frame, subject: str, data: bytes) -> tuple[str, int] | None:
