@@ -32,6 +32,8 @@ __all__ = ["OTHERS", "Flow", "FlowKey", "Flows", "Intervals", "Party"]
 
 MAX_FLOWS = 20_000
 """Flows that are kept separately; those of further topics of these connections are one, of the topic :data:`OTHERS`."""
+MAX_UNNUMBERED = 64
+"""Publishes without an offset whose times are kept: how many came later than a time is known to some per cent."""
 MAX_TIMES = 2048
 """Messages of a flow whose times are kept, evenly over its life: for the time from publish to delivery."""
 MAX_SENT = 65_536
@@ -79,11 +81,11 @@ class FlowKey(NamedTuple):
 class OffsetTimes:
     """``(offset, messages, time)`` of some messages, evenly over time."""
 
-    __slots__ = ("_every", "_seen", "entries")
+    __slots__ = ("_every", "_most", "_seen", "entries")
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MAX_TIMES) -> None:
         self.entries: list[tuple[int, int, int]] = []
-        self._every, self._seen = 1, 0
+        self._most, self._every, self._seen = most, 1, 0
 
     def add(self, first: int, count: int, time_ns: int) -> None:
         self._seen += 1
@@ -93,12 +95,12 @@ class OffsetTimes:
         self._thin_out()
 
     def _thin_out(self) -> None:
-        while len(self.entries) >= 2 * MAX_TIMES:
+        while len(self.entries) >= 2 * self._most:
             del self.entries[::2]
             self._every *= 2
 
     def __add__(self, other: OffsetTimes) -> OffsetTimes:
-        both = OffsetTimes()
+        both = OffsetTimes(self._most)
         both._every = max(self._every, other._every)
         both.entries = sorted((*self.entries, *other.entries))
         both._thin_out()
@@ -153,7 +155,7 @@ class Flow:
     """Frames whose first message waited for :data:`LONG_NS` or more, of all :attr:`batches`."""
     batches: int = 0
     times: OffsetTimes = field(default_factory=OffsetTimes)
-    unnumbered: OffsetTimes = field(default_factory=OffsetTimes)
+    unnumbered: OffsetTimes = field(default_factory=lambda: OffsetTimes(MAX_UNNUMBERED))
     """Of publishes, which have no offset yet."""
     latencies: list[int] = field(default_factory=list)
     """From publish to delivery, ns, of copies; at most :data:`MAX_TIMES`."""
