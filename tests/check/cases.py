@@ -58,6 +58,9 @@ def kafka(error: int, times: int = 1) -> list[Problem]:
     return talk(9092, *chain.from_iterable(turns))
 
 
+ARRIVALS = CAPTURES.parent / "tests/check/arrivals"
+
+
 def kafka_commit(error: int) -> list[Problem]:
     """An OffsetCommit of a member, and its answer for one partition."""
     layers = kafka_layer("OffsetCommitRequest", 7), kafka_layer("OffsetCommitResponse", 7)
@@ -103,6 +106,11 @@ NEAR: Mapping[str, Case] = {
     "kafka.invalid-request": partial(kafka, 7),
     "flow.loop": partial(crafted.rounds, 30, to="done.new"),
     "flow.never-began": partial(crafted.apart, "orders.eu", "orders.us"),
+    "nats.ack-pending": partial(check, ARRIVALS / "nh_workqueue_deploy.pcap.zst"),
+    "nats.consumer-churn": partial(check, ARRIVALS / "nh_replay.pcap.zst"),
+    "nats.stored-twice": partial(check, ARRIVALS / "n_shared_durable.pcap.zst"),
+    "rabbitmq_stream.clock": "flows/r-wrong-offset.pcap.gz",
+    "rabbitmq_stream.offset-beyond": "flows/rh-deploy.pcap.gz",
     "kafka.clock": "flows/k-linger.pcap.gz",  # records that wait for seconds
     "flow.unread": "flows/k-dup-group.pcap.gz",
     "flow.no-consumer": "stories/healthy-tail.pcap",

@@ -142,7 +142,7 @@ class FlowRule(Rule):
         for number in sides[0].flow.frames:
             if len(problem.frames) < MAX_EVIDENCE and number not in problem.frames:
                 problem.frames.append(number)
-        problem.weight = max(problem.weight, problem.count)
+        problem.weight, problem.alike = max(problem.weight, problem.count), sides[0].party.label
         return problem
 
     # Messages without a consumer.
@@ -308,8 +308,11 @@ class FlowRule(Rule):
             if after < MANY or latest - last_ns < WHILE_NS:
                 continue
             own = self._all_of(sides)
-            if any(each.flow.pulls or each.flow.stores or each.flow.left_ns > last_ns for each in own):
-                continue  # it asks, acknowledges, or left: what it does not do other rules say
+            asks = any(each.flow.pulls or each.flow.stores for each in own)
+            got, acked = sum(each.flow.messages for each in own), sum(each.flow.stores for each in own)
+            unheard = acked >= MOST * got and not any(each.flow.confirmed for each in topic.publishers)
+            if any(each.flow.left_ns > last_ns for each in own) or (asks and not unheard):
+                continue  # it left, or asks and acknowledges: what it does not do other rules say
             who = came[0].label
             title = f"{who} gets nothing of {name} since {self.report.seconds(last_ns)}, while {after:,} were published"
             problem = self._add(
@@ -321,6 +324,10 @@ class FlowRule(Rule):
                 until_ns=latest,
                 count=after,
             )
+            if asks:
+                problem.likely = (
+                    "its stream stores nothing more: it is full, or was deleted, and publishes ask for no ack"
+                )
             if any(each.flow.stalled for each in own):
                 problem.likely = (
                     "the client does not answer the server's flow control requests: the server waits for it"
@@ -337,7 +344,8 @@ class FlowRule(Rule):
             until_ns = min(until_ns, max((each.flow.last_ns for each in sent), default=0))
             after = sum(messages_after(each.flow, last_ns + MOMENT_NS) for each in sent)
             after -= sum(messages_after(each.flow, until_ns) for each in sent)
-            peers = (each for each in topic.consumers if each.group == side.group and each.flow.key.partition == number)
+            peers = (each for each in topic.consumers if each.flow.key.partition == number)
+            peers = (each for each in peers if each.group == side.group or each.party.label == party.label)
             if after < MANY or until_ns - last_ns < HUNG_NS or any(each.flow.last_ns > last_ns for each in peers):
                 continue
             name = f"{topic.subject[2]}[{number}]"

@@ -144,7 +144,7 @@ class Pulls(Rule):
 
 
 @dataclass(slots=True)
-class Attempts:
+class HabitOfClient:
     """What a client did again and again."""
 
     refs: list[FrameRef] = field(default_factory=list)
@@ -178,18 +178,18 @@ class Repeats(Rule):
     """Consumers that a client makes anew all the time, and messages that it lets a stream store several times."""
 
     types = frozenset({"PUB", "HPUB"})
-    _made: Newest[tuple[int, str], Attempts] = field(default_factory=lambda: Newest(MAX_KNOWN))
+    _made: Newest[tuple[int, str], HabitOfClient] = field(default_factory=lambda: Newest(MAX_KNOWN))
     """By connection and stream."""
-    _published: Newest[tuple[int, str], Attempts] = field(default_factory=lambda: Newest(MAX_KNOWN))
+    _published: Newest[tuple[int, str], HabitOfClient] = field(default_factory=lambda: Newest(MAX_KNOWN))
     """By connection and subject."""
 
     def frame(self, frame: Frame) -> None:
         subject, number = frame.values.get("subject", ""), frame.connection.number
         if subject.startswith(OWN):
             if CREATE_CONSUMER in subject and not (stream := asked_for(subject).partition(",")[0]).startswith(STORES):
-                self._made.get_or_make((number, stream), Attempts).add(frame)
+                self._made.get_or_make((number, stream), HabitOfClient).add(frame)
         elif frame.expects_response and publish_of(frame.values) is None:
-            self._published.get_or_make((number, subject), Attempts).publish(frame)
+            self._published.get_or_make((number, subject), HabitOfClient).publish(frame)
 
     def finish(self) -> None:
         for (_, stream), made in self._made.items():
