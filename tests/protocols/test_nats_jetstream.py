@@ -14,7 +14,7 @@ from tests.support import capture, dissect
 from wiredecode.capture import open_capture
 from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.frames.frame import Frame
-from wiredecode.protocols.nats.conversation_memory import parse_ack_subject
+from wiredecode.protocols.nats.conversation_acks import parse_ack_subject
 from wiredecode.protocols.nats.protocol import Nats
 from wiredecode.tables.reader import TableReader
 from wiredecode.trace import Collector, Criteria, Finder, drop_answers, group
