@@ -10,7 +10,7 @@ from collections.abc import Container, Iterator, Mapping
 from typing import NamedTuple
 
 from wiredecode.dataclasses import dataclass, field
-from wiredecode.frames.frame import ALL, LATE, UNANSWERED, Acks, Answer, Confirmation, Frame
+from wiredecode.frames.frame import ALL, LATE, UNANSWERED, AckDuty, Answer, Confirmation, Frame
 from wiredecode.net.types import Connection
 from wiredecode.protocols.shared.pairing import outcome_of, reply_captured
 
@@ -60,7 +60,7 @@ class OpenRequest:
     """Whether a response would be too late."""
     is_copy: bool = False
     """Whether the response may be linked with the original only: then none is missing."""
-    acks: Acks | None = None
+    acks: AckDuty | None = None
     """See :attr:`Frame.acks`."""
 
 
@@ -245,7 +245,7 @@ class Ledger:
     def _without_response(self, request: OpenRequest) -> str | None:
         return UNANSWERED if reply_captured(request) and self._is_asked(request.acks) else None
 
-    def _is_asked(self, acks: Acks | None) -> bool:
+    def _is_asked(self, acks: AckDuty | None) -> bool:
         """Whether an answer is expected: of a consumer that acknowledges, as the frames until now show."""
         return acks is None or (acks.since is not None and acks.since <= self._number)
 

@@ -144,7 +144,7 @@ class Answer(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Acks:
+class AckDuty:
     """Whether a consumer acknowledges what it gets: one object for all its deliveries."""
 
     since: int | None = None
@@ -248,7 +248,7 @@ class Frame:
     """On responses: time since the request."""
     confirmations: Sequence[Confirmation] = ()
     """On acks, and on confirms of single messages: their outcomes. Then ``request`` is the oldest of the publishes."""
-    acks: Acks | None = None
+    acks: AckDuty | None = None
     """On deliveries that their consumer may acknowledge: whether it does."""
 
     # Of the ledger, which holds requests until they have their response; of the conversation, if it is known before.

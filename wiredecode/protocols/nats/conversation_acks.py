@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields import printable
 from wiredecode.frames.escape import shorten
-from wiredecode.frames.frame import ANSWERED, REFUSED, Acks, Frame
+from wiredecode.frames.frame import ANSWERED, REFUSED, AckDuty, Frame
 from wiredecode.protocols.shared.pairing import Newest
 
 ACK = "$JS.ACK."
@@ -63,9 +63,9 @@ DONE, NEXT, NOT_DONE = (b"", b"+ACK", b"+OK"), b"+NXT", (b"-NAK", b"+TERM")
 NO_ACKS, UP_TO = "none", "all"
 """Policies: consumers that do not acknowledge, and those whose ack is one of all earlier messages, too."""
 MAX_UNACKNOWLEDGED = 20_000
-"""Deliveries to consumers of the latter policy that wait; beyond it the oldest is forgotten."""
+"""Deliveries that wait for the acks of consumers with policy ``all``; beyond it the oldest is forgotten."""
 MAX_REASON = 100
-"""Characters of a refusal that are kept."""
+"""Characters of a -NAK or +TERM that are kept."""
 
 
 @dataclass(slots=True, eq=False)
@@ -74,12 +74,12 @@ class Consumer:
 
     policy: str | None = None
     """Its ``ack_policy``; None: not known."""
-    acks: Acks = field(default_factory=Acks)
+    acks: AckDuty = field(default_factory=AckDuty)
     waiting: list[int] = field(default_factory=list)
     """With policy ``all``: sequences in the stream without an ack, in order."""
 
 
-class Consumers:
+class AckPolicies:
     """All consumers of a capture, by stream and name; bounded."""
 
     def __init__(self) -> None:

@@ -29,7 +29,7 @@ from wiredecode.frames.frame import ALL, Confirmation, Frame
 from wiredecode.protocols.nats import names
 from wiredecode.protocols.nats.conversation_acks import (
     Acknowledged,
-    Consumers,
+    AckPolicies,
     parse_ack_subject,
     read_ack,
 )
@@ -49,7 +49,7 @@ OBJECT = re.compile(r"\$O\.([^.]+)\.([CM])\.(.+)")
 """Bucket, chunk or metadata, and id of the object or its name in base64."""
 
 
-def read_answer(frame: Frame, subject: str, data: bytes, consumers: Consumers) -> tuple[str, int] | None:
+def read_answer(frame: Frame, subject: str, data: bytes, consumers: AckPolicies) -> tuple[str, int] | None:
     """Read a reply of JetStream: return stream and sequence of the stored message, or add a finding with the error."""
     if not data.startswith(BEGINNINGS) or len(data) > MAX_ANSWER_BYTES:
         return None
@@ -334,7 +334,7 @@ class NatsMemory:
     copies: Copies = field(default_factory=Copies)
     stored: Newest[tuple[str, int], RequestHops] = field(default_factory=lambda: Newest(MAX_REQUESTS))
     """Publishes by JetStream's stream and sequence."""
-    consumers: Consumers = field(default_factory=Consumers)
+    consumers: AckPolicies = field(default_factory=AckPolicies)
     carried: CarriedSessions = field(default_factory=lambda: CarriedSessions(carried_by("nats"), plain_subject))
     """State of the protocols inside payloads."""
 
