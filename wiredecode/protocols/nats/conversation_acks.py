@@ -100,6 +100,10 @@ class AckPolicies:
         if policy != NO_ACKS:
             self._acknowledges(consumer, frame)
 
+    def _consumer(self, acked: Acknowledged) -> Consumer:
+        key = acked[:2]  # stream and name
+        return self._consumers.get(key) or self._consumers.get_or_make(key, Consumer)
+
     @staticmethod
     def _acknowledges(consumer: Consumer, frame: Frame) -> None:
         if consumer.acks.since is None:
@@ -107,7 +111,7 @@ class AckPolicies:
 
     def deliver(self, frame: Frame, acked: Acknowledged, request: Any) -> None:
         """A message with the subject for its ack; ``request``: what :meth:`acknowledge` shall return for it."""
-        consumer = self._consumers.get_or_make((acked.stream, acked.consumer), Consumer)
+        consumer = self._consumer(acked)
         if consumer.policy == NO_ACKS:
             frame.expects_response = False
             return
@@ -126,7 +130,7 @@ class AckPolicies:
 
     def acknowledge(self, frame: Frame, acked: Acknowledged, final: str | None) -> list[Any]:
         """A frame answers a delivery. Return the requests of the earlier ones that it acknowledges, too."""
-        consumer = self._consumers.get_or_make((acked.stream, acked.consumer), Consumer)
+        consumer = self._consumer(acked)
         self._acknowledges(consumer, frame)
         if final != ANSWERED or not consumer.waiting:
             return []

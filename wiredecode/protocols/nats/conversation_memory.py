@@ -405,10 +405,11 @@ class NatsMemory:
         link(frame, hop)
         if (acked := parse_ack_subject(plain_subject(subject))) is not None:
             refusal, final = read_ack(frame)
-            answered = [request, *self.consumers.acknowledge(frame, acked, final)]
-            delivered = dict.fromkeys(hop_of_answer(each, frame).frame for each in answered)
-            messages = 0 if final is None else ALL
-            frame.confirmations = [Confirmation(each, 0, messages, refusal, final) for each in delivered]
+            frame.confirmations = [Confirmation(hop.frame, 0, 0 if final is None else ALL, refusal, final)]
+            for earlier in self.consumers.acknowledge(frame, acked, final):
+                if earlier is not request:
+                    answered = hop_of_answer(earlier, frame).frame
+                    frame.confirmations.append(Confirmation(answered, 0, ALL, None, final))
         asking = frame.connection.directions[1 - frame.side]
         if hop.connection == frame.connection.number and asking.lost_between(hop.time_ns, frame.time_ns, frame.ready):
             frame.latency_ns = None  # it may answer a later pull, not captured
