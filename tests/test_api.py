@@ -8,6 +8,7 @@ import io
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -206,3 +207,9 @@ def test_impossible_limits_are_refused(name: str) -> None:
     limit, value = name.split("=")
     with pytest.raises(ValueError, match="limit"):
         wiredecode.read(RABBITMQ / "c43_basic.pcap", limits={limit: float(value)})
+
+
+@pytest.mark.parametrize("name", ["nats/50-server-links.pcap", "cursus/produce.pcap", "stories/leader-killed.pcap.gz"])
+def test_frames_inside_others_have_records_too(name: str) -> None:
+    for frame in islice(wiredecode.read(RABBITMQ.parent / name, strict=False), 2000):
+        assert frame.record()["type"] == frame.type

@@ -143,7 +143,7 @@ def test_bad_files_are_skipped_and_reported(tmp_path: Path, caplog: pytest.LogCa
 def test_bad_files_are_errors_if_requested(session: SparkSession, tmp_path: Path) -> None:
     damaged = CAPTURES / "rabbitmq-stream" / "d_cutfile.pcap"
     with pytest.raises(
-        Exception, match=r"Unreadable: .*d_cutfile\.pcap: is truncated in the middle of a packet"
+        Exception, match=r"UnreadableFile: .*d_cutfile\.pcap: is truncated in the middle of a packet"
     ) as error:
         load(session, str(damaged), columns=FEW, failFast=True).toArrow()
     assert "Traceback" not in str(error.value)

@@ -45,14 +45,17 @@ SHORT_NS = 5_000_000_000
 """A connection that a client opens for a message lives no longer."""
 INSTANCE = pattern(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{8,}|\d+")
 """Parts of a name in which instances of one service differ."""
+OFFSET = pattern(r"offset \d+")
 DIGITS = pattern(r"\d+")
+ROLES = frozenset({"locator", "producer", "consumer", "publisher", "subscriber", "client", "connection"})
+"""Words that client libraries put before the name of the application."""
 TOKEN = pattern(r"[^-_.:#/@]+")
 
 
 def service_of(name: str) -> str:
     """The first word of a client's name, without the number or id of its instance."""
     words = TOKEN.findall(INSTANCE.sub("", name.lower()))
-    return words[0] if words else ""
+    return next((each for each in words if each not in ROLES), words[0] if words else "")
 
 
 def changes(before: Party, now: Party) -> str:
@@ -91,7 +94,7 @@ class FlowRule(Rule):
 
     def finish(self) -> None:
         every = sides_of(self.flows)
-        self._parties = self.flows.parties()
+        self._parties, self._told = self.flows.parties(), set[str]()
         self._index([side for side in every if side.flow.key.delivers])
         topics = topics_of(every)
         self._sent = sides = [side for topic in topics for side in topic.publishers]
@@ -105,12 +108,17 @@ class FlowRule(Rule):
             self._hungry(topic)
             self._stopped(topic)
             self._sated(topic)
+            self._mixed(topic)
+            self._beyond(topic)
+            self._left_behind(topic, topics)
             self._read_again(topic)
             self._skipped(topic)
             self._lost(topic)
             self._uneven(topic)
+        self._dropped(topics)
         self._loops(every, topics)
         self._strangers(topics)
+        self._shared_positions()
         for label, some in by_label(sides).items():
             self._waits(label, some)
         self._polls()
@@ -420,6 +428,102 @@ class FlowRule(Rule):
 
     # Messages that come twice, or never.
 
+    def _mixed(self, topic: Topic) -> None:
+        """One instance of a service subscribes without the queue group of the others: each message goes to both."""
+        served = [each for each in topic.consumers if each.flow.messages and not each.flow.log and each.party.name]
+        for service, sides in grouped(served, lambda side: service_of(side.party.name)).items():
+            alone = [each for each in sides if not each.group and each.flow.messages >= FEW]
+            others = [each for each in sides if each.group and not is_library(each.party)]
+            for now in alone if service else ():
+                together = [
+                    each for each in others if _overlaps(each.party, now.party) and each.party.name != now.party.name
+                ]
+                if not together or now.flow.key.partition is not None:
+                    continue
+                group, name, count = together[0].group, topic.subject[2], now.flow.messages
+                title = (
+                    f"{now.party.label} reads {name} without a queue group, and {together[0].party.label} in {group}: "
+                )
+                title += f"{count:,} messages went to both"
+                self._add("flow.done-twice", title, (now.party.label, topic.subject), [now, *together], count=count)
+
+    def _beyond(self, topic: Topic) -> None:
+        """A consumer begins at an offset that the log does not reach yet, and gets nothing that is published."""
+        for side in topic.consumers:
+            asked = [(at_ns, int(start[7:])) for at_ns, start in side.flow.starts if OFFSET.fullmatch(start)]
+            if side.flow.messages or not asked or not side.party.is_whole:
+                continue
+            at_ns, offset = asked[-1]
+            others = (each.flow for each in topic.consumers if each.flow.last_ns > at_ns and each.flow.offsets.ends)
+            end = max((each.offsets.ends[-1] for each in others), default=offset)
+            sent = [each for each in topic.publishers if each.party.is_whole]
+            after = sum(messages_after(each.flow, at_ns) for each in sent)
+            if offset <= end or after < MANY:  # it waits for what comes next
+                continue
+            name = topic.subject[2]
+            title = f"{side.label} begins {name} at offset {offset:,} and gets nothing, while {after:,} were published"
+            times = {"since_ns": at_ns, "until_ns": max(each.flow.last_ns for each in sent), "count": after}
+            problem = self._add("flow.nothing-since", title, (side.label, topic.subject, offset), [side], **times)
+            problem.detail(f"others are at offset {end - 1:,}: it gets messages from {offset:,} on")
+            problem.likely = "its position is one of another log: of another stream, or of an earlier one of this name"
+            if made := self.report.facts.of(DELETED, name):
+                problem.likely = f"{made[-1].by} deleted {name} at {self.report.seconds(made[-1].since_ns)}: "
+                problem.likely += "it was made anew, and offsets begin again"
+
+    def _left_behind(self, topic: Topic, topics: Sequence[Topic]) -> None:
+        """All consumers of a topic went to another one, and a publisher still writes to it."""
+        came = [each for each in topic.consumers if each.flow.messages]
+        if not came or not topic.publishers or not all(each.party.is_whole for each in (*came, *topic.publishers)):
+            return
+        last_ns = max(max(each.flow.last_ns, each.party.until_ns) for each in came)
+        after = sum(messages_after(each.flow, last_ns + MOMENT_NS) for each in topic.publishers)
+        if after < MANY or max(each.flow.last_ns for each in topic.publishers) < last_ns + WHILE_NS:
+            return
+        labels = {each.party.label for each in came}
+        for other in topics:
+            new = [each for each in other.consumers if each.flow.messages and each.party.label in labels]
+            begun = {each.party.label for each in new if each.flow.first_ns > min(one.flow.last_ns for one in came)}
+            if (
+                other is topic
+                or begun != labels
+                or min(each.flow.first_ns for each in new) < min(each.flow.last_ns for each in came)
+            ):
+                continue
+            late = [each for each in topic.publishers if messages_after(each.flow, last_ns + MOMENT_NS)]
+            name, who = topic.subject[2], ", ".join(by_label(late))
+            title = f"{after:,} messages of {who} to {name} reach no consumer: {' and '.join(sorted(labels))} left it"
+            title += f" for {other.subject[2]}"
+            times = {"since_ns": last_ns, "until_ns": max(each.flow.last_ns for each in late), "count": after}
+            problem = self._add("flow.no-consumer", title, (name, other.subject), late, **times)
+            problem.likely = f"{who} still has the old name, {name}"
+            return
+
+    def _dropped(self, topics: Sequence[Topic]) -> None:
+        """A consumer never got messages that its stream had confirmed, though it got later ones on the same subject."""
+        consumers = [each for topic in topics for each in topic.consumers if each.flow.log and each.flow.numbers.begins]
+        for (*log, group), sides in grouped(consumers, log_and_group).items():
+            numbers = Intervals()
+            for each in sides:
+                numbers.update(each.flow.numbers)
+            if numbers.holes() or not all(each.party.is_whole for each in sides):
+                continue  # other clients got some, or the capture lost some
+            own = {each.flow.key.topic for each in sides} - self._told
+            lost = sent = 0
+            for topic in topics:
+                if topic.subject[2] in own and topic.subject[:2] == tuple(log[:2]):
+                    one, both = lost_in(topic, group)
+                    lost, sent = lost + one, sent + both
+            if lost < MANY or lost * 10 < sent:
+                continue
+            name = " and ".join(by_label(sides))
+            title = (
+                f"{name} never got {lost:,} of {sent:,} messages that {log[-1]} had confirmed, though it got later ones"
+            )
+            problem = self._add("flow.skipped", title, (group, *log), sides, count=lost)
+            problem.likely = (
+                "the stream dropped them before they were read: max_msgs_per_subject, max_age or another limit"
+            )
+
     def _read_again(self, topic: Topic) -> None:
         """A consumer that came back got messages again that it had, though it notes where it is."""
         for label, sides in by_label(topic.consumers, group=True).items():
@@ -493,6 +597,7 @@ class FlowRule(Rule):
                 "count": count,
                 "severity": None if meant else "warning",
             }  # it may want the newest only
+            self._told.add(topic.subject[2])
             problem = self._add("flow.skipped", title, (name, topic.subject), [now, *before], **how)
             problem.first_ns = before[-1].flow.last_ns
             problem.detail(f"offsets {begin:,} to {end - 1:,} went to none of its connections, later ones did")
@@ -571,15 +676,10 @@ class FlowRule(Rule):
             ordered = sorted(members, key=lambda side: side.party.since_ns)
             stems = grouped(ordered, lambda side: service_of(side.party.name))
             stems.pop("", None)
-            for (one, first), (other, second) in pairwise(stems.items()):
+            for first, second in pairwise(stems.values()):
                 old, new = first[0].party.name, second[0].party.name
                 hosts = {each.party.host for each in first}.isdisjoint(each.party.host for each in second)
-                related = (
-                    one.startswith(other)
-                    or other.startswith(one)
-                    or is_library(first[0].party)
-                    or is_library(second[0].party)
-                )
+                related = are_related(first[0].party, second[0].party)
                 together = max(each.flow.last_ns for each in first) > min(each.flow.first_ns for each in second)
                 if not hosts or related or not together or sum(each.flow.messages for each in second) < FEW:
                     continue
@@ -591,6 +691,25 @@ class FlowRule(Rule):
                 for name, sides in ((old, first), (new, second)):
                     got = sum(each.flow.messages for each in sides)
                     problem.detail(f"{name} on {sides[0].party.host} got {got:,} messages")
+
+    def _shared_positions(self) -> None:
+        """Two applications store their positions under one name, each over that of the other one."""
+        every = {id(side): side for sides in self._storing.values() for side in sides}.values()
+        named = [
+            each for each in every if each.flow.key.group and not each.flow.log and each.flow.key.partition is None
+        ]
+        for (*log, group), sides in grouped(named, log_and_group).items():
+            for one, other in pairwise(sorted(sides, key=lambda side: side.party.since_ns)):
+                apart = one.party.host != other.party.host and not are_related(one.party, other.party)
+                if not apart or not _overlaps(one.party, other.party):
+                    continue
+                who = f"{one.party.label} and {other.party.label}"
+                title = f"{who} store their positions in {log[-1]} under one name, {group}"
+                count = one.flow.stores + other.flow.stores
+                times = {"since_ns": other.party.since_ns, "until_ns": other.party.until_ns, "count": count}
+                problem = self._add("flow.shared-group", title, (group, *log), [other, one], severity="error", **times)
+                problem.likely = "each begins where the other one was, and leaves messages out or gets them again"
+                break
 
     def _uneven(self, topic: Topic) -> None:
         """Most messages go to one partition, and its consumer lags while others have nothing to do."""
@@ -752,6 +871,28 @@ def shared_offsets(own: Sequence[ClientFlow], others: Sequence[ClientFlow]) -> i
     """Messages of partitions that both got."""
     pairs = ((one.flow, other.flow) for one in own for other in others if log_of(one.flow) == log_of(other.flow))
     return sum(other.offsets.within(begin, end) for one, other in pairs for begin, end in one.offsets)
+
+
+def are_related(one: Party, other: Party) -> bool:
+    """Whether two clients may be one application, by their names."""
+    first, second = service_of(one.name), service_of(other.name)
+    return first.startswith(second) or second.startswith(first) or is_library(one) or is_library(other)
+
+
+def lost_in(topic: Topic, group: str) -> tuple[int, int]:
+    """Of the messages of a topic between the first and the last one that a group got: those it did not get, and all."""
+    got = Intervals()
+    for each in topic.consumers:
+        if each.group == group:
+            got.update(each.flow.offsets)
+    sent = Intervals()
+    for each in topic.publishers:
+        sent.update(each.flow.offsets)
+    if not got.begins:
+        return 0, 0
+    begin, end = got.begins[0], got.ends[-1]
+    both = sum(got.within(max(first, begin), min(last, end)) for first, last in sent if first < end and last > begin)
+    return sent.within(begin, end) - both, sent.within(begin, end)
 
 
 def log_and_group(side: ClientFlow) -> tuple[str, str, str, str]:

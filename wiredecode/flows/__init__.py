@@ -32,6 +32,8 @@ __all__ = ["OTHERS", "Flow", "FlowKey", "Flows", "Intervals", "Party"]
 
 MAX_FLOWS = 20_000
 """Flows that are kept separately; those of further topics of these connections are one, of the topic :data:`OTHERS`."""
+MAX_UNNUMBERED = 64
+"""Publishes without an offset whose times are kept: how many came later than a time is known to some per cent."""
 MAX_TIMES = 2048
 """Messages of a flow whose times are kept, evenly over its life: for the time from publish to delivery."""
 MAX_SENT = 65_536
@@ -79,11 +81,11 @@ class FlowKey(NamedTuple):
 class OffsetTimes:
     """``(offset, messages, time)`` of some messages, evenly over time."""
 
-    __slots__ = ("_every", "_seen", "entries")
+    __slots__ = ("_every", "_most", "_seen", "entries")
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MAX_TIMES) -> None:
         self.entries: list[tuple[int, int, int]] = []
-        self._every, self._seen = 1, 0
+        self._most, self._every, self._seen = most, 1, 0
 
     def add(self, first: int, count: int, time_ns: int) -> None:
         self._seen += 1
@@ -93,12 +95,12 @@ class OffsetTimes:
         self._thin_out()
 
     def _thin_out(self) -> None:
-        while len(self.entries) >= 2 * MAX_TIMES:
+        while len(self.entries) >= 2 * self._most:
             del self.entries[::2]
             self._every *= 2
 
     def __add__(self, other: OffsetTimes) -> OffsetTimes:
-        both = OffsetTimes()
+        both = OffsetTimes(self._most)
         both._every = max(self._every, other._every)
         both.entries = sorted((*self.entries, *other.entries))
         both._thin_out()
@@ -123,6 +125,8 @@ class Flow:
     last_ns: int = 0
     offsets: Intervals = field(default_factory=Intervals)
     """Those that were confirmed, or delivered."""
+    numbers: Intervals = field(default_factory=Intervals)
+    """Of deliveries, at their consumer."""
     stored: int = -1
     """Offset up to which the consumer is done, as it said last."""
     stores: int = 0
@@ -151,7 +155,7 @@ class Flow:
     """Frames whose first message waited for :data:`LONG_NS` or more, of all :attr:`batches`."""
     batches: int = 0
     times: OffsetTimes = field(default_factory=OffsetTimes)
-    unnumbered: OffsetTimes = field(default_factory=OffsetTimes)
+    unnumbered: OffsetTimes = field(default_factory=lambda: OffsetTimes(MAX_UNNUMBERED))
     """Of publishes, which have no offset yet."""
     latencies: list[int] = field(default_factory=list)
     """From publish to delivery, ns, of copies; at most :data:`MAX_TIMES`."""
@@ -191,7 +195,7 @@ class Flow:
 
     def count(self, step: Step, frame: Frame) -> None:
         """Count the messages of a step."""
-        what, _, _, _, first, messages, size, log, _, waited_ns, lag, is_again = step
+        what, _, _, _, first, messages, size, log, _, waited_ns, lag, is_again, number = step
         time_ns = frame.time_ns
         if not self.first_ns:
             self.first_ns = time_ns
@@ -218,6 +222,8 @@ class Flow:
             self.times.add(first, messages, time_ns)
         elif what == flows.PUBLISH:
             self.unnumbered.add(0, messages, time_ns)
+        if number is not None:
+            self.numbers.add(number, number + 1)
         if lag is not None:
             self.lag = lag
             if lag > self.worst_lag:
@@ -232,6 +238,7 @@ class Flow:
         for name in ("last_ns", "stored", "waited_ns", "left_ns", "limit", "rounds"):
             setattr(both, name, max(getattr(self, name), getattr(other, name)))
         both.offsets.update(self.offsets).update(other.offsets)
+        both.numbers.update(self.numbers).update(other.numbers)
         both.starts = sorted((*self.starts, *other.starts))[:MAX_STARTS]
         both.lag = (self if self.last_ns >= other.last_ns else other).lag
         both.worst_lag, both.worst_ns = max((self.worst_lag, self.worst_ns), (other.worst_lag, other.worst_ns))

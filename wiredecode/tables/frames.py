@@ -185,10 +185,10 @@ class ArrayBuilder:
 
     def _json(self, values: list[Any]) -> pa.Array:
         show = self._show
-        try:  # nearly always
-            texts = [None if value is None else orjson.dumps(value, show) for value in values]
+        try:  # nearly always; text, as bytes of orjson keep room for more
+            texts = [None if value is None else orjson.dumps(value, show).decode() for value in values]
         except TypeError:
-            texts = [None if value is None else encode_json(value, show) for value in values]
+            texts = [None if value is None else encode_json(value, show).decode() for value in values]
         return pa.array(texts, pa.string())
 
     def null(self, size: int, kind: pa.DataType) -> pa.Array:

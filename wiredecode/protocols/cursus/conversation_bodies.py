@@ -169,7 +169,7 @@ def _report_decompression(frame: Frame, codec: str, inflated: Decompressed) -> N
 def _inner_frame(frame: Frame, data: bytes) -> Frame:
     """The decompressed body, framed as it would have been without compression."""
     framed = len(data).to_bytes(4, "big") + data
-    return Frame(
+    return type(frame)(
         connection=frame.connection,
         side=frame.side,
         buffer=framed,

@@ -140,7 +140,8 @@ class Members(Rule):
             return
         error = next(errors_in(values), 0) if commits else values.get("error", 0)
         unknown = error in (UNKNOWN_MEMBER, FENCED_EPOCH) and (commits or member.id not in self._left)
-        if unknown or (commits and error == ILLEGAL_GENERATION):
+        left = member.left_at is not None and frame.time_ns - member.left_at.time_ns < STAYED_NS  # its last commit
+        if not left and (unknown or (commits and error == ILLEGAL_GENERATION)):
             does = "commits" if commits else "asks"
             title = f"{short(frame.connection)} {does}, but is no longer a member of group {member.group}"
             problem = self.report.add(CODES["kicked-out"], title, (frame.connection.number, title), frame=frame)

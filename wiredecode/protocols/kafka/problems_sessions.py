@@ -14,6 +14,7 @@ from wiredecode.protocols.shared.advertised import is_address, join
 from wiredecode.protocols.shared.facts import Kind
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import MAX_EVIDENCE, FrameRef, Rule, ref_of
+from wiredecode.protocols.shared.times import ahead_of, unit_of
 
 MANY_SESSIONS, FEW = 20, 20
 """Fetch sessions (KIP-227) that a client opened, at least; and for each that was used again."""
@@ -25,11 +26,8 @@ MAGIC_AT, MAGIC, PRODUCER_AT, PRODUCER = 16, 2, 43, Struct(">qhii")
 """Of a batch: where its version is, and its producer's id, epoch, first sequence number and number of records."""
 
 
-TIMES = Struct(">qq")
-TIMES_AT, YEAR_MS, AHEAD_MS = 27, 366 * 86_400_000, 60_000
-"""Where the times of a batch are; a time in another unit is about now; no clock is further ahead."""
-UNITS = {"seconds": (1000, 1), "microseconds": (1, 1000), "nanoseconds": (1, 1_000_000)}
-"""Factor and divisor that make milliseconds."""
+LAST_TIME_AT, LAST_TIME = 35, Struct(">q")
+"""Of a batch: where the time of its last record is."""
 
 
 class SentBatch(NamedTuple):
@@ -191,21 +189,19 @@ class RecordTimes(Rule):
         for topic, _, each in partitions(frame.values):
             name = printable(topic)
             if frame.type == "ListOffsetsRequest":
-                ahead_ms = each.get("timestamp", -1) - now_ms
-                if AHEAD_MS < ahead_ms < YEAR_MS:
+                if ahead_ms := ahead_of(each.get("timestamp", -1), now_ms):
                     title = f"{of} asks for the offsets of a time that is {ahead_ms / 1000:,.0f} s ahead, in {name}"
                     problem = self.report.add(CODES["clock"], title, (of, name), frame=frame)
                     problem.likely = "the clock of the client is wrong: no record has such a time yet"
-            elif unit := unit_of(each.get("batches"), now_ms):
+            elif unit := unit_of(last_time(each.get("batches")), now_ms):
                 title = f"{of} gives records of {name} times in {unit} in place of milliseconds"
                 problem = self.report.add(CODES["clock"], title, (of, name, unit), frame=frame)
                 problem.likely = "retention by time deletes such records immediately, or never"
 
 
-def unit_of(raw: Any, now_ms: int) -> str:
-    """The unit in which the last time of a batch is about now, if that is not milliseconds; else empty."""
-    if not isinstance(raw, bytes | memoryview) or len(raw) < TIMES_AT + TIMES.size or raw[MAGIC_AT] != MAGIC:
-        return ""
-    _, last = TIMES.unpack_from(raw, TIMES_AT)
-    near = (name for name, (more, less) in UNITS.items() if abs(last * more // less - now_ms) < YEAR_MS)
-    return next(near, "") if last > 0 else ""
+def last_time(raw: Any) -> int:
+    """The time of the last record of a batch, ms; -1: it is of an old format."""
+    if not isinstance(raw, bytes | memoryview) or len(raw) < LAST_TIME_AT + LAST_TIME.size or raw[MAGIC_AT] != MAGIC:
+        return -1
+    (last,) = LAST_TIME.unpack_from(raw, LAST_TIME_AT)
+    return int(last)

@@ -18,7 +18,7 @@ from wiredecode.protocols.shared.pairing import Newest
 ACK = "$JS.ACK."
 """Beginning of the subject for an ack of a delivered message."""
 ACKNOWLEDGED = re.compile(
-    r"\$JS\.ACK\.(?:[^.]+\.[^.]+\.)?([^.]+)\.([^.]+)\.(\d{1,19})\.(\d{1,19})\.\d+\.\d+\.(\d{1,19})(?:\.[^.]*)?\Z",
+    r"\$JS\.ACK\.(?:[^.]+\.[^.]+\.)?([^.]+)\.([^.]+)\.(\d{1,19})\.(\d{1,19})\.(\d{1,19})\.\d+\.(\d{1,19})(?:\.[^.]*)?\Z",
     re.ASCII,
 )
 """ADR-15: stream, consumer, deliveries, sequence in the stream, in the consumer, time, messages left. Newer servers put
@@ -34,6 +34,8 @@ class Acknowledged(NamedTuple):
     """Number of deliveries, this one included."""
     sequence: int
     """In the stream."""
+    number: int
+    """Number of the delivery at its consumer: without those that were not captured there is a hole."""
     pending: int
     """Messages left for the consumer after it."""
 
@@ -55,7 +57,7 @@ def parse_ack_subject(subject: str) -> Acknowledged | None:
 @lru_cache(maxsize=4096)
 def _parse_ack_subject(subject: str) -> Acknowledged | None:
     match = ACKNOWLEDGED.match(subject)
-    return None if match is None else Acknowledged(match[1], match[2], int(match[3]), int(match[4]), int(match[5]))
+    return None if match is None else Acknowledged(match[1], match[2], *map(int, match.groups()[2:]))
 
 
 DONE, NEXT, NOT_DONE = (b"", b"+ACK", b"+OK"), b"+NXT", (b"-NAK", b"+TERM")

@@ -116,6 +116,7 @@ class SubjectFlows(FlowReader):
                 stream, group, again = printable(acked.stream), printable(acked.consumer), acked.delivered > 1
                 self._consumers.put(key, (stream, group))
                 common = {"size": values["size"], "log": stream, "lag": acked.pending, "again": again}
+                common["number"] = acked.number
                 return (Step(flows.DELIVER, printable(subject), None, group, acked.sequence, **common),)
         if frame.request is not None or "status" in values:
             return self._answered(frame, key)

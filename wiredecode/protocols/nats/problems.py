@@ -12,7 +12,7 @@ from wiredecode.net.types import Connection
 from wiredecode.protocols.nats import names
 from wiredecode.protocols.nats.conversation_acks import ACK, parse_ack_subject
 from wiredecode.protocols.nats.flows import SubjectFlows
-from wiredecode.protocols.nats.problems_jetstream import MAX_KNOWN, PUBLISHED, Pulls
+from wiredecode.protocols.nats.problems_jetstream import MAX_KNOWN, PUBLISHED, Pulls, Repeats
 from wiredecode.protocols.nats.problems_requests import INBOX, NOT_DONE, Consumers, NatsRequests
 from wiredecode.protocols.nats.problems_servers import Servers
 from wiredecode.protocols.shared.codes import codes_of
@@ -404,7 +404,7 @@ CHECKS = Checks(
     flows=(SubjectFlows,),
     space="account",
     codes=CODES,
-    rules=(Clients, Crashes, Servers, Pulls, NatsRequests, Consumers),
+    rules=(Clients, Crashes, Servers, Pulls, NatsRequests, Consumers, Repeats),
     answered=frozenset({"PING", *MESSAGES}),
     publishes=dict.fromkeys(PUBLISHED, Publishing(("subject",), None, True, "stream", "$JS.", "$KV.")),
     covered=frozenset({"server-error", "max-payload", "no-responders", "lame-duck"}),

@@ -13,7 +13,7 @@ from wiredecode.frames.identity import short
 from wiredecode.protocols.nats.conversation_acks import parse_ack_subject
 from wiredecode.protocols.nats.conversation_memory import DUPLICATE, OWN, SEQUENCE, STREAM
 from wiredecode.protocols.shared.codes import codes_of
-from wiredecode.protocols.shared.facts import DELETED
+from wiredecode.protocols.shared.facts import DELETED, STORED
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import MAX_EVIDENCE, FrameRef, Problem, Report, Rule, ref_of, whole
 
@@ -23,6 +23,7 @@ MESSAGE_ID = "Nats-Msg-Id"
 EXPECTED = "Nats-Expected-"
 """Beginning of the other headers that only publishes to JetStream have."""
 DELETE, DELETE_CONSUMER, NEXT = ".API.STREAM.DELETE.", ".API.CONSUMER.DELETE.", ".API.CONSUMER.MSG.NEXT."
+CREATE_CONSUMER = ".API.CONSUMER.CREATE."
 """Parts of subjects; the last one is that of a pull, which waits for messages."""
 UNJUDGED = (".MSG.", ".DIRECT.", ".DELETE")
 """Parts of the subjects of requests that are often refused: lookups of messages, and removals."""
@@ -34,6 +35,10 @@ MAX_KNOWN = 1024
 """Subjects, deleted streams, consumers."""
 MANY_PULLS = 2
 """This many pulls in a row without answer are an error."""
+STORES = "KV_", "OBJ_"
+"""Beginnings of streams that are key-value and object stores: to look at all their keys a client makes a consumer."""
+MANY_AGAIN, SOON_NS = 20, 300_000_000
+"""Consumers or messages of one client that show a habit; a message is published again because the first time failed."""
 LATE_NS = 500_000_000
 """A server answers a pull this long after it expired, at the latest."""
 
@@ -139,6 +144,70 @@ class Pulls(Rule):
         explain_consumer(self.report, self.report.about(CODES["consumer-gone"], title, consumer, refs), consumer)
 
 
+@dataclass(slots=True)
+class Attempts:
+    """What a client did again and again."""
+
+    refs: list[FrameRef] = field(default_factory=list)
+    """The first times, and the last one."""
+    times: int = 0
+    different: int = 0
+    """Messages that were published several times in a row."""
+    digest: int = 0
+    at_ns: int = 0
+    again: bool = False
+    """The last message: its contents, when it was published, and whether it was so before."""
+
+    def add(self, frame: Frame) -> None:
+        self.times += 1
+        del self.refs[MAX_EVIDENCE - 1 :]
+        self.refs.append(ref_of(frame))
+
+    def publish(self, frame: Frame) -> None:
+        digest, before_ns = hash(frame.values.get("data", b"")), self.at_ns
+        self.at_ns = frame.time_ns
+        if digest != self.digest:
+            self.digest, self.again = digest, False
+        elif frame.time_ns - before_ns < SOON_NS:
+            self.different += not self.again
+            self.again = True
+            self.add(frame)
+
+
+@dataclass(eq=False)
+class Repeats(Rule):
+    """Consumers that a client makes anew all the time, and messages that it lets a stream store several times."""
+
+    types = frozenset({"PUB", "HPUB"})
+    _made: Newest[tuple[int, str], Attempts] = field(default_factory=lambda: Newest(MAX_KNOWN))
+    """By connection and stream."""
+    _published: Newest[tuple[int, str], Attempts] = field(default_factory=lambda: Newest(MAX_KNOWN))
+    """By connection and subject."""
+
+    def frame(self, frame: Frame) -> None:
+        subject, number = frame.values.get("subject", ""), frame.connection.number
+        if subject.startswith(OWN):
+            if CREATE_CONSUMER in subject and not (stream := asked_for(subject).partition(",")[0]).startswith(STORES):
+                self._made.get_or_make((number, stream), Attempts).add(frame)
+        elif frame.expects_response and publish_of(frame.values) is None:
+            self._published.get_or_make((number, subject), Attempts).publish(frame)
+
+    def finish(self) -> None:
+        for (_, stream), made in self._made.items():
+            span_ns = made.refs[-1].time_ns - made.refs[0].time_ns
+            if made.times >= MANY_AGAIN and span_ns < made.times * MIN_REFUSED_NS:
+                who = short(made.refs[0].connection)
+                title = f"{who} made {made.times:,} consumers of {stream} in {span_ns / 1e9:.1f} s"
+                self.report.about(CODES["consumer-churn"], title, (who, stream), made.refs, count=made.times)
+        for (_, subject), sent in self._published.items():
+            if sent.different >= MANY_AGAIN and self.report.facts.of(STORED, subject):
+                title = (
+                    f"{short(sent.refs[0].connection)} published {sent.different:,} messages to {printable(subject)} "
+                )
+                title += f"several times: {sent.times:,} of the publishes are repeats"
+                self.report.about(CODES["stored-twice"], title, (title, subject), sent.refs, count=sent.times)
+
+
 def explain(report: Report, problem: Problem, resource: str) -> None:
     """Say who deleted the stream or consumer."""
     if deleted := report.facts.of(DELETED, resource):
@@ -183,6 +252,8 @@ class Stored:
         stream = frame.generated.get(STREAM)
         if not stream or SEQUENCE not in frame.generated:
             return
+        if subject not in self._streams:
+            self.report.facts.saw(STORED, subject, frame=frame, by=stream)
         self._streams.put(subject, stream)
         if (problem := self._away.pop(subject, None)) is not None:
             problem.severity = "warning"

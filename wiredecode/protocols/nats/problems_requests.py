@@ -41,6 +41,8 @@ MANY_SILENT, MANY_DELIVERIES = 3, 3
 """Requests without answer that are worth an error, and deliveries of one message that are worth a warning."""
 MANY_UNACKNOWLEDGED = 20
 """Unacknowledged messages that are worth a warning if the limit is not known."""
+MANY_WAITED = 20
+"""Deliveries while others waited, and messages that waited: the limit of a consumer is the bottleneck."""
 HUNG_NS, HUNG = 5_000_000_000, 20
 """A consumer hangs after that time, and this many times the longest one that an ack took, with as many acks before."""
 
@@ -371,6 +373,12 @@ class Deliveries:
     refused: int = 0
     late: int = 0
     """Messages that were refused (-NAK), and acknowledged after they had been delivered again."""
+    together: int = 0
+    waited: int = 0
+    most_pending: int = 0
+    """The most unacknowledged messages at a time; deliveries while more were left, and how many at most."""
+    clients: set[int] = field(default_factory=set)
+    """Connections that got messages."""
     again: list[FrameRef] = field(default_factory=list)
     """The first redeliveries ..."""
     redelivered: int = 0
@@ -431,6 +439,13 @@ class Consumers(Rule):
         state.waiting = state.waiting or state.last
         state.sequence = max(state.sequence, delivery.sequence)
         state.open.put(delivery.sequence, state.last)
+        state.together = max(state.together, len(state.open))
+        state.waited, state.most_pending = (
+            state.waited + (delivery.pending > 0),
+            max(state.most_pending, delivery.pending),
+        )
+        if len(state.clients) < MAX_EVIDENCE:
+            state.clients.add(frame.connection.number)
         if delivery.delivered > 1:
             state.redelivered += 1
             state.times.put(delivery.sequence, delivery.delivered)
@@ -479,6 +494,8 @@ class Consumers(Rule):
             hangs = quick and state.last.connection.closed is None
             if state.again:
                 self._report_redelivered(consumer, state)
+            if self._is_throttled(state, most):
+                self._report_throttled(consumer, state)
             if waits > 0 and asked and (full or guessed or hangs) and whole(state.last.connection):
                 self._report_stuck(consumer, state, waits, most if full else None)
 
@@ -506,6 +523,21 @@ class Consumers(Rule):
             problem.title += f", and {given_up}" if over else ""
             problem.detail(f"sequences {', '.join(f'{each:,}' for each in over[:MAX_EVIDENCE])}" if over else "")
         problem.detail(f"{state.behind:,} messages wait behind them" if state.behind else "")
+
+    @staticmethod
+    def _is_throttled(state: Deliveries, most: Any) -> bool:
+        """Whether fewer messages are out at a time than there are clients, though more are left nearly each time."""
+        known = isinstance(most, int) and state.together == most
+        few = state.together < len(state.clients) or (known and most == 1 < len(state.clients))
+        return few and state.waited >= MANY_WAITED and state.most_pending >= MANY_WAITED and not state.again
+
+    def _report_throttled(self, consumer: str, state: Deliveries) -> None:
+        out = counted(state.together, "message")
+        title = (
+            f"{consumer}, gives {len(state.clients)} clients at most {out} at a time, while {state.most_pending:,} wait"
+        )
+        problem = self.report.add(CODES["ack-pending"], title, consumer, frame=state.last, count=state.waited)
+        problem.likely = f"max_ack_pending of the consumer is {state.together:,}: the server waits for each ack"
 
     def _report_stuck(self, consumer: str, state: Deliveries, waits: int, most: int | None) -> None:
         refs = [*state.open.values()]

@@ -48,7 +48,8 @@ class InnerStream:
         return s2_plain(frame) if layer is transport.S2Chunk else websocket_plain(frame, self.messages)
 
     def feed(self, frame: Frame, data: bytes) -> list[Frame]:
-        """Frames completed by the plain bytes of a chunk."""
+        """Frames completed by the plain bytes of a chunk; they are of its kind."""
+        self.framer.frame = type(frame)
         if self.messages.parts:
             self.fragments.update(frame.packets)
         elif data:
@@ -79,7 +80,7 @@ class InnerStream:
         return self._feed(frame)
 
     def _again(self, in_sync: bool = False) -> None:
-        self.framer = Framer(self.direction, self.protocol, self.frames, in_sync)
+        self.framer = Framer(self.direction, self.protocol, self.frames, in_sync, self.framer.frame)
 
     def _feed(self, frame: Frame) -> list[Frame]:
         taken, skipped, why = [], 0, ""

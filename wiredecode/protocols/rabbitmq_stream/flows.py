@@ -65,6 +65,9 @@ class StreamFlows(FlowReader):
     def _delivered(self, frame: Frame, stream: str) -> Iterator[Step]:
         chunk, key = frame.values["chunk"], (frame.connection.number, frame.values["subscription_id"])
         known = self._subscriptions.get(key) or SubscribedStream(stream, "", 0)
+        if chunk["chunk_id"] + chunk["num_records"] <= known.offset:  # the stream is shorter: it began at its end
+            known = known._replace(offset=0)
+            self._subscriptions.put(key, known)
         first = max(chunk["chunk_id"], known.offset)
         count = chunk["num_records"] - (first - chunk["chunk_id"])
         if known.stream and count > 0:

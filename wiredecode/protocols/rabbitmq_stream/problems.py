@@ -11,7 +11,7 @@ from wiredecode.net.health import ACK_LOST
 from wiredecode.net.types import Connection
 from wiredecode.protocols.rabbitmq_stream import names
 from wiredecode.protocols.rabbitmq_stream.flows import StreamFlows
-from wiredecode.protocols.rabbitmq_stream.problems_consumers import CrashLoop, Flapping, NoActive, Offsets
+from wiredecode.protocols.rabbitmq_stream.problems_consumers import CrashLoop, Flapping, NoActive, Offsets, StartTimes
 from wiredecode.protocols.rabbitmq_stream.problems_credit import Credits
 from wiredecode.protocols.reading import values_of
 from wiredecode.protocols.shared import gauges, problems, refusals
@@ -477,7 +477,7 @@ CHECKS = problems.Checks(
     codes=CODES,
     rules=(
         *(StreamBrokers, Credits, Admission, MissingStreams, Heartbeats),
-        *(Routes, DuplicateIds, Flapping, NoActive, Offsets, CrashLoop),
+        *(Routes, DuplicateIds, Flapping, NoActive, Offsets, StartTimes, CrashLoop),
     ),
     covered=frozenset({"closed"}),
     expected=frozenset({"already exists", "No offset"}),

@@ -10,8 +10,10 @@ from wiredecode.frames.frame import Frame
 from wiredecode.frames.identity import short
 from wiredecode.net.types import Connection
 from wiredecode.protocols.shared.codes import codes_of
+from wiredecode.protocols.shared.facts import DELETED
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import FrameRef, Rule, ref_of
+from wiredecode.protocols.shared.times import unit_of
 
 CODES = codes_of("rabbitmq_stream")
 
@@ -24,6 +26,8 @@ SOON_NS = 30_000_000_000
 """A process that ends is restarted within this time."""
 MIN_GONE = 100
 """Fewer offsets may be missing: brokers keep the offsets of consumers in chunks between."""
+MIN_BEYOND = 1
+"""Offsets between the end of the first chunk and the offset that was asked for, which the stream does not have."""
 MAX_STREAMS = 1000
 NO_ACTIVE_NS = 5_000_000_000
 """A client answers whether its consumer is active, or goes, within this time."""
@@ -49,14 +53,39 @@ class Offsets(Rule):
         begin = chunk.get("chunk_id") if isinstance(chunk, Mapping) else None
         if subscribe is None or begin is None or frame.connection.directions[frame.side].lossy:
             return
+        stream, who = frame.generated.get("stream", ""), short(frame.connection)
+        if isinstance(chunk, Mapping) and offset - begin - (chunk.get("num_records") or 0) >= MIN_BEYOND:
+            self._beyond(frame, subscribe, f"{who} asked for offset {offset:,} of {stream}, and got {begin:,}", stream)
         if begin - offset < MIN_GONE:
             return
-        stream, who = frame.generated.get("stream", ""), short(frame.connection)
         title = f"{who} asked for offset {offset:,} of {stream}, but the stream begins at {begin:,}"
         problem = self.report.add(CODES["offset-gone"], title, (who, stream, offset), frame=subscribe)
         self.report.cite(problem, ref_of(frame))
         problem.weight = begin - offset
         problem.detail(f"{begin - offset:,} offsets were skipped")
+
+    def _beyond(self, frame: Frame, subscribe: FrameRef, title: str, stream: str) -> None:
+        problem = self.report.add(CODES["offset-beyond"], f"{title}: the stream ends before", title, frame=subscribe)
+        self.report.cite(problem, ref_of(frame))
+        if deleted := self.report.facts.of(DELETED, stream):
+            at = self.report.seconds(deleted[-1].since_ns)
+            problem.likely = f"{deleted[-1].by} deleted the stream at {at}, and it was made anew: offsets begin again"
+
+
+@dataclass(eq=False)
+class StartTimes(Rule):
+    """Times in another unit than milliseconds, at which consumers want to begin."""
+
+    types = frozenset({"Subscribe"})
+
+    def frame(self, frame: Frame) -> None:
+        if unit := unit_of(frame.values.get("timestamp", -1), frame.time_ns // 1_000_000):
+            who = frame.connection.identity.get("name") or short(frame.connection)
+            stream = printable(frame.values["stream"])
+            title = f"{who} begins {stream} at a time in {unit} in place of milliseconds"
+            problem = self.report.add(CODES["clock"], title, (who, stream), frame=frame)
+            before = unit == "seconds"  # else the time is yet to come
+            problem.likely = "it gets all messages each time" if before else "it gets new messages only"
 
 
 @dataclass(eq=False)

@@ -56,6 +56,8 @@ DELETED = Kind("deleted", ("topic",), 0)
 """A client made or deleted a topic, stream, or consumer."""
 FIRST = Kind("first-publish", ("server", "topic"), ALWAYS)
 """The first publishes of clients to a topic waited: if it was just made, for leaders and replicas."""
+STORED = Kind("stored", ("topic",), ALWAYS)
+"""A log stores what is published to a topic."""
 BLOCKED = Kind("waits-for-transaction", ("partition",))
 """Readers of committed messages wait for the end of a transaction."""
 SERVES = Kind("serves", ("topic",), 0)

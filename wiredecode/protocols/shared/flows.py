@@ -57,6 +57,8 @@ class Step(NamedTuple):
     """Messages that the consumer has not got yet."""
     again: bool = False
     """The broker says that it delivered it before."""
+    number: int | None = None
+    """Number of the delivery at its consumer: holes were delivered to others, or not captured."""
 
 
 class FlowReader:

@@ -1,0 +1,17 @@
+"""Times that clients give in another unit than the protocol's milliseconds, or that are yet to come."""
+
+YEAR_MS, AHEAD_MS = 366 * 86_400_000, 60_000
+"""A time in another unit is about now; a clock that is further ahead is wrong."""
+UNITS = {"seconds": (1000, 1), "microseconds": (1, 1000), "nanoseconds": (1, 1_000_000)}
+"""Factor and divisor that make milliseconds."""
+
+
+def unit_of(time_ms: int, now_ms: int) -> str:
+    """The unit in which a time is about now, if that is not milliseconds; else empty."""
+    near = (name for name, (more, less) in UNITS.items() if abs(time_ms * more // less - now_ms) < YEAR_MS)
+    return next(near, "") if time_ms > 0 else ""
+
+
+def ahead_of(time_ms: int, now_ms: int) -> int:
+    """The milliseconds that a time is ahead, if no clock should be; else 0."""
+    return ahead_ms if AHEAD_MS < (ahead_ms := time_ms - now_ms) < YEAR_MS else 0
