@@ -117,9 +117,9 @@ def test_api_error_without_a_code() -> None:
 @pytest.mark.parametrize(
     ("subject", "expected"),
     [
-        ("$JS.ACK.s.c.2.7.5.1700.9", ("s", "c", 2, 7, 9)),
-        ("$JS.ACK.hub.ACCHASH.s.c.2.7.5.1700.9", ("s", "c", 2, 7, 9)),
-        ("$JS.ACK._.ACCHASH.s.c.2.7.5.1700.9.token", ("s", "c", 2, 7, 9)),
+        ("$JS.ACK.s.c.2.7.5.1700.9", ("s", "c", 2, 7, 5, 9)),
+        ("$JS.ACK.hub.ACCHASH.s.c.2.7.5.1700.9", ("s", "c", 2, 7, 5, 9)),
+        ("$JS.ACK._.ACCHASH.s.c.2.7.5.1700.9.token", ("s", "c", 2, 7, 5, 9)),
         ("$JS.ACK.s.c.2.7.5.1700", None),
         ("$JS.ACK.s.c.x.7.5.1700.9", None),
         (f"$JS.ACK.s.c.{'9' * 5000}.7.5.1700.9", None),
