@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 import wiredecode
 from tests.net import craft
 from wiredecode.capture import open_capture
+from wiredecode.cli import main
 from wiredecode.tables.reader import TableReader
 
 ROOT = Path(__file__).parents[2]
@@ -187,3 +189,11 @@ def test_a_consumer_created_anew_has_its_own_policy() -> None:
 def test_answers_of_services_are_no_acks() -> None:
     steps = (1, b"MSG orders 1 _INBOX.z 1\r\nx\r\n"), (0, b"PUB _INBOX.z 1\r\ny\r\n")
     assert outcomes(*steps) == [(None, None, None, None)]
+
+
+def test_trace_says_acknowledged_with_frame_and_latency(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["trace", str(POISON), "--frame", "19", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [hop["hop"] for hop in told["hops"]] == ["published", "confirmed", "delivered", "acknowledged"]
+    assert told["hops"][-1]["told_by"] == "the ack of frame 19, 14.8 ms after it"
+    assert any(each.startswith("acknowledged once, first ") for each in told["conclusions"])
