@@ -11,6 +11,7 @@ import pytest
 from tests.conftest import seeds
 from wiredecode.dissect import ledger
 from wiredecode.dissect.ledger import HELD_FRAMES, WAIT_BYTES, WAIT_FRAMES, WAIT_NS, Ledger
+from wiredecode.frames.frame import AckDuty
 
 SECOND = 1_000_000_000
 
@@ -42,6 +43,7 @@ def frame(
         "confirmations": (),
         "answers": (),
         "generated": {},
+        "acks": None,
         "weight": length,
     }
     return SimpleNamespace(id=number, number=number, response=None, outcome=None, connection=connection, **values)
@@ -248,3 +250,20 @@ def test_a_copy_is_neither_late_nor_unanswered() -> None:
         waits.add(request)
         waits.finish(last_ns)
         assert request.outcome is None
+
+
+@pytest.mark.parametrize(
+    ("since", "outcomes"), [(None, (None, None)), (2, (None, "unanswered")), (1, ("late", "unanswered"))]
+)
+def test_an_ack_is_missing_once_its_consumer_is_known_to_acknowledge(
+    since: int | None, outcomes: tuple[str | None, str | None]
+) -> None:
+    """A duty that a later frame shows does not count for what is given up before: frames are decoded in advance."""
+    waits, first, last = Ledger(), frame(1, asks=True), frame(2, asks=True, time_ns=WAIT_NS + 2 * SECOND)
+    first.acks = last.acks = AckDuty(since)
+    first.generated = {"copy_of": 7}
+    waits.add(first)
+    waits.tick(last.time_ns, WAIT_NS)
+    waits.add(last)
+    waits.finish(last.time_ns)
+    assert (first.outcome, last.outcome) == outcomes

@@ -14,7 +14,7 @@ from tests.support import capture, dissect
 from wiredecode.capture import open_capture
 from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.frames.frame import Frame
-from wiredecode.protocols.nats.conversation_memory import parse_ack_subject
+from wiredecode.protocols.nats.conversation_acks import parse_ack_subject
 from wiredecode.protocols.nats.protocol import Nats
 from wiredecode.tables.reader import TableReader
 from wiredecode.trace import Collector, Criteria, Finder, drop_answers, group
@@ -117,9 +117,9 @@ def test_api_error_without_a_code() -> None:
 @pytest.mark.parametrize(
     ("subject", "expected"),
     [
-        ("$JS.ACK.s.c.2.7.5.1700.9", ("s", "c", 2, 7, 9)),
-        ("$JS.ACK.hub.ACCHASH.s.c.2.7.5.1700.9", ("s", "c", 2, 7, 9)),
-        ("$JS.ACK._.ACCHASH.s.c.2.7.5.1700.9.token", ("s", "c", 2, 7, 9)),
+        ("$JS.ACK.s.c.2.7.5.1700.9", ("s", "c", 2, 7, 5, 9)),
+        ("$JS.ACK.hub.ACCHASH.s.c.2.7.5.1700.9", ("s", "c", 2, 7, 5, 9)),
+        ("$JS.ACK._.ACCHASH.s.c.2.7.5.1700.9.token", ("s", "c", 2, 7, 5, 9)),
         ("$JS.ACK.s.c.2.7.5.1700", None),
         ("$JS.ACK.s.c.x.7.5.1700.9", None),
         (f"$JS.ACK.s.c.{'9' * 5000}.7.5.1700.9", None),

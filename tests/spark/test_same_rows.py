@@ -130,3 +130,16 @@ def test_packets_of_a_run_equal_those_of_export_except_the_interface(
     write(spark, job([folder], tmp_path / "lake", level="packets"))
     found = table(spark, tmp_path / "lake" / "packets", TableDemand("packets"))
     same_rows(found.drop_columns("interface"), exported["packets"].drop_columns("interface"))
+
+
+@pytest.mark.parametrize(
+    "name", ["nats/13-jetstream.pcap", "reports/n_max_deliver.pcap.zst", "flows/nh-acknone.pcap.gz"]
+)
+def test_acks_of_deliveries_have_the_rows_of_export(name: str, tmp_path: Path) -> None:
+    """Policies of consumers are known to the task that decodes their connection."""
+    file, demand = str(tmp_path / "messages.parquet"), TableDemand(("messages",), buckets=7)
+    assert main(["export", str(CAPTURES / name), "-q", "-o", file, "--level", "messages", "--ids", "stable"]) == 0
+    (found_file,) = find([str(CAPTURES / name)]).files
+    parcels = PacketParcels(found_file, demand.bucketing, demand.reassembly).rows(open_capture([found_file.name]))
+    found, _ = decoded_levels([*parcels], demand)
+    same_rows(found["messages"], pq.read_table(file).cast(found["messages"].schema))

@@ -10,7 +10,7 @@ from collections.abc import Container, Iterator, Mapping
 from typing import NamedTuple
 
 from wiredecode.dataclasses import dataclass, field
-from wiredecode.frames.frame import ALL, LATE, UNANSWERED, Answer, Confirmation, Frame
+from wiredecode.frames.frame import ALL, LATE, UNANSWERED, AckDuty, Answer, Confirmation, Frame
 from wiredecode.net.types import Connection
 from wiredecode.protocols.shared.pairing import outcome_of, reply_captured
 
@@ -60,6 +60,8 @@ class OpenRequest:
     """Whether a response would be too late."""
     is_copy: bool = False
     """Whether the response may be linked with the original only: then none is missing."""
+    acks: AckDuty | None = None
+    """See :attr:`Frame.acks`."""
 
 
 @dataclass(slots=True, eq=False)
@@ -104,6 +106,8 @@ class Ledger:
         self._longest = most_ns + STEP_NS
         self.seen = self.size = 0
         """Number of frames until now, and their bytes."""
+        self._number = 0
+        """Number of the newest frame."""
         self.missed = 0
         """Responses in time whose requests could not be held back that long."""
         self.late_count = 0
@@ -121,6 +125,7 @@ class Ledger:
 
     def add(self, frame: Frame) -> None:
         """Take the next frame; link a response with its request."""
+        self._number = frame.number
         if frame.request is not None or frame.confirmations:
             self._add_response(frame)
         passed = self._passed.get(frame.connection)
@@ -137,6 +142,7 @@ class Ledger:
 
     def add_unlinked(self, frames: UnlinkedFrames) -> None:
         """Count the next frames, which are neither requests nor responses."""
+        self._number = frames.number
         passed = self._passed.get(frames.connection)
         if passed is not None:
             self._count(passed, frames.frames, frames.bytes)
@@ -146,6 +152,7 @@ class Ledger:
 
     def skip(self, frame: Frame) -> None:
         """Count a frame that is neither shown nor a request or response."""
+        self._number = frame.number
         passed = self._passed.get(frame.connection)
         if passed is not None:
             self._count(passed, 1, frame.length)
@@ -159,7 +166,7 @@ class Ledger:
 
     def _open(self, frame: Frame, passed: WaitingConnection) -> None:
         counts = passed.frames, passed.bytes, self.seen, self.size
-        request = OpenRequest(frame.id, frame.connection, frame.side, frame.time_ns, *counts, frame)
+        request = OpenRequest(frame.id, frame.connection, frame.side, frame.time_ns, *counts, frame, acks=frame.acks)
         self._requests[request.id] = request
         passed.requests.append(request)
         self._held.append(request)
@@ -225,15 +232,22 @@ class Ledger:
             self.missed += counts and last_ns - request.time_ns <= self._most_ns
         for request in self._held:
             in_time = last_ns - request.time_ns <= self._most_ns
-            self._settle(request, (UNANSWERED if reply_captured(request) else None) if in_time else LATE)
+            self._settle(request, self._without_response(request) if in_time else LATE)
         if self._late_outcomes is not None:
             for request in self._requests.values():
-                outcome = UNANSWERED if reply_captured(request) else None
+                outcome = self._without_response(request)
                 if request.answers or outcome is not None:
                     self._late_outcomes[request.id] = KnownOutcome(None, outcome, tuple(request.answers))
         self._requests, self._passed = {}, {}
         self._held.clear()
         self._released.clear()
+
+    def _without_response(self, request: OpenRequest) -> str | None:
+        return UNANSWERED if reply_captured(request) and self._is_asked(request.acks) else None
+
+    def _is_asked(self, acks: AckDuty | None) -> bool:
+        """Whether an answer is expected: of a consumer that acknowledges, as the frames until now show."""
+        return acks is None or (acks.since is not None and acks.since <= self._number)
 
     def _give_up(self, request: OpenRequest) -> None:
         self._settle(request, LATE)
@@ -248,11 +262,15 @@ class Ledger:
             return
         if request.answers:
             frame.answers = tuple(request.answers)
+        if not self._is_asked(request.acks):
+            outcome = None
         if waits(frame):
             if self._known_outcomes is not None:
                 result = self._known_outcomes.get(request.id) or KnownOutcome(None, None, tuple(frame.answers))
                 frame.response, frame.outcome, frame.answers = result
-            elif outcome is not None and frame.connection.stable_id is None:  # on a cluster another task may know it
+            elif (
+                outcome is not None and self._is_asked(request.acks) and frame.connection.stable_id is None
+            ):  # on a cluster another task may know it
                 frame.outcome = outcome
                 self.late_count += outcome == LATE
 
@@ -271,9 +289,9 @@ class Ledger:
 
 
 def waits(request: Frame) -> bool:
-    """Whether a frame asks for a response and has none. Responses of copies can be linked with the original."""
+    """Whether a frame asks for a response and has none. Those of copies, but acks, can be linked with the original."""
     asks = request.response is None and request.outcome is None and request.expects_response
-    return asks and "copy_of" not in request.generated
+    return asks and ("copy_of" not in request.generated or request.acks is not None)
 
 
 def confirmations(frame: Frame, waiting: Container[int]) -> Iterator[Confirmation]:

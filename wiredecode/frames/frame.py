@@ -113,10 +113,10 @@ ALL = 1 << 62
 
 
 class Confirmation(NamedTuple):
-    """Outcome of published messages in a confirm."""
+    """Outcome of published messages in a confirm, or of delivered ones in an ack."""
 
     request: int
-    """Id of the frame that published them."""
+    """Id of the frame that published or delivered them."""
     first: int
     """Index of the first confirmed message in that frame."""
     length: int
@@ -135,12 +135,20 @@ class Confirmation(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """Answer to a frame of published messages."""
+    """Answer to a frame of published or delivered messages."""
 
     confirmation: Confirmation
     frame: int
     """Id of the frame that says so."""
     time_ns: int
+
+
+@dataclass(slots=True, eq=False)
+class AckDuty:
+    """Whether a consumer acknowledges what it gets: one object for all its deliveries."""
+
+    since: int | None = None
+    """Number of the first frame that shows it; None: none does."""
 
 
 class Inner(NamedTuple):
@@ -239,13 +247,15 @@ class Frame:
     latency_ns: int | None = None
     """On responses: time since the request."""
     confirmations: Sequence[Confirmation] = ()
-    """On confirms of single messages: their outcomes. ``request`` is then the oldest of the publishes."""
+    """On acks, and on confirms of single messages: their outcomes. Then ``request`` is the oldest of the publishes."""
+    acks: AckDuty | None = None
+    """On deliveries that their consumer may acknowledge: whether it does."""
 
     # Of the ledger, which holds requests until they have their response; of the conversation, if it is known before.
     response: int | None = None
     """On requests: id of the response; of a publish with several messages the response to the last one."""
     answers: Sequence[Answer] = ()
-    """On publishes: responses that arrived while the frame was held back."""
+    """On publishes and deliveries: responses that arrived while the frame was held back."""
     outcome: str | None = None
     """On requests: one of :data:`OUTCOMES`; None: unknown, or no request."""
 

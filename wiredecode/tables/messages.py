@@ -1,4 +1,4 @@
-"""Messages and their confirms, which conversations collect, as Arrow record batches."""
+"""Messages and their confirms or acks, which conversations collect, as Arrow record batches."""
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -52,7 +52,7 @@ def confirms_of(
 def _answer_rows(part: FrameMessages) -> list[ConfirmRow]:
     """The row of messages without an answer, then each answer; one row if it holds for all."""
     frame = part.frame
-    if part.operation != PUBLISH:
+    if part.operation != PUBLISH and frame.acks is None:
         return [NO_CONFIRM]
     rows: list[ConfirmRow] = []
     for confirmation, number, at_ns in frame.answers:

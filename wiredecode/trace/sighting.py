@@ -11,6 +11,8 @@ from wiredecode.frames.frame import REFUSED, Frame
 from wiredecode.frames.message import FORWARD, PUBLISH, FrameMessages, Header
 from wiredecode.net.types import Connection
 
+ACKNOWLEDGED, NOT_ACKNOWLEDGED = "acknowledged", "not acknowledged"
+"""Types of what a consumer answers to a delivery."""
 STORED = "stored"
 """Type of a consumer storing its position."""
 SHOWN = 200
@@ -50,7 +52,7 @@ class Reply(InFrame):
     """A frame that answers a sighting: a confirm, an ack, a reply."""
 
     word: str
-    """``confirmed``, ``refused``, ``answered``; ``stored``: a consumer is done with it."""
+    """``confirmed``, ``refused``, ``answered``; of a consumer ``acknowledged``, ``not acknowledged``, ``stored``."""
     rests_on: str
     """Evidence that it is the answer."""
     sequence: int | None = None

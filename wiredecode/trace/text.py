@@ -11,7 +11,7 @@ from wiredecode.frames.message import DELIVER, FORWARD, PUBLISH
 from wiredecode.frames.record import rfc3339
 from wiredecode.net.types import Connection
 from wiredecode.protocols.registry import requests
-from wiredecode.trace.sighting import STORED, Reply, SightedMessage, Sighting
+from wiredecode.trace.sighting import ACKNOWLEDGED, NOT_ACKNOWLEDGED, STORED, Reply, SightedMessage, Sighting
 from wiredecode.view.times import seconds_text
 
 PUBLISHED, REPLICATED, DELIVERED = "published", "replicated", "delivered"
@@ -32,7 +32,7 @@ class TraceHop:
     """One step; times in nanoseconds."""
 
     word: str
-    """``published``, ``forwarded``, ``delivered``, ``replicated``, ``stored``, or one of :data:`ANSWERS`."""
+    """``published``, ``forwarded``, ``delivered``, ``replicated``, of :class:`Reply` or of :data:`ANSWERS`."""
     event: Sighting | Reply
     since_ns: int
     """Since the hop before."""
@@ -85,6 +85,11 @@ def conclusions(message: SightedMessage, way: list[TraceHop]) -> Iterator[str]:
             ends = len({(hop.connection.number, hop.event.side) for hop in several})
             after = f", first after {duration(several[0].since_first_ns)}" if published else ""
             yield f"{word} {times(len(several))} on {counted(ends, 'connection')}{after}"
+    for word in (ACKNOWLEDGED, NOT_ACKNOWLEDGED):
+        acks = [hop for hop in way if hop.word == word]
+        if acks:
+            after = f", first {duration(acks[0].since_first_ns)} after it was published" if published else ""
+            yield f"{word} {times(len(acks))}{after}"
     stored = next((hop for hop in way if hop.word == STORED), None)
     if stored is not None:
         after = f" {duration(stored.since_first_ns)} after it was published" if published else ""

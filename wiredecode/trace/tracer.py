@@ -3,11 +3,22 @@
 from collections.abc import Iterable, Iterator
 
 from wiredecode.check.gauges import Gauges
-from wiredecode.frames.escape import counted
+from wiredecode.frames.escape import counted, duration
 from wiredecode.frames.frame import ANSWERED, REFUSED, Frame
 from wiredecode.frames.message import PUBLISH, FrameMessages, Messages
 from wiredecode.protocols.shared.pairing import outcome_of
-from wiredecode.trace.sighting import STORED, Criteria, LogPosition, Reply, Sighting, digest_of, facts, sighting
+from wiredecode.trace.sighting import (
+    ACKNOWLEDGED,
+    NOT_ACKNOWLEDGED,
+    STORED,
+    Criteria,
+    LogPosition,
+    Reply,
+    Sighting,
+    digest_of,
+    facts,
+    sighting,
+)
 
 MAX_FOUND = 1000
 """Sightings that fit the criteria; more are only counted."""
@@ -17,7 +28,8 @@ MAX_PUBLISHERS = 1000
 """Publishers with a name whose last number is remembered."""
 
 WORDS = {ANSWERED: "confirmed", REFUSED: "refused", None: "answered"}
-"""How a confirm is called by its outcome, which is unknown if it is truncated."""
+ACK_WORDS = {ANSWERED: ACKNOWLEDGED, REFUSED: NOT_ACKNOWLEDGED, None: "answered"}
+"""How a confirm, and the ack of a delivery, is called by its outcome, which is unknown if it is truncated."""
 
 
 def parts_of(messages: Messages) -> Iterator[tuple[FrameMessages, int]]:
@@ -171,12 +183,14 @@ class Collector:
             each.answers.append(Reply(*facts(frame), word, text, sequence, refusal))
 
     def _confirm(self, frame: Frame) -> None:
-        """A confirm that names messages by their numbers."""
+        """A confirm that names messages by their numbers, or an ack."""
         for confirmation in frame.confirmations:
             meant = range(confirmation.first, confirmation.first + confirmation.length)
-            word = WORDS[confirmation.outcome]
             for each in self._by_frame.get(confirmation.request, ()):
                 if each.share in meant:
                     each.outcome = confirmation.outcome
-                    number = f"number {each.sequence}"
-                    each.answers.append(Reply(*facts(frame), word, number, why=confirmation.refusal or ""))
+                    word, evidence = WORDS[confirmation.outcome], f"number {each.sequence}"
+                    if each.operation != PUBLISH:
+                        word, after = ACK_WORDS[confirmation.outcome], duration(frame.time_ns - each.time_ns)
+                        evidence = f"the ack of frame {each.frame}, {after} after it"
+                    each.answers.append(Reply(*facts(frame), word, evidence, why=confirmation.refusal or ""))

@@ -16,18 +16,23 @@ from base64 import urlsafe_b64decode
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Mapping
-from functools import lru_cache
 from itertools import islice
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 from crc32c import crc32c
 
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields import printable
-from wiredecode.frames.frame import Frame
+from wiredecode.frames.frame import ALL, Confirmation, Frame
 from wiredecode.protocols.nats import names
+from wiredecode.protocols.nats.conversation_acks import (
+    Acknowledged,
+    AckPolicies,
+    parse_ack_subject,
+    read_ack,
+)
 from wiredecode.protocols.registry import carried_by
 from wiredecode.protocols.shared.carried import CarriedSessions
 from wiredecode.protocols.shared.pairing import Hop, Newest, Request, link
@@ -43,52 +48,8 @@ KEY = re.compile(r"(\$JS\.(?:[^.]+\.)?API\.DIRECT\.GET\.KV_[^.]+\.)?\$KV\.([^.]+
 OBJECT = re.compile(r"\$O\.([^.]+)\.([CM])\.(.+)")
 """Bucket, chunk or metadata, and id of the object or its name in base64."""
 
-ACK = "$JS.ACK."
-"""Beginning of the subject for an ack of a delivered message."""
-ACKNOWLEDGED = re.compile(
-    r"\$JS\.ACK\.(?:[^.]+\.[^.]+\.)?([^.]+)\.([^.]+)\.(\d{1,19})\.(\d{1,19})\.(\d{1,19})\.\d+\.(\d{1,19})(?:\.[^.]*)?\Z",
-    re.ASCII,
-)
-"""ADR-15: stream, consumer, deliveries, sequence in the stream, in the consumer, time, messages left. Newer servers put
-domain and account before the stream, and may add a token."""
 
-
-class Acknowledged(NamedTuple):
-    """Facts about a delivered message, from the subject for its ack."""
-
-    stream: str
-    consumer: str
-    delivered: int
-    """Number of deliveries, this one included."""
-    sequence: int
-    """In the stream."""
-    number: int
-    """Number of the delivery at its consumer: without those that were not captured there is a hole."""
-    pending: int
-    """Messages left for the consumer after it."""
-
-    @property
-    def of(self) -> str:
-        return consumer_text(self.stream, self.consumer)
-
-
-@lru_cache(maxsize=1024)
-def consumer_text(stream: str, consumer: str) -> str:
-    return f"{printable(stream)}, consumer {printable(consumer)}"
-
-
-def parse_ack_subject(subject: str) -> Acknowledged | None:
-    """Read a subject for acks; None: it is another subject."""
-    return read_ack(subject) if subject.startswith(ACK) else None
-
-
-@lru_cache(maxsize=4096)
-def read_ack(subject: str) -> Acknowledged | None:
-    match = ACKNOWLEDGED.match(subject)
-    return None if match is None else Acknowledged(match[1], match[2], *map(int, match.groups()[2:]))
-
-
-def read_answer(frame: Frame, subject: str, data: bytes) -> tuple[str, int] | None:
+def read_answer(frame: Frame, subject: str, data: bytes, consumers: AckPolicies) -> tuple[str, int] | None:
     """Read a reply of JetStream: return stream and sequence of the stored message, or add a finding with the error."""
     if not data.startswith(BEGINNINGS) or len(data) > MAX_ANSWER_BYTES:
         return None
@@ -105,6 +66,8 @@ def read_answer(frame: Frame, subject: str, data: bytes) -> tuple[str, int] | No
             text = printable(str(error.get("description") or "no description"))
             frame.refuse(f"{text} ({error.get('code')}, err_code {number})", "data", "jetstream")
         return None
+    if "config" in answer:
+        consumers.learn(frame, answer)
     if not isinstance(stream, str) or not isinstance(sequence, int):
         return None
     frame.generate(STREAM, printable(stream))
@@ -371,6 +334,7 @@ class NatsMemory:
     copies: Copies = field(default_factory=Copies)
     stored: Newest[tuple[str, int], RequestHops] = field(default_factory=lambda: Newest(MAX_REQUESTS))
     """Publishes by JetStream's stream and sequence."""
+    consumers: AckPolicies = field(default_factory=AckPolicies)
     carried: CarriedSessions = field(default_factory=lambda: CarriedSessions(carried_by("nats"), plain_subject))
     """State of the protocols inside payloads."""
 
@@ -379,7 +343,8 @@ class NatsMemory:
         reply, digest = plain_subject(values["reply"]), crc32c(values.get("data") or b"")
         hop = Hop(frame.id, frame.time_ns, frame.connection.number, frame.side)
         frame.expects_response = True
-        published_ns = self._find_publish(frame, reply, values["subject"], digest) if reply.startswith(ACK) else None
+        acked = parse_ack_subject(reply)
+        published_ns = self._find_publish(frame, acked, values["subject"], digest) if acked else None
         request = self.requests.get(reply)
         same = request is not None and request.subject == values["subject"] and request.digest == digest
         if same and request is not None and self.copies.lossy:  # its publish may be lost
@@ -389,15 +354,18 @@ class NatsMemory:
                 frame.generate("copy_of", request.hops[0].frame)
             if len(request.hops) < MAX_HOPS:
                 request.hops.append(hop)
-            return request.published_ns or published_ns
-        self.requests.put(reply, RequestHops(values["subject"], digest, [hop], frame.time_ns if first else None))
+            published_ns = request.published_ns or published_ns
+        else:
+            request = RequestHops(values["subject"], digest, [hop], frame.time_ns if first else None)
+            self.requests.put(reply, request)
+        if acked and not first:
+            self.consumers.deliver(frame, acked, request)
         return published_ns
 
-    def _find_publish(self, frame: Frame, reply: str, subject: str, digest: int) -> int | None:
+    def _find_publish(self, frame: Frame, acked: Acknowledged, subject: str, digest: int) -> int | None:
         """Find the publish of a delivery by JetStream, by stream and sequence in its reply subject; return its time."""
-        acked = parse_ack_subject(reply)
-        stored = self.stored.get((acked.stream, acked.sequence)) if acked else None
-        if acked is None or stored is None or (stored.subject, stored.digest) != (subject, digest):
+        stored = self.stored.get((acked.stream, acked.sequence))
+        if stored is None or (stored.subject, stored.digest) != (subject, digest):
             return None
         frame.generate("copy_of", stored.hops[0].frame)
         return stored.published_ns if acked.delivered == 1 else None
@@ -426,7 +394,7 @@ class NatsMemory:
             frame.generate("request_subject", printable(request.subject))
         data = values.get("data") or b""
         digest = crc32c(data)
-        if (stored := read_answer(frame, request.subject, data)) is not None:
+        if (stored := read_answer(frame, request.subject, data, self.consumers)) is not None:
             self.stored.put(stored, request)
         if first or request.answer is None or request.answer[1] != digest:
             request.answer = frame.id, digest
@@ -435,6 +403,13 @@ class NatsMemory:
             if between and hop.connection != frame.connection.number:
                 return  # on its way: the requester gets another copy
         link(frame, hop)
+        if (acked := parse_ack_subject(plain_subject(subject))) is not None:
+            refusal, final = read_ack(frame)
+            frame.confirmations = [Confirmation(hop.frame, 0, 0 if final is None else ALL, refusal, final)]
+            for earlier in self.consumers.acknowledge(frame, acked, final):
+                if earlier is not request:
+                    answered = hop_of_answer(earlier, frame).frame
+                    frame.confirmations.append(Confirmation(answered, 0, ALL, None, final))
         asking = frame.connection.directions[1 - frame.side]
         if hop.connection == frame.connection.number and asking.lost_between(hop.time_ns, frame.time_ns, frame.ready):
             frame.latency_ns = None  # it may answer a later pull, not captured

@@ -5,7 +5,7 @@ from typing import Any
 
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
-from wiredecode.protocols.nats.conversation_memory import ACK, parse_ack_subject
+from wiredecode.protocols.nats.conversation_acks import ACK, parse_ack_subject
 from wiredecode.protocols.shared import flows
 from wiredecode.protocols.shared.flows import MAX_KNOWN, FlowReader, Step
 from wiredecode.protocols.shared.pairing import Newest

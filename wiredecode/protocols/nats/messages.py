@@ -7,7 +7,7 @@ from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import DELIVER, PUBLISH, Header, Messages, header_of
 from wiredecode.protocols.nats import names
-from wiredecode.protocols.nats.conversation_memory import parse_ack_subject
+from wiredecode.protocols.nats.conversation_acks import parse_ack_subject
 from wiredecode.protocols.nats.layers_decoders import hides_data
 from wiredecode.protocols.shared.carried import CarriedSessions, without_carried_secrets
 

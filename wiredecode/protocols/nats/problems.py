@@ -10,7 +10,7 @@ from wiredecode.frames.frame import Frame
 from wiredecode.frames.identity import client_side, short
 from wiredecode.net.types import Connection
 from wiredecode.protocols.nats import names
-from wiredecode.protocols.nats.conversation_memory import ACK, parse_ack_subject
+from wiredecode.protocols.nats.conversation_acks import ACK, parse_ack_subject
 from wiredecode.protocols.nats.flows import SubjectFlows
 from wiredecode.protocols.nats.problems_jetstream import MAX_KNOWN, PUBLISHED, Pulls, Repeats
 from wiredecode.protocols.nats.problems_requests import INBOX, NOT_DONE, Consumers, NatsRequests

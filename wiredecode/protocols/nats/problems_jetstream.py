@@ -10,7 +10,8 @@ from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.identity import short
-from wiredecode.protocols.nats.conversation_memory import DUPLICATE, OWN, SEQUENCE, STREAM, parse_ack_subject
+from wiredecode.protocols.nats.conversation_acks import parse_ack_subject
+from wiredecode.protocols.nats.conversation_memory import DUPLICATE, OWN, SEQUENCE, STREAM
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.facts import DELETED, STORED
 from wiredecode.protocols.shared.pairing import Newest

@@ -13,7 +13,7 @@ from wiredecode.frames.frame import Frame
 from wiredecode.frames.identity import server_endpoint, short
 from wiredecode.net.types import Connection
 from wiredecode.protocols.nats import names
-from wiredecode.protocols.nats.conversation_memory import ACK, Acknowledged, parse_ack_subject
+from wiredecode.protocols.nats.conversation_acks import ACK, Acknowledged, parse_ack_subject
 from wiredecode.protocols.nats.problems_jetstream import NEXT, PUBLISHED, Publish, Stored, asked_for, publish_of
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.facts import SERVES
