@@ -210,3 +210,13 @@ def test_credentials_in_unusual_places_and_cut_ones_are_hidden(run: Run, name: s
 def test_a_bomb_of_empty_records_makes_none(run: Run) -> None:
     found = run("pcap", CAPTURES / "hostile" / "17-kafka-records-bomb.pcap", "--json")
     assert len(found.raw) < 100_000 and "the records are damaged" in found.out
+
+
+def test_the_lines_of_one_tree_have_a_budget(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few bytes become many records, and rich needs much memory for each line; the next frame is whole."""
+    path = CAPTURES / "hostile" / "05-cursus-batch-summary.pcap"
+    whole = run("pcap", path, "-V").out.split("\nFrame ")
+    monkeypatch.setattr(budget, "FRAME_BYTES", 20 * budget.CAREFUL_BYTES)
+    trees = run("pcap", path, "-V").out.split("\nFrame ")
+    assert len(trees) == len(whole) and max(each.count("\n") for each in whole) > 25
+    assert max(each.count("\n") for each in trees) <= 25 and any("... more lines" in each for each in trees)
