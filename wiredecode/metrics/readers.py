@@ -91,7 +91,7 @@ def serve(registry: CollectorRegistry, listen: str) -> str:
         return [f"metrics are at {PAGE}\n".encode()]
 
     family = getaddrinfo(host, int(port), type=SOCK_STREAM)[0][0]
-    kind = type("Server", (Server,), {"address_family": family})
+    kind: type[Server] = type("Server", (Server,), {"address_family": family})
     server = make_server(host, int(port), page, kind, Handler)
     Thread(target=server.serve_forever, daemon=True).start()
     return f"http://{f'[{host}]' if ':' in host else host}:{server.server_port}{PAGE}"
