@@ -85,11 +85,23 @@ TEXTS = (
     ),
     *("curl -u me:abc123 h", "jdbc:oracle:thin:u/abc123@h:1521:x", "amqp%3A%2F%2Fu%3Aabc%40h", "passcode is abc123"),
     *("https://h/x?key=abc", "tls_key: abc", '<add key="Password" value="abc"/>', "PASS abc123", "LOGIN u abc123"),
+    *(
+        "add_user u abc",
+        "change_password u 'abc'",
+        "openssl -passin pass:abc",
+        "htpasswd -b f u abc",
+        "htpasswd -cbB f u abc",
+    ),
+    *("$y$j9T$a1b2c3d4", "$7$a1b2c3d4", "pbkdf2_sha256$600000$abc", "bcrypt_sha256$$2b$12$abc", "adgangskode=abc"),
+    *("lösenord: abc", "passord=abc", "parola=abc", "parool=abc", "jelszó=abc", "kodeord: abc", "Şifre=abc"),
+    *("Κωδικός=abc", "סיסמה=abc", "كلمة المرور: abc", "mật khẩu: abc", "гасло=abc", "รหัสผ่าน=abc", "kata sandi: abc"),
     *("AUTH default abc123", "sshpass -p abc123 ssh", "API-Key abc123"),
     *("/bot123456789:AA" + "a1" * 10, "https://x.office.com/webhook/abc", "SCRAM-SHA-256$4096:abcabcab==$x:y"),
 )
 HARMLESS = (
     "orders.eu.17 was stored at 3",
+    "the command add_user",
+    "bcrypt costs 12 $",
     "authority: h",
     "auth required",
     "aws eu-west-1",

@@ -221,8 +221,8 @@ def test_backslashes_in_raw_strings_stay() -> None:
 
 
 def test_regular_expression_reads_a_bounded_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    from wiredecode.filter import compare
+    from wiredecode.filter import regular
 
-    monkeypatch.setattr(compare, "MATCHED", 3)
+    monkeypatch.setattr(regular, "MATCHED", 3)
     assert numbers('frame.type matches "Open"') == []
     assert numbers('frame.type matches "Ope"') != []

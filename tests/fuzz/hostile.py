@@ -16,6 +16,7 @@ import struct
 import sys
 import tempfile
 import time
+from bisect import insort
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -58,6 +59,10 @@ COMMANDS = {
     "save": "pcap FILE -w OUT.pcapng -Y frame.length>20",
     "sql": "sql FILE --format ndjson FROM_MESSAGES",
 }
+MADE_OF = Counter[str]()
+"""Captures made of each protocol."""
+FAR_ABOVE, ENOUGH, LEAST_SECONDS = 20, 30, 1.0
+"""An input is kept if its CPU time is this many times the median of its command, after so many runs, and no shorter."""
 MAX_BYTES = 300_000
 """Of a capture that is mutated."""
 MEMORY_MB = 400
@@ -95,6 +100,12 @@ def file_of(packets: Iterable[tuple[int, bytes]], linktype: int = 1) -> bytes:
     return out.getvalue()
 
 
+def timed(packets: Iterable[bytes], chance: random.Random) -> Iterator[tuple[int, bytes]]:
+    """Packets a millisecond apart, all at one time, or with a clock that goes back."""
+    step = chance.choice((1_000_000, 1_000_000, 0, -1000))
+    return ((START_NS + at * step, packet) for at, packet in enumerate(packets))
+
+
 def every_ms(packets: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
     return ((START_NS + at * 1_000_000, packet) for at, packet in enumerate(packets))
 
@@ -109,7 +120,8 @@ def talked(chance: random.Random) -> bytes:
     if chance.random() < 0.3:
         wrap = chance.choice((proxied, webbed))
         talk.parts = wrap(talk.parts, chance)
-    return file_of(every_ms(talk.packets(kit.port())))
+    MADE_OF[kit.__name__] += 1
+    return file_of(timed(talk.packets(kit.port()), chance))
 
 
 def proxied(parts: list[Part], chance: random.Random) -> list[Part]:
@@ -214,8 +226,11 @@ def same_on_all_paths(path: Path) -> None:
     holds(rows["findings"].to_pylist() == expected, "tables: other findings than frames have")
 
 
-def child(work: Callable[[], int], folder: Path, terminal: bool) -> tuple[int, bytes, bytes, int]:
-    """Exit code, streams and peak MB of work in a child of this process; its output is a file, or a terminal."""
+def child(work: Callable[[], int], folder: Path, terminal: bool) -> tuple[int, bytes, bytes, int, float]:
+    """Run work in a child of this process; its output is a file, or a terminal.
+
+    Returns exit code, streams, peak MB and seconds of CPU.
+    """
     names = folder / "stdout", folder / "stderr"
     sys.stdout.flush()
     ours, theirs = os.openpty() if terminal else (None, None)
@@ -241,7 +256,7 @@ def child(work: Callable[[], int], folder: Path, terminal: bool) -> tuple[int, b
         os.close(ours)
     _, status, used = os.wait4(pid, 0)
     out = COLOUR.sub(b"", said).replace(b"\r\n", b"\n") if terminal else names[0].read_bytes()
-    return os.waitstatus_to_exitcode(status), out, names[1].read_bytes(), used.ru_maxrss // 1024
+    return os.waitstatus_to_exitcode(status), out, names[1].read_bytes(), used.ru_maxrss // 1024, used.ru_utime
 
 
 def compared(path: Path) -> int:
@@ -260,10 +275,25 @@ def command(name: str, file: Path) -> Callable[[], int]:
     return partial(wiredecode, ["select * from messages" if word == "FROM_MESSAGES" else word for word in words])
 
 
+class Costs:
+    """Seconds of CPU of each command."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, list[float]] = {}
+
+    def check(self, name: str, seconds: float) -> None:
+        """Assert that a run is not far above the median."""
+        known = self.seconds.setdefault(name, [])
+        insort(known, seconds)
+        median = known[len(known) // 2]
+        far = len(known) > ENOUGH and seconds > max(FAR_ABOVE * median, LEAST_SECONDS)
+        holds(not far, f"cost: {seconds / median:.0f} times the median of {median:.2f} s")
+
+
 def judge(name: str, code: int, out: bytes, err: bytes, peak: int) -> None:
     """Assert the properties of a finished command."""
     errors = err.decode()
-    holds(code in (0, 1, 2), f"exit {code}: {errors[-300:] if name != PATHS else errors[:300]}")
+    holds(code in (0, 1, 2, 3), f"exit {code}: {errors[-300:] if name != PATHS else errors[:300]}")
     holds("please report" not in errors and "Traceback" not in errors, f"internal: {errors[-300:]}")
     holds(peak < MEMORY_MB, f"memory: {peak} MB")
     text = out.decode()
@@ -283,7 +313,7 @@ def main() -> int:
     given = parser.parse_args()
     (given.work / "found").mkdir(parents=True, exist_ok=True)
     chance, found, runs, files = random.Random(given.seed), Counter[str](), Counter[str](), 0
-    most = 0
+    most, costs = 0, Costs()
     until = time.monotonic() + 60 * given.minutes
     with tempfile.TemporaryDirectory() as temporary:
         folder, file = Path(temporary), Path(temporary, "hostile.pcap")
@@ -298,13 +328,17 @@ def main() -> int:
                 ended = child(partial(compared, file) if name == PATHS else command(name, file), folder, terminal)
                 most = max(most, ended[3])
                 try:
-                    judge(name, *ended)
+                    judge(name, *ended[:4])
+                    costs.check(name, ended[4])
                 except Exception as error:
-                    problem = f"{name}: {type(error).__name__}: {str(error)[:160]}"
+                    text = str(error)
+                    said = text[:160] if not text.startswith(("cost", "memory")) else text.partition(":")[0]
+                    problem = f"{name}: {type(error).__name__}: {said}"
                     found[problem] += 1
                     if found[problem] == 1:
                         (given.work / "found" / f"hostile-{given.seed}-{files}.pcap").write_bytes(data)
                         print(f"FOUND hostile-{given.seed}-{files}.pcap {problem}", flush=True)
+    print(f"of protocols: {dict(MADE_OF)}")
     print(f"{files:,} captures, {runs.total():,} commands, peak {most} MB, found {found.total()}: {dict(runs)}")
     return int(bool(found))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import random
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -18,8 +19,10 @@ from wiredecode.testing.segments import Part, craft, every
 EDGES = (0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0xFFFFFFFF, (1 << 63) - 1, (1 << 64) - 1, -1, -(1 << 63))
 NASTY = ("", "\x1b[31m\x07", "\u202eabc", "\udcff", "\x00", "=1+1", "a" * 300, "\u2028", "{}", "é", "../..")
 NASTY_BYTES = (b"", b"\x1b]0;x\x07", b"\xff\xfe", b"\0" * 9, b"\r\n", b"\xe2\x80\xae", b"a" * 300, b'{"a":1}')
-DAMAGED, MADE, MOVED = 0.3, 0.45, 0.6
-"""Shares of mutations, added up: a frame is damaged, a made one put in, frames are moved; else a field changes."""
+DAMAGED, MADE, MOVED, REBUILT = 0.3, 0.45, 0.55, 0.75
+"""Shares of mutations, added up: a frame is damaged, a made one put in, frames are moved, the structure changes; else
+a field changes."""
+MOST_ELEMENTS, MOST_BYTES = 500, 20_000
 
 
 # Fields.
@@ -56,6 +59,40 @@ def other_value(kit: type[ProtocolTests], owner: Layer, kind: Kind, chance: rand
         return chance.choice((*NASTY_BYTES, old + chance.choice(NASTY_BYTES), old[1:], old * 2))
     depth = 0 if isinstance(kind, Array) else 2
     return Maker(chance, kit.values).value(kind, depth)
+
+
+def wrong_count(owner: Layer, kind: Kind, chance: random.Random) -> None:
+    """A length or count that does not fit what follows."""
+    size = len(bytes(owner))
+    owner.fields[kind.name] = chance.choice((0, 1, size, size + 1, 1000, 0x7FFF, 0x7FFF_FFFF, -1))
+
+
+def nested(owner: Layer, kind: Kind, chance: random.Random) -> None:
+    """Elements many times, a structure inside itself as bytes, or contents that compress to little."""
+    old, times = owner.fields.get(kind.name), chance.choice((2, 16, 200))
+    if isinstance(old, list):
+        owner.fields[kind.name] = (old * times)[:MOST_ELEMENTS]
+    elif isinstance(old, bytes):
+        again = chance.choice((old, bytes(owner), bytes(len(old) or 9)))
+        owner.fields[kind.name] = chance.choice((again * times, gzip.compress(again * times * 99)))[:MOST_BYTES]
+
+
+def restructured(layer: type[Layer], raw: bytes, chance: random.Random) -> bytes:
+    """A frame whose structure is another one: counts against contents, or contents in contents; half of them cut."""
+    try:
+        packet = layer.within(raw, 0, len(raw))
+        every = list(places(packet))
+        counts = [(owner, kind) for owner, kind in every if kind.name in owner.fills]
+        deep = [(owner, kind) for owner, kind in every if isinstance(owner.fields.get(kind.name), list | bytes)]
+        if deep:
+            nested(*chance.choice(deep), chance)
+            forget_fills(packet)
+        if counts and chance.random() < 0.5:
+            wrong_count(*chance.choice(counts), chance)
+        new = bytes(packet) + raw[packet.stop :]
+    except CANNOT:
+        return chance.choice(MUTATIONS)(raw, chance) if len(raw) > 1 else raw
+    return new[: chance.randrange(len(new) + 1)] if chance.random() < 0.3 else new
 
 
 def other_field(kit: type[ProtocolTests], layer: type[Layer], raw: bytes, chance: random.Random) -> bytes:
@@ -119,6 +156,8 @@ def mutate_talk(kit: type[ProtocolTests], data: bytes, chance: random.Random) ->
             new = chance.choice(
                 (b"", frame.data * 2, chance.choice(frames).data, frame.data + chance.choice(frames).data)
             )
+        elif how < REBUILT:
+            new = restructured(frame.layer, frame.data, chance)
         else:
             new = other_field(kit, frame.layer, frame.data, chance)
         replace(talk, frame, new)

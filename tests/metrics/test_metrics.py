@@ -8,6 +8,8 @@ import os
 import re
 import socket
 import threading
+import urllib.error
+import urllib.parse
 import urllib.request
 from collections import defaultdict
 from collections.abc import Iterable
@@ -324,3 +326,19 @@ def test_dashboard_and_alerts_name_metrics_that_exist(run: Run) -> None:
     known = {"wiredecode_packets_total"}.union(*(at_the_end(run, each) for each in (REFUSED, KILLED, SLOW, pulls)))
     assert len(used) > 9 and used <= known
     assert json.loads((folder / "grafana.json").read_text())["panels"]
+
+
+def test_only_the_page_is_served_and_a_silent_client_delays_nobody() -> None:
+    from prometheus_client import CollectorRegistry
+
+    from wiredecode.metrics.readers import serve
+
+    page = serve(CollectorRegistry(), "127.0.0.1:0")
+    host, port = urllib.parse.urlsplit(page).netloc.split(":")
+    with socket.create_connection((host, int(port))) as silent:
+        silent.sendall(b"GET /metr")
+        with urllib.request.urlopen(page, timeout=20) as answer:
+            assert answer.status == 200
+        for path in ("/", "/metrics/", "/favicon.ico", "/metrics/../x"):
+            with pytest.raises(urllib.error.HTTPError, match="404"):
+                urllib.request.urlopen(f"http://{host}:{port}{path}", timeout=20)

@@ -43,7 +43,13 @@ def test_a_page_runs_the_screen_and_requests_without_token_are_refused(address: 
                     assert answer.status == 404, path
                 with pytest.raises(aiohttp.WSServerHandshakeError):
                     await session.ws_connect(root + path)
-            async with session.get(address) as page:
+            for origin in ("http://evil.example", "null", f"https://{root.partition('//')[2]}.evil.example"):
+                foreign = {"Origin": origin}
+                async with session.get(address, headers=foreign) as answer:
+                    assert answer.status == 403, origin
+                with pytest.raises(aiohttp.WSServerHandshakeError):
+                    await session.ws_connect(f"{address.replace('http', 'ws')}ws?width=9&height=9", headers=foreign)
+            async with session.get(address, headers={"Origin": root}) as page:
                 text = await page.text()
                 assert page.status == 200 and "connect-src 'self'" in page.headers["Content-Security-Policy"]
             found = re.search(r'data-session-websocket-url="([^"]*)"', text)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from wiredecode.dataclasses import replace
+from wiredecode.filter import regular
 from wiredecode.filter.literals import AnyValue, InvalidValue, is_network, value_of
 from wiredecode.filter.logic import Atom, Expression, join, negation, with_fields
 from wiredecode.filter.model import Constant, Field, FilterError, Level, Operand, Type, Values, nearest, one_of
@@ -14,8 +15,6 @@ from wiredecode.filter.syntax import Arithmetic, Call, Literal, Logic, Membershi
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.catalogue import filter_name
 
-MATCHED = 64 * 1024
-"""Characters or bytes of a value that a regular expression looks at."""
 ORDER: dict[str, Callable[[Any, Any], bool]] = {
     "<": operators.lt,
     "<=": operators.le,
@@ -213,20 +212,17 @@ class Comparisons(Operands):
 
     def _matches(self, right: Constant) -> ValueTest:
         try:
-            text = re.compile(right.text, re.IGNORECASE)
-            raw = re.compile(right.text.encode(), re.IGNORECASE | re.DOTALL)
+            re.compile(right.text.encode())
+            re.compile(right.text)
         except (re.error, RecursionError, OverflowError, ValueError) as error:
             index = getattr(error, "pos", None)
             start = right.start if index is None else min(right.start + 1 + index, right.stop)
             reason = getattr(error, "msg", None) or type(error).__name__
             raise FilterError(f"not a regular expression: {reason}", self.text, start, right.stop) from None
-
-        def fits(each: Any) -> bool:
-            if isinstance(each, str):
-                return text.search(each[:MATCHED]) is not None
-            return isinstance(each, bytes) and raw.search(each[:MATCHED]) is not None
-
-        return fits
+        try:
+            return regular.test_of(right.text)
+        except ValueError:
+            raise FilterError(regular.TOO_SLOW, self.text, right.start, right.stop) from None
 
     # Two fields.
 

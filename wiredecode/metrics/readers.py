@@ -2,14 +2,18 @@
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from socket import SOCK_STREAM, getaddrinfo
+from socketserver import ThreadingMixIn
+from threading import Thread
 from typing import Any
 from urllib.parse import urlsplit
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.prometheus import PrometheusMetricReader
 from opentelemetry.sdk.metrics import ObservableCounter, ObservableGauge
 from opentelemetry.sdk.metrics.export import Metric, MetricReader, MetricsData, PeriodicExportingMetricReader
-from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client import CollectorRegistry, make_wsgi_app
 from prometheus_client.core import Metric as Family
 from prometheus_client.core import Sample
 from prometheus_client.openmetrics.exposition import generate_latest
@@ -54,14 +58,43 @@ def prometheus() -> tuple[HistogramReader, CollectorRegistry]:
     return PrometheusReader(True, registry=registry, scope_info_enabled=False, cardinality_limits=UNBOUNDED), registry
 
 
+PAGE = "/metrics"
+
+
+class Server(ThreadingMixIn, WSGIServer):
+    """A thread per request: a slow client delays no other one."""
+
+    daemon_threads = True
+
+
+class Handler(WSGIRequestHandler):
+    """Logs nothing, and gives up clients that say nothing."""
+
+    timeout = 10
+
+    def log_message(self, *_: Any) -> None:
+        """Standard error is for people."""
+
+
 def serve(registry: CollectorRegistry, listen: str) -> str:
-    """Serve metrics on ``ADDR:PORT`` in a thread; the address of the page. Raises ValueError, OSError."""
+    """Serve metrics on ``ADDR:PORT`` in a thread; the address of the only page. Raises ValueError, OSError."""
     address, _, port = listen.rpartition(":")
     if not port.isdigit() or int(port) > 0xFFFF:
         raise ValueError("ADDR:PORT is needed")
     host = address.strip("[]") or "127.0.0.1"
-    server, _thread = start_http_server(int(port), host, registry)
-    return f"http://{f'[{host}]' if ':' in host else host}:{server.server_port}/metrics"
+    metrics = make_wsgi_app(registry)
+
+    def page(environ: Any, start_response: Any) -> Any:
+        if environ["PATH_INFO"] == PAGE:
+            return metrics(environ, start_response)
+        start_response("404 Not Found", [("Content-Type", "text/plain")])
+        return [f"metrics are at {PAGE}\n".encode()]
+
+    family = getaddrinfo(host, int(port), type=SOCK_STREAM)[0][0]
+    kind: type[Server] = type("Server", (Server,), {"address_family": family})
+    server = make_server(host, int(port), page, kind, Handler)
+    Thread(target=server.serve_forever, daemon=True).start()
+    return f"http://{f'[{host}]' if ':' in host else host}:{server.server_port}{PAGE}"
 
 
 def endpoint_of(url: str, path: str) -> str:

@@ -11,6 +11,7 @@ from secrets import token_urlsafe
 from urllib.parse import urlsplit
 
 from aiohttp import web
+from aiohttp.typedefs import Handler
 from textual_serve.server import Server
 
 from wiredecode.frames.escape import escape
@@ -18,6 +19,15 @@ from wiredecode.frames.escape import escape
 POLICY = "default-src 'self' 'unsafe-inline'; connect-src 'self' ws:; img-src 'self' data:; frame-ancestors 'none'"
 HEADERS = {"Content-Security-Policy": POLICY, "Referrer-Policy": "no-referrer"}
 """Nothing is fetched from elsewhere, and the address with its token goes nowhere."""
+
+
+@web.middleware
+async def own_pages_only(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Refuse what pages of other sites ask for; the page of a tunnel has the name that its browser asks for."""
+    origin = request.headers.get("Origin")
+    if origin is not None and urlsplit(origin).netloc != request.host:
+        raise web.HTTPForbidden
+    return await handler(request)
 
 
 class TokenServer(Server):
@@ -28,7 +38,7 @@ class TokenServer(Server):
         self.path, self._say = f"/{token_urlsafe(24)}", say
 
     async def _make_app(self) -> web.Application:
-        app = web.Application()
+        app = web.Application(middlewares=[own_pages_only])
         app.on_response_prepare.append(self._add_headers)
         app.add_subapp(self.path, await super()._make_app())
         return app

@@ -6,6 +6,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 from rich.tree import Tree
 
+from wiredecode.budget import BUDGET, CAREFUL_BYTES
 from wiredecode.dataclasses import dataclass
 from wiredecode.fields import Array, Binary, Kind, Number, Struct, plain, redact
 from wiredecode.fields.layer import Layer, Range
@@ -25,8 +26,23 @@ from wiredecode.view.values import Line, Raw, add_more, bare_text, bytes_text, f
 INLINE_FIELDS = 4
 INLINE_CHARACTERS = 90
 """An element with at most this many characters of plain fields is on one line."""
+TOO_LONG = "... more lines than the tree of one frame may have (--json shows all)"
 NULL = 0x40
 """Constructor of null in AMQP: an optional field that was left out."""
+
+
+class TooLong(Exception):
+    """The budget of a frame has no room for more lines."""
+
+
+class BoundedTree(Tree):
+    """A tree whose lines are counted: rich takes a kilobyte for each."""
+
+    def add(self, label: RenderableType, **_: Any) -> Tree:
+        """Raises :class:`TooLong`."""
+        if not BUDGET.take(CAREFUL_BYTES):
+            raise TooLong
+        return _branch(self, label)
 
 
 def frame_tree(frame: Frame, options: TreeOptions = DEFAULT, style: str = "") -> RenderableType:
@@ -37,18 +53,34 @@ def frame_tree(frame: Frame, options: TreeOptions = DEFAULT, style: str = "") ->
     tree.add(_position(frame))
     layer = frame.layer(frame.data) if frame.layer is not None else None
     if layer is not None:
-        branch = tree.add(_head(layer, frame.type or type(layer).__name__))
-        record = (frame.layers or {}).get(layer.filter_name, {})
-        Fields(options).add(branch, cast("Layer", frame.packet()) if frame.is_partial else layer, record)
-        _rest(branch, layer, frame, options)
-        for inner in frame.inner:
-            _inner(tree, frame, inner, options)
-        _links(branch, frame)
+        try:
+            BUDGET.begin()
+            _layers(tree, frame, layer, options)
+        except TooLong:
+            tree.add(Line(TOO_LONG, theme.STATUS["malformed"]))
+        finally:
+            BUDGET.end()
     elif frame.data:
         tree.add(_undecoded_text(frame.data, options))
     for finding in frame.findings:
         tree.add(_finding(finding))
     return Group(tree, hexdump(frame, layer, options), Text()) if options.hexdump else tree
+
+
+def _layers(tree: Tree, frame: Frame, layer: Layer, options: TreeOptions) -> None:
+    """The branches of the layer and of those inside it."""
+    branch = _branch(tree, _head(layer, frame.type or type(layer).__name__))
+    record = (frame.layers or {}).get(layer.filter_name, {})
+    Fields(options).add(branch, cast("Layer", frame.packet()) if frame.is_partial else layer, record)
+    _rest(branch, layer, frame, options)
+    for inner in frame.inner:
+        _inner(tree, frame, inner, options)
+    _links(branch, frame)
+
+
+def _branch(tree: Tree, label: RenderableType) -> Tree:
+    tree.children.append(branch := BoundedTree(label, guide_style=tree.guide_style))
+    return branch
 
 
 def _head(layer: Layer, name: str) -> Line:
@@ -65,7 +97,7 @@ def _inner(tree: Tree, frame: Frame, inner: Inner, options: TreeOptions) -> None
     else:
         layer = inner.layer.within(frame.data, inner.start, inner.start + len(inner.data))
         note = ""
-    branch = tree.add(_head(layer, type(layer).__name__).append(note, theme.RANGE))
+    branch = _branch(tree, _head(layer, type(layer).__name__).append(note, theme.RANGE))
     fields = Fields(options, in_frame=inner.start is not None)
     fields.add(branch, layer, (frame.layers or {}).get(layer.filter_name, {}))
 
