@@ -64,15 +64,16 @@ def is_long(case: object) -> bool:
     return any(name in str(case) for name in LONG)
 
 
-def sampled(cases: Iterable[Any], every: int = 3) -> list[Any]:
-    """One of ``every`` captures of each folder, as paths or words; the others, and the longest ones, are slow tests."""
+def sampled(cases: Iterable[Any], every: int = 3, *marks: pytest.MarkDecorator) -> list[Any]:
+    """One of ``every`` captures of each folder, as paths or words; the others, and the longest ones, are slow tests,
+    with further ``marks``."""
     counts: Counter[str] = Counter()
     made = []
     for case in cases:
         folder = str(Path(case).parent)
         slow = is_long(case) or counts[folder] % every
         counts[folder] += not is_long(case)
-        made.append(pytest.param(case, marks=[pytest.mark.slow] if slow else []))
+        made.append(pytest.param(case, marks=[pytest.mark.slow, *marks] if slow else []))
     return made
 
 

@@ -105,7 +105,7 @@ def rows_of_files(files: list[Packets], demand: TableDemand) -> list[pa.RecordBa
     return parts
 
 
-@pytest.mark.parametrize("path", sampled(capture_files(), 40), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", sampled(capture_files(), 40, pytest.mark.nightly), ids=lambda path: path.name)
 def test_buckets_have_the_rows_of_one_reader(path: Path) -> None:
     """For any number of buckets, each level separately and all levels together."""
     wanted = {level: read(open_capture([path]), TableDemand(level, decode_as=NATS_PORTS)) for level in DECODED}

@@ -91,6 +91,7 @@ def check(spark: SparkSession, capture: Path, out: Path) -> None:
     assert not [path for path in out.iterdir() if path.name.startswith((".run", ".old"))]
 
 
+@pytest.mark.nightly
 def test_a_killed_driver_leaves_nothing_and_the_next_run_has_all_rows(
     spark: SparkSession, capture: Path, tmp_path: Path
 ) -> None:
@@ -202,6 +203,7 @@ def cpu_seconds(pid: int) -> float:
     return sum(map(int, found[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
+@pytest.mark.nightly
 def test_ctrl_c_is_one_line_and_leaves_nothing(capture: Path, tmp_path: Path) -> None:
     out = tmp_path / "lake"
     process = start(capture, out, "--master", "local[2]")

@@ -48,6 +48,7 @@ def load(spark: SparkSession, paths: str | list[str], **options: Any) -> DataFra
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_frames_are_those_of_one_machine(session: SparkSession) -> None:
     columns = ["source", "time", "time_ns", "frame", "connection", "packets", "layers.rabbitmq_stream", "findings"]
     found = load(session, str(BASIC), partitions=2, columns=",".join(columns)).toArrow()
@@ -99,6 +100,7 @@ def test_options_reach_the_engine(session: SparkSession) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("enabled", ["true", "false"])
 def test_pushed_down_filters_give_the_same_rows(session: SparkSession, enabled: str) -> None:
     every = frames_of_both()
