@@ -26,6 +26,7 @@ FIRST = {
     "n_ack_pending_1": ("nats.ack-pending", ("3 clients at most 1 message", "max_ack_pending")),
     "n_discard_new": ("flow.nothing-since", ("archive gets nothing", "it is full")),
     "n_double_service": ("flow.done-twice", ("charge-2 reads charge.card without a queue group", "138 messages")),
+    "n_late_ack": ("nats.redelivered", ("RENDER", "longer than ack_wait")),
     "n_last_per_subject": ("flow.skipped", ("door-gw never got 152 of 212", "max_msgs_per_subject")),
     "n_ordered_churn": ("nats.consumer-churn", ("dashboard (#1) made 55 consumers of QUOTES",)),
     "n_timeout_unit": (

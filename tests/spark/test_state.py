@@ -152,7 +152,7 @@ def test_a_state_of_another_version_is_refused_in_one_line(monkeypatch: pytest.M
     stored = BucketState(demand, "s", 0).dumps()
     monkeypatch.setattr("wiredecode.spark.increments.version", lambda name: "99.1")
     with pytest.raises(
-        OtherState, match=r"written by wiredecode .*, and this is 99\.1 \(format 2\): finish .* --finish"
+        OtherState, match=r"written by wiredecode .*, and this is 99\.1 \(format 3\): finish .* --finish"
     ):
         BucketState.loads(demand, "s", 0, stored)
 
@@ -163,8 +163,8 @@ def test_a_log_of_another_format_is_refused_before_it_is_read(tmp_path: Path) ->
     book.keep(increment.log())
     assert increment.log().buckets == 1
     kept = book.read(LOG)
-    book.write(LOG, {"mark": kept["mark"].replace("2 ", "3 ", 1), "what": "this version does not know"})
-    with pytest.raises(OtherState, match=r"written by wiredecode .* \(format 3\), and this is .*: finish .* --finish"):
+    book.write(LOG, {"mark": kept["mark"].replace("3 ", "4 ", 1), "what": "this version does not know"})
+    with pytest.raises(OtherState, match=r"written by wiredecode .* \(format 4\), and this is .*: finish .* --finish"):
         increment.log()
 
 
