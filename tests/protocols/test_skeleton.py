@@ -62,7 +62,7 @@ IMPORT = re.compile(r"^ *from (\S+) import (?:\(([^)]*)\)|(.*))", re.MULTILINE)
 
 
 def imported(path: Path, modules: dict[str, Path]) -> Iterator[str]:
-    """Modules that a module imports anywhere, also late and for types; but layers are made of kinds, which name them."""
+    """Modules that a module imports anywhere, also late and for types; layers are made of kinds, which name them."""
     text = FOR_TYPES.sub("", path.read_text()) if path.parent.name == "fields" else path.read_text()
     for module, some, one in IMPORT.findall(text):
         for name in re.sub(r"#.*", "", some or one).split(","):
