@@ -63,6 +63,7 @@ def test_schema_equals_that_of_the_tables(level: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_messages_of_a_folder_with_compressed_files(session: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "a.pcap.gz").write_bytes(gzip.compress(BASIC.read_bytes()))
     shutil.copy(NATS, tmp_path / "b.pcap1")

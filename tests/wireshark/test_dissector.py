@@ -84,6 +84,7 @@ def test_fields_equal_those_of_our_records(dissector: Path, protocol: str) -> No
 
 @needs_tshark
 @pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.filterwarnings("ignore::wiredecode.api.DamagedCapture")
 @pytest.mark.parametrize("protocol", FOLDERS)
 def test_whole_folders_agree_as_far_as_documented(dissector: Path, protocol: str) -> None:
@@ -118,6 +119,7 @@ def test_a_chunk_that_counts_more_entries_than_it_has(dissector: Path, tmp_path:
 
 @needs_tshark
 @pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("folder", sorted(path.name for path in CAPTURES.iterdir() if path.is_dir()))
 def test_the_script_never_fails_on_captures_or_damage(dissector: Path, tmp_path: Path, folder: str) -> None:
     for path in sorted((CAPTURES / folder).glob("*.pcap*")):
