@@ -453,7 +453,9 @@ class FlowRule(Rule):
                     f"{now.party.label} reads {name} without a queue group, and {together[0].party.label} in {group}: "
                 )
                 title += f"{count:,} messages went to both"
-                self._add("flow.done-twice", title, (now.party.label, topic.subject), [now, *together], count=count)
+                key, sides = (now.party.label, topic.subject), [now, *together]
+                problem = self._add("flow.done-twice", title, key, sides, count=count)
+                problem.likely = f"it was deployed without the queue group of the others, {group}"
 
     def _beyond(self, topic: Topic) -> None:
         """A consumer begins at an offset that the log does not reach yet, and gets nothing that is published."""
