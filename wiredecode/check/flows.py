@@ -95,6 +95,8 @@ class FlowRule(Rule):
     def finish(self) -> None:
         every = sides_of(self.flows)
         self._parties, self._told = self.flows.parties(), set[str]()
+        clients = grouped(self._parties.values(), lambda party: (party.name, party.host))
+        self._until = {client: max(each.until_ns for each in some) for client, some in clients.items()}
         self._index([side for side in every if side.flow.key.delivers])
         topics = topics_of(every)
         self._sent = sides = [side for topic in topics for side in topic.publishers]
@@ -340,7 +342,7 @@ class FlowRule(Rule):
             if number is None or not last_ns or not party.is_whole:
                 continue
             sent = [each for each in topic.publishers if each.flow.key.partition == number and each.party.is_whole]
-            until_ns = max((each.until_ns for each in self._same(party)), default=0)
+            until_ns = self._until[party.name, party.host]
             until_ns = min(until_ns, max((each.flow.last_ns for each in sent), default=0))
             after = sum(messages_after(each.flow, last_ns + MOMENT_NS) for each in sent)
             after -= sum(messages_after(each.flow, until_ns) for each in sent)
@@ -357,10 +359,6 @@ class FlowRule(Rule):
             problem = self._add("flow.nothing-since", title, (side.label, topic.subject, number), [side], **times)
             problem.likely = "it asks for no more: it hangs in its work on earlier messages, or it was paused"
             problem.detail("its group still counts on it: no other member gets them" if side.group else "")
-
-    def _same(self, party: Party) -> list[Party]:
-        """All connections of a client."""
-        return [each for each in self._parties.values() if (each.name, each.host) == (party.name, party.host)]
 
     def _stopped(self, topic: Topic) -> None:
         """All consumers of a group got what was published until a time, and nothing since, without offsets."""
@@ -511,18 +509,17 @@ class FlowRule(Rule):
     def _dropped(self, topics: Sequence[Topic]) -> None:
         """A consumer never got messages that its stream had confirmed, though it got later ones on the same subject."""
         consumers = [each for topic in topics for each in topic.consumers if each.flow.log and each.flow.numbers.begins]
+        by_subject = {topic.subject: topic for topic in topics}
         for (*log, group), sides in grouped(consumers, log_and_group).items():
             numbers = Intervals()
             for each in sides:
                 numbers.update(each.flow.numbers)
             if numbers.holes() or not all(each.party.is_whole for each in sides):
                 continue  # other clients got some, or the capture lost some
-            own = {each.flow.key.topic for each in sides} - self._told
             lost = sent = 0
-            for topic in topics:
-                if topic.subject[2] in own and topic.subject[:2] == tuple(log[:2]):
-                    one, both = lost_in(topic, group)
-                    lost, sent = lost + one, sent + both
+            for name in sorted({each.flow.key.topic for each in sides} - self._told):
+                one, both = lost_in(by_subject[log[0], log[1], name], group)
+                lost, sent = lost + one, sent + both
             if lost < MANY or lost * 10 < sent:
                 continue
             name = " and ".join(by_label(sides))
