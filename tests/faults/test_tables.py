@@ -37,7 +37,7 @@ def export(seconds: float, file: Path, out: Path, kind: str) -> subprocess.Compl
 def rows(out: Path, kind: str) -> int:
     import polars as pl
 
-    found = open_lake(f"{kind}:{out}")._table("messages")  # type: ignore[attr-defined]
+    found = open_lake(f"{kind}:{out}")._table("messages")  # type: ignore[attr-defined]  # of both kinds
     return (pl.scan_delta if kind == "delta" else pl.scan_iceberg)(found).collect().height
 
 
@@ -70,7 +70,7 @@ def test_a_device_that_fails_at_the_end_leaves_nothing(name: str, captures: Path
 
     def prepare() -> None:
         for place in (atomic.NewFile, atomic.NewFolder):
-            place.commit = fail  # type: ignore[method-assign, assignment]
+            place.commit = fail  # type: ignore[method-assign, assignment]  # the device fails
 
     found = in_a_child(words_of(name, captures / "nats" / "04-request-reply.pcap", tmp_path), prepare)
     assert (found.code, "Traceback" in found.errors) == (2, False), found

@@ -94,7 +94,7 @@ class FlowRule(Rule):
 
     def finish(self) -> None:
         every = sides_of(self.flows)
-        self._parties, self._told = self.flows.parties(), set[str]()
+        self._parties, self._reported = self.flows.parties(), set[str]()
         clients = grouped(self._parties.values(), lambda party: (party.name, party.host))
         self._until = {client: max(each.until_ns for each in some) for client, some in clients.items()}
         self._index([side for side in every if side.flow.key.delivers])
@@ -414,13 +414,13 @@ class FlowRule(Rule):
         """Clients pass messages on in a circle: each one passes on more than was put in."""
         passing = [each for each in sides if each.flow.circling >= FEW or each.flow.rounds >= MANY]
         sent = {topic.subject: sum(each.flow.messages for each in topic.publishers) for topic in topics}
-        told: set[frozenset[int]] = set()
+        seen: set[frozenset[int]] = set()
         for circle in circles_of(passing):
             put_in = sum(sent.get(subject_of(each), 0) - each.flow.passed for each in circle)
             members = frozenset(id(each) for each in circle)
-            if members in told or min(each.flow.passed for each in circle) <= max(put_in, 0):
+            if members in seen or min(each.flow.passed for each in circle) <= max(put_in, 0):
                 continue
-            told.add(members)
+            seen.add(members)
             ways = (f"{each.party.label} passes {each.flow.key.group} on to {each.flow.key.topic}" for each in circle)
             count, now = sum(each.flow.passed for each in circle), circle[0]
             title = f"messages go round: {', '.join(ways)}, {count:,} times"
@@ -517,7 +517,7 @@ class FlowRule(Rule):
             if numbers.holes() or not all(each.party.is_whole for each in sides):
                 continue  # other clients got some, or the capture lost some
             lost = sent = 0
-            for name in sorted({each.flow.key.topic for each in sides} - self._told):
+            for name in sorted({each.flow.key.topic for each in sides} - self._reported):
                 one, both = lost_in(by_subject[log[0], log[1], name], group)
                 lost, sent = lost + one, sent + both
             if lost < MANY or lost * 10 < sent:
@@ -604,7 +604,7 @@ class FlowRule(Rule):
                 "count": count,
                 "severity": None if meant else "warning",
             }  # it may want the newest only
-            self._told.add(topic.subject[2])
+            self._reported.add(topic.subject[2])
             problem = self._add("flow.skipped", title, (name, topic.subject), [now, *before], **how)
             problem.first_ns = before[-1].flow.last_ns
             problem.detail(f"offsets {begin:,} to {end - 1:,} went to none of its connections, later ones did")

@@ -36,7 +36,7 @@ def tree_console(output: TextSink, *, color: bool, terminal: bool) -> Console:
     """A console as wide as the terminal (or ``COLUMNS``); elsewhere lines are as long as they need to be."""
     width = None if terminal or os.environ.get("COLUMNS", "").isdigit() else UNBOUNDED_WIDTH
     return Console(
-        file=ConsoleFile(output),  # type: ignore[arg-type]
+        file=ConsoleFile(output),  # type: ignore[arg-type]  # rich only writes
         force_terminal=color,
         no_color=not color,
         color_system="standard" if color else None,
