@@ -28,6 +28,7 @@ SAID = {
     "space": "uses {}, before {}",
     "group": "joined group {}, before {}",
     "product": "runs {}, before {}",
+    "server": "is connected to {}, before to {}",
     "host": "runs on {}, before on {}",
 }
 """Facts about a client, and how a change reads."""
@@ -71,7 +72,7 @@ class ClientChanges:
         """Note who the client of a connection is."""
         who, health = connection.identity, connection.health
         name, product = who.get("name", ""), who.get("product", "")
-        if not name or name in USUAL_NAMES or name.lower() in product.lower():
+        if not name or name in USUAL_NAMES or is_of_library(name, product):
             return  # without a name, or with that of its library, clients are not known again
         if len(self._clients) >= MAX_CLIENTS:
             del self._clients[next(iter(self._clients))]
@@ -109,6 +110,17 @@ class ClientChanges:
                     problem.changed.append(f"{change.text}, at +{(change.time_ns - first_ns) / 1e9:.3f} s")
 
 
+def is_of_library(name: str, product: str) -> bool:
+    """Whether the name of a client is only that of its library, which many applications have."""
+    return bool(product) and name.lower() in product.lower()
+
+
+def said(before: Mapping[str, str], now: Mapping[str, str], names: Iterable[str] = SAID) -> list[str]:
+    """What differs between the facts of two visits of a client: ``logged in as billing, before as orders``."""
+    pairs = ((name, before.get(name), now.get(name)) for name in names)
+    return [SAID[name].format(new, old) for name, old, new in pairs if old and new and old != new]
+
+
 def _compared(clients: list[Visit]) -> Iterator[PartyChange]:
     """Changes of one client, between times at which it is connected: connections that overlap are one such time."""
     values = {name: {each.facts[name] for each in clients if each.facts.get(name)} for name in SAID}
@@ -122,7 +134,6 @@ def _compared(clients: list[Visit]) -> Iterator[PartyChange]:
         until_ns = max(until_ns, client.until_ns)
         new = {name: value for name, value in client.facts.items() if value and name not in now}
         now |= new
-        differing = (name for name in steady if name in new and before.get(name, new[name]) != new[name])
-        texts = [SAID[name].format(new[name], before[name]) for name in differing]
+        texts = said(before, new, steady)
         if texts:
             yield PartyChange(client.since_ns, client.name, client.connection, f"{client.name} {'; '.join(texts)}")
