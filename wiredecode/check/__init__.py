@@ -149,8 +149,9 @@ class Checker:
             self._call(rule.finish)
         for connection in self.flows.connections.values():  # also open ones
             self._changes.note(connection)
-        spaces = {number: space_of(each) for number, each in self.flows.parties().items() if each.space}
-        self._changes.explain(self.report.problems.values(), self.report.first_ns, spaces)
+        parties = self.flows.parties()
+        more = {number: {"space": space_of(each), **each.settings} for number, each in parties.items()}
+        self._changes.explain(self.report.problems.values(), self.report.first_ns, more)
         problems = group_by_cause(self.report.problems.values())
         tell(problems, self._clients)
         return problems

@@ -30,6 +30,10 @@ SAID = {
     "product": "runs {}, before {}",
     "server": "is connected to {}, before to {}",
     "host": "runs on {}, before on {}",
+    "acks": "publishes with acks={}, before {}",
+    "compression": "compresses with {}, before with {}",
+    "min_bytes": "fetches when there are {} bytes, before {}",
+    "max_wait": "waits up to {} ms for what it fetches, before {}",
 }
 """Facts about a client, and how a change reads."""
 
@@ -85,19 +89,20 @@ class ClientChanges:
             name, protocol, connection.number, connection.first_ns, until_ns, facts
         )
 
-    def changes(self, spaces: Mapping[int, str] | None = None) -> list[PartyChange]:
-        """All changes, in order of time; ``spaces``: account or cluster by connection, with the word for it."""
+    def changes(self, more: Mapping[int, Mapping[str, str]] | None = None) -> list[PartyChange]:
+        """All changes, in order of time; ``more``: facts by connection, such as account or cluster and settings."""
         by_client: dict[tuple[str, str], list[Visit]] = {}
         for each in self._clients.values():
-            space = (spaces or {}).get(each.connection) if "virtual_host" not in each.facts else None
-            known = each._replace(facts={**each.facts, "space": space}) if space else each
-            by_client.setdefault((each.protocol, each.name), []).append(known)
+            facts = {**each.facts, **(more or {}).get(each.connection, {})}
+            if "virtual_host" in facts:
+                facts.pop("space", None)
+            by_client.setdefault((each.protocol, each.name), []).append(each._replace(facts=facts))
         return sorted(change for some in by_client.values() for change in _compared(some))
 
-    def explain(self, problems: Iterable[Problem], first_ns: int, spaces: Mapping[int, str]) -> None:
+    def explain(self, problems: Iterable[Problem], first_ns: int, more: Mapping[int, Mapping[str, str]]) -> None:
         """Add to problems the changes of their clients in the seconds before."""
         by_client: dict[str, list[PartyChange]] = {}
-        for each in self.changes(spaces):
+        for each in self.changes(more):
             by_client.setdefault(each.client, []).append(each)
         if not by_client:
             return

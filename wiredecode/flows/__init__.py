@@ -9,7 +9,8 @@ Flows are values of bounded size: those of two halves of the connections are add
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from wiredecode.dataclasses import dataclass, field, replace
@@ -61,6 +62,8 @@ class Party(NamedTuple):
     """Whether it was open when the capture ended."""
     is_whole: bool
     """Whether both directions were captured, without loss."""
+    settings: Mapping[str, str] = MappingProxyType({})
+    """What it chose, such as ``acks``."""
 
     @property
     def label(self) -> str:
@@ -289,6 +292,8 @@ class Flows:
         """Those with flows, by number."""
         self._parties: dict[int, Party] = {}
         self._accounts: dict[int, str] = {}
+        self._settings: dict[int, dict[str, str]] = {}
+        """By connection: what its client chose, such as ``acks``, at first."""
         self._sent: Newest[int, int] = Newest(MAX_SENT)
         self._published: Newest[int, list[tuple[str, int | None, int]]] = Newest(MAX_SENT)
         """By frame, of protocols without a reader: topic, partition and number of messages that wait for an answer."""
@@ -330,7 +335,7 @@ class Flows:
             what = step[0]
             flow = self._newest.get((number, what in TO_BROKER, *step[1:4]))
             if flow is None:
-                if what == flows.SPACE or what == flows.MEMBER:
+                if what in ABOUT_CLIENTS:
                     self._learn(step, frame.connection)
                     continue
                 flow = self._flow(step, frame.connection)
@@ -356,6 +361,9 @@ class Flows:
         if step.what == flows.MEMBER:
             if len(self.connections) < MAX_FLOWS:
                 self.connections[connection.number] = connection
+        elif step.what == flows.SETTING:
+            if len(self._settings) < MAX_FLOWS:
+                self._settings.setdefault(connection.number, {}).setdefault(step.topic, step.start)
         elif step.log:
             self.spaces[step.log] = step.topic
         else:
@@ -409,6 +417,7 @@ class Flows:
             last_ns,
             connection.closed is None,
             all(side.captured and not side.lossy for side in connection.directions),
+            self._settings.get(connection.number, {}),
         )
 
     def portable(self) -> Flows:
@@ -429,12 +438,14 @@ class Flows:
         both.spaces = self.spaces | other.spaces
         both.connections = self.connections | other.connections
         both._accounts = self._accounts | other._accounts
+        both._settings = self._settings | other._settings
         both._parties = self.parties() | other.parties()
         both.omitted = self.omitted + other.omitted
         return both
 
 
 TO_BROKER = frozenset({flows.PUBLISH, flows.CONFIRM, flows.REFUSE, flows.PASS})
+ABOUT_CLIENTS = frozenset({flows.SPACE, flows.MEMBER, flows.SETTING})
 
 
 def readers_of(checks: Checks) -> dict[str | None, list[FlowReader]]:

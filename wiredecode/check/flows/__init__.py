@@ -19,7 +19,7 @@ OF_TOPIC = (
 )
 AFTER = (
     *(repeated.dropped, unread.loops, shared.strangers, shared.shared_positions),
-    *(choice.waits, choice.polls, choice.commits),
+    *(choice.waits, choice.fetches, choice.polls, choice.commits),
 )
 """Rules that look at all topics, at one topic, and again at all; each adds its problems to the report."""
 

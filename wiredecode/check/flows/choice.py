@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from statistics import median
 from typing import Any
 
 from wiredecode.check.flows.view import FEW, MANY, MOMENT_NS, FlowView, began, by_label, overlaps, total
-from wiredecode.flows.table import ClientFlow
+from wiredecode.flows.table import ClientFlow, latencies
 from wiredecode.frames.escape import counted
 
 HURRIED_NS = 50_000_000
 """A client that asks in vain more often than once in this time asks in a loop."""
+LONG_NS, LONGER = 500_000_000, 5
+"""A message that waits this long in its broker waits long; so many times longer than before."""
 SHORT_NS = 5_000_000_000
 """A connection that a client opens for a message lives no longer."""
 
@@ -33,10 +36,34 @@ def slow_client(view: FlowView, label: str, sides: Sequence[ClientFlow]) -> None
     title += f", since {view.report.seconds(first_ns)}" if before else ""
     severity = None if before else "note"
     problem = view.add("flow.waits", title, label, [*slow, *before], count=messages, severity=severity)
+    problem.likely = "linger.ms or a similar setting is large, or the publisher's thread is busy"
     problem.detail(f"{messages:,} messages in {counted(sum(each.flow.batches for each in slow), 'batch', 'es')}")
     if before:
         sent = sum(each.flow.batches for each in before)
         problem.detail(f"before: {total(before):,} in {counted(sent, 'batch', 'es')}")
+
+
+def fetches(view: FlowView) -> None:
+    """A consumer fetches records when there are many bytes of them: they wait in the broker for others."""
+    for topic in view.topics:
+        sent = [each.flow for each in topic.publishers]
+        before: dict[str, tuple[int, float]] = {}
+        for (label, _), now in by_life(topic.consumers).items():
+            least = max(int(each.party.settings.get("min_bytes", "1")) for each in now)
+            times = latencies(sent, [each.flow for each in now])
+            usual_ns = median(times) if len(times) >= FEW else 0
+            known, (old, old_ns) = label in before, before.get(label, (1, 0))
+            if least > old and usual_ns >= max(LONG_NS, LONGER * old_ns):
+                since = f", since {view.report.seconds(now[0].party.since_ns)}" if known else ""
+                title = (
+                    f"messages of {topic.subject[2]} wait {usual_ns / 1e9:.1f} s for {label}{since}: it fetches them "
+                )
+                title += f"when there are {least:,} bytes"
+                how: dict[str, Any] = {"count": total(now), "severity": None if known else "note"}
+                problem = view.add("flow.waits", title, (label, topic.subject), now, **how)
+                problem.likely = "the least size of a fetch (fetch.min.bytes) is large"
+                problem.detail(f"before: {old:,} bytes, {old_ns / 1e9:.3f} s" if known else "")
+            before[label] = least, usual_ns
 
 
 def churn(view: FlowView) -> None:

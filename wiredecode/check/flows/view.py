@@ -144,4 +144,4 @@ def changes(before: Party, now: Party) -> str:
 
 def facts_of(party: Party) -> dict[str, str]:
     """Facts about a client, by the names of :data:`wiredecode.check.changes.SAID`."""
-    return party._asdict() | {"space": space_of(party), "server": party.server.rpartition(":")[0]}
+    return {**party._asdict(), **party.settings, "space": space_of(party), "server": party.server.rpartition(":")[0]}

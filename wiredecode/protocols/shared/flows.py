@@ -27,6 +27,8 @@ SPACE = "space"
 """The topics of a connection are those of an account (``topic``); or of a server, ``log``, those of a cluster."""
 MEMBER = "member"
 """A client says on this connection which group it is in; its messages may come on another one."""
+SETTING = "setting"
+"""A choice of the client, as the connection shows it: its name (``topic``) and value (``start``)."""
 FIRST, LATEST, STORED = "first", "latest", "stored"
 """Where a consumer begins."""
 MAX_KNOWN = 65_536
