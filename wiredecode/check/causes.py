@@ -70,10 +70,10 @@ def judged(problems: Iterable[Problem]) -> list[Problem]:
     return problems
 
 
-def order(problem: Problem) -> tuple[int, int, bool, int, int]:
-    """The worst first; then causes before effects, what lasts before what is over, the heavier before the lighter, the
+def order(problem: Problem) -> tuple[int, bool, int, int, int]:
+    """The worst first; then what lasts before what is over, causes before effects, the heavier before the lighter, the
     earlier before the later."""
-    rank = problem.code.rank, problem.is_over, -problem.weight
+    rank = problem.is_over, problem.code.rank, -problem.weight
     return SEVERITIES.index(problem.severity), *rank, problem.first_ns or 0
 
 

@@ -124,6 +124,12 @@ class Flow:
     refused: int = 0
     again: int = 0
     """Messages that the broker says to deliver once more, or that this flow had before."""
+    next: int = 0
+    """The offset after the latest message."""
+    rewound: tuple[int, int] = -1, 0
+    """The offset that it went back to the last time, and how often in a row."""
+    stuck: tuple[int, int] = 0, -1
+    """How often it went back to one offset in a row, at most; and the offset."""
     first_ns: int = 0
     last_ns: int = 0
     offsets: Intervals = field(default_factory=Intervals)
@@ -222,6 +228,11 @@ class Flow:
         if first is not None:
             had = self.offsets.add(first, first + messages)
             self.again += had if had or not is_again else messages
+            if first < self.next:
+                at, times = self.rewound
+                self.rewound = first, times + 1 if first == at else 1
+                self.stuck = max(self.stuck, self.rewound[::-1])
+            self.next = first + messages
             self.times.add(first, messages, time_ns)
         elif what == flows.PUBLISH:
             self.unnumbered.add(0, messages, time_ns)
@@ -238,7 +249,7 @@ class Flow:
         for name in SUMS:
             setattr(both, name, getattr(self, name) + getattr(other, name))
         both.first_ns = min(filter(None, (self.first_ns, other.first_ns)), default=0)
-        for name in ("last_ns", "stored", "waited_ns", "left_ns", "limit", "rounds"):
+        for name in ("last_ns", "stored", "waited_ns", "left_ns", "limit", "rounds", "stuck"):
             setattr(both, name, max(getattr(self, name), getattr(other, name)))
         both.offsets.update(self.offsets).update(other.offsets)
         both.numbers.update(self.numbers).update(other.numbers)

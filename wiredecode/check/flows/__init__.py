@@ -12,13 +12,22 @@ from wiredecode.protocols.shared.problems import Checks, Rule
 
 __all__ = ["FlowRule", "space_of", "types_of"]
 
-BEFORE = unread.moved, unread.never_began, unread.unread, choice.churn, shared.group_changes
+BEFORE = unread.moved, unread.never_began, unread.unread, choice.churn, shared.group_changes, starved.not_resumed
 OF_TOPIC = (
     *(starved.nothing_since, starved.hungry, starved.stopped, starved.sated, shared.mixed, starved.beyond),
-    *(unread.left_behind, repeated.read_again, repeated.left_out, repeated.lost, shared.uneven),
+    *(
+        unread.left_behind,
+        repeated.read_again,
+        repeated.stuck,
+        repeated.replayed,
+        repeated.left_out,
+        repeated.missed,
+        repeated.lost,
+        shared.uneven,
+    ),
 )
 AFTER = (
-    *(repeated.dropped, unread.loops, shared.strangers, shared.shared_positions),
+    *(repeated.dropped, unread.loops, shared.strangers, shared.shared_positions, shared.not_competing),
     *(choice.waits, choice.fetches, choice.polls, choice.commits),
 )
 """Rules that look at all topics, at one topic, and again at all; each adds its problems to the report."""

@@ -15,6 +15,7 @@ INSTANCE = pattern(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{8,}|\d
 """Parts of a name in which instances of one service differ."""
 ROLES = frozenset({"locator", "producer", "consumer", "publisher", "subscriber", "client", "connection"})
 """Words that client libraries put before the name of the application."""
+DIGIT = pattern(r"\d")
 TOKEN = pattern(r"[^-_.:#/@]+")
 
 
@@ -22,6 +23,11 @@ def service_of(name: str) -> str:
     """The first word of a client's name, without the number or id of its instance."""
     words = TOKEN.findall(INSTANCE.sub("", name.lower()))
     return next((each for each in words if each not in ROLES), words[0] if words else "")
+
+
+def without_instance(name: str) -> str:
+    """A name without the words that only one instance has: long ones with digits."""
+    return "-".join(word for word in TOKEN.findall(name) if len(word) < MIN_WORD or not DIGIT.search(word))
 
 
 def are_related(one: Party, other: Party) -> bool:

@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from wiredecode.check.flows.names import is_library
+from wiredecode.check.flows.names import is_library, without_instance
 from wiredecode.check.flows.view import (
     FEW,
     MANY,
     MOMENT_NS,
+    MOST,
+    WHILE_NS,
     FlowView,
+    after,
     are_whole,
     by_label,
     changes,
     log_and_group,
     names_of,
+    with_messages,
 )
 from wiredecode.flows.intervals import Intervals
 from wiredecode.flows.table import ClientFlow, Log, Topic, grouped, log_of, offsets_of, skipped
@@ -53,6 +57,66 @@ def read_again(view: FlowView, topic: Topic) -> None:
             problem.likely = "it never commits or stores where it is: each time it comes back it begins anew"
         if stored >= 0:
             problem.detail(f"the offset that it stored or committed last before: {stored_before(sides, now):,}")
+
+
+def stuck(view: FlowView, topic: Topic) -> None:
+    """A consumer goes back to one message again and again: what was written later waits."""
+    for side in topic.consumers:
+        times, offset = side.flow.stuck
+        if times < 2 * FEW:
+            continue
+        log, part = log_of(side.flow)
+        name = log if part is None else f"{log}[{part}]"
+        title = f"{side.label} goes back to offset {offset:,} of {name} again and again, {times:,} times"
+        problem = view.add("flow.stuck", title, (side.label, name, offset), [side], count=times)
+        ends = [end for each in topic.publishers if log_of(each.flow) == (log, part) for end in each.flow.offsets.ends]
+        problem.detail(f"{max(ends) - offset - 1:,} messages were written after it" if ends else "")
+
+
+def replayed(view: FlowView, topic: Topic) -> None:
+    """Each instance of a service that acknowledges has a group of its own, and gets all messages again."""
+    known = (each for each in topic.consumers if without_instance(each.group) != each.group)
+    storing = (each for each in known if each.flow.offsets.begins and view.stores([each]))
+    by_stem = grouped(storing, lambda side: (*log_and_group(side)[:3], without_instance(side.group)))
+    for (*log, stem), sides in by_stem.items():
+        ordered = sorted(sides, key=lambda side: side.party.since_ns)
+        found: list[tuple[ClientFlow, ClientFlow, int]] = []
+        for before, now in pairwise(ordered):
+            apart = before.group != now.group and before.party.until_ns <= now.party.since_ns + MOMENT_NS
+            same = log_of(before.flow) == log_of(now.flow)
+            count = sum(before.flow.offsets.within(begin, end) for begin, end in now.flow.offsets)
+            if apart and same and count >= max(MANY, MOST * before.flow.messages):
+                found.append((before, now, count))
+        if found:
+            count, (before, now, _) = sum(each for *_, each in found), found[-1]
+            title = f"{now.party.label} reads {topic.subject[2]} as a new group at each start, now {now.group}: "
+            title += f"it got {count:,} messages again"
+            problem = view.add("flow.read-again", title, (stem, *log), [now, before], count=count)
+            problem.detail(f"before: {before.group}")
+            problem.likely = "the name of the group has the name of the instance in it: a position is never found again"
+
+
+def missed(view: FlowView, topic: Topic) -> None:
+    """The only consumer of messages that nobody keeps was away while they were published."""
+    everyone = (*topic.publishers, *topic.consumers)
+    came = with_messages(topic.consumers)
+    if not came or not topic.publishers or any(each.flow.offsets.begins or each.flow.log for each in everyone):
+        return
+    sent, until_ns = [each for each in topic.publishers if each.party.is_whole], 0
+    before = came[0]
+    for now in sorted(came, key=lambda side: side.party.since_ns):
+        left_ns = before.flow.left_ns or before.party.until_ns
+        count = after(sent, left_ns) - after(sent, now.party.since_ns)
+        if until_ns and now.party.since_ns - left_ns >= WHILE_NS and count >= 2 * FEW and now.label == before.label:
+            away = f"{view.report.seconds(left_ns)} to {view.report.seconds(now.party.since_ns)}"
+            title = f"{count:,} messages of {names_of(sent)} to {topic.subject[2]} reached nobody: "
+            title += f"{now.label} was away from {away}, and nobody kept them"
+            times = {"since_ns": left_ns, "until_ns": now.party.since_ns, "count": count}
+            key = now.label, topic.subject
+            problem = view.add("flow.skipped", title, key, [now, before], severity="warning", **times)
+            problem.likely = "the server keeps no messages for consumers that are away, and there is no second one"
+        if now.party.until_ns >= until_ns:
+            before, until_ns = now, now.party.until_ns
 
 
 def resumes(view: FlowView, sides: Sequence[ClientFlow]) -> bool:

@@ -112,6 +112,27 @@ def shared_positions(view: FlowView) -> None:
             break
 
 
+def not_competing(view: FlowView) -> None:
+    """Instances of one service share the name of their positions, and each gets every message."""
+    every = {id(side): side for sides in view.storing.values() for side in sides}.values()
+    named = [each for each in every if each.flow.key.group and not each.flow.log and each.flow.key.partition is None]
+    for (*log, group), storing in grouped(named, log_and_group).items():
+        came = {id(side): side for each in storing for side in view.came_to(each.party, log[-1])}
+        ordered = sorted(came.values(), key=lambda side: side.party.since_ns)
+        pairs = [pair for pair in pairwise(ordered) if overlaps(pair[0].party, pair[1].party)]
+        pairs = [pair for pair in pairs if are_related(pair[0].party, pair[1].party)]
+        both = [(one, other, shared_offsets([one], [other])) for one, other in pairs]
+        count = sum(each for *_, each in both)
+        if count < MANY or 2 * count < total(now for _, now, _ in both):
+            continue
+        sides = [*{id(side): side for one, other, _ in both for side in (other, one)}.values()]
+        now, since = both[-1][1], view.report.seconds(both[0][1].party.since_ns)
+        title = f"{len(sides)} consumers of {log[-1]} with the name {group} each get every message since {since}: "
+        title += f"{count:,} came twice"
+        problem = view.add("flow.done-twice", title, (group, *log), [now, *sides], count=count)
+        problem.likely = "consumers of a stream do not share its messages without partitions or a single active one"
+
+
 def uneven(view: FlowView, topic: Topic) -> None:
     """Most messages go to one partition, and its consumer lags while others have nothing to do."""
     parts: dict[int, int] = {}

@@ -17,6 +17,7 @@ from wiredecode.check.flows.view import (
     by_label,
     ended,
     total,
+    whose,
     with_messages,
 )
 from wiredecode.flows.table import ClientFlow, Topic, grouped
@@ -150,6 +151,29 @@ def beyond(view: FlowView, topic: Topic) -> None:
         if made := view.report.facts.of(DELETED, name):
             problem.likely = f"{made[-1].by} deleted {name} at {view.report.seconds(made[-1].since_ns)}: "
             problem.likely += "it was made anew, and offsets begin again"
+
+
+def not_resumed(view: FlowView) -> None:
+    """A client whose connection was ended for it came back, and did not subscribe again."""
+    clients = grouped(view.parties.values(), whose)
+    for topic in view.topics:
+        for side in topic.consumers:
+            party, lost_ns = side.party, view.cut_ns(side.party)
+            if not party.name or not side.flow.starts or side.flow.left_ns or not lost_ns:
+                continue
+            again = [each for each in clients[whose(party)] if each.since_ns >= lost_ns - MOMENT_NS]
+            reads = {each.party.connection for each in topic.consumers}
+            if not again or any(each.connection in reads for each in again):
+                continue
+            since_ns, until_ns = min(each.since_ns for each in again), max(each.until_ns for each in again)
+            count = after(topic.publishers, since_ns) - after(topic.publishers, until_ns)
+            if count < MANY or until_ns - since_ns < HUNG_NS:
+                continue
+            key = party.name, topic.subject, "again"
+            problem = report(view, party.label, topic.subject[2], key, [side], lost_ns, until_ns, count)
+            at = view.report.seconds(since_ns)
+            problem.detail(f"its connection was ended; it came back at {at}, and did not subscribe again")
+            problem.likely = "the client does not restore its subscriptions when it connects again"
 
 
 def report(

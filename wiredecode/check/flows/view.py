@@ -8,8 +8,10 @@ from typing import Any
 from wiredecode.check.changes import said
 from wiredecode.check.codes import CODES
 from wiredecode.check.exchanges import NO_CHECKS
+from wiredecode.check.flows.names import service_of
 from wiredecode.flows import Flow, Flows, Party
 from wiredecode.flows.table import ClientFlow, grouped, sides_of, topics_of
+from wiredecode.frames.identity import client_side
 from wiredecode.protocols.checks import checks_of
 from wiredecode.protocols.shared.problems import MAX_EVIDENCE, Moment, Problem, Report
 
@@ -36,6 +38,8 @@ class FlowView:
         consumers = [side for side in self.sides if side.flow.key.delivers]
         self.consumers = grouped(consumers, lambda side: (side.party.connection, side.flow.key.group))
         """Flows to clients by connection and group, also those without messages."""
+        self.came = grouped(with_messages(consumers), lambda side: whose(side.party))
+        """Flows that brought messages to clients, by protocol, service and host."""
         self.storing: dict[tuple[str, str], list[ClientFlow]] = {}
         """Flows of clients that note where they are, by host, and by name and by group."""
         for side in (each for each in consumers if each.flow.stores):
@@ -57,6 +61,12 @@ class FlowView:
         problem.weight, problem.alike = max(problem.weight, problem.count), sides[0].party.label
         return problem
 
+    def cut_ns(self, party: Party) -> int:
+        """When the server ended the connection of a client; 0: it did not."""
+        connection = self.connections[party.connection]
+        end = connection.health.end if connection.health is not None else None
+        return end.time_ns if end is not None and end.side != client_side(connection) else 0
+
     def lasts(self, time_ns: int) -> bool:
         """Whether what happened last at this time goes on at the end of the capture."""
         return time_ns >= self.report.last_ns - WHILE_NS
@@ -65,6 +75,10 @@ class FlowView:
         """The flows of the same consumers, also without messages."""
         keys = {(each.party.connection, each.flow.key.group) for each in sides}
         return [side for key in keys for side in self.consumers[key]]
+
+    def came_to(self, party: Party, topic: str) -> list[ClientFlow]:
+        """The messages of a topic that came to a service on a host, on any of its connections."""
+        return [each for each in self.came.get(whose(party), ()) if each.flow.key.topic == topic]
 
     def stores(self, sides: Sequence[ClientFlow]) -> list[ClientFlow]:
         """The flows of the same clients that note where they are, on any of their connections, or under their name."""
@@ -124,6 +138,11 @@ def names_of(sides: Iterable[ClientFlow], between: str = ", ") -> str:
 def log_and_group(side: ClientFlow) -> tuple[str, str, str, str]:
     """Protocol, space, log and group of a consumer."""
     return side.party.protocol, side.party.space, side.flow.log or side.flow.key.topic, side.group
+
+
+def whose(party: Party) -> tuple[str, str, str]:
+    """Protocol, service and host of a client: its connections have one name, or differ by their roles."""
+    return party.protocol, service_of(party.name), party.host
 
 
 def overlaps(one: Party, other: Party) -> bool:

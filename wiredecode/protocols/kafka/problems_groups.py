@@ -94,6 +94,8 @@ class DynamicMember:
     rebalancing_ns: int = 0
     """Since when its heartbeats are answered that the group rebalances, and waits for it."""
     left_at: FrameRef | None = None
+    asked: FrameRef | None = None
+    """Its request to join that has no answer yet."""
     id: str = ""
 
 
@@ -130,6 +132,7 @@ class Members(Rule):
             elif frame.type == "JoinGroupRequest":
                 self._report_slow(frame.connection, member, frame.time_ns)
                 member.joined_ns, member.rebalancing_ns = frame.time_ns, 0
+                member.asked = ref_of(frame)
                 member.patience_ms = values.get("rebalance_timeout_ms", member.patience_ms)
 
     def _answered(self, frame: Frame, member: DynamicMember) -> None:
@@ -153,8 +156,10 @@ class Members(Rule):
                 title = f"group {member.group} waits for {who} from {since} on: it does not join again"
                 self.report.add(CODES["max-poll"], title, title, frame=frame, severity="warning")
         elif not error and frame.type == "SyncGroupResponse":
-            member.joined_ns = frame.time_ns
+            member.joined_ns, member.asked = frame.time_ns, None
         elif not error:
+            if frame.type == "JoinGroupResponse" and member.asked is not None:
+                self._groups.waited(member.group, member.asked, frame.time_ns)
             self._groups.generation(frame, member.group, values.get("generation_id", values.get("member_epoch", -1)))
 
     def _report_slow(self, connection: Connection, member: DynamicMember, until_ns: int) -> None:
