@@ -116,6 +116,7 @@ NEAR: Mapping[str, Case] = {
     "flow.no-consumer": "stories/healthy-tail.pcap",
     "flow.nothing-since": "flows/nh-acknone.pcap.gz",
     "flow.read-again": "flows/rh-deploy.pcap.gz",  # it continues at its stored offset
+    "flow.stuck": partial(check, ARRIVALS / "n_late_ack.pcap.zst"),  # a stream delivers again, nobody goes back
     "flow.skipped": "flows/rh-deploy.pcap.gz",
     "flow.lost": "flows/k-dup-group.pcap.gz",
     "flow.done-twice": "flows/n-wrong-account.pcap.gz",

@@ -29,6 +29,9 @@ def group_by_cause(problems: Iterable[Problem]) -> list[Problem]:
             if effect.code is cause.code:  # a server that stalls again and again
                 cause.first_ns, cause.last_ns = span([cause, effect])
                 cause.count += effect.count
+    for cause in unexplained:
+        if cause.code.harmless and cause.effects and all(each.is_over for each in cause.effects):
+            cause.severity = cause.code.harmless
     unexplained = join_alike(unexplained, late=True)
     for cause in unexplained:
         before = () if cause.severity == cause.code.severity == "note" else cause.code.before

@@ -249,7 +249,7 @@ class Flow:
         for name in SUMS:
             setattr(both, name, getattr(self, name) + getattr(other, name))
         both.first_ns = min(filter(None, (self.first_ns, other.first_ns)), default=0)
-        for name in ("last_ns", "stored", "waited_ns", "left_ns", "limit", "rounds", "stuck"):
+        for name in ("last_ns", "stored", "waited_ns", "left_ns", "limit", "rounds", "stuck", "next", "rewound"):
             setattr(both, name, max(getattr(self, name), getattr(other, name)))
         both.offsets.update(self.offsets).update(other.offsets)
         both.numbers.update(self.numbers).update(other.numbers)

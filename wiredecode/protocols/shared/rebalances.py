@@ -1,7 +1,7 @@
 """Consumer groups that rebalance again and again, and members that crash and begin at the same offset again."""
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.frames.frame import Frame
@@ -105,10 +105,10 @@ class Rebalances:
                     who = max(names, key=names.count) or "a member"
                     problem.likely = f"{who} crashes before it commits, perhaps by a message that comes again"
 
-    def _stood_still(self, code: Code, group: str, ends: Iterable[Connection]) -> bool:
+    def _stood_still(self, code: Code, group: str, ends: Collection[Connection]) -> bool:
         """Report a group whose members waited, as one of before had ended without leaving; False: they did not."""
         asked, until_ns = self._waits.get(group, (None, 0))
-        if asked is None or until_ns - asked.time_ns < ALONE_NS:
+        if asked is None or until_ns - asked.time_ns < ALONE_NS or len(ends) >= MANY_CRASHES:
             return False
         over = [each for each in ends if each.health is not None and each.health.last_ns < until_ns - ALONE_NS]
         for last in [each for each in over if each.number != asked.connection.number][-1:]:
