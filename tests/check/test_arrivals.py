@@ -16,6 +16,10 @@ from wiredecode.check import Problem
 
 FOLDER = Path(__file__).parent / "arrivals"
 FIRST = {
+    "k_fetch_min": ("flow.waits", ("messages of ticks wait 3.2 s for risk-engine, since 8.083 s", "200,000 bytes")),
+    "k_maxpoll_loop": ("kafka.max-poll", ("left group scoring", "did not poll")),
+    "n_no_stream": ("flow.no-consumer", ("105 messages of order-api to ord.eu.new", "before to ord.new")),
+    "r_scaled_dup": ("flow.done-twice", ("3 consumers of thumbs with the name resizer each get every message",)),
     "k_ghost_member": ("kafka.no-member", ("group billing stood still for 41.9 s", "waited for billing-2")),
     "k_idle_drop": ("tcp.no-ack", ("after 11.1 s without packets, while new connections work", "forgets connections")),
     "n_no_quorum": ("nats.server-down", ("2 servers left the cluster", "26 were refused", "at 8.992 s")),
