@@ -33,7 +33,7 @@ SAID = {
     "acks": "publishes with acks={}, before {}",
     "compression": "compresses with {}, before with {}",
     "min_bytes": "fetches when there are {} bytes, before {}",
-    "max_wait": "waits up to {} ms for what it fetches, before {}",
+    "max_wait": "waits up to {} ms for records, before {}",
 }
 """Facts about a client, and how a change reads."""
 
@@ -121,7 +121,7 @@ def is_of_library(name: str, product: str) -> bool:
 
 
 def said(before: Mapping[str, str], now: Mapping[str, str], names: Iterable[str] = SAID) -> list[str]:
-    """What differs between the facts of two visits of a client: ``logged in as billing, before as orders``."""
+    """Differences between the facts of two visits of a client: ``logged in as billing, before as orders``."""
     pairs = ((name, before.get(name), now.get(name)) for name in names)
     return [SAID[name].format(new, old) for name, old, new in pairs if old and new and old != new]
 

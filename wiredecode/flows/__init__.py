@@ -63,7 +63,7 @@ class Party(NamedTuple):
     is_whole: bool
     """Whether both directions were captured, without loss."""
     settings: Mapping[str, str] = MappingProxyType({})
-    """What it chose, such as ``acks``."""
+    """Its choices, such as ``acks``."""
 
     @property
     def label(self) -> str:

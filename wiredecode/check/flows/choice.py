@@ -14,7 +14,7 @@ from wiredecode.frames.escape import counted
 HURRIED_NS = 50_000_000
 """A client that asks in vain more often than once in this time asks in a loop."""
 LONG_NS, LONGER = 500_000_000, 5
-"""A message that waits this long in its broker waits long; so many times longer than before."""
+"""Time that a message waits in its broker if that is long, and how many times longer than before."""
 SHORT_NS = 5_000_000_000
 """A connection that a client opens for a message lives no longer."""
 
@@ -44,7 +44,7 @@ def slow_client(view: FlowView, label: str, sides: Sequence[ClientFlow]) -> None
 
 
 def fetches(view: FlowView) -> None:
-    """A consumer fetches records when there are many bytes of them: they wait in the broker for others."""
+    """A consumer fetches only many bytes at a time: messages wait in the broker for others."""
     for topic in view.topics:
         sent = [each.flow for each in topic.publishers]
         before: dict[str, tuple[int, float]] = {}

@@ -74,7 +74,7 @@ def stuck(view: FlowView, topic: Topic) -> None:
 
 
 def replayed(view: FlowView, topic: Topic) -> None:
-    """Each instance of a service that acknowledges has a group of its own, and gets all messages again."""
+    """Each instance of a service that acknowledges has its own group, and gets all messages again."""
     known = (each for each in topic.consumers if without_instance(each.group) != each.group)
     storing = (each for each in known if each.flow.offsets.begins and view.stores([each]))
     by_stem = grouped(storing, lambda side: (*log_and_group(side)[:3], without_instance(side.group)))
@@ -97,7 +97,7 @@ def replayed(view: FlowView, topic: Topic) -> None:
 
 
 def missed(view: FlowView, topic: Topic) -> None:
-    """The only consumer of messages that nobody keeps was away while they were published."""
+    """The only consumer was away while messages were published that no server keeps."""
     everyone = (*topic.publishers, *topic.consumers)
     came = with_messages(topic.consumers)
     if not came or not topic.publishers or any(each.flow.offsets.begins or each.flow.log for each in everyone):
@@ -109,8 +109,8 @@ def missed(view: FlowView, topic: Topic) -> None:
         count = after(sent, left_ns) - after(sent, now.party.since_ns)
         if until_ns and now.party.since_ns - left_ns >= WHILE_NS and count >= 2 * FEW and now.label == before.label:
             away = f"{view.report.seconds(left_ns)} to {view.report.seconds(now.party.since_ns)}"
-            title = f"{count:,} messages of {names_of(sent)} to {topic.subject[2]} reached nobody: "
-            title += f"{now.label} was away from {away}, and nobody kept them"
+            title = f"{count:,} messages of {names_of(sent)} to {topic.subject[2]} reached no consumer: "
+            title += f"{now.label} was away from {away}, and no server kept them"
             times = {"since_ns": left_ns, "until_ns": now.party.since_ns, "count": count}
             key = now.label, topic.subject
             problem = view.add("flow.skipped", title, key, [now, before], severity="warning", **times)

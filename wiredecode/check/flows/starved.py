@@ -1,4 +1,4 @@
-"""A consumer that gets nothing of what is published: pushed to no more, hanging, content, or waiting beyond the end."""
+"""A consumer gets nothing, though messages are published: it hangs, has all that it asked for, or waits elsewhere."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from wiredecode.protocols.shared.facts import BLOCKED, DELETED
 from wiredecode.protocols.shared.problems import Problem
 
 HUNG_NS = 5_000_000_000
-"""How long a consumer of a partition gets nothing if it hangs."""
+"""A consumer of a partition that hangs gets nothing for this time."""
 OFFSET = pattern(r"offset \d+")
 
 

@@ -1,4 +1,4 @@
-"""Messages that no consumer reads: moved, misspelt, left behind, in a partition without a reader, in a circle."""
+"""Messages that no consumer reads: moved, misspelt, at an old name, in a partition without a reader, in a circle."""
 
 from __future__ import annotations
 

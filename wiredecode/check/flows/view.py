@@ -1,4 +1,4 @@
-"""The flows of a capture that is over, as rules look at them, and what several rules ask of them."""
+"""The flows of a capture that is over, as rules look at them."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class FlowView:
         return end.time_ns if end is not None and end.side != client_side(connection) else 0
 
     def lasts(self, time_ns: int) -> bool:
-        """Whether what happened last at this time goes on at the end of the capture."""
+        """Whether something that happened last at this time lasts to the end of the capture."""
         return time_ns >= self.report.last_ns - WHILE_NS
 
     def all_of(self, sides: Sequence[ClientFlow]) -> list[ClientFlow]:
@@ -156,7 +156,7 @@ def space_of(party: Party) -> str:
 
 
 def changes(before: Party, now: Party) -> str:
-    """What a client changed: ``it logged in as billing, before as orders``; empty: nothing is known."""
+    """Changes of a client: ``it logged in as billing, before as orders``; empty: nothing is known."""
     texts = said(facts_of(before), facts_of(now))
     return f"it {'; '.join(texts[:2])}" if texts else ""
 
