@@ -117,6 +117,8 @@ NEAR: Mapping[str, Case] = {
     "flow.nothing-since": "flows/nh-acknone.pcap.gz",
     "flow.read-again": "flows/rh-deploy.pcap.gz",  # it continues at its stored offset
     "flow.stuck": partial(check, ARRIVALS / "n_late_ack.pcap.zst"),  # a stream delivers again, nobody goes back
+    "flow.emptied": "flows/k-dup-group.pcap.gz",
+    "flow.keys-apart": partial(check, ARRIVALS / "k_partitions_added.pcap.zst"),  # one publisher, more partitions
     "flow.skipped": "flows/rh-deploy.pcap.gz",
     "flow.lost": "flows/k-dup-group.pcap.gz",
     "flow.done-twice": "flows/n-wrong-account.pcap.gz",

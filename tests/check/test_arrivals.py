@@ -16,6 +16,13 @@ from wiredecode.check import Problem
 
 FOLDER = Path(__file__).parent / "arrivals"
 FIRST = {
+    "k_idle_members": ("flow.uneven", ("3 members of group resize have no partition", "117 of 320 messages of images")),
+    "k_null_values": (
+        "flow.emptied",
+        ("pricing publishes to prices without a body since 8.000 s", "95 messages had one"),
+    ),
+    "k_partitioner_mix": ("flow.keys-apart", ("status-api puts messages into other partitions of cart than cart-api",)),
+    "k_retry_loop": ("flow.loop", ("the same 3 messages to mails.retry again and again", "121 times")),
     "k_fetch_min": ("flow.waits", ("messages of ticks wait 3.2 s for risk-engine, since 8.083 s", "200,000 bytes")),
     "k_maxpoll_loop": ("kafka.max-poll", ("left group scoring", "did not poll")),
     "n_no_stream": ("flow.no-consumer", ("105 messages of order-api to ord.eu.new", "before to ord.new")),

@@ -39,7 +39,7 @@ MAX_TIMES = 2048
 """Messages of a flow whose times are kept, evenly over its life: for the time from publish to delivery."""
 MAX_SENT = 65_536
 """Publishes that wait for their copies."""
-MAX_NEWEST = 4096
+MAX_NEWEST, MAX_SAMPLES = 4096, 512
 OTHERS = "(others)"
 
 
@@ -129,7 +129,7 @@ class Flow:
     rewound: tuple[int, int] = -1, 0
     """The offset that it went back to the last time, and how often in a row."""
     stuck: tuple[int, int] = 0, -1
-    """How often it went back to one offset in a row, at most; and the offset."""
+    """The most times that it went back to one offset in a row; and the offset."""
     first_ns: int = 0
     last_ns: int = 0
     offsets: Intervals = field(default_factory=Intervals)
@@ -163,6 +163,8 @@ class Flow:
     waits: int = 0
     """Frames whose first message waited for :data:`LONG_NS` or more, of all :attr:`batches`."""
     batches: int = 0
+    samples: list[flows.MessageSample] = field(default_factory=list)
+    """Its first messages, of publishes."""
     times: OffsetTimes = field(default_factory=OffsetTimes)
     unnumbered: OffsetTimes = field(default_factory=lambda: OffsetTimes(MAX_UNNUMBERED))
     """Of publishes, which have no offset yet."""
@@ -204,7 +206,7 @@ class Flow:
 
     def count(self, step: Step, frame: Frame) -> None:
         """Count the messages of a step."""
-        what, _, _, _, first, messages, size, log, _, waited_ns, lag, is_again, number = step
+        what, _, _, _, first, messages, size, log, _, waited_ns, lag, is_again, samples, number = step
         time_ns = frame.time_ns
         if not self.first_ns:
             self.first_ns = time_ns
@@ -236,6 +238,8 @@ class Flow:
             self.times.add(first, messages, time_ns)
         elif what == flows.PUBLISH:
             self.unnumbered.add(0, messages, time_ns)
+        if samples:
+            self.samples += samples
         if number is not None:
             self.numbers.add(number, number + 1)
         if lag is not None:
@@ -258,6 +262,7 @@ class Flow:
         both.worst_lag, both.worst_ns = max((self.worst_lag, self.worst_ns), (other.worst_lag, other.worst_ns))
         both.unnumbered = self.unnumbered + other.unnumbered
         both.times, both.latencies = self.times + other.times, [*self.latencies, *other.latencies][:MAX_TIMES]
+        both.samples = [*self.samples, *other.samples][:MAX_SAMPLES]
         both.seconds = dict(Counter(self.seconds) + Counter(other.seconds))
         both.frames = sorted({*self.frames, *other.frames})[:MAX_FRAMES]
         return both

@@ -4,7 +4,7 @@ Each is an asymmetry ("X while Y"), never a level: what a consumer got before an
 twice, what a client does now and did not do before.
 """
 
-from wiredecode.check.flows import choice, repeated, shared, starved, unread
+from wiredecode.check.flows import choice, contents, repeated, shared, starved, unread
 from wiredecode.check.flows.view import FlowView, space_of
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.flows import Flows
@@ -15,16 +15,8 @@ __all__ = ["FlowRule", "space_of", "types_of"]
 BEFORE = unread.moved, unread.never_began, unread.unread, choice.churn, shared.group_changes, starved.not_resumed
 OF_TOPIC = (
     *(starved.nothing_since, starved.hungry, starved.stopped, starved.sated, shared.mixed, starved.beyond),
-    *(
-        unread.left_behind,
-        repeated.read_again,
-        repeated.stuck,
-        repeated.replayed,
-        repeated.left_out,
-        repeated.missed,
-        repeated.lost,
-        shared.uneven,
-    ),
+    *(unread.left_behind, repeated.read_again, repeated.stuck, repeated.replayed, repeated.left_out, repeated.missed),
+    *(repeated.lost, shared.uneven, shared.idle, contents.emptied, contents.keys_apart, contents.circling),
 )
 AFTER = (
     *(repeated.dropped, unread.loops, shared.strangers, shared.shared_positions, shared.not_competing),

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from statistics import median
 from typing import Any
 
-from wiredecode.check.flows.view import FEW, MANY, MOMENT_NS, FlowView, began, by_label, overlaps, total
+from wiredecode.check.flows.view import (
+    FEW,
+    MANY,
+    MOMENT_NS,
+    FlowView,
+    began,
+    by_label,
+    by_life,
+    overlaps,
+    total,
+    with_offsets,
+)
 from wiredecode.flows.table import ClientFlow, latencies
 from wiredecode.frames.escape import counted
 
@@ -48,7 +59,7 @@ def fetches(view: FlowView) -> None:
     for topic in view.topics:
         sent = [each.flow for each in topic.publishers]
         before: dict[str, tuple[int, float]] = {}
-        for (label, _), now in by_life(topic.consumers).items():
+        for (label, _), now in by_life(with_offsets(topic.consumers)).items():
             least = max(int(each.party.settings.get("min_bytes", "1")) for each in now)
             times = latencies(sent, [each.flow for each in now])
             usual_ns = median(times) if len(times) >= FEW else 0
@@ -107,7 +118,7 @@ def commits(view: FlowView) -> None:
     for topic in view.topics:
         rates = []
         consumers = (each for each in topic.consumers if each.flow.key.partition is not None)  # else it acknowledges
-        for sides in by_life(consumers).values():
+        for sides in by_life(with_offsets(consumers)).values():
             stores = [each for each in view.stores(sides) if overlaps(each.party, sides[0].party)]
             stores = [each for each in stores if each.flow.key.topic == topic.subject[2]]
             moved = sum(each.flow.offsets.ends[-1] - each.flow.offsets.begins[0] for each in sides)
@@ -123,15 +134,3 @@ def commits(view: FlowView) -> None:
             times = {"since_ns": now[0].party.since_ns, "until_ns": now[0].party.until_ns, "count": many_commits}
             problem = view.add("flow.commit-each", title, (label, topic.subject), [*now, *stores], **times)
             problem.detail(f"before: {few:,} commits for {many:,} messages")
-
-
-def by_life(sides: Iterable[ClientFlow]) -> dict[tuple[str, int], list[ClientFlow]]:
-    """Flows by client and life: connections that overlap are one life; in order of time."""
-    found: dict[tuple[str, int], list[ClientFlow]] = {}
-    for label, some in by_label([each for each in sides if each.flow.offsets.begins], group=True).items():
-        life, until_ns = 0, 0
-        for each in sorted(some, key=lambda side: side.party.since_ns):
-            life += each.party.since_ns > until_ns > 0
-            until_ns = max(until_ns, each.party.until_ns)
-            found.setdefault((label, life), []).append(each)
-    return found

@@ -12,6 +12,7 @@ from wiredecode.check.flows.view import (
     MOMENT_NS,
     MOST,
     FlowView,
+    are_whole,
     began,
     ended,
     log_and_group,
@@ -21,8 +22,12 @@ from wiredecode.check.flows.view import (
 )
 from wiredecode.flows import Flow
 from wiredecode.flows.table import ClientFlow, Topic, grouped, log_of
+from wiredecode.frames.escape import counted
+from wiredecode.protocols.shared.facts import IDLE
 from wiredecode.protocols.shared.problems import MAX_EVIDENCE
 
+LAGGING = 5
+"""A group lags if this part of the messages is not done: a fifth."""
 PARTITIONS = 3
 """Fewer partitions are seldom even."""
 
@@ -153,6 +158,22 @@ def uneven(view: FlowView, topic: Topic) -> None:
     title += f"{worst:,} messages late there, and other members have nothing to do"
     problem = view.add("flow.uneven", title, topic.subject, [*publishers, *consumers], count=parts[hot])
     problem.detail(", ".join(f"{name}[{number}]: {count:,}" for number, count in sorted(parts.items())[:MAX_EVIDENCE]))
+
+
+def idle(view: FlowView, topic: Topic) -> None:
+    """A group lags, and has members without a partition."""
+    for group, sides in grouped(with_messages(topic.consumers), lambda side: side.group).items():
+        unused = sorted({each.by for each in view.report.facts.each(IDLE) if each.of[0] == group})
+        parts = (each.flow.key.partition for each in topic.publishers)
+        numbers = {number for number in parts if number is not None}
+        lag = sum(lag_of(view, topic, number) for number in numbers) if unused and are_whole(topic.publishers) else 0
+        if lag < max(MANY, total(topic.publishers) // LAGGING):
+            continue
+        name, most = topic.subject[2], f"{len(unused)} members of group {group} have no partition"
+        title = f"{most}, and the group is {lag:,} of {total(topic.publishers):,} messages of {name} late"
+        problem = view.add("flow.uneven", title, (group, topic.subject), sides, count=lag)
+        problem.likely = f"{name} has {counted(len(numbers), 'partition')}: more members than that do not help"
+        problem.detail(f"without a partition: {', '.join(unused[:MAX_EVIDENCE])}")
 
 
 def lag_of(view: FlowView, topic: Topic, partition: int) -> int:

@@ -130,6 +130,22 @@ def by_label(sides: Iterable[ClientFlow], *, group: bool = False) -> dict[str, l
     return grouped(sides, lambda side: side.label if group else side.party.label)
 
 
+def by_life(sides: Iterable[ClientFlow]) -> dict[tuple[str, int], list[ClientFlow]]:
+    """Flows by client and life: connections that overlap are one life; in order of time."""
+    found: dict[tuple[str, int], list[ClientFlow]] = {}
+    for label, some in by_label(sides, group=True).items():
+        life, until_ns = 0, 0
+        for each in sorted(some, key=lambda side: side.party.since_ns):
+            life += each.party.since_ns > until_ns > 0
+            until_ns = max(until_ns, each.party.until_ns)
+            found.setdefault((label, life), []).append(each)
+    return found
+
+
+def with_offsets(sides: Iterable[ClientFlow]) -> list[ClientFlow]:
+    return [each for each in sides if each.flow.offsets.begins]
+
+
 def names_of(sides: Iterable[ClientFlow], between: str = ", ") -> str:
     """Their clients, each once."""
     return between.join(by_label(sides))

@@ -12,7 +12,7 @@ from wiredecode.protocols.kafka import names
 from wiredecode.protocols.kafka.conversation_values import errors_in, partitions
 from wiredecode.protocols.kafka.layers_table import ERRORS
 from wiredecode.protocols.shared.codes import codes_of
-from wiredecode.protocols.shared.facts import BLOCKED, place_of
+from wiredecode.protocols.shared.facts import BLOCKED, IDLE, place_of
 from wiredecode.protocols.shared.gauges import LAG, MAX_KNOWN, POSITION, Gauge, Measurement
 from wiredecode.protocols.shared.pairing import Newest, TopicPartition
 from wiredecode.protocols.shared.problems import MAX_PROBLEMS, FrameRef, Rule, ref_of
@@ -79,6 +79,8 @@ STAYED_NS = 3_000_000_000
 LONG_OPEN_NS = 5_000_000_000
 """A transaction that readers wait for this long, until the end of the capture, is reported; a member that its group
 waits for, too."""
+VERSION, COUNT = 2, 4
+"""Bytes of an assignment before and of its number of topics (ConsumerProtocolAssignment)."""
 UNKNOWN_MEMBER, FENCED_EPOCH, ILLEGAL_GENERATION, REBALANCING = 25, 110, 22, 27
 
 
@@ -109,6 +111,8 @@ class Members(Rule):
     """Ids of members that left: franz-go joins, beats and leaves on different connections."""
     _used: Newest[str, int] = field(default_factory=Newest)
     """When a member was heard last, on any connection: coordinators move."""
+    _idle: Newest[tuple[str, str], FrameRef] = field(default_factory=Newest)
+    """By group and member: the answer that gave it no partition, if it is the last one."""
     _over: list[tuple[DynamicMember, Connection]] = field(default_factory=list)
     """Members that may have ended without leaving."""
 
@@ -157,6 +161,9 @@ class Members(Rule):
                 self.report.add(CODES["max-poll"], title, title, frame=frame, severity="warning")
         elif not error and frame.type == "SyncGroupResponse":
             member.joined_ns, member.asked = frame.time_ns, None
+            self._idle.pop((member.group, member.id), None)
+            if (values.get("assignment") or b"")[VERSION : VERSION + COUNT] == bytes(COUNT):
+                self._idle.put((member.group, member.id), ref_of(frame))
         elif not error:
             if frame.type == "JoinGroupResponse" and member.asked is not None:
                 self._groups.waited(member.group, member.asked, frame.time_ns)
@@ -178,6 +185,10 @@ class Members(Rule):
             self._report_slow(connection, member, last_ns)
         elif member is not None and member.left_at is None and connection.closed and len(self._over) < MAX_PROBLEMS:
             self._over.append((member, connection))
+
+    def gather(self) -> None:
+        for of, ref in self._idle.items():
+            self.report.facts.saw(IDLE, *of, frame=ref, by=short(ref.connection))
 
     def finish(self) -> None:
         for member, connection in self._over:
