@@ -95,7 +95,8 @@ class OffsetTimes:
         if self._seen % self._every:
             return
         self.entries.append((first, count, time_ns))
-        self._thin_out()
+        if len(self.entries) >= 2 * self._most:
+            self._thin_out()
 
     def _thin_out(self) -> None:
         while len(self.entries) >= 2 * self._most:
@@ -214,11 +215,11 @@ class Flow:
             self.last_ns = time_ns
         self.messages += messages
         self.size += size
-        self.batches += 1
-        if self.batches < MAX_FRAMES:
+        batches = self.batches = self.batches + 1
+        if batches <= MAX_FRAMES:
             self.frames.append(frame.number)
         else:
-            self.frames[MAX_FRAMES - 1 :] = [frame.number]
+            self.frames[-1] = frame.number
         if log:
             self.log = log
         if self.by_second:
@@ -326,7 +327,8 @@ class Flows:
         """Take the next frame. ``parts``: its messages, for protocols that have no reader."""
         readers = self._readers[frame.protocol]
         for reader in readers.get(frame.type, ()):
-            self._take(read_steps(reader, frame), frame)
+            if steps := read_steps(reader, frame):
+                self._take(steps, frame)
         if not readers and (parts or frame.request is not None):
             self._take(self._steps(frame, parts), frame)
 
@@ -348,8 +350,8 @@ class Flows:
     def _take(self, steps: Iterable[Step], frame: Frame) -> None:
         number = frame.connection.number
         for step in steps:
-            what = step[0]
-            flow = self._newest.get((number, what in TO_BROKER, *step[1:4]))
+            what, topic, partition, group = step[:4]
+            flow = self._newest.get((number, what in TO_BROKER, topic, partition, group))
             if flow is None:
                 if what in ABOUT_CLIENTS:
                     self._learn(step, frame.connection)

@@ -86,9 +86,9 @@ class SubjectFlows(FlowReader):
             if frame.expects_response:
                 self._published.put(frame.id, subject)
             step = Step(flows.PUBLISH, printable(subject), None, "", None, 1, values["size"])
-            if frame.connection.number not in self._listening:
-                return (step,)
             number = frame.connection.number
+            if number not in self._listening:
+                return (step,)
             if number not in self._both and (came := self._latest.pop(number, None)) is not None:
                 self._comes(came, came.values["subject"])
             self._both.put(number, None)

@@ -92,6 +92,7 @@ class Pull(NamedTuple):
 class Pulls(Rule):
     """Pulls without an answer: their consumer is gone."""
 
+    plain = False
     types = frozenset({"PUB", "HPUB", "MSG", "HMSG"})
     _open: Newest[str, list[Pull]] = field(default_factory=lambda: Newest(MAX_IDS))
     """By reply subject, which many share: the newest since the last answer to it."""
@@ -179,6 +180,7 @@ class HabitOfClient:
 class Repeats(Rule):
     """Consumers that a client makes anew all the time, and messages that it lets a stream store several times."""
 
+    plain = False
     types = frozenset({"PUB", "HPUB"})
     _made: Newest[tuple[int, str], HabitOfClient] = field(default_factory=lambda: Newest(MAX_KNOWN))
     """By connection and stream."""

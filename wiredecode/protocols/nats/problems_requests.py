@@ -109,6 +109,7 @@ class Service:
 class NatsRequests(Rule):
     """Requests without answer, and who was asked. An answer is what comes first on the reply subject."""
 
+    plain = False
     types = frozenset({"PUB", "HPUB", "MSG", "HMSG", "CONNECT", "-ERR", "SUB", "UNSUB", "INFO"})
 
     def __init__(self, report: Report) -> None:
@@ -394,6 +395,7 @@ class Deliveries:
 class Consumers(Rule):
     """Consumers that do not acknowledge: JetStream delivers again, and at last stops."""
 
+    plain = False
     types = frozenset({"PUB", "HPUB", "MSG", "HMSG"})
     _known: dict[str, Deliveries] = field(default_factory=dict)
     _limits: Newest[str, dict[str, Any]] = field(default_factory=lambda: Newest(MAX_KNOWN))
