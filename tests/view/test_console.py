@@ -24,6 +24,11 @@ class Sink(io.StringIO):
         self.write(text)
 
 
+@pytest.fixture(autouse=True)
+def no_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
 def by_rich(shown: RenderableType) -> str:
     sink = Sink()
     tree_console(sink, color=False, terminal=False).print(shown)
