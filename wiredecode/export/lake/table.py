@@ -5,6 +5,7 @@ import random
 import re
 import time
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import takewhile
@@ -123,6 +124,12 @@ class Lake(Store):
     @abstractmethod
     def task_store(self) -> TaskStore:
         """Store for files that tasks write and this process commits."""
+
+    def is_rewritten(self, name: str, run: TableRun) -> bool:
+        """Whether files of runs that share captures with this one were rewritten (compacted): no run replaces them."""
+        earlier = self.find_known(name, run)
+        there = Counter(path.rpartition("/")[2].partition("-")[0] for path in self.files(name)) if earlier else {}
+        return any(there.get(run_name(number), 0) != known.files for number, known in earlier.items())
 
     def prepare(self, name: str, schema: pa.Schema) -> None:
         self._again(name, lambda: self.make(name, schema))
