@@ -203,6 +203,8 @@ class Dissector:
 
     def resume(self, demand: Demand, on_decoded: ConnectionCallback | None = None) -> None:
         """Continue after pickling, with the same ``demand``."""
+        if self._tls is not None and demand.keys is not None:
+            self._tls.keys.follow(demand.keys)
         self.demand, self.on_decoded, self._readers = demand.for_filters(), on_decoded or self.on_decoded, {}
 
     def frames(self, batches: Iterable[PacketBatch]) -> Iterator[Frame]:
