@@ -2,7 +2,9 @@
 
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+Function = TypeVar("Function")
 
 
 def tables_of(package: str, file: str) -> dict[str, Any]:
@@ -10,3 +12,9 @@ def tables_of(package: str, file: str) -> dict[str, Any]:
     import tomllib  # many commands need no table
 
     return tomllib.loads((Path(import_module(package).__path__[0]) / file).read_text("utf-8"))
+
+
+def storable(function: Function) -> Function:
+    """Mark a function that stored states may name: it only computes, or makes a layer or decoder of its arguments."""
+    setattr(function, "storable", True)  # noqa: B010 - a function has no such attribute
+    return function

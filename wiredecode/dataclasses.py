@@ -6,7 +6,7 @@ at run time; so their instances are made in half the time, too.
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict as asdict
 from dataclasses import field as field
 from dataclasses import fields as fields
@@ -14,9 +14,26 @@ from dataclasses import is_dataclass as is_dataclass
 from dataclasses import replace as replace
 from operator import attrgetter
 from reprlib import recursive_repr
-from typing import Any, TypeVar, dataclass_transform, overload
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform, overload
 
 T = TypeVar("T")
+
+
+class Lazy:
+    """Base of classes whose attributes ``made`` are made when they are first read: most objects never need them."""
+
+    __slots__ = ()
+    made: ClassVar[Mapping[str, Callable[[], Any]]] = {}
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            make = self.made.get(name)
+            if make is None:
+                raise AttributeError(f"{type(self).__name__} has no attribute {name}")
+            value = make()
+            setattr(self, name, value)
+            return value
 
 
 @overload

@@ -310,7 +310,7 @@ Caused by: java.io.IOException: and not this
     ("text", "line"),
     [
         (PYTHON, "ValueError: it was that"),
-        (PYTHON.replace("ValueError", "wiredecode.spark.pipeline.Stopped"), "it was that"),
+        (PYTHON.replace("ValueError", "wiredecode.spark.files.UnreadableFile"), "it was that"),
         ("[PATH_NOT_FOUND] Path does not exist\n\tat org.apache", "[PATH_NOT_FOUND] Path does not exist"),
         ("\x1b[31mred\n", "\\x1b[31mred"),
         ("", "RuntimeError"),

@@ -226,9 +226,40 @@ def test_a_file_older_than_forgotten_ones_is_skipped_and_reported(tmp_path: Path
     (tmp_path / "late.pcap").write_bytes(capture(mixed()[:3]))
     found = find([str(tmp_path)])
     log = StepLog("delta:x", "mark", 2, number=2, steps=[IncrementStep(2, last={"": 3 * 10**18}, forgotten=7)])
-    step, reports = next_step(log, found, finish=False)
+    step, reports = next_step(log, found, lambda before: False, finish=False)
     assert step is None
     assert "together with 7 files that are gone; it is left out" in json.loads(reports[0])["problem"]
+
+
+@pytest.mark.slow
+def test_after_compaction_a_late_file_is_named_and_later_ones_are_added(
+    spark: SparkSession, days: Path, tmp_path: Path
+) -> None:
+    """Also if its step was planned before, and if the file is taken away."""
+    nights = Nights(spark, days, tmp_path, f"delta:{tmp_path / 'lake'}", plan("frames"))
+    for day in (0, 2):
+        nights.put(day)
+        nights.run()
+    for table in (tmp_path / "lake").iterdir():
+        pytest.importorskip("deltalake").DeltaTable(table).optimize.compact()
+    nights.put(1)
+    for _ in range(2):
+        result = nights.run()
+        assert result is not None
+        (problem,) = result.problems
+        assert problem[2].endswith("and the tables were compacted since; it is left out")
+    nights.put(3)
+    result = nights.run()
+    assert result is not None and result.totals.packets == len(packets(nights.days[3]))
+    log = StepLog.of(json.loads((nights.states / LOG).read_bytes()))
+    late = nights.inside / nights.days[1].name
+    pending = IncrementStep(log.number + 1, {str(late): taken(0, "planned by an earlier version")}, before=1)
+    (nights.states / NEXT).write_text(json.dumps(asdict(pending)))
+    late.unlink()
+    result = nights.run(finish=True)
+    assert result is not None and [file for _, file, _ in result.problems] == [str(late)]
+    assert nights.run() is None and not (nights.states / NEXT).exists()
+    same_rows(nights.rows(), nights.wanted(0, 2, 3))
 
 
 def test_a_file_is_complete_if_a_newer_one_exists_or_writes_stopped(tmp_path: Path) -> None:

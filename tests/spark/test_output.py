@@ -162,6 +162,18 @@ def test_frames_have_the_columns_of_their_protocol(tmp_path: Path) -> None:
     assert not {"rabbitmq_stream", "tank", "cursus"} & layers["protocol=nats"]
 
 
+@pytest.mark.slow
+def test_spark_reads_the_layers_of_every_protocol_from_the_folder(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark takes the columns of one file, unless it finds those of all."""
+    write(spark, job([BASIC, SERVER_LINKS, CAPTURES / "cursus" / "group.pcap"], tmp_path / "lake"))
+    found = spark.read.parquet(str(tmp_path / "lake" / "frames"))
+    counts = found.selectExpr(*(f"count(layers.{name})" for name in ("rabbitmq_stream", "nats", "cursus"))).first()
+    assert counts is not None and all(counts), counts
+    views = duckdb.sql(f"select count(*) from read_parquet('{tmp_path}/lake/frames/**/*.parquet')").fetchall()
+    assert views == [(found.count(),)]
+    assert "frames__" not in (tmp_path / "lake" / VIEWS).read_text()
+
+
 def test_an_engine_skips_row_groups_by_time(tmp_path: Path) -> None:
     """According to DuckDB's scan and the statistics in the file; rows came in any order."""
     demand = TableDemand("frames", columns=[*writing.REQUIRED_COLUMNS["frames"], "length"])

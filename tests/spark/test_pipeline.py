@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -13,13 +14,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+import wiredecode.spark as wiredecode_spark
 from tests.pcap import write_pcap
 from tests.spark.support import expected, same_rows
 from tests.spark.test_core import NATS_PORTS
 from tests.support import packets
+from wiredecode.capture import remote
+from wiredecode.cli import main
 from wiredecode.spark import pipeline
 from wiredecode.spark.decode import TableDemand
-from wiredecode.spark.files import FileProblem
+from wiredecode.spark.files import FileProblem, UnreadableFile
 from wiredecode.spark.parcels import unpack
 
 if TYPE_CHECKING:
@@ -150,7 +154,7 @@ def test_fail_fast_names_the_file_and_stops(spark: SparkSession, tmp_path: Path)
     from wiredecode.spark.session import one_line
 
     (tmp_path / "cut.pcap").write_bytes(BASIC.read_bytes()[:-3])
-    with pytest.raises(Exception, match="Stopped") as raised:
+    with pytest.raises(Exception, match="UnreadableFile") as raised:
         run(spark, [tmp_path, BASIC], TableDemand("frames", fail_fast=True))
     assert one_line(raised.value).startswith(f"{tmp_path / 'cut.pcap'}: is truncated in the middle")
 
@@ -180,6 +184,38 @@ def test_functions_give_tables_without_reports(spark: SparkSession) -> None:
         frames(spark, str(BASIC), colums=["type"])
     with pytest.raises(ValueError, match="no protocol"):
         frames(spark, str(BASIC), decode_as={1: "gopher"})
+
+
+@pytest.mark.parametrize("reader", ["frames", "messages", "connections", "packets", "statistics", "flows"])
+def test_a_path_that_does_not_exist_is_an_error_of_every_reader(reader: str, tmp_path: Path) -> None:
+    """No table is empty because nothing could be read; a path may be a Path, and others of the call can be read."""
+    call = getattr(wiredecode_spark, reader)
+    with pytest.raises(UnreadableFile, match=r"nowhere: does not exist"):
+        call(None, tmp_path / "nowhere")
+    with pytest.raises(UnreadableFile, match=r"nowhere: does not exist"):
+        call(None, [BASIC, str(tmp_path / "nowhere")])
+    (tmp_path / "text.pcap").write_text("this is no capture")
+    with pytest.raises(UnreadableFile, match=r"text\.pcap: is not a pcap or pcapng file"):
+        call(None, [tmp_path])
+
+
+def test_a_store_without_credentials_is_an_error_of_one_line(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    pytest.importorskip("s3fs")
+    pytest.importorskip("deltalake")
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    remote.file_system.cache_clear()
+    with pytest.raises(UnreadableFile, match=r"^s3://nobodys-bucket/ring: cannot be listed: .*credentials"):
+        wiredecode_spark.messages(None, "s3://nobodys-bucket/ring/")
+    for command in ("export", "spark"):
+        assert main([command, str(BASIC), "-o", "delta:s3://nobodys-bucket/lake"]) == 2
+        error = capfd.readouterr().err
+        assert error.count("\n") == 1
+        assert "s3://nobodys-bucket/lake/captures: " in error and "no credentials" in error
 
 
 def test_as_many_tasks_as_the_input_needs(tmp_path: Path) -> None:

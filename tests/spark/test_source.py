@@ -26,7 +26,8 @@ from pyspark.sql import functions as F  # noqa: N812 - everybody calls it so
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from tests.spark.conftest import release
-from wiredecode.spark.source import CaptureReader, Captures, ReadOptions, UnreadableFile, register
+from wiredecode.spark.files import UnreadableFile
+from wiredecode.spark.source import CaptureReader, Captures, ReadOptions, register
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

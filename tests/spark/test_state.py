@@ -15,6 +15,7 @@ import pytest
 
 from tests.spark.support import same_rows
 from wiredecode.capture import PacketBatch, open_capture
+from wiredecode.dissect import stored
 from wiredecode.spark.decode import Decoded, TableDemand, decode
 from wiredecode.spark.increments import LOG, BucketState, Increment, OtherState, ProcessedFiles
 from wiredecode.spark.parcels import ORDER, REPORTS, File, PacketParcels, by_bucket, unpack
@@ -94,6 +95,16 @@ def test_storing_the_state_in_between_does_not_change_rows(name: str, level: str
     same_rows(found, wanted)
 
 
+def test_connections_that_are_decrypted_continue_from_a_state() -> None:
+    tls = ROOT / "rabbitmq-stream" / "c43_tls.pcap"
+    demand = TableDemand("frames", buckets=2, keylog=[str(tls.with_suffix(".keylog"))])
+    packets = rows(tls, demand)
+    found, _ = in_turns(packets, demand, 9)
+    wanted, _ = divided(decode(packets, demand), demand)
+    assert "Publish" in wanted["type"].to_pylist()
+    same_rows(found, wanted)
+
+
 def test_the_last_report_has_the_totals_of_all_turns() -> None:
     demand = TableDemand("frames", buckets=2)
     packets = rows(BASIC, demand)
@@ -152,7 +163,7 @@ def test_a_state_of_another_version_is_refused_in_one_line(monkeypatch: pytest.M
     stored = BucketState(demand, "s", 0).dumps()
     monkeypatch.setattr("wiredecode.spark.increments.version", lambda name: "99.1")
     with pytest.raises(
-        OtherState, match=r"written by wiredecode .*, and this is 99\.1 \(format 3\): finish .* --finish"
+        OtherState, match=r"written by wiredecode .*, and this is 99\.1 \(format 4\): finish .* --finish"
     ):
         BucketState.loads(demand, "s", 0, stored)
 
@@ -163,9 +174,56 @@ def test_a_log_of_another_format_is_refused_before_it_is_read(tmp_path: Path) ->
     book.keep(increment.log())
     assert increment.log().buckets == 1
     kept = book.read(LOG)
-    book.write(LOG, {"mark": kept["mark"].replace("3 ", "4 ", 1), "what": "this version does not know"})
-    with pytest.raises(OtherState, match=r"written by wiredecode .* \(format 4\), and this is .*: finish .* --finish"):
+    book.write(LOG, {"mark": kept["mark"].replace("4 ", "5 ", 1), "what": "this version does not know"})
+    with pytest.raises(OtherState, match=r"written by wiredecode .* \(format 5\), and this is .*: finish .* --finish"):
         increment.log()
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        [["call", 0, None, "touch {}"]],
+        [["name", 0]],
+        [["object", 0]],
+        [["named tuple", 0]],
+        [["dict", 0, None, None]],
+        [["value", 0, "x", None]],
+        [["defaultdict", None, [1], None], ["name", 0]],
+        [["ndarray", "O", 1, 1, 0, 8]],
+    ],
+)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "os:system",
+        "builtins:eval",
+        "builtins:type",
+        "subprocess:Popen",
+        "wiredecode.capture.remote:open_file",
+        "wiredecode.net.flows:socket.socket",
+        "wiredecode.protocols.registry:import_module",
+        "wiredecode.protocols.registry:protocol_entries",
+        "wiredecode.export.atomic:NewFile",
+    ],
+)
+def test_a_state_names_only_classes_and_marked_functions_of_the_map(
+    nodes: list[Any], name: str, tmp_path: Path
+) -> None:
+    """Who can write to the folder of states can change rows, but run no program."""
+    text = json.dumps([[0], [name], nodes]).replace("{}", str(tmp_path / "touched"))
+    with pytest.raises((stored.NotStorable, TypeError)):
+        stored.load(text.encode(), bytes(8))
+    assert not list(tmp_path.iterdir())
+
+
+def test_equal_objects_stay_apart_and_one_object_stays_one() -> None:
+    """Frames, connections and shared lists refer to each other, also in circles."""
+    shared: list[Any] = [1.5, float("inf"), "\ud800", 1 << 70]
+    shared.append({"self": shared, (1, b"\0"): frozenset([None])})
+    state = shared, [[], []], shared
+    first, (left, right), second = stored.load(*stored.dump(state))
+    assert first is second is first[4]["self"] and left is not right
+    assert first[:4] == shared[:4] and first[4][1, b"\0"] == frozenset([None])
 
 
 def test_a_state_excludes_the_plan() -> None:

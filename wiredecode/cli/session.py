@@ -37,8 +37,8 @@ Source = list[str] | list[str | BinaryIO] | Capture
 
 GC_THRESHOLDS = (200_000, 20, 100)
 """Frames are many and mostly free of cycles: rarer collections save a tenth to a sixth of the time."""
-COLLECT_CONNECTIONS = 16_384
-"""Connections are cycles: after this many ended ones, they are collected."""
+COLLECT_CONNECTIONS = 65_536
+"""Some connections are cycles, as after a bug: after this many ended ones, they are collected."""
 MAX_LISTED = 10_000
 """Connections of ``--summary-json``; more are only counted."""
 TOTALS_WIDTH = 120

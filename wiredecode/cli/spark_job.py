@@ -29,11 +29,11 @@ from wiredecode.frames.record import totals_record
 from wiredecode.spark import session
 from wiredecode.spark.accounts import TaskReports
 from wiredecode.spark.decode import TableDemand
-from wiredecode.spark.files import FileProblem, Inputs, find, settled_files
+from wiredecode.spark.files import FileProblem, Inputs, UnreadableFile, find, settled_files
 from wiredecode.spark.folder import Folder, Occupied, lock_folder
 from wiredecode.spark.increments import Increment, ProcessedFiles
 from wiredecode.spark.lake import LakeRun
-from wiredecode.spark.pipeline import Metrics, Plan, Stopped, decode_plan, make_plan
+from wiredecode.spark.pipeline import Metrics, Plan, decode_plan, make_plan
 from wiredecode.spark.session import CannotStart, one_line
 from wiredecode.spark.splits import check_size
 from wiredecode.view.totals import totals_text
@@ -59,7 +59,7 @@ def run(options: SparkOptions) -> int:
         run.check()
     except AlreadyThere as there:
         return nothing_to_do(options, there)
-    except (CannotStart, Occupied, Stopped) as error:
+    except (CannotStart, Occupied, UnreadableFile) as error:
         complain(escape(str(error)))
         return FAILED
     except ValueError as error:
@@ -93,11 +93,11 @@ def reason(error: BaseException, options: SparkInputs) -> str:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
-    if isinstance(error, CannotStart | Occupied | Stopped | OSError | ValueError):
+    if isinstance(error, CannotStart | Occupied | UnreadableFile | OSError | ValueError):
         return str(error)
     if isinstance(error, PySparkException | Py4JError):
         return one_line(error) + (
-            "" if options.verbosity.verbose or "Stopped" in str(error) else "; -v shows what Spark says"
+            "" if options.verbosity.verbose or UnreadableFile.__name__ in str(error) else "; -v shows what Spark says"
         )
     raise error
 
@@ -150,17 +150,17 @@ class SparkRun:
         self.written = False
 
     def check(self) -> None:
-        """Check inputs, output and states before Spark starts. Raises ValueError, Occupied, Stopped, AlreadyThere."""
+        """Check inputs, output and states before Spark starts. Raises as :func:`run` handles it."""
         options, inputs = self.options, self.inputs
         check_size(options.split_bytes or 0)
         if inputs.problems and self.demand.fail_fast:
-            raise Stopped(inputs.problems[0].text)
+            raise UnreadableFile(inputs.problems[0].text)
         if self.states is not None:
             self.increment(self.states).log()
             open_lake(options.out)
         if not inputs.files and options.stream is None and not options.finish:
             complain_of_inputs(inputs, options.inputs)
-            raise Stopped(f"nothing could be read; {options.out} was not written")
+            raise UnreadableFile(f"nothing could be read; {options.out} was not written")
         if self.states is None and kind_of(options.out):
             _ = self.tables
         elif self.states is None:

@@ -175,6 +175,9 @@ class Dissector:
         self._on_end, self.on_decoded, self._on_events = on_end, on_decoded, on_events
         entries = registry.protocol_entries() if demand.protocols is None else map(registry.as_entry, demand.protocols)
         self._candidates = [*map(Candidate, entries)]
+        self._ports = frozenset().union(*(each.ports for each in self._candidates))
+        self._orders: dict[tuple[int, ...], tuple[Candidate, ...]] = {}
+        """Candidates by the ports of protocols."""
         self._decode_as = choices_of(self._candidates, demand.decode_as)
         self._trackers: dict[Connection, Tracker] = {}
         self._ended: list[tuple[Connection, str | None]] = []
@@ -199,10 +202,12 @@ class Dissector:
         return self._tls is not None and not self._tls.keys.empty
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "demand"} | {"_readers": {}}
+        return {name: value for name, value in vars(self).items() if name != "demand"} | {"_readers": {}, "_orders": {}}
 
     def resume(self, demand: Demand, on_decoded: ConnectionCallback | None = None) -> None:
         """Continue after pickling, with the same ``demand``."""
+        if self._tls is not None and demand.keys is not None:
+            self._tls.keys.follow(demand.keys)
         self.demand, self.on_decoded, self._readers = demand.for_filters(), on_decoded or self.on_decoded, {}
 
     def frames(self, batches: Iterable[PacketBatch]) -> Iterator[Frame]:
@@ -343,8 +348,7 @@ class Dissector:
         if tracker is None:
             if self.demand.stable_ids:
                 connection.stable_id = connection_id(connection.endpoints, connection.first_ns)
-            # those with its port first: the others are not imported if one of these recognises it
-            candidates = tuple(sorted(self._candidates, key=lambda candidate: not candidate.has_port(connection)))
+            candidates = self._in_order(*(port if port in self._ports else 0 for port in connection.ports))
             tracker = self._trackers[connection] = Tracker(
                 connection,
                 candidates,
@@ -354,6 +358,14 @@ class Dissector:
                 frame=self.demand.frame,
             )
         return tracker
+
+    def _in_order(self, *ports: int) -> tuple[Candidate, ...]:
+        """Candidates for a connection, those with its ports first: if one recognises it, others are not imported."""
+        found = self._orders.get(ports)
+        if found is None:
+            order = sorted(self._candidates, key=lambda candidate: candidate.ports.isdisjoint(ports))
+            found = self._orders[ports] = tuple(order)
+        return found
 
     def _close_ended(self) -> None:
         for connection in self.network.pop_forgotten():
@@ -385,6 +397,7 @@ class Dissector:
             self.accounts.drop_notes(connection)
             if self.on_decoded is not None:
                 self.on_decoded(connection, foreign)
+            connection.part()
         self._ended.clear()
 
     # From ready frames to output.

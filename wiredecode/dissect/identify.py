@@ -55,8 +55,12 @@ class Candidate:
     def protocol(self) -> Protocol:
         return self.entry.load().new_session()
 
+    @cached_property
+    def ports(self) -> frozenset[int]:
+        return frozenset(self.entry.ports)
+
     def has_port(self, connection: Connection) -> bool:
-        return not set(self.entry.ports).isdisjoint(connection.ports)
+        return not self.ports.isdisjoint(connection.ports)
 
 
 def choices_of(candidates: Iterable[Candidate], decode_as: Mapping[int, DecodeAs]) -> dict[int, DecodeAs]:
@@ -121,6 +125,8 @@ def by_packet(events: Iterable[Event]) -> Iterator[PacketBytes]:
     sides: tuple[list[Event], list[Event]] = ([], [])
     for event in events:
         sides[event.direction.side].append(event)
+    if not (sides[0] and sides[1]):
+        return _one_side(sides[0] or sides[1])
     return heapq.merge(*(_one_side(side) for side in sides), key=lambda piece: piece.ready)
 
 

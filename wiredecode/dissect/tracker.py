@@ -29,6 +29,11 @@ CLOSED = {"FIN": "the sender closed", "RST": "the sender reset the connection"}
 class Tracker:
     """Tracks one connection; ``blocks``, ``copies`` and ``frame`` are those of the demand."""
 
+    __slots__ = (
+        *("blocks", "connection", "conversation", "copies", "failures", "foreign", "frame", "framers", "header_bytes"),
+        *("hidden", "identifier", "out", "protocol", "security", "undecoded"),
+    )
+
     def __init__(
         self,
         connection: Connection,

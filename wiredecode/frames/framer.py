@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 COLUMNS = ("ends", "packet", "time_ns", "ready", "ready_ns")
 
 
+NOTHING: list[Any] = []
+"""Shared by all that is empty; it never changes."""
+
+
 class PacketMap:
     """Maps the unread bytes of a stream to packets: the joined columns of its chunks.
 
@@ -37,13 +41,18 @@ class PacketMap:
         self.clear()
 
     def clear(self) -> None:
-        self.ends: list[int] = []
-        self.packet: list[int] = []
-        self.time_ns: list[int] = []
-        self.ready: list[int] = []
-        self.ready_ns: list[int] = []
+        self.ends: list[int] = NOTHING
+        self.packet: list[int] = NOTHING
+        self.time_ns: list[int] = NOTHING
+        self.ready: list[int] = NOTHING
+        self.ready_ns: list[int] = NOTHING
 
     def add(self, chunk: Chunk) -> None:
+        if not self.ends:
+            self.ends, self.packet = chunk.ends.tolist(), chunk.packet.tolist()
+            self.time_ns, self.ready = chunk.time_ns.tolist(), chunk.ready.tolist()
+            self.ready_ns = chunk.ready_ns.tolist()
+            return
         self.ends += chunk.ends.tolist()
         self.packet += chunk.packet.tolist()
         self.time_ns += chunk.time_ns.tolist()
@@ -116,6 +125,11 @@ BLOCK_BYTES = 8192
 class Framer:
     """Splits one direction into frames, and appends them to ``frames`` in stream order."""
 
+    __slots__ = (
+        *("base", "bulk", "direction", "findings", "floor", "frame", "framed", "frames", "have", "in_sync", "looks"),
+        *("need", "now", "parts", "pieces", "span", "splitter", "sync_at", "undecoded", "unread"),
+    )
+
     def __init__(
         self, direction: Direction, splitter: Splitter, frames: list[Any], in_sync: bool, frame: type[Frame] = Frame
     ) -> None:
@@ -126,9 +140,9 @@ class Framer:
         """Stream offset at which recognition found the first frame."""
         self.now = self.floor = 0
         """Logical times of the latest event, and from which on frames are ready: when sync was found last."""
-        self.unread: deque[tuple[bytes, int]] = deque()
+        self.unread: deque[tuple[bytes, int]] | None = None
         """Bytes that were not searched yet, by packet, with the logical time at which each was ready."""
-        self.parts: list[bytes] = []
+        self.parts: list[bytes] = NOTHING
         self.base = 0
         """Stream offset of the first unread byte."""
         self.have = 0
@@ -137,7 +151,7 @@ class Framer:
         self.pieces = PacketMap()
         self.span: Span | None = None
         """The partial frame, or the undecoded bytes, being collected."""
-        self.findings: list[Finding] = []
+        self.findings: tuple[Finding, ...] = ()
         """Findings to add to the next frame."""
         self.looks = Looks()
         self.framed = self.undecoded = 0
@@ -149,7 +163,7 @@ class Framer:
 
     def stop(self, error: Exception) -> None:
         """Stop splitting after a bug of wiredecode."""
-        self.findings.append(failure(error, "cut"))
+        self.findings += (failure(error, "cut"),)
         self.splitter = Unreadable(self.splitter.name)
         self.bulk, self.in_sync, self.need = None, False, 0
         self.advance()
@@ -190,7 +204,7 @@ class Framer:
                 self._close_span(PARTIAL, gap.ready)
                 self.in_sync = inside == gap.length
             return
-        self.findings.append(lost)
+        self.findings += (lost,)
         self.in_sync = False
 
     def end(self, reason: str, ready: int) -> None:
@@ -258,11 +272,12 @@ class Framer:
 
     def _queue(self, data: bytes, offset: int) -> None:
         pieces = self.pieces
+        unread = self.unread = deque() if self.unread is None else self.unread
         position = 0
         index = pieces.index_of(offset)
         while position < len(data):
             stop = pieces.ends[index] - offset
-            self.unread.append((data[position:stop], pieces.ready[index]))
+            unread.append((data[position:stop], pieces.ready[index]))
             position = stop
             index += 1
 
@@ -271,11 +286,11 @@ class Framer:
         if not self.have:
             return
         if self.pieces.ends[0] < self.base + self.have:
-            data, behind = self._join(), self.unread
-            self.parts, self.have, self.unread = [], 0, deque()
+            data, later = self._join(), self.unread or deque()
+            self.parts, self.have, self.unread = NOTHING, 0, deque()
             self._queue(data, self.base)
-            behind.extendleft(reversed(self.unread))
-            self.unread = behind
+            later.extendleft(reversed(self.unread))
+            self.unread = later
         else:
             self.now = max(self.now, self.pieces.ready[0])
 
@@ -296,7 +311,7 @@ class Framer:
         self.need = split.need
         if split.bad is None:
             return False
-        self.findings.append(Finding("error", "malformed", "not-a-frame", split.bad))
+        self.findings += (Finding("error", "malformed", "not-a-frame", split.bad),)
         self.in_sync, self.need = False, 0
         return True
 
@@ -395,7 +410,7 @@ class Framer:
     def _attach(self, frame: Frame) -> None:
         if self.findings:
             frame.findings = [*frame.findings, *self.findings]
-            self.findings = []
+            self.findings = ()
 
     # Searching.
 
@@ -455,7 +470,7 @@ class Framer:
             data = self._join()
             if self.in_sync:
                 message = f"{len(data)} bytes are too few for the size of a frame"
-                self.findings.append(Finding("warning", "reassembly", "header-cut", message))
+                self.findings += (Finding("warning", "reassembly", "header-cut", message),)
             self._skip_undecoded(data, len(data))
         self.need = 0
         if self.span is not None and not self.span.expected:
@@ -514,7 +529,10 @@ class Framer:
     # The buffer.
 
     def _append(self, data: bytes) -> None:
-        self.parts.append(data)
+        if self.have:
+            self.parts.append(data)
+        else:
+            self.parts = [data]
         self.have += len(data)
 
     def _join(self) -> bytes:
@@ -525,5 +543,5 @@ class Framer:
     def _consume(self, data: bytes, length: int) -> None:
         self.have -= length
         self.base += length
-        self.parts = [data[length:]] if self.have else []
+        self.parts = [data[length:]] if self.have else NOTHING
         self.pieces.drop(self.base)

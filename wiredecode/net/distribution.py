@@ -3,10 +3,12 @@
 from array import array
 from bisect import bisect_left
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
 from wiredecode.arrays import Int64s
+from wiredecode.dataclasses import Lazy
 
 MAX_NS = (1 << 63) - 1
 """Longest time: columns have 64 bits."""
@@ -49,8 +51,15 @@ class TimeHistogram:
         return sum(counts), self.total_ns / 1e9, counts, self.bounds, self.smallest / 1e9, self.largest / 1e9
 
 
-class Distribution:
+NO_VALUES = np.empty(0, np.int64)
+
+
+class Distribution(Lazy):
     """Times in ns with their counts; at most ``most`` different ones are kept."""
+
+    made = dict.fromkeys(("_waiting", "_weights"), partial(array, "q"))
+    _waiting: "array[int]"
+    _weights: "array[int]"
 
     __slots__ = ("_bits", "_counts", "_most", "_values", "_waiting", "_weights", "count", "largest", "smallest")
 
@@ -58,8 +67,7 @@ class Distribution:
         self._most, self._bits = most, PRECISION
         self.count = 0
         self.smallest = self.largest = 0
-        self._values = self._counts = np.empty(0, np.int64)
-        self._waiting, self._weights = array("q"), array("q")
+        self._values = self._counts = NO_VALUES
 
     def add(self, ns: int, count: int = 1) -> None:
         """Add a time ``count`` times."""
@@ -88,9 +96,9 @@ class Distribution:
 
     def _merge_waiting(self) -> None:
         if self._waiting:
-            waiting, self._waiting = np.frombuffer(self._waiting, np.int64), array("q")
-            weights, self._weights = np.frombuffer(self._weights, np.int64), array("q")
-            self._take(waiting, weights)
+            waiting, weights = self._waiting, self._weights
+            del self._waiting, self._weights
+            self._take(np.frombuffer(waiting, np.int64), np.frombuffer(weights, np.int64))
 
     def _take(self, more: Int64s, weights: Int64s) -> None:
         """Merge values with their counts into those kept."""
@@ -102,6 +110,8 @@ class Distribution:
 
     def percentile(self, thousandths: int) -> int:
         """The percentile, interpolated linearly between the nearest values, rounded half up. There must be a value."""
+        if self.smallest == self.largest:
+            return self.smallest
         self._merge_waiting()
         index, remainder = divmod((self.count - 1) * thousandths, 1000)
         upto = np.cumsum(self._counts)

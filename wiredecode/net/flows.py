@@ -260,7 +260,7 @@ class Connections:
         state.finish(last, out)
         self._lose_end(state, last.at)
         self.shared.until = until
-        connection = state.connection
+        connection, state.hold = state.connection, None  # which refers to the state
         connection.end_packet, connection.ended_at = packet_of(last.at), last.at
         connection.end_reason = CLOSED if state.closed_sides == BOTH else reason
         del self._recent[state]

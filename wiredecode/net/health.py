@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from wiredecode.dataclasses import dataclass, field
+from wiredecode.dataclasses import Lazy, dataclass, field
 from wiredecode.net.distribution import Distribution
 
 KINDS = (
@@ -84,9 +84,14 @@ class Outage:
 
 
 @dataclass(slots=True, eq=False)
-class DirectionHealth:
+class DirectionHealth(Lazy):
     """One direction; counts are of segments."""
 
+    made = {  # noqa: RUF012 - of the class
+        **dict.fromkeys(("zero_intervals", "quiet", "still", "outages"), list),
+        "needless": set,
+        "rtt": lambda: Distribution(MAX_RTT),
+    }
     packets: int = 0
     payload: int = 0
     """Payload bytes on the wire, repeated ones too."""
@@ -97,13 +102,13 @@ class DirectionHealth:
     """By bit of :data:`KINDS`."""
     kinds: dict[int, int] = field(default_factory=dict)
     """Packet number to kinds, of the last :data:`REMEMBERED` segments that have any."""
-    needless: set[int] = field(default_factory=set)
+    needless: set[int] = field(init=False)
     """Packets of retransmissions that a D-SACK shows to be spurious, and those captured again or out of order."""
     control: dict[int, int] = field(default_factory=dict)
     """Packet number to the flags of TCP, of the first :data:`REMEMBERED` segments with SYN, FIN or RST."""
     repeated_ns: tuple[int, int] = (0, 0)
     """Times of the first and the last retransmission."""
-    rtt: Distribution = field(default_factory=lambda: Distribution(MAX_RTT))
+    rtt: Distribution = field(init=False)
     """From a segment of this direction to the ACK that covers it; repeated segments do not count."""
     unacknowledged: int = 0
     """Bytes of this side that the other had not acknowledged at the end."""
@@ -111,12 +116,12 @@ class DirectionHealth:
     """Number of times that this side closed its window."""
     zero_window_ns: int = 0
     """Total time that the window was closed."""
-    zero_intervals: list[tuple[int, int]] = field(default_factory=list)
+    zero_intervals: list[tuple[int, int]] = field(init=False)
     """Its first :data:`INTERVALS` times: from, to."""
 
     last_ns: int = 0
     """Time of its last packet."""
-    quiet: list[tuple[int, int]] = field(default_factory=list)
+    quiet: list[tuple[int, int]] = field(init=False)
     """Its first :data:`INTERVALS` times of at least :data:`MIN_QUIET_NS` without a packet: from, to."""
     moves: int = 0
     """Packets that show new payload: its own, or ACKs of it if it was not captured itself."""
@@ -125,9 +130,9 @@ class DirectionHealth:
     peer_moves: int = 0
     peer_moved_ns: int = 0
     """Moves of the other side since then, and the time of the first."""
-    still: list[Stillness] = field(default_factory=list)
+    still: list[Stillness] = field(init=False)
     """Its first :data:`INTERVALS` times of stillness; the last one may not have ended."""
-    outages: list[Outage] = field(default_factory=list)
+    outages: list[Outage] = field(init=False)
     """The last may have fewer than :data:`MIN_OUTAGE` retransmissions; at most :data:`INTERVALS`."""
 
     def timeout(self, heard_ns: int, now: int, packet: int, length: int, first_ns: int) -> None:

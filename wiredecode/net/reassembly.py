@@ -95,14 +95,16 @@ class Reassembler:
         self._ready = self._ready_ns = 0
         self.gap_ended = 0
         """Logical time at which the last gap was given up: later bytes are ready then or later."""
-        self._parts: list[bytes] = []  # delivered, not yet a Chunk
-        self._pieces: list[tuple[int, int, int, int, int]] = []  # end, packet, time, ready, ready time of each part
+        self._parts: list[bytes] | None = None  # delivered, not yet a Chunk
+        self._pieces: list[tuple[int, int, int, int, int]] | None = None  # end, packet, time, ready, ready time of each
         self._part_offset = 0
         self._history = b""  # the bytes before _part_offset
         self._queue: ReorderQueue | None = None  # segments that wait after gaps ...
         self._opened: Origin | None = None  # ... since this,
         self._acks: Acks | None = None  # and the acknowledgements since
-        self._released: list[tuple[int, int, int]] = []  # position, ready, ready time of the bytes after the last gap
+        self._released: list[tuple[int, int, int]] | None = (
+            None  # position, ready, ready time of the bytes after the last gap
+        )
         self._past_gaps: deque[PastGap] | None = None
         self._fin: int | None = None  # position after the last byte
         self._fin_origin: Origin | None = None
@@ -341,13 +343,12 @@ class Reassembler:
 
     def flush(self, out: list[Event]) -> None:
         """Make a Chunk of the bytes delivered since the last one."""
-        if not self._parts:
+        if self._parts is None:
             return
         data = b"".join(self._parts)
         ends, packet, time_ns, ready, ready_ns = np.array(self._pieces, np.int64).T.copy()
         out.append(Chunk(self.direction, self._part_offset, data, ends, packet, time_ns, ready, ready_ns))
-        self._parts.clear()
-        self._pieces.clear()
+        self._parts = self._pieces = None
         self._keep_history(data)
 
     def _keep_history(self, data: bytes) -> None:
@@ -366,8 +367,12 @@ class Reassembler:
 
     def _append(self, data: bytes, number: int, time_ns: int) -> None:
         self.offset += len(data)
-        self._parts.append(data)
-        self._pieces.append((self.offset, number, time_ns, max(self._ready, self.gap_ended), self._ready_ns))
+        piece = self.offset, number, time_ns, max(self._ready, self.gap_ended), self._ready_ns
+        if self._parts is None or self._pieces is None:
+            self._parts, self._pieces = [data], [piece]
+        else:
+            self._parts.append(data)
+            self._pieces.append(piece)
 
     def _now_ready(self, origin: Origin) -> None:
         if origin.ready > self._ready:
@@ -409,10 +414,10 @@ class Reassembler:
         queue = self._queue
         if queue is None:
             return
-        self._released = []
+        released = self._released = []
         while (piece := queue.pop(self.offset)) is not None:
             self._deliver(piece.data, piece.end, piece.origin, out)
-            self._released.append((self.offset, self._ready, self._ready_ns))
+            released.append((self.offset, self._ready, self._ready_ns))
         if not len(queue) and (self._fin is None or self._fin <= self.offset):
             self._queue = self._opened = self._acks = None
             self.direction.gaps.close(max(self._ready, self.gap_ended))
@@ -464,7 +469,7 @@ class Reassembler:
         # One byte is a keep-alive or window probe, whose content is arbitrary (RFC 9293 section 3.8.4).
         if len(data) > 1:
             begin = max(start, self.offset - self.limits.history_bytes)
-            recent = tail(self._history, self._parts, self.offset - begin)
+            recent = tail(self._history, self._parts or [], self.offset - begin)
             begin = self.offset - len(recent)
             if begin < end and data[max(begin - start, 0) :] != recent[max(start - begin, 0) : end - begin]:
                 self._note_difference(max(start, begin), origin, out)

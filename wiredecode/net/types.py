@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from operator import itemgetter
 
 from wiredecode.arrays import Int64s
-from wiredecode.dataclasses import dataclass, field
+from wiredecode.dataclasses import Lazy, dataclass, field
 from wiredecode.net.headers import Outer
 from wiredecode.net.health import ConnectionHealth
 from wiredecode.net.logical_time import END
@@ -66,6 +66,11 @@ class Connection:
     def __post_init__(self) -> None:
         self.directions = (Direction(self, 0), Direction(self, 1))
 
+    def part(self) -> None:
+        """No event comes any more: its directions no longer refer to it, so that it is freed when the last user is."""
+        for direction in self.directions:
+            del direction.connection
+
     def __deepcopy__(self, _: object) -> Connection:
         """A copy of what refers to a connection refers to the same one."""
         return self
@@ -92,14 +97,15 @@ class Connection:
         return self.number if self.stable_id is None else self.stable_id
 
 
-class OpenTimes:
+class OpenTimes(Lazy):
     """Intervals of logical time, such as those with a gap. Only the latest closed ones are kept."""
 
     __slots__ = ("_begins", "_ends")
+    made = {"_begins": list, "_ends": list}  # noqa: RUF012 - of the class
 
-    def __init__(self) -> None:
-        self._begins: list[int] = []
-        self._ends: list[int] = []  # each at least the one before, so that both rise
+    _begins: list[int]
+    _ends: list[int]
+    """Each at least the one before, so that both rise."""
 
     def open(self, time: int, first: int) -> None:
         """Begin an interval at ``time``, not before the last one; those that ended before ``first`` are not needed."""
@@ -119,11 +125,13 @@ class OpenTimes:
 
 
 @dataclass(slots=True, eq=False)
-class Direction:
+class Direction(Lazy):
     """One of the two byte streams of a connection; ``side`` is the endpoint that sends it.
 
     Logical times are those of net/logical_time.py.
     """
+
+    made = {"losses": list, "gaps": OpenTimes, "awaited": OpenTimes}  # noqa: RUF012 - of the class
 
     connection: Connection
     side: int
@@ -150,14 +158,14 @@ class Direction:
     """Logical time from which on bytes are missing for good."""
     acked_beyond: int = 0
     """Bytes after the last captured one that the other side acknowledged before the connection was over."""
-    losses: list[tuple[int, int, int, int]] = field(default_factory=list)
+    losses: list[tuple[int, int, int, int]] = field(init=False)
     """Gaps: logical time at which each was given up, rising; time, ns, of the first packet that shows that the bytes
     were sent; stream offset; the latest of these times until then. Of very many the last."""
     earlier_losses: int = 0
     """Number of those before, which are no longer remembered."""
-    gaps: OpenTimes = field(default_factory=lambda: OpenTimes())
+    gaps: OpenTimes = field(init=False)
     """When a gap was open."""
-    awaited: OpenTimes = field(default_factory=lambda: OpenTimes())
+    awaited: OpenTimes = field(init=False)
     """When bytes were missing that the other side had acknowledged already."""
 
     # Of dissection: the framer, the accounts, and the pairing of requests.

@@ -16,6 +16,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from wiredecode.data import storable
 from wiredecode.dataclasses import dataclass
 from wiredecode.extras import Unusable
 from wiredecode.protocols import cursus, kafka, liftbridge, nats, pravega, rabbitmq_stream, tank
@@ -41,9 +42,17 @@ class RegistryEntry:
     name: str
     ports: tuple[int, ...]
     load: Callable[[], Protocol]
-    """Can be pickled."""
     reply_topics: tuple[str, ...] = ()
     """:attr:`Protocol.reply_topics`."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return entry_named, (self.name,)
+
+
+@storable
+def entry_named(name: str) -> RegistryEntry:
+    """The entry of a protocol that is installed. Raises StopIteration."""
+    return next(each for each in protocol_entries() if each.name == name)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from wiredecode.spark.files import UnreadableFile
     from wiredecode.spark.pipeline import Metrics, connections, frames, messages, packets, rows
     from wiredecode.spark.source import register
     from wiredecode.spark.stats import flows, statistics
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Metrics",
+    "UnreadableFile",
     "common",
     "connections",
     "flows",
@@ -29,7 +31,14 @@ __all__ = [
     "rows",
     "statistics",
 ]
-PLACES = {"common": "written", "flows": "stats", "read": "written", "register": "source", "statistics": "stats"}
+PLACES = {
+    "UnreadableFile": "files",
+    "common": "written",
+    "flows": "stats",
+    "read": "written",
+    "register": "source",
+    "statistics": "stats",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,5 +1,6 @@
 """Files to read, and the time at which each begins (docs/spark.md, "Inputs"). Nothing here needs Spark."""
 
+import os
 import re
 from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +15,14 @@ NONE, FOLDER = "none", "folder"
 THREADS = 32
 """Reading the beginning of a file is mostly waiting."""
 HEAD_BYTES = 64 * 1024
+
+
+Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+"""One path, or several."""
+
+
+class UnreadableFile(Exception):
+    """A file cannot be read; ``str()`` is the line with the reason."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +48,7 @@ class Inputs:
     """Time of the last change of every file that was found, in seconds since the epoch."""
 
 
-def find(paths: Sequence[str], sources: str = NONE, heads: MutableMapping[Listed, int] | None = None) -> Inputs:
+def find(paths: Paths, sources: str = NONE, heads: MutableMapping[Listed, int] | None = None) -> Inputs:
     """The captures of files, folders and globs, each with the time of its first packet.
 
     paths: local, or URIs of file, and of schemes of fsspec: s3 (s3a), gs, abfs, hdfs ... Of a folder all captures in
@@ -60,9 +69,9 @@ def find(paths: Sequence[str], sources: str = NONE, heads: MutableMapping[Listed
     source_of = source_rule(sources)
     heads = {} if heads is None else heads
     inputs, listed = Inputs(), dict[str, Listed]()
-    for path in paths:
+    for path in [paths] if isinstance(paths, str | os.PathLike) else paths:
         try:
-            listed.update((each.name, each) for each in listing(path))
+            listed.update((each.name, each) for each in listing(os.fspath(path)))
         except CaptureError as error:
             inputs.problems.append(FileProblem(source_of(error.path), error.path, str(error)))
     if sources == FOLDER:
@@ -85,6 +94,19 @@ def find(paths: Sequence[str], sources: str = NONE, heads: MutableMapping[Listed
                 inputs.sizes[name] = each.size
     inputs.files.sort(key=lambda file: (file.source, file.first_ns, file.name))
     inputs.problems.sort(key=lambda problem: problem.file)
+    return inputs
+
+
+def find_readable(paths: Paths, sources: str = NONE, *, fail_fast: bool = False) -> Inputs:
+    """As :func:`find`, for readers whose result has no place for a problem.
+
+    Raises UnreadableFile for a path that does not exist or cannot be reached, and if no file can be read; with
+    ``fail_fast`` for every file that cannot be read.
+    """
+    inputs = find(paths, sources)
+    for problem in inputs.problems:
+        if fail_fast or not inputs.files or problem.file not in inputs.changed:
+            raise UnreadableFile(problem.text)
     return inputs
 
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 DONE, VIEWS, RUN, OLD = "_SUCCESS", "_views.sql", ".run-", ".old-"
+SCHEMA = "_common_metadata"
 TABLES = (*PARTITION_COLUMNS, FLOWS, FINDINGS, TOTALS, PROBLEMS)
 ATTEMPTS = "_temporary"
 DISCARDS, DISCARD_SECONDS = 30, 0.2
@@ -105,7 +106,19 @@ class Folder:
         if FRAMES in levels and not any(file.table == FINDINGS for file in files):
             nothing = pa.RecordBatch.from_pylist([], select(portable_schema(table_schema(FRAMES)), [*FOUND, FINDINGS]))
             self.write(f"{self.table(FINDINGS)}/part-0.parquet", pa.Table.from_batches([findings(nothing)]))
+        self._write_schema([file.path for file in files if file.table == FRAMES])
         return accounts
+
+    def _write_schema(self, paths: list[str]) -> None:
+        """Write the columns of frames of all protocols where Spark looks for them: else it takes those of one file."""
+        import pyarrow.parquet as pq
+
+        of_protocols = {path.partition("/")[0]: self._at(f"{self.table(FRAMES)}/{path}") for path in paths}
+        if len(of_protocols) > 1:
+            with store_errors():
+                schemas = [pq.read_schema(path, filesystem=self._system) for path in of_protocols.values()]
+            schema = pa.unify_schemas(schemas, promote_options="permissive")
+            self.write(f"{self.table(FRAMES)}/{SCHEMA}", schema.empty_table())
 
     def check(self) -> list[str]:
         """Contents of the folder, if they are all of this program."""
@@ -189,6 +202,7 @@ class Folder:
         each = [
             _view(f"{FRAMES}_{name.partition('=')[2]}", self.path_of(f"{FRAMES}/{name}"), "*")
             for name in tables[FRAMES]
+            if name != SCHEMA
         ]
         return "\n".join(["-- duckdb -init _views.sql", *views, *each, ""])
 

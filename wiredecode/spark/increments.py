@@ -11,12 +11,11 @@ The plan of a step is in ``next.json`` until the step is in the log: after a kil
 from __future__ import annotations
 
 import json
-import pickle
 import secrets
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
-from functools import partial
+from functools import cache, partial
 from hashlib import blake2b
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
@@ -28,8 +27,10 @@ from wiredecode.capture import CaptureError
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.capture.remote import location_of, open_file, store_errors
 from wiredecode.dataclasses import asdict, dataclass, field, replace
+from wiredecode.dissect import stored
+from wiredecode.export.lake import open_lake
 from wiredecode.export.lake.run import TableRun, content, run_of
-from wiredecode.export.lake.table import create_file
+from wiredecode.export.lake.table import TABLES, create_file
 from wiredecode.frames.totals import Totals
 from wiredecode.spark import pipeline
 from wiredecode.spark.accounts import TaskReports
@@ -45,8 +46,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-FORMAT = 3
-"""Version of the folder of states; increase it if anything stored changes, also pickled classes."""
+FORMAT = 4
+"""Version of the folder of states; increase it if anything stored changes, also attributes of classes."""
 CODEC = "zstd"
 OPTIONS = "the states were written with other options: repeat those, or name a new folder of states"
 VERSION = (
@@ -84,10 +85,14 @@ class BucketState:
         yield self.reader.report(since)
 
     def dumps(self) -> bytes:
-        """The state as bytes, compressed: its mark, sizes and digest, and a pickle; of the demand only a digest."""
-        data = pickle.dumps((self.packets, *self.reader.suspend()), pickle.HIGHEST_PROTOCOL)
-        packed: bytes = pa.compress(data, CODEC, asbytes=True)
-        return b"%s\n%d %s\n%s" % (mark(self.demand).encode(), len(data), digest(packed).encode(), packed)
+        """The state as bytes: its mark, sizes and digest, and the compressed result of :func:`stored.dump`.
+
+        Of the demand it has only a digest.
+        """
+        nodes, blobs = stored.dump((self.packets, *self.reader.suspend()))
+        packed: bytes = pa.compress(nodes + blobs, CODEC, asbytes=True)
+        sizes = len(nodes), len(blobs), digest(packed).encode()
+        return b"%s\n%d %d %s\n%s" % (mark(self.demand).encode(), *sizes, packed)
 
     @classmethod
     def loads(cls, demand: TableDemand, source: str, bucket: int, data: bytes) -> BucketState:
@@ -95,14 +100,16 @@ class BucketState:
         written, _, header_and_data = data.partition(b"\n")
         check_format(written.decode(errors="replace"))
         header, _, packed = header_and_data.partition(b"\n")
-        size, _, summed = header.partition(b" ")
-        if summed != digest(packed).encode():
+        *sizes, summed = header.split(b" ")
+        if summed != digest(packed).encode() or len(sizes) != 2:
             raise OtherState(DAMAGED)
         check(written.decode(), demand)
         state = cls(demand, source, bucket)
+        of_nodes, of_blobs = map(int, sizes)
         try:
-            state.packets, *kept = pickle.loads(pa.decompress(packed, int(size), CODEC, asbytes=True))
-        except (AttributeError, ImportError, TypeError) as error:  # a class that is missing or has changed
+            data = pa.decompress(packed, of_nodes + of_blobs, CODEC, asbytes=True)
+            state.packets, *kept = stored.load(data[:of_nodes], data[of_nodes:])
+        except (AttributeError, LookupError, TypeError, ValueError) as error:  # a class that is missing or has changed
             raise OtherState(VERSION.format(f"another wiredecode ({error})", running())) from None
         state.reader.resume(*kept)
         return state
@@ -256,16 +263,21 @@ def merge_steps(steps: list[IncrementStep], there: Container[str]) -> IncrementS
 # The next step.
 
 
-def next_step(log: StepLog, inputs: Inputs, *, finish: bool) -> tuple[IncrementStep | None, list[str]]:
+Rewritten = Callable[[int], bool]
+"""Whether tables were compacted, so that the steps from this index on cannot be replaced."""
+
+
+def next_step(
+    log: StepLog, inputs: Inputs, rewritten: Rewritten, *, finish: bool
+) -> tuple[IncrementStep | None, list[str]]:
     """Return the next step, and reports on files that come too late."""
     fresh = new_files(log, inputs)
     reports = []
     stays = {name: _before(log, file.source, file.first_ns, name) for name, file in fresh.items()}
     there = {file.name for file in inputs.files}
     for name in sorted(stays, key=stays.__getitem__):
-        if why := _refusal_reason(log, stays[name], there):
-            text = f"{name}: begins before what was read already, {why}; it is left out"
-            reports.append(report_text(fresh.pop(name).source, problem=text, file=name))
+        if why := _refusal_reason(log, stays[name], there, rewritten):
+            reports.append(_left_out(name, fresh.pop(name), why))
             del stays[name]
     if fresh:
         before = min(stays.values())
@@ -274,6 +286,12 @@ def next_step(log: StepLog, inputs: Inputs, *, finish: bool) -> tuple[IncrementS
     if finish and log.steps and log.steps[-1].states:
         return IncrementStep(log.number + 1, before=len(log.steps)), reports
     return None, reports
+
+
+def _left_out(name: str, file: StepFile, why: str) -> str:
+    """A report on a file that comes too late."""
+    text = f"{name}: begins before what was read already, {why}; it is left out"
+    return report_text(file.source, problem=text, file=name)
 
 
 def new_files(log: StepLog, inputs: Inputs) -> dict[str, StepFile]:
@@ -302,7 +320,10 @@ def _before(log: StepLog, source: str, first_ns: int, name: str) -> int:
     return len(log.steps)
 
 
-def _refusal_reason(log: StepLog, before: int, there: set[str]) -> str | None:
+COMPACTED = "and the tables were compacted since"
+
+
+def _refusal_reason(log: StepLog, before: int, there: set[str], rewritten: Rewritten) -> str | None:
     """Why steps cannot be done again."""
     again = log.steps[before:]
     if log.states(before) is None:
@@ -312,7 +333,7 @@ def _refusal_reason(log: StepLog, before: int, there: set[str]) -> str | None:
         return f"together with {count} files that are gone"
     if any(not step.files for step in again):
         return "and all connections were brought to their end"
-    return None
+    return COMPACTED if again and rewritten(before) else None
 
 
 # In tasks.
@@ -381,12 +402,19 @@ class Increment:
             log = self.log()
             pending = self.book.read(NEXT)
             if pending is not None and pending["number"] > log.number:
-                reports += self._do(spark, log, IncrementStep.of(pending), there, again=True)
-                done = True
+                planned = IncrementStep.of(pending)
+                if self._is_rewritten(log, planned.before):
+                    known = {name for earlier in log.steps for name in earlier.files}
+                    fresh = {name: file for name, file in planned.files.items() if name not in known | there}
+                    reports += [_left_out(name, file, COMPACTED) for name, file in fresh.items()]
+                    self.book.keep(log)
+                else:
+                    reports += self._do(spark, log, planned, there, again=True)
+                    done = True
             elif pending is not None or self.book.read(LOG) is None:
                 self.book.keep(log)  # the log has that step: only the end of `keep` was missed
             while True:
-                step, late = next_step(log, inputs, finish=finish)
+                step, late = next_step(log, inputs, cache(partial(self._is_rewritten, log)), finish=finish)
                 if step is None:
                     break
                 self.book.write(NEXT, asdict(step))
@@ -426,6 +454,17 @@ class Increment:
         log.number, log.steps = step.number, [*log.steps[: step.before], step]
         self.book.keep(log, there)
         return accounts.reports
+
+    def _is_rewritten(self, log: StepLog, before: int) -> bool:
+        """Whether a table was compacted since the steps after the first ``before``: it knows their rows no longer."""
+        again = {name: file for step in log.steps[before:] for name, file in step.files.items()}
+        if not again:
+            return False
+        lake, step = open_lake(self.out), IncrementStep(0, again, before)
+        levels = {name: [name.partition("_")[0]] for name in lake.tables()} | {TABLES: self.demand.levels}
+        return any(
+            lake.is_rewritten(name, self._run(log, step, level)) for name, some in levels.items() for level in some
+        )
 
     def _run(self, log: StepLog, step: IncrementStep, level: str) -> TableRun:
         """The table's run of the step: by its captures, also by those that have changed since."""

@@ -23,7 +23,7 @@ from wiredecode.capture import CaptureError, PacketBatch
 from wiredecode.dataclasses import dataclass, replace
 from wiredecode.spark import session, splits
 from wiredecode.spark.decode import BucketDecoder, BucketReader, Decoded, TableDemand, decode, decode_bucket
-from wiredecode.spark.files import FileProblem, Inputs, find
+from wiredecode.spark.files import FileProblem, Inputs, Paths, UnreadableFile, find_readable
 from wiredecode.spark.parcels import ORDER, PARCELS, PacketParcels, pack, report, report_text, unpack
 from wiredecode.tables import bound_memory
 from wiredecode.tables.reader import PACKETS as PACKET_LEVEL
@@ -44,10 +44,6 @@ PACKED_NAMES = (".gz", ".zst", ".lz4")
 MAX_PARTITIONS = 100_000
 REPORTED = pa.field("report", pa.string())
 """Last column of the rows of tasks: null in rows; in reports all other columns are null."""
-
-
-class Stopped(Exception):
-    """A file cannot be read, and ``fail_fast`` was set; ``str()`` is the line with the reason."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +103,7 @@ def make_plan(
 ) -> Plan:
     """Return the plan of a run over the files in ``inputs``; other arguments as for :func:`pipeline.rows`."""
     if demand.fail_fast and inputs.problems:
-        raise Stopped(inputs.problems[0].text)
+        raise UnreadableFile(inputs.problems[0].text)
     size_of_part = splits.SPLIT_BYTES if split_bytes is None else split_bytes
     parts = [ReadablePart(problem, 0) for problem in inputs.problems]
     sizes: Counter[str] = Counter()
@@ -202,45 +198,46 @@ class Metrics:
             yield item
 
 
-def frames(spark: SparkSession, paths: str | Sequence[str], **options: Any) -> DataFrame:
+def frames(spark: SparkSession, paths: Paths, **options: Any) -> DataFrame:
     """A row per frame: the columns of ``wiredecode export --ids stable``, and ``source`` before them.
 
     ``paths``: files, folders and globs. ``options``: those of :class:`wiredecode.spark.decode.TableDemand`, and of
     :func:`rows`. Files that cannot be read are left out from where they are damaged: ``metrics`` counts them,
-    :func:`rows` names them. Raises ``ValueError`` for wrong values.
+    :func:`rows` names them. Raises ``ValueError`` for wrong values, UnreadableFile if a path does not exist or no file
+    can be read.
     """
     return _table(spark, paths, "frames", options)
 
 
-def messages(spark: SparkSession, paths: str | Sequence[str], **options: Any) -> DataFrame:
+def messages(spark: SparkSession, paths: Paths, **options: Any) -> DataFrame:
     """A row per published or delivered message; see :func:`frames`."""
     return _table(spark, paths, "messages", options)
 
 
-def connections(spark: SparkSession, paths: str | Sequence[str], **options: Any) -> DataFrame:
+def connections(spark: SparkSession, paths: Paths, **options: Any) -> DataFrame:
     """A row per TCP connection; see :func:`frames`."""
     return _table(spark, paths, "connections", options)
 
 
-def packets(spark: SparkSession, paths: str | Sequence[str], **options: Any) -> DataFrame:
+def packets(spark: SparkSession, paths: Paths, **options: Any) -> DataFrame:
     """A row per packet, without a shuffle; see :func:`frames`."""
     return _table(spark, paths, "packets", options)
 
 
-def _table(spark: SparkSession, paths: str | Sequence[str], level: str, options: dict[str, Any]) -> DataFrame:
+def _table(spark: SparkSession, paths: Paths, level: str, options: dict[str, Any]) -> DataFrame:
     names = ("source", "partitions", "buckets", "split_bytes", "metrics")
     how = {name: options.pop(name) for name in names if name in options}
     try:
         demand = TableDemand(level, **options)
     except TypeError as error:
         raise ValueError(str(error).replace("TableDemand.__init__()", f"{level}()")) from None
-    frame = rows(spark, [paths] if isinstance(paths, str) else paths, demand, **how)
+    frame = rows(spark, paths, demand, **how)
     return frame.where(f"{REPORTED.name} is null").drop(REPORTED.name)
 
 
 def rows(
     spark: SparkSession,
-    paths: Sequence[str],
+    paths: Paths,
     demand: TableDemand,
     *,
     source: str = "none",
@@ -255,10 +252,9 @@ def rows(
     :func:`wiredecode.spark.files.find`. ``partitions``: tasks of the shuffle; ``buckets``: parts that the connections
     of a source are divided into. By default both follow from the size of the input and the cores of the cluster; they
     change no row. ``split_bytes``: size of the parts that large files are read in, 0 for whole files. Raises
-    ``ValueError`` for arguments that do not work, :class:`Stopped` if a file cannot be read and ``demand.fail_fast`` is
-    set.
+    ``ValueError`` for arguments that do not work, and UnreadableFile as :func:`files.find_readable` does.
     """
-    plan = make_plan(spark, find(paths, source), demand, partitions, buckets, split_bytes)
+    plan = make_plan(spark, find_readable(paths, source), demand, partitions, buckets, split_bytes)
     return decode_plan(spark, plan, RowSink(demand.schema.append(REPORTED)), metrics=metrics)
 
 
@@ -339,5 +335,5 @@ def packets_of(split: splits.FileSplit, demand: TableDemand) -> Iterator[PacketB
         yield from splits.packets(split)
     except CaptureError as error:
         if demand.fail_fast:
-            raise Stopped(str(error)) from None
+            raise UnreadableFile(str(error)) from None
         raise

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from wiredecode.extras import install, installed, need
+from wiredecode.spark.files import UnreadableFile
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -219,8 +220,8 @@ def tune(spark: SparkSession) -> None:
             spark.conf.set(name, value)
 
 
-RAISED = re.compile(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception)|Stopped): (.+)$", re.MULTILINE)
-STOPPED, JAVA_FRAMES = "Stopped", "\n\tat "
+RAISED = re.compile(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception)|UnreadableFile): (.+)$", re.MULTILINE)
+JAVA_FRAMES = "\n\tat "
 
 
 def one_line(error: BaseException) -> str:
@@ -230,8 +231,8 @@ def one_line(error: BaseException) -> str:
     java = getattr(error, "java_exception", None)
     text = str(error if java is None else java)
     raised: list[tuple[str, str]] = RAISED.findall(text)
-    stopped = [message for name, message in raised if name == STOPPED]
+    unreadable = [message for name, message in raised if name == UnreadableFile.__name__]
     python = RAISED.findall(text.partition(JAVA_FRAMES)[0]) if "Traceback" in text else []
     lines = [line for line in text.splitlines() if line.strip()] or [type(error).__name__]
-    reason = stopped[0] if stopped else ": ".join(python[-1]) if python else lines[0]
+    reason = unreadable[0] if unreadable else ": ".join(python[-1]) if python else lines[0]
     return single_line(reason.strip())

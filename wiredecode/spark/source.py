@@ -27,7 +27,7 @@ from pyspark.sql.types import StructType
 from wiredecode.capture import CaptureError, PacketBatch, open_capture
 from wiredecode.dataclasses import dataclass, replace
 from wiredecode.spark.decode import BucketReader, TableDemand
-from wiredecode.spark.files import NONE, find
+from wiredecode.spark.files import NONE, UnreadableFile, find_readable
 from wiredecode.spark.parcels import File
 from wiredecode.spark.splits import SPLIT_BYTES, FileSplit, packets, splits
 from wiredecode.tables import bound_memory
@@ -54,10 +54,6 @@ OPTIONS = (
 )
 PARTITION_BYTES, MAX_PARTITIONS = 64 << 20, 8
 """A source gets a partition for every this many bytes, but only a few: each one reads all packets of the source."""
-
-
-class UnreadableFile(Exception):
-    """A file cannot be read; ``str()`` is the line with the reason."""
 
 
 def register(spark: SparkSession) -> None:
@@ -174,14 +170,12 @@ class CaptureReader(DataSourceReader):
         self.wanted = wanted
 
     def partitions(self) -> Sequence[InputPartition]:
-        """The partitions to read. Raises CaptureError if none can be read, and with ``failFast`` for any bad file."""
+        """The partitions to read. Raises UnreadableFile as :func:`wiredecode.spark.files.find_readable` does."""
         wanted = self.wanted
         if not wanted.paths:
             raise ValueError("nothing to read: load() needs a path")
-        inputs = find(wanted.paths, wanted.source)
+        inputs = find_readable(wanted.paths, wanted.source, fail_fast=wanted.demand.fail_fast)
         for problem in inputs.problems:
-            if wanted.demand.fail_fast or not inputs.files:
-                raise UnreadableFile(problem.text)
             LOGGER.warning("%s", problem.text)
         files = inputs.files
         if wanted.demand.level == PACKETS:

@@ -11,7 +11,7 @@ from wiredecode.dataclasses import dataclass, replace
 from wiredecode.dissect.dissector import Dissector
 from wiredecode.spark.accounts import TaskReports, flows_table
 from wiredecode.spark.decode import TableDemand, bucket_report
-from wiredecode.spark.files import NONE, find
+from wiredecode.spark.files import NONE, Paths, find_readable
 from wiredecode.spark.parcels import pack, packets
 from wiredecode.spark.pipeline import REPORTED, Plan, RowSink, decode_plan, make_plan
 from wiredecode.stats.counters import Counters
@@ -69,7 +69,7 @@ def count(
 
 def statistics(
     spark: SparkSession,
-    paths: str | Sequence[str],
+    paths: Paths,
     *,
     tables: Sequence[str] | None = None,
     interval: str = "1h",
@@ -84,11 +84,11 @@ def statistics(
 
     ``paths``, ``source``, ``partitions``, ``buckets``, ``split_bytes``: as for
     :func:`wiredecode.spark.pipeline.rows`. ``reading``: of :class:`wiredecode.spark.decode.TableDemand`, such as
-    ``filter`` and ``decode_as``. Files are left out from where they are damaged. Raises ``ValueError``, and what Spark
-    raises.
+    ``filter`` and ``decode_as``. Files are left out from where they are damaged. Raises ``ValueError``,
+    UnreadableFile, and what Spark raises.
     """
     counter = BucketCounter(tables, None if interval == "auto" else seconds(interval), hops)
-    inputs = find([paths] if isinstance(paths, str) else paths, source)
+    inputs = find_readable(paths, source)
     plan = make_plan(spark, inputs, TableDemand("frames", **reading), partitions, buckets, split_bytes)
     answers, _ = count(spark, plan, counter)
     return {statistic.name: table for statistic, table in answers}
@@ -96,7 +96,7 @@ def statistics(
 
 def flows(
     spark: SparkSession,
-    paths: str | Sequence[str],
+    paths: Paths,
     *,
     source: str = NONE,
     partitions: int | None = None,
@@ -105,7 +105,7 @@ def flows(
     **reading: Any,
 ) -> pa.Table:
     """The flows of captures (docs/flows.md) as an Arrow table, by source; arguments as of :func:`statistics`."""
-    inputs = find([paths] if isinstance(paths, str) else paths, source)
+    inputs = find_readable(paths, source)
     plan = make_plan(spark, inputs, TableDemand(FLOWS, **reading), partitions, buckets, split_bytes)
     rows = decode_plan(spark, plan, RowSink(pa.schema([REPORTED]))).collect()
     return flows_table(TaskReports.of(row.report for row in rows))

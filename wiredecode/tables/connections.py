@@ -1,6 +1,7 @@
 """Connections as rows: who is at both ends, how they began and ended, and what TCP analysis found (docs/tables.md)."""
 
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
@@ -17,11 +18,20 @@ COUNTED = (
 )
 """Columns of a direction that count segments of a kind."""
 BIT_OF = dict(zip(KINDS, BITS, strict=True))
+COUNTED_BITS = [BIT_OF[name.removesuffix("s")] for name in COUNTED]
+DIRECTION = (
+    *("frames", "bytes", "missing", "packets", *COUNTED, "zero_windows", "zero_window_ns"),
+    *("rtt_min_ns", "rtt_p50_ns", "rtt_p99_ns", "mss", "window_scale", "unacknowledged"),
+)
+"""Columns of a direction."""
+COLUMNS_OF = {who: [f"{who}_{name}" for name in DIRECTION] for who in ("client", "server")}
+UNKNOWN = (None,) * (len(DIRECTION) - 3)
+NO_FACTS, NO_COUNTS = dict.fromkeys(FACTS), (0,) * len(COUNTED)
 
 
 def row(connection: Connection, foreign: str | None = None) -> dict[str, Any]:
     """The row of an ended connection; null without TCP analysis. ``foreign``: its likely protocol, if not decoded."""
-    client, health = client_side(connection), connection.health
+    client, health, identity = client_side(connection), connection.health, connection.identity
     cells: dict[str, Any] = {
         "connection": connection.id,
         "time": connection.first_ns,
@@ -29,7 +39,7 @@ def row(connection: Connection, foreign: str | None = None) -> dict[str, Any]:
         "client": connection.endpoints[client],
         "server": connection.endpoints[1 - client],
         "protocol": ", ".join(sorted(connection.protocols)) or foreign,
-        **{name: connection.identity.get(name) for name in FACTS},
+        **({name: identity.get(name) for name in FACTS} if identity else NO_FACTS),
         "began": began(connection),
         "handshake_ns": None if health is None else health.handshake_ns,
         "syns": None if health is None else health.syns,
@@ -38,37 +48,28 @@ def row(connection: Connection, foreign: str | None = None) -> dict[str, Any]:
     end = None if health is None else health.end
     cells["end_time"], cells["end_packet"] = (None, None) if end is None else (end.time_ns, end.packet)
     cells["idle_ns"] = None if health is None else health.longest_idle_ns
-    if connection.hosts is not None:
-        cells |= {"client_host": connection.hosts[client], "server_host": connection.hosts[1 - client]}
-    if connection.outer is not None:
-        ends = connection.outer.ends
-        cells |= {"tunnel": connection.outer.tunnel, "outer_client": ends[client], "outer_server": ends[1 - client]}
+    hosts, outer = connection.hosts or (None, None), connection.outer
+    cells["client_host"], cells["server_host"] = hosts[client], hosts[1 - client]
+    tunnel, ends = (None, (None, None)) if outer is None else (outer.tunnel, outer.ends)
+    cells["tunnel"], cells["outer_client"], cells["outer_server"] = tunnel, ends[client], ends[1 - client]
     for who, side in (("client", client), ("server", 1 - client)):
         facts = None if health is None else health.directions[side]
-        columns = direction(connection.directions[side], facts)
-        cells.update({f"{who}_{name}": value for name, value in columns.items()})
+        cells.update(zip(COLUMNS_OF[who], direction(connection.directions[side], facts), strict=True))
     return cells
 
 
-def direction(sent: Direction, health: DirectionHealth | None) -> dict[str, Any]:
-    """Facts about the bytes of one side."""
-    counts: dict[str, Any] = {"frames": sent.frames, "bytes": sent.captured, "missing": sent.missing}
+def direction(sent: Direction, health: DirectionHealth | None) -> tuple[Any, ...]:
+    """Facts about the bytes of one side, in the order of :data:`DIRECTION`."""
     if health is None:
-        return counts
+        return sent.frames, sent.captured, sent.missing, *UNKNOWN
     rtt = health.rtt
-    return {
-        **counts,
-        "packets": health.packets,
-        **{name: health.number_of(BIT_OF[name.removesuffix("s")]) for name in COUNTED},
-        "zero_windows": health.zero_windows,
-        "zero_window_ns": health.zero_window_ns,
-        "rtt_min_ns": rtt.smallest if rtt.count else None,
-        "rtt_p50_ns": rtt.percentile(500) if rtt.count else None,
-        "rtt_p99_ns": rtt.percentile(990) if rtt.count else None,
-        "mss": health.mss,
-        "window_scale": health.window_scale,
-        "unacknowledged": health.unacknowledged,
-    }
+    return (
+        *(sent.frames, sent.captured, sent.missing, health.packets),
+        *([health.number_of(bit) for bit in COUNTED_BITS] if health.counts else NO_COUNTS),
+        *(health.zero_windows, health.zero_window_ns),
+        *((rtt.smallest, rtt.percentile(500), rtt.percentile(990)) if rtt.count else (None, None, None)),
+        *(health.mss, health.window_scale, health.unacknowledged),
+    )
 
 
 def _record(row: dict[str, Any]) -> dict[str, Any]:
@@ -107,8 +108,11 @@ class ConnectionTable:
 
     def batches(self, size: int) -> Iterator[pa.RecordBatch]:
         """The collected connections, in order of number within each batch; then they are forgotten."""
+        names = self.schema.names
+        chosen = itemgetter(*names) if len(names) > 1 else lambda row: (row[names[0]],)
         rows, self.rows = sorted(self.rows, key=lambda each: (each["time"], each["connection"])), []
         for first in range(0, len(rows), size):
             part = rows[first : first + size]
-            columns = [pa.array([each.get(field.name) for each in part], field.type) for field in self.schema]
+            values = zip(*map(chosen, part), strict=True)
+            columns = [pa.array(each, field.type) for each, field in zip(values, self.schema, strict=True)]
             yield pa.record_batch(columns, schema=self.schema)

@@ -197,10 +197,6 @@ class LevelsReader:
         dissector.resume(replace(self.dissector.demand, messages=messages), self._connection_ended)
         self.dissector, self.messages, self.matched, self.late = dissector, messages, matched, late
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Nothing: a pickled dissector refers to this reader, but the process that continues has its own."""
-        return {}
-
     def _rows(self, capture: Iterable[PacketBatch]) -> Iterator[Rows]:
         damage = Postponed()
         if self._packets is not None:

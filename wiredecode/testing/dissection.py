@@ -1,6 +1,5 @@
 """Complete dissections to compare: all frames of packets, and their contents."""
 
-import pickle
 from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import Any
 
 from wiredecode.capture import CaptureError, PacketBatch, open_capture
 from wiredecode.dataclasses import dataclass
+from wiredecode.dissect import stored
 from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.fields import compiler
 from wiredecode.fields.layer import Style
@@ -87,8 +87,11 @@ def pairing(frame: Frame) -> tuple[Any, ...]:
     return frame.type, frame.status, frame.request, [finding.code for finding in frame.findings]
 
 
-def dissect_in_steps(path: Path, batch: int | None = None, pickled: int = 0) -> tuple[list[tuple[Any, ...]], Any]:
-    """Contents of all frames of a capture, and the totals; the dissector is pickled after every ``pickled`` batches."""
+def dissect_in_steps(path: Path, batch: int | None = None, stored_after: int = 0) -> tuple[list[tuple[Any, ...]], Any]:
+    """Contents of all frames of a capture, and the totals.
+
+    The dissector is stored, and read again, after every ``stored_after`` batches.
+    """
     demand = Demand(style=STYLE, stable_ids=True)
     dissector = Dissector(demand)
     identities: list[tuple[Any, ...]] = []
@@ -96,8 +99,8 @@ def dissect_in_steps(path: Path, batch: int | None = None, pickled: int = 0) -> 
     try:
         for number, packets in enumerate(open_capture([path], **options), 1):
             identities += map(identity, list(dissector.feed(packets)))
-            if pickled and number % pickled == 0:
-                dissector = pickle.loads(pickle.dumps(dissector))
+            if stored_after and number % stored_after == 0:
+                dissector = stored.load(*stored.dump(dissector))
                 dissector.resume(demand)
     except CaptureError:
         pass  # a capture that is truncated

@@ -47,8 +47,8 @@ from wiredecode.testing.segments import CUTTINGS, Cutting, Part, craft, dialogue
 Case = tuple[type[Layer], bytes]
 
 BATCHES = (1, 7, 64)
-PICKLED = {7: 20, 48: 3}
-"""By the packets in a batch: after how many of these the dissector is pickled."""
+STORED = {7: 20, 48: 3}
+"""By the packets in a batch: after how many of these the dissector is stored."""
 SMALL = 30_000
 """Bytes of the largest capture that is cut in every way."""
 BATCHED = 200_000
@@ -401,8 +401,8 @@ class ProtocolTests:
     def test_batch_size_and_pickling_change_nothing_at_all(self, path: Path) -> None:
         """Neither numbers nor packets nor times. One whole capture and one damaged are read packet by packet."""
         whole = dissect_in_steps(path)
-        batch = min(PICKLED) if path.stat().st_size < BATCHED else max(PICKLED)
-        assert dissect_in_steps(path, batch, PICKLED[batch]) == whole, f"{batch} packets, pickled"
+        batch = min(STORED) if path.stat().st_size < BATCHED else max(STORED)
+        assert dissect_in_steps(path, batch, STORED[batch]) == whole, f"{batch} packets, stored"
         for batch in BATCHES if path in map(largest, (self.captures, self.damaged)) else ():
             assert dissect_in_steps(path, batch) == whole, f"{batch} packets"
 

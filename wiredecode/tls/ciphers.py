@@ -10,6 +10,8 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESCCM, AESGCM, ChaCha20Poly1305
 from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
+from wiredecode.data import storable
+
 GCM, CCM, CCM_8, CHACHA, CBC = "GCM", "CCM", "CCM_8", "CHACHA20", "CBC"
 TLS_1_2, TLS_1_3 = 0x0303, 0x0304
 
@@ -75,7 +77,7 @@ class Aead:
         self._made_of = suite, key, iv, version
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Aead, self._made_of, {"sequence": self.sequence}
+        return aead, self._made_of, {"sequence": self.sequence}
 
     def open(self, sequence: int, header: bytes, body: bytes) -> tuple[int, bytes]:
         """Content type and content. Raises InvalidTag."""
@@ -90,6 +92,12 @@ class Aead:
         nonce = self._iv + body[:8] if self.skip else (self._number ^ sequence).to_bytes(12)
         additional = sequence.to_bytes(8) + header[:3] + size.to_bytes(2)
         return header[0], self._open(nonce, body[self.skip :], additional)
+
+
+@storable
+def aead(suite: Suite, key: bytes, iv: bytes, version: int) -> Aead:
+    """Make a cipher again from a stored state."""
+    return Aead(suite, key, iv, version)
 
 
 class BlockChain:

@@ -1,7 +1,10 @@
 """Secrets in the NSS key log format (draft-ietf-tls-keylogfile), by client random. They are never shown or written."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 MAX_SECRETS = 1 << 20
 """Secrets remembered; the oldest are forgotten first."""
@@ -22,6 +25,14 @@ class KeyLog:
 
     def __repr__(self) -> str:
         return f"KeyLog({len(self._secrets)} secrets)"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without files: the process that continues has its own, see :meth:`follow`."""
+        return {**vars(self), "_read": {}, "_rest": {}}
+
+    def follow(self, other: KeyLog) -> None:
+        """Read the files of another one, too, when a secret is missed."""
+        self._read = dict.fromkeys(other._read, 0) | self._read
 
     def refresh(self) -> None:
         """Read what was appended to the files. Raises OSError."""

@@ -54,22 +54,25 @@ class DeltaLake(Lake):
             infos = location.system.get_file_info(pafs.FileSelector(location.path, allow_not_found=True))
             return sorted(each.base_name for each in infos if self._is_table(each.base_name))
 
+    def _uri_of(self, name: str) -> str:
+        return f"{self.uri}/{name}"
+
     def _is_table(self, name: str) -> bool:
         from deltalake import DeltaTable
 
-        return bool(DeltaTable.is_deltatable(f"{self.uri}/{name}", self.options))
+        return bool(DeltaTable.is_deltatable(self._uri_of(name), self.options))
 
     def _table(self, name: str) -> Any:
         from deltalake import DeltaTable
 
-        return DeltaTable(f"{self.uri}/{name}", storage_options=self.options)
+        return DeltaTable(self._uri_of(name), storage_options=self.options)
 
     def files(self, name: str) -> list[str]:
-        with one_line_errors(name):
+        with one_line_errors(self._uri_of(name)):
             return list(self._table(name).file_uris())
 
     def find_known(self, name: str, run: TableRun) -> dict[int, KnownRun]:
-        with one_line_errors(name):
+        with one_line_errors(self._uri_of(name)):
             return _find_known(self._table(name), run) if self._is_table(name) else {}
 
     def make(self, name: str, schema: pa.Schema) -> None:
@@ -78,11 +81,14 @@ class DeltaLake(Lake):
         from deltalake.schema import Schema
 
         by = [DAY] if DAY in schema.names else []
-        with one_line_errors(name, CommitFailedError):
+        with one_line_errors(self._uri_of(name), CommitFailedError):
             if not self._is_table(name):
-                uri = f"{self.uri}/{name}"
                 DeltaTable.create(
-                    uri, Schema.from_arrow(schema), mode="ignore", partition_by=by, storage_options=self.options
+                    self._uri_of(name),
+                    Schema.from_arrow(schema),
+                    mode="ignore",
+                    partition_by=by,
+                    storage_options=self.options,
                 )
             table = self._table(name)
             there = pa.schema(table.schema().to_arrow())
@@ -90,11 +96,11 @@ class DeltaLake(Lake):
                 table.alter.add_columns(list(Schema.from_arrow(schema).fields))
 
     def create(self, name: str, path: str) -> BinaryIO:
-        with one_line_errors(name):
+        with one_line_errors(self._uri_of(name)):
             return self.task_store().create(name, path)
 
     def remove(self, name: str, path: str) -> None:
-        with one_line_errors(name):
+        with one_line_errors(self._uri_of(name)):
             self.task_store().remove(name, path)
 
     def task_store(self) -> TaskStore:
@@ -106,7 +112,7 @@ class DeltaLake(Lake):
         from deltalake.transaction import RemoveAction
 
         now = int(time.time() * 1000)
-        with one_line_errors(name, CommitFailedError):
+        with one_line_errors(self._uri_of(name), CommitFailedError):
             table = self._table(name)
             earlier = _find_known(table, run)
             if run.stream is not None:

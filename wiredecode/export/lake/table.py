@@ -2,10 +2,13 @@
 
 import os
 import random
+import re
 import time
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import takewhile
 from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
@@ -122,6 +125,12 @@ class Lake(Store):
     def task_store(self) -> TaskStore:
         """Store for files that tasks write and this process commits."""
 
+    def is_rewritten(self, name: str, run: TableRun) -> bool:
+        """Whether files of runs that share captures with this one were rewritten (compacted): no run replaces them."""
+        earlier = self.find_known(name, run)
+        there = Counter(path.rpartition("/")[2].partition("-")[0] for path in self.files(name)) if earlier else {}
+        return any(there.get(run_name(number), 0) != known.files for number, known in earlier.items())
+
     def prepare(self, name: str, schema: pa.Schema) -> None:
         self._again(name, lambda: self.make(name, schema))
 
@@ -156,8 +165,19 @@ def one_line_errors(what: str, *conflicts: type[BaseException]) -> Iterator[None
     except conflicts as error:
         raise Conflict(str(error)) from error
     except Exception as error:
-        lines = str(error).strip().splitlines() or [type(error).__name__]
-        raise LakeError(f"{what}: {escape(lines[0])}") from error
+        raise LakeError(f"{what}: {escape(_reason(error))}") from error
+
+
+CAUSE = re.compile(r"\s*(?:\x1b\[\d+m)?\u21b3(?:\x1b\[0m)?\s*")
+"""Before a cause in the errors of delta-rs, one to a line, perhaps in colour."""
+
+
+def _reason(error: Exception) -> str:
+    """The first line of an error, with the causes that follow; of several attempts only that there were some."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    first, *causes = [lines[0], *takewhile(lambda line: CAUSE.match(line), lines[1:])]
+    shown = [first, *(CAUSE.sub("", cause, count=1).partition(". Attempted:")[0] for cause in causes)]
+    return ": ".join(shown)
 
 
 def files_of(paths: Mapping[str, Any], earlier: Mapping[int, KnownRun], replaced: Sequence[int]) -> list[Any]:

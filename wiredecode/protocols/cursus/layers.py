@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any, ClassVar
 
+from wiredecode.data import storable
 from wiredecode.fields import Kind, LengthOf, Optional, Rest, Struct, Text, UInt32, When
 from wiredecode.fields.credentials import PROVIDER
 from wiredecode.fields.layer import Layer
@@ -81,6 +82,7 @@ class Body(Layer):
     filter_name: ClassVar[str] = "cursus"
 
 
+@storable
 @cache
 def body_of(layer: type[Layer], filter_name: str, /) -> type[Body]:
     """A layer without the length in front."""

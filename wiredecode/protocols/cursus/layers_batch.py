@@ -4,6 +4,7 @@ import re
 from functools import cache
 from typing import Any
 
+from wiredecode.data import storable
 from wiredecode.fields import (
     Array,
     Binary,
@@ -98,6 +99,7 @@ def message_fields(dialect: str, guarded: bool) -> list[Any]:
     return fields
 
 
+@storable
 @cache
 def batch_layer(dialect: str, guarded: bool, /) -> type[CursusFrame]:
     """The layer of a dialect; ``guarded`` hides payloads that hold a token, and is slower."""

@@ -5,6 +5,7 @@ from functools import cache, partial
 from typing import Any, ClassVar
 
 from wiredecode import fields
+from wiredecode.data import storable
 from wiredecode.fields import compiler
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.fields.sized import Inner
@@ -181,6 +182,7 @@ def make(name: str, layout: tuple[Header, Layout], version: int) -> type[Layer]:
     )
 
 
+@storable
 def layer_of(name: str, version: int) -> type[Layer]:
     """The layer of a message in one version; KeyError if there is none."""
     return versions(name).layer(version)

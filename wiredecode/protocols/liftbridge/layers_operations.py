@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from wiredecode.data import storable
 from wiredecode.fields import Kind
 from wiredecode.fields import protobuf as pb
 from wiredecode.protocols.liftbridge import names
@@ -52,6 +53,7 @@ def kind_of(optional: str, repeated: str, kind: str, name: str, number: str, doc
     return pb.Repeated(declared) if repeated else declared
 
 
+@storable
 @cache
 def layer_of(name: str) -> type[pb.Message]:
     """The layer of a message that is not the payload of an envelope."""

@@ -23,6 +23,7 @@ from typing import Any
 import orjson
 from crc32c import crc32c
 
+from wiredecode.data import storable
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields import printable
 from wiredecode.frames.frame import ALL, Confirmation, Frame
@@ -319,6 +320,7 @@ class RequestHops:
     """First frame and digest of the last reply."""
 
 
+@storable
 def plain_subject(subject: str) -> str:
     """The subject without the prefix of a gateway."""
     if subject.startswith(("_GR_.", "$GR.")):

@@ -8,6 +8,7 @@ import re
 from functools import cache
 from typing import Any
 
+from wiredecode.data import storable
 from wiredecode.fields import compiler, plain, redact
 from wiredecode.fields.credentials import is_secret_pair, without_secrets
 from wiredecode.fields.layer import Layer, Style
@@ -192,6 +193,7 @@ class OperationDecoder(FrameDecoder):
         frame.layers = {self.layer.filter_name: record}
 
 
+@storable
 @cache
 def decoder_for(layer: type[Layer], name: str | None) -> FrameDecoder:
     return OperationDecoder(layer, name)
@@ -206,6 +208,7 @@ def hides_data(layer: type[Layer] | None) -> bool:
     return layer is not None and any(kind.secret for kind in layer.fields_desc if kind.name == "data")
 
 
+@storable
 @cache
 def secret_layer(layer: type[Layer]) -> type[Layer]:
     """The same operation with a payload, or a text of the server, that is a secret."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
+from wiredecode.data import storable
 from wiredecode.fields import Boolean, Flags, Int32, Int64, Kind, Optional, Rest, Timestamp, UInt8, UInt32, Uuid, When
 from wiredecode.fields.layer import Facts, fact_names
 from wiredecode.protocols.pravega.layers import (
@@ -52,6 +53,7 @@ def given_up(code: int, *fields: Kind, facts: Facts = 1) -> type[WireMessage]:
     return message(code, *fields, facts=facts, remade=(older_layer, (code, TYPES[code])))
 
 
+@storable
 def older_layer(code: int, name: str) -> type[WireMessage]:
     """The layer of that name among those of a code."""
     return next(layer for layer in OLDER[code] if layer.__name__ == name)
@@ -201,5 +203,6 @@ def proposal(dialect: str) -> Mapping[int, type[WireMessage]]:
     return {code: make(dialect, code) for code in PROPOSALS[dialect]}
 
 
+@storable
 def layer_of(dialect: str, code: int) -> type[WireMessage]:
     return proposal(dialect)[code]

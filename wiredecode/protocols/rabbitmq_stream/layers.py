@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
+from wiredecode.data import storable
 from wiredecode.fields import (
     Array,
     Binary,
@@ -73,6 +74,7 @@ def command(
     return Command.declare(name, *front, *fields, doc=doc, facts=shown, remade=remade)
 
 
+@storable
 def layer_of(key: int, version: int) -> type[Layer]:
     return LAYERS[key, version]
 

@@ -113,8 +113,10 @@ class BehindProxy(Protocol):
         preface = preface_length(data) if data[:1] in (b"P", b"\r") else 0
         if preface == 0:
             split = self.split_inner(data)
+            if not (split.ends and data.startswith(SIGNATURE[:1])):
+                return split
             alike = max(count for count in range(len(SIGNATURE)) if data.startswith(SIGNATURE[:count]))
-            if split.ends and alike >= split.ends[0]:  # an empty line: later bytes showed that it is no preface
+            if alike >= split.ends[0]:  # an empty line: later bytes showed that it is no preface
                 split = replace(split, known_at=((0, alike + 1), *split.known_at))
             return split
         if preface is None or preface > len(data):

@@ -289,7 +289,10 @@ class TlsConversation(Conversation):
     def __init__(self, start: Start) -> None:
         super().__init__(start)
         self.handshakes = Handshakes()
-        self.identities = IDENTITIES
+
+    @property
+    def identities(self) -> Mapping[str | None, IdentityReader]:
+        return IDENTITIES
 
     def decode(self, frame: Frame, style: Style | None) -> None:
         FrameDecoder(TlsRecord, None).read(frame, style)
