@@ -73,7 +73,7 @@ def test_every_way_of_reading_gives_the_same_findings(capture: Path) -> None:
     ("name", "code"),
     [
         ("hostile/12a-controls-rabbitmq.pcap", "invalid-utf8"),
-        ("hostile/02-rabbitmq-zstd-subentry-bomb.pcap", "decompressed-size"),
+        ("hostile/02-rabbitmq-zstd-subentry-bomb.pcap.zst", "decompressed-size"),
     ],
 )
 def test_a_summary_has_findings_inside_arrays_and_sub_batches(name: str, code: str) -> None:

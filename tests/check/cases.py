@@ -113,9 +113,12 @@ NEAR: Mapping[str, Case] = {
     "rabbitmq_stream.offset-beyond": "flows/rh-deploy.pcap.gz",
     "kafka.clock": "flows/k-linger.pcap.gz",  # records that wait for seconds
     "flow.unread": "flows/k-dup-group.pcap.gz",
-    "flow.no-consumer": "stories/healthy-tail.pcap",
+    "flow.no-consumer": "stories/healthy-tail.pcap.zst",
     "flow.nothing-since": "flows/nh-acknone.pcap.gz",
     "flow.read-again": "flows/rh-deploy.pcap.gz",  # it continues at its stored offset
+    "flow.stuck": partial(check, ARRIVALS / "n_late_ack.pcap.zst"),  # a stream delivers again, nobody goes back
+    "flow.emptied": "flows/k-dup-group.pcap.gz",
+    "flow.keys-apart": partial(check, ARRIVALS / "k_partitions_added.pcap.zst"),  # one publisher, more partitions
     "flow.skipped": "flows/rh-deploy.pcap.gz",
     "flow.lost": "flows/k-dup-group.pcap.gz",
     "flow.done-twice": "flows/n-wrong-account.pcap.gz",
@@ -195,7 +198,7 @@ NEAR: Mapping[str, Case] = {
     "frame.other": "rabbitmq-stream/c43_basic.pcap",
     "publish.refused": "cursus/group.pcap",
     "rabbitmq_stream.no-stream": "rabbitmq-stream/c43_basic.pcap",  # created before it is asked for
-    "publish.slow-confirm": "stories/healthy-tail.pcap",
+    "publish.slow-confirm": "stories/healthy-tail.pcap.zst",
     "request.slower": "stories/broker-paused.pcap",  # one pause
     "consumer.too-slow": "kafka/groups.pcap.gz",
     "liftbridge.refused": "liftbridge/34-lb-replication.pcap",
@@ -222,7 +225,7 @@ NEAR: Mapping[str, Case] = {
     "tcp.no-handshake": "stories/advertised-refused.pcap",
     "tcp.never-closed": "kafka/small.pcap",  # 57 connections, and most were used or closed
     "tcp.idle-closed": "cursus/stream-timeout.pcap",  # the server had never answered
-    "server.stalled": "stories/healthy-tail.pcap",
+    "server.stalled": "stories/healthy-tail.pcap.zst",
     "server.ended": "nats/17-tls.pcap",  # clients that turn to TLS, and end
     "publish.incomplete": "rabbitmq-stream/c43_basic.pcap",
     "rabbitmq_stream.not-started": "rabbitmq-stream/c43_metaupdate.pcap",
@@ -233,7 +236,7 @@ NEAR: Mapping[str, Case] = {
     "rabbitmq_stream.closed-by-server": "rabbitmq-stream/c43_basic.pcap",
     "rabbitmq_stream.no-close": "rabbitmq-stream/c43_connectonly.pcap",
     "rabbitmq_stream.heartbeat": "rabbitmq-stream/c43_heartbeat.pcap",
-    "rabbitmq_stream.consumer-lag": "stories/healthy-tail.pcap",
+    "rabbitmq_stream.consumer-lag": "stories/healthy-tail.pcap.zst",
     "rabbitmq_stream.credit-refused": "rabbitmq-stream/c43_basic.pcap",
     "rabbitmq_stream.active-consumer-flapping": partial(crafted.active_consumers, (1, 2, 3, 4, 5)),
     "rabbitmq_stream.offset-gone": "rabbitmq-stream/c43_offsets.pcap",

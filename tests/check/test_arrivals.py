@@ -16,6 +16,28 @@ from wiredecode.check import Problem
 
 FOLDER = Path(__file__).parent / "arrivals"
 FIRST = {
+    "k_idle_members": ("flow.uneven", ("3 members of group resize have no partition", "117 of 320 messages of images")),
+    "k_null_values": (
+        "flow.emptied",
+        ("pricing publishes to prices without a body since 8.000 s", "95 messages had one"),
+    ),
+    "k_partitioner_mix": ("flow.keys-apart", ("status-api puts messages into other partitions of cart than cart-api",)),
+    "k_retry_loop": ("flow.loop", ("the same 3 messages to mails.retry again and again", "121 times")),
+    "k_fetch_min": ("flow.waits", ("messages of ticks wait 3.2 s for risk-engine, since 8.083 s", "200,000 bytes")),
+    "k_maxpoll_loop": ("kafka.max-poll", ("left group scoring", "did not poll")),
+    "n_no_stream": ("flow.no-consumer", ("105 messages of order-api to ord.eu.new", "before to ord.new")),
+    "r_scaled_dup": ("flow.done-twice", ("3 consumers of thumbs with the name resizer each get every message",)),
+    "k_ghost_member": ("kafka.no-member", ("group billing stood still for 41.9 s", "waited for billing-2")),
+    "k_idle_drop": ("tcp.no-ack", ("after 11.1 s without packets, while new connections work", "forgets connections")),
+    "n_no_quorum": ("nats.server-down", ("2 servers left the cluster", "26 were refused", "at 8.992 s")),
+    "k_poison_seek": (
+        "flow.stuck",
+        ("ledger goes back to offset 39 of payments[1]", "123 messages were written after"),
+    ),
+    "k_txn_fence": ("kafka.fenced", ("transactional id ledger-writer", "ledger-writer-2 (#9) began with the same")),
+    "n_core_restart": ("flow.skipped", ("65 messages of pay-api", "billing was away from 9.006 s to 14.000 s")),
+    "n_pod_durable": ("flow.read-again", ("mailer reads user.created as a new group", "521 messages again")),
+    "r_no_resub": ("flow.nothing-since", ("indexer gets nothing of docs since 8.755 s", "did not subscribe again")),
     "k_canary_group": ("flow.done-twice", ("indexer-3", "group indexer-canary", "before in indexer")),
     "k_clock_ahead": ("kafka.clock", ("report-2", "3,596 s ahead")),
     "k_hung_txn": ("kafka.transaction-open", ("stock[0]", "importer (#10) began a transaction, and did not end it")),
@@ -56,7 +78,7 @@ SILENT = ("r_store_first",)
 """An outage that no rule sees: an offset that is stored before the work is done."""
 HEALTHY = (
     *("kh_txn_eos", "nh_pause_batch", "nh_replay", "nh_scale_reqrep", "nh_workqueue_deploy"),
-    *("rh_late_readers", "rh_pool_scale"),
+    *("nh_kv_nak", "nh_lameduck", "rh_backfill", "rh_late_readers", "rh_pool_scale"),
 )
 
 

@@ -28,7 +28,7 @@ def test_codes_are_declared_once() -> None:
 
 def test_rules_use_all_codes_and_no_others() -> None:
     for folder in (PACKAGE / "check", *(path.parent for path in PACKAGE.glob("protocols/*/problems.toml"))):
-        text = "".join(path.read_text() for path in folder.glob("*.py"))
+        text = "".join(path.read_text() for path in folder.rglob("*.py"))
         for names in folder.glob("names.toml"):  # rules that are data
             text += "".join(f'"{name}"' for name in tomllib.loads(names.read_text()).get("refusals", ()))
         known = set(tomllib.loads((folder / "problems.toml").read_text()))

@@ -26,7 +26,7 @@ TANK = (
     *("tank_10_consume_small_fetch", "tank_25_jumbo_loopback"),
 )
 HEALTHY = [
-    "stories/healthy-tail.pcap",
+    "stories/healthy-tail.pcap.zst",
     "kafka/groups.pcap.gz",
     *(f"rabbitmq-stream/{name}.pcap" for name in RABBITMQ),
     *(f"nats/{name}.pcap" for name in NATS),

@@ -21,7 +21,7 @@ from wiredecode.protocols.shared import compression
 from wiredecode.view.summary import SummaryLines
 
 CAPTURES = Path(__file__).parents[2] / "captures"
-HOSTILE = sorted((CAPTURES / "hostile").glob("*.pcap"))
+HOSTILE = sorted((CAPTURES / "hostile").glob("*.pcap*"))
 PLAIN = CAPTURES / "rabbitmq-stream" / "c43_basic.pcap"
 RAW = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\ufeff]")
 
@@ -53,7 +53,7 @@ def test_a_bomb_of_many_sub_batches_is_opened_within_one_budget(monkeypatch: pyt
     monkeypatch.setattr(compression, "decompress", counted)
     frame = next(
         frame
-        for frame in wiredecode.read(CAPTURES / "hostile" / "02-rabbitmq-zstd-subentry-bomb.pcap")
+        for frame in wiredecode.read(CAPTURES / "hostile" / "02-rabbitmq-zstd-subentry-bomb.pcap.zst")
         if any(finding.group == "limit" for finding in frame.findings)
     )
     assert [finding.code for finding in frame.findings] == ["decompressed-size"]

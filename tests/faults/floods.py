@@ -91,7 +91,7 @@ def gzip_capture(count: int) -> Iterator[bytes]:
 
 def zstd_batches(count: int) -> Iterator[bytes]:
     """Sub-batches that become 1.5 GB."""
-    yield (HOSTILE / "02-rabbitmq-zstd-subentry-bomb.pcap").read_bytes()
+    yield (HOSTILE / "02-rabbitmq-zstd-subentry-bomb.pcap.zst").read_bytes()
 
 
 def nested_json(count: int) -> Iterator[bytes]:

@@ -57,6 +57,8 @@ class Checker:
         self._always: list[Callable[[Frame], None]] = [self._stalls.frame]
         self._of_type: dict[tuple[str, str | None], list[Callable[[Frame], None]]] = {}
         """By protocol and type: what its frames are shown to."""
+        self._of_plain: dict[tuple[str, str | None], tuple[Callable[[Frame], bool], list[Callable[[Frame], None]]]] = {}
+        """The same for plain frames, and which these are."""
         self._ended: deque[tuple[Connection, str | None]] = deque()
         self._over: list[Connection] = []
         """The first connections that are over, for the rules of protocols that come later."""
@@ -84,6 +86,10 @@ class Checker:
             self._of_type.setdefault((name, each), [*self._always]).append(self._flows.flows.frame)
         for published in () if checks is None else checks.publishes:
             self._of_type.setdefault((name, published), [*self._always]).append(self._publishes.frame)
+        if checks is not None and checks.is_plain is not None:
+            others = {rule.frame for rule in (*self._special[name], self._publishes) if not rule.plain}
+            for key in [key for key in self._of_type if key[0] == name]:
+                self._of_plain[key] = checks.is_plain, [each for each in self._of_type[key] if each not in others]
 
     def _rules(self) -> Iterator[Rule]:
         """All rules, in an order that does not depend on the order of protocols in the capture."""
@@ -127,7 +133,12 @@ class Checker:
             self._call(self._others.frame, frame)
         if frame.layer not in self._clear.harmless:
             self._call(self._clear.frame, frame)
-        self._show(frame, self._of_type.get((frame.protocol, frame.type), self._always))
+        kind = frame.protocol, frame.type
+        plain = self._of_plain.get(kind)
+        if plain is not None and plain[0](frame):
+            self._show(frame, plain[1])
+        else:
+            self._show(frame, self._of_type.get(kind, self._always))
 
     def _show(self, frame: Frame, methods: Iterable[Callable[[Frame], None]]) -> None:
         for method in methods:
@@ -149,8 +160,9 @@ class Checker:
             self._call(rule.finish)
         for connection in self.flows.connections.values():  # also open ones
             self._changes.note(connection)
-        spaces = {number: space_of(each) for number, each in self.flows.parties().items() if each.space}
-        self._changes.explain(self.report.problems.values(), self.report.first_ns, spaces)
+        parties = self.flows.parties()
+        more = {number: {"space": space_of(each), **each.settings} for number, each in parties.items()}
+        self._changes.explain(self.report.problems.values(), self.report.first_ns, more)
         problems = group_by_cause(self.report.problems.values())
         tell(problems, self._clients)
         return problems

@@ -29,6 +29,9 @@ def group_by_cause(problems: Iterable[Problem]) -> list[Problem]:
             if effect.code is cause.code:  # a server that stalls again and again
                 cause.first_ns, cause.last_ns = span([cause, effect])
                 cause.count += effect.count
+    for cause in unexplained:
+        if cause.code.harmless and cause.effects and all(each.is_over for each in cause.effects):
+            cause.severity = cause.code.harmless
     unexplained = join_alike(unexplained, late=True)
     for cause in unexplained:
         before = () if cause.severity == cause.code.severity == "note" else cause.code.before
@@ -70,10 +73,10 @@ def judged(problems: Iterable[Problem]) -> list[Problem]:
     return problems
 
 
-def order(problem: Problem) -> tuple[int, int, bool, int, int]:
-    """The worst first; then causes before effects, what lasts before what is over, the heavier before the lighter, the
+def order(problem: Problem) -> tuple[int, bool, int, int, int]:
+    """The worst first; then what lasts before what is over, causes before effects, the heavier before the lighter, the
     earlier before the later."""
-    rank = problem.code.rank, problem.is_over, -problem.weight
+    rank = problem.is_over, problem.code.rank, -problem.weight
     return SEVERITIES.index(problem.severity), *rank, problem.first_ns or 0
 
 

@@ -28,7 +28,12 @@ SAID = {
     "space": "uses {}, before {}",
     "group": "joined group {}, before {}",
     "product": "runs {}, before {}",
+    "server": "is connected to {}, before to {}",
     "host": "runs on {}, before on {}",
+    "acks": "publishes with acks={}, before {}",
+    "compression": "compresses with {}, before with {}",
+    "min_bytes": "fetches when there are {} bytes, before {}",
+    "max_wait": "waits up to {} ms for records, before {}",
 }
 """Facts about a client, and how a change reads."""
 
@@ -71,7 +76,7 @@ class ClientChanges:
         """Note who the client of a connection is."""
         who, health = connection.identity, connection.health
         name, product = who.get("name", ""), who.get("product", "")
-        if not name or name in USUAL_NAMES or name.lower() in product.lower():
+        if not name or name in USUAL_NAMES or is_of_library(name, product):
             return  # without a name, or with that of its library, clients are not known again
         if len(self._clients) >= MAX_CLIENTS:
             del self._clients[next(iter(self._clients))]
@@ -84,19 +89,20 @@ class ClientChanges:
             name, protocol, connection.number, connection.first_ns, until_ns, facts
         )
 
-    def changes(self, spaces: Mapping[int, str] | None = None) -> list[PartyChange]:
-        """All changes, in order of time; ``spaces``: account or cluster by connection, with the word for it."""
+    def changes(self, more: Mapping[int, Mapping[str, str]] | None = None) -> list[PartyChange]:
+        """All changes, in order of time; ``more``: facts by connection, such as account or cluster and settings."""
         by_client: dict[tuple[str, str], list[Visit]] = {}
         for each in self._clients.values():
-            space = (spaces or {}).get(each.connection) if "virtual_host" not in each.facts else None
-            known = each._replace(facts={**each.facts, "space": space}) if space else each
-            by_client.setdefault((each.protocol, each.name), []).append(known)
+            facts = {**each.facts, **(more or {}).get(each.connection, {})}
+            if "virtual_host" in facts:
+                facts.pop("space", None)
+            by_client.setdefault((each.protocol, each.name), []).append(each._replace(facts=facts))
         return sorted(change for some in by_client.values() for change in _compared(some))
 
-    def explain(self, problems: Iterable[Problem], first_ns: int, spaces: Mapping[int, str]) -> None:
+    def explain(self, problems: Iterable[Problem], first_ns: int, more: Mapping[int, Mapping[str, str]]) -> None:
         """Add to problems the changes of their clients in the seconds before."""
         by_client: dict[str, list[PartyChange]] = {}
-        for each in self.changes(spaces):
+        for each in self.changes(more):
             by_client.setdefault(each.client, []).append(each)
         if not by_client:
             return
@@ -107,6 +113,17 @@ class ClientChanges:
                 near = begin_ns is not None and begin_ns - BEFORE_NS <= change.time_ns <= begin_ns + SHORTLY_NS
                 if near and len(problem.changed) < MAX_EVIDENCE:
                     problem.changed.append(f"{change.text}, at +{(change.time_ns - first_ns) / 1e9:.3f} s")
+
+
+def is_of_library(name: str, product: str) -> bool:
+    """Whether the name of a client is only that of its library, which many applications have."""
+    return bool(product) and name.lower() in product.lower()
+
+
+def said(before: Mapping[str, str], now: Mapping[str, str], names: Iterable[str] = SAID) -> list[str]:
+    """Differences between the facts of two visits of a client: ``logged in as billing, before as orders``."""
+    pairs = ((name, before.get(name), now.get(name)) for name in names)
+    return [SAID[name].format(new, old) for name, old, new in pairs if old and new and old != new]
 
 
 def _compared(clients: list[Visit]) -> Iterator[PartyChange]:
@@ -122,7 +139,6 @@ def _compared(clients: list[Visit]) -> Iterator[PartyChange]:
         until_ns = max(until_ns, client.until_ns)
         new = {name: value for name, value in client.facts.items() if value and name not in now}
         now |= new
-        differing = (name for name in steady if name in new and before.get(name, new[name]) != new[name])
-        texts = [SAID[name].format(new[name], before[name]) for name in differing]
+        texts = said(before, new, steady)
         if texts:
             yield PartyChange(client.since_ns, client.name, client.connection, f"{client.name} {'; '.join(texts)}")

@@ -33,6 +33,7 @@ def gauges_of(checks: Checks) -> dict[str | None, list[Gauge]]:
 def read_gauge(gauge: Gauge, frame: Frame) -> list[Measurement]:
     """Measurements of a frame; none if it is truncated, or has odd values."""
     try:
-        return [each for each in gauge.read(frame) if -LIMIT <= each.value < LIMIT]
+        readings = gauge.read(frame)
+        return [each for each in readings if -LIMIT <= each.value < LIMIT] if readings else []
     except DAMAGED:
         return []

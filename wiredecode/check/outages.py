@@ -133,6 +133,9 @@ def _explain(problem: Problem, unheard: list[Unheard], others: list[Connection])
             likely.insert(0 if busy else 1, "segments of full size are lost (MTU)")
         problem.likely = ", or ".join(likely)
         problem.detail(f"both hosts exchanged packets on {counted(len(served), 'other connection')} meanwhile")
+    elif idle_ns >= 2 * IDLE_NS and any(_is_fresh(each, longest) for each in others):
+        problem.title += f", after {idle_ns / 1e9:.1f} s without packets, while new connections work"
+        problem.likely = "a firewall or NAT forgets connections that are idle"
     elif repeated >= LOSSY * sum(side.packets for side in sides) and repeated >= MIN_LOST:
         problem.title += f": the path loses packets, {repeated:,} others were sent again"
         problem.likely = "a link on the path is overloaded or faulty, or its bandwidth is limited"
@@ -145,6 +148,13 @@ def _explain(problem: Problem, unheard: list[Unheard], others: list[Connection])
         if any(outage.overlaps(each.since_ns, each.until_ns) for outage in times[0] for each in times[1]):
             problem.likely = "the path between both hosts was cut: neither heard the other"
     return longest
+
+
+def _is_fresh(connection: Connection, outage: Outage) -> bool:
+    """Whether a connection began in an outage, before its path had time to heal, and both sides said something."""
+    half_ns = (outage.since_ns + outage.until_ns) // 2
+    begun = connection.initiator is not None and outage.since_ns < connection.first_ns < half_ns
+    return begun and all(side.captured for side in connection.directions)
 
 
 def _cut_off(down: dict[Hosts, tuple[Problem, Outage]], others: Iterable[Connection]) -> None:

@@ -95,6 +95,7 @@ MAX_TRAITS = 100
 class Publishes(Rule):
     """Sees frames of the types that publish."""
 
+    plain = False
     _exchanges: Exchanges
     max_times: int
     """Different latencies of a stream that are exact."""
@@ -120,7 +121,11 @@ class Publishes(Rule):
         publish = self._exchanges.open.get(frame.id)
         if not frame.expects_response or frame.is_copy or publish is None or (how := publish.publishing) is None:
             return
-        stream = next((str(value) for name in how.stream if (value := _value(frame, name))), "")
+        stream = ""
+        for name in how.stream:
+            if value := _value(frame, name):
+                stream = str(value)
+                break
         if how.part and (part := _value(frame, how.part)):
             stream = f"{stream} ({how.part} {part})"
         name, unasked = how.unasked
@@ -129,7 +134,8 @@ class Publishes(Rule):
         counted = _value(frame, how.messages) if how.messages else 1
         publish.count = (counted if isinstance(counted, int) else len(counted or ())) or 1
         publish.stream = printable(stream)
-        publish.traits = tuple(str(_value(frame, name) or "none") for name in how.traits)
+        if how.traits:
+            publish.traits = tuple(str(_value(frame, name) or "none") for name in how.traits)
         publish.pending = publish.count if frame.response is None else 0  # else it was refused before it was sent
         key = frame.connection.number, stream
         self._published.put(key, self._published.get(key, 0) + publish.count)
@@ -312,7 +318,6 @@ class Publishes(Rule):
 
 def _value(frame: Frame, name: str) -> Any:
     """Return a field of a frame, of its carried frame, or derived from other frames."""
-    for values in (frame.generated, frame.values):
-        if name in values:
-            return values[name]
-    return inner_values(frame).get(name)
+    if name in frame.generated:
+        return frame.generated[name]
+    return frame.values[name] if name in frame.values else inner_values(frame).get(name)

@@ -163,7 +163,8 @@ class Silences:
             state = server, server.connections.setdefault(connection.number, Waiting(connection, begun_ns))
             self._of[frame.connection.number] = state
         server, waiting = state
-        waiting.consumes = waiting.consumes or frame.type in consuming(frame.protocol)
+        if not waiting.consumes and frame.type in consuming(frame.protocol):
+            waiting.consumes = True
         if sender == "server":
             return self._spoke(server, waiting, frame)
         names = passed_on(frame.protocol)
@@ -218,13 +219,16 @@ class Silences:
             server.held = {}
         if server.late:
             silence = self._find_delivery(server, frame)
-        long = now - waiting.since_ns >= (MIN_NS if waiting.heard_ns else MIN_END_NS)
-        if silence is None and waiting.count and long and not any(each.code == "hole" for each in frame.findings):
-            silence = waiting.silence(frame.source, now, frame.number)
-        waiting.count = 0
-        if now < server.heard_ns and len(server.behind) < MAX_LOOKED:  # a gap held it back
+        if waiting.count:
+            long = now - waiting.since_ns >= (MIN_NS if waiting.heard_ns else MIN_END_NS)
+            if silence is None and long and not any(each.code == "hole" for each in frame.findings):
+                silence = waiting.silence(frame.source, now, frame.number)
+            waiting.count = 0
+        waiting.heard_ns = now
+        if now >= server.heard_ns:
+            server.heard_ns = now
+        elif len(server.behind) < MAX_LOOKED:  # a gap held it back
             server.behind.append(now)
-        waiting.heard_ns, server.heard_ns = now, max(server.heard_ns, now)
         return silence
 
     def _find_delivery(self, server: ServerState, frame: Frame) -> Silence | None:

@@ -9,7 +9,7 @@ from wiredecode.check.gauges import read_gauge
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Confirmation, Frame
-from wiredecode.protocols.checks import checks_of
+from wiredecode.protocols.checks import by_type, checks_of
 from wiredecode.protocols.shared.facts import SERVES, Fact
 from wiredecode.protocols.shared.gauges import LAG, POSITION, Gauge
 from wiredecode.protocols.shared.pairing import Newest
@@ -45,9 +45,13 @@ class Trend:
     """Least time between two that are kept."""
     answers: list[TimedAnswer] = field(default_factory=list)
 
+    def wants(self, time_ns: int) -> bool:
+        """Whether the answer to a request of this time is kept."""
+        return not self.answers or time_ns - self.answers[-1].time_ns >= self.gap_ns
+
     def add(self, answer: TimedAnswer) -> None:
         answers = self.answers
-        if answers and answer.time_ns - answers[-1].time_ns < self.gap_ns:
+        if not self.wants(answer.time_ns):
             return
         answers.append(answer)
         if len(answers) >= MOST:
@@ -96,8 +100,9 @@ class Trends(Rule):
             return
         if not request.is_held(frame):
             kind = f"{kind} {printable(request.topic)}" if isinstance(request.topic, str) else kind
-            answer = TimedAnswer(request.time_ns, frame.time_ns - request.time_ns, request.ref)
-            self._trends.get_or_make((frame.source, kind), Trend).add(answer)
+            trend = self._trends.get_or_make((frame.source, kind), Trend)
+            if trend.wants(request.time_ns):
+                trend.add(TimedAnswer(request.time_ns, frame.time_ns - request.time_ns, request.ref))
 
     def finish(self) -> None:
         for key, trend in self._trends.items():
@@ -149,16 +154,18 @@ class Trends(Rule):
 class Lags(Rule):
     """Consumers whose lag grows at each commit of their position; it sees the frames of its gauges."""
 
+    plain = False
+
     def __init__(self, report: Report, gauges: Iterable[type[Gauge]]) -> None:
         super().__init__(report)
-        self._gauges = [kind() for kind in gauges]
+        self._gauges = by_type(gauges)
         self._newest: Newest[str, int] = Newest(MAX_TRENDS)
         """Lags, which NATS names at deliveries, and others with the position."""
         self._lags: Newest[str, list[tuple[int, int, FrameRef]]] = Newest(MAX_TRENDS)
         """Lags that rise, but for a tenth, with positions, which rise too: a consumer that is stuck is not too slow."""
 
     def frame(self, frame: Frame) -> None:
-        readings = [each for gauge in self._gauges for each in read_gauge(gauge, frame)]
+        readings = [each for gauge in self._gauges[frame.type] for each in read_gauge(gauge, frame)]
         if not readings:
             return
         for each in readings:

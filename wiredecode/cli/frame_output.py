@@ -289,15 +289,15 @@ def _fields(session: CaptureSession, chosen: FrameOptions) -> FrameWriter:
 
 
 def _trees(session: CaptureSession, chosen: FrameOptions) -> FrameWriter:
-    from wiredecode.view.console import tree_console
+    from wiredecode.view.console import tree_writer
     from wiredecode.view.tree import frame_tree
 
     color, terminal = wants_color(chosen.color, sys.stdout), sys.stdout.isatty()
-    console = tree_console(session.output, color=color, terminal=terminal)
+    write = tree_writer(session.output, color=color, terminal=terminal)
     tree_options, rules = chosen.tree_options, chosen.rules
 
     def tree(frame: Frame) -> RenderableType:
         style = "" if rules is None else rules.style(frame)
         return frame_tree(frame, tree_options, style)
 
-    return _one_by_one(console.print, session.guard(tree))
+    return _one_by_one(write, session.guard(tree))

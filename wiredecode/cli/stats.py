@@ -70,7 +70,7 @@ def stats(settings: CaptureOptions) -> int:
 def _count(
     settings: CaptureOptions, statistics: Sequence[Statistic], interval: int | None
 ) -> tuple[int, Counted | None]:
-    """The exit code, and what was counted; None: nothing could be."""
+    """The exit code, and the counters; None: nothing could be counted."""
     from wiredecode.dissect.dissector import Demand
     from wiredecode.stats.counters import Counters
     from wiredecode.tables import bound_memory, without_pandas

@@ -19,6 +19,8 @@ IDENTIFY_BYTES = 1024 * 1024
 
 HOLD_BYTES = 256 * 1024
 """Bytes after which a recognised protocol is taken although the protocol of the port is not ruled out."""
+PATIENT_BYTES = 64 * 1024
+"""Bytes of a connection in which only protocols that have its port are tried, unless these are ruled out."""
 FEW_CUT_BYTES = 12
 """With fewer bytes of a segment truncated in mid-stream, the port is no evidence: zeros are common."""
 UNANSWERED_BYTES = 16 * 1024
@@ -162,6 +164,8 @@ class Identifier:
     """The user's choice, if the bytes are examined all the same: see :attr:`Protocol.may_upgrade`."""
     given_up: bool = False
     """Whether it is no protocol that is decoded."""
+    patient: bool = True
+    """Whether only protocols that have the port were tried: others come after them in any case."""
     failures: list[str] = field(default_factory=list)
     """Exceptions of protocols, for the totals."""
 
@@ -252,13 +256,30 @@ class Identifier:
         if unidentifiable or not prefix.possible:
             return None
         prefix.data += piece.data
-        return self._recognise(piece.side, prefix, final=False)
+        if not self.patient:
+            return self._recognise(piece.side, prefix, final=False)
+        match = self._recognise(piece.side, prefix, final=False, at_home=True)
+        return match if match is not None or self._has_patience() else self._try_others()
+
+    def _has_patience(self) -> bool:
+        """Whether a protocol that has the port, which neither side rejects, may still show."""
+        return self.size <= PATIENT_BYTES and any(each.has_port(self.connection) for each in self._unrejected())
+
+    def _try_others(self) -> Identified | None:
+        """Try the protocols that do not have the port, on the bytes of both sides."""
+        self.patient = False
+        waiting = [(side, prefix) for side, prefix in enumerate(self.prefixes) if prefix is not None]
+        matches = (self._recognise(side, prefix, final=False, at_home=False) for side, prefix in waiting)
+        return next((match for match in matches if match is not None), None)
+
+    def _unrejected(self) -> set[Candidate]:
+        """Protocols that neither side rejects."""
+        prefixes = [prefix.possible for prefix in self.prefixes if prefix is not None]
+        return set(prefixes[0]).intersection(*prefixes[1:]) if prefixes else set()
 
     def _must_wait(self, candidate: Candidate) -> bool:
         """Whether a protocol that neither side rejects comes first: :attr:`sure`, or it has the port."""
-        prefixes = [prefix.possible for prefix in self.prefixes if prefix is not None]
-        rivals = set(prefixes[0]).intersection(*prefixes[1:]) - {candidate} if prefixes else set()
-        at_home = candidate.has_port(self.connection)
+        rivals, at_home = self._unrejected() - {candidate}, candidate.has_port(self.connection)
         return any(rival is self.sure or (rival.has_port(self.connection) and not at_home) for rival in rivals)
 
     def _is_reversed(self, candidate: Candidate, side: int, by_client: bool | None) -> bool:
@@ -275,21 +296,28 @@ class Identifier:
 
     def _side_ended(self, side: int, truncated: bool = False) -> Identified | None:
         """A gap or the end follows the bytes of a side: decide on them. ``truncated``: by the snapshot length."""
-        prefix, self.prefixes[side] = self.prefixes[side], None
-        if prefix is None:
+        if self.prefixes[side] is None:
             return None
+        if self.patient and (match := self._try_others()) is not None:
+            return match
+        prefix, self.prefixes[side] = self.prefixes[side], None
+        assert prefix is not None
         ignore_port = truncated and not prefix.started and len(prefix.data) < FEW_CUT_BYTES
         return self._recognise(side, prefix, final=True, ignore_port=ignore_port)
 
-    def _recognise(self, side: int, prefix: Prefix, final: bool, ignore_port: bool = False) -> Identified | None:
+    def _recognise(
+        self, side: int, prefix: Prefix, final: bool, ignore_port: bool = False, at_home: bool | None = None
+    ) -> Identified | None:
         """Try all possible protocols; of several that recognise the bytes take the one whose first frame is first.
 
-        ``ignore_port``: the port of the connection is no evidence.
+        ``ignore_port``: the port of the connection is no evidence. ``at_home``: only those that have it, or do not.
         """
         ignore_port = ignore_port or (final and self.held is not None)
         first: Identified | None = None
         end = prefix.offset + len(prefix.data)
         for each, start in list(prefix.possible.items()):
+            if at_home is not None and each.has_port(self.connection) is not at_home:
+                continue
             if not (final or prefix.looks[each].again(start, end)):
                 continue
             data = prefix.data[start - prefix.offset :]

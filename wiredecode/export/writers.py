@@ -20,7 +20,7 @@ ROW_GROUP_BYTES = 24 * 1024 * 1024
 """A row group is written when this much is waiting for it, even with few rows; nulls are not counted."""
 WIDE = "layers"
 WIDE_BATCH_BYTES = 1024 * 1024
-"""What a waiting batch of a thousand columns takes beside its values, at least."""
+"""Bytes of a waiting batch of a thousand columns beside its values, at least."""
 NOT_PACKED = "none"
 GROWTH = 16
 """A file with the column :data:`WIDE` has a thousand columns, whose footer takes 260 KB per row group: after this many

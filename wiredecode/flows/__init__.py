@@ -9,7 +9,8 @@ Flows are values of bounded size: those of two halves of the connections are add
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from wiredecode.dataclasses import dataclass, field, replace
@@ -38,7 +39,7 @@ MAX_TIMES = 2048
 """Messages of a flow whose times are kept, evenly over its life: for the time from publish to delivery."""
 MAX_SENT = 65_536
 """Publishes that wait for their copies."""
-MAX_NEWEST = 4096
+MAX_NEWEST, MAX_SAMPLES = 4096, 512
 OTHERS = "(others)"
 
 
@@ -61,6 +62,8 @@ class Party(NamedTuple):
     """Whether it was open when the capture ended."""
     is_whole: bool
     """Whether both directions were captured, without loss."""
+    settings: Mapping[str, str] = MappingProxyType({})
+    """Its choices, such as ``acks``."""
 
     @property
     def label(self) -> str:
@@ -92,7 +95,8 @@ class OffsetTimes:
         if self._seen % self._every:
             return
         self.entries.append((first, count, time_ns))
-        self._thin_out()
+        if len(self.entries) >= 2 * self._most:
+            self._thin_out()
 
     def _thin_out(self) -> None:
         while len(self.entries) >= 2 * self._most:
@@ -121,6 +125,12 @@ class Flow:
     refused: int = 0
     again: int = 0
     """Messages that the broker says to deliver once more, or that this flow had before."""
+    next: int = 0
+    """The offset after the latest message."""
+    rewound: tuple[int, int] = -1, 0
+    """The offset that it went back to the last time, and how often in a row."""
+    stuck: tuple[int, int] = 0, -1
+    """The most times that it went back to one offset in a row; and the offset."""
     first_ns: int = 0
     last_ns: int = 0
     offsets: Intervals = field(default_factory=Intervals)
@@ -154,6 +164,8 @@ class Flow:
     waits: int = 0
     """Frames whose first message waited for :data:`LONG_NS` or more, of all :attr:`batches`."""
     batches: int = 0
+    samples: list[flows.MessageSample] = field(default_factory=list)
+    """Its first messages, of publishes."""
     times: OffsetTimes = field(default_factory=OffsetTimes)
     unnumbered: OffsetTimes = field(default_factory=lambda: OffsetTimes(MAX_UNNUMBERED))
     """Of publishes, which have no offset yet."""
@@ -195,7 +207,7 @@ class Flow:
 
     def count(self, step: Step, frame: Frame) -> None:
         """Count the messages of a step."""
-        what, _, _, _, first, messages, size, log, _, waited_ns, lag, is_again, number = step
+        what, _, _, _, first, messages, size, log, _, waited_ns, lag, is_again, samples, number = step
         time_ns = frame.time_ns
         if not self.first_ns:
             self.first_ns = time_ns
@@ -203,11 +215,11 @@ class Flow:
             self.last_ns = time_ns
         self.messages += messages
         self.size += size
-        self.batches += 1
-        if self.batches < MAX_FRAMES:
+        batches = self.batches = self.batches + 1
+        if batches <= MAX_FRAMES:
             self.frames.append(frame.number)
         else:
-            self.frames[MAX_FRAMES - 1 :] = [frame.number]
+            self.frames[-1] = frame.number
         if log:
             self.log = log
         if self.by_second:
@@ -219,9 +231,16 @@ class Flow:
         if first is not None:
             had = self.offsets.add(first, first + messages)
             self.again += had if had or not is_again else messages
+            if first < self.next:
+                at, times = self.rewound
+                self.rewound = first, times + 1 if first == at else 1
+                self.stuck = max(self.stuck, self.rewound[::-1])
+            self.next = first + messages
             self.times.add(first, messages, time_ns)
         elif what == flows.PUBLISH:
             self.unnumbered.add(0, messages, time_ns)
+        if samples:
+            self.samples += samples
         if number is not None:
             self.numbers.add(number, number + 1)
         if lag is not None:
@@ -235,7 +254,7 @@ class Flow:
         for name in SUMS:
             setattr(both, name, getattr(self, name) + getattr(other, name))
         both.first_ns = min(filter(None, (self.first_ns, other.first_ns)), default=0)
-        for name in ("last_ns", "stored", "waited_ns", "left_ns", "limit", "rounds"):
+        for name in ("last_ns", "stored", "waited_ns", "left_ns", "limit", "rounds", "stuck", "next", "rewound"):
             setattr(both, name, max(getattr(self, name), getattr(other, name)))
         both.offsets.update(self.offsets).update(other.offsets)
         both.numbers.update(self.numbers).update(other.numbers)
@@ -244,6 +263,7 @@ class Flow:
         both.worst_lag, both.worst_ns = max((self.worst_lag, self.worst_ns), (other.worst_lag, other.worst_ns))
         both.unnumbered = self.unnumbered + other.unnumbered
         both.times, both.latencies = self.times + other.times, [*self.latencies, *other.latencies][:MAX_TIMES]
+        both.samples = [*self.samples, *other.samples][:MAX_SAMPLES]
         both.seconds = dict(Counter(self.seconds) + Counter(other.seconds))
         both.frames = sorted({*self.frames, *other.frames})[:MAX_FRAMES]
         return both
@@ -289,6 +309,8 @@ class Flows:
         """Those with flows, by number."""
         self._parties: dict[int, Party] = {}
         self._accounts: dict[int, str] = {}
+        self._settings: dict[int, dict[str, str]] = {}
+        """By connection: what its client chose, such as ``acks``, at first."""
         self._sent: Newest[int, int] = Newest(MAX_SENT)
         self._published: Newest[int, list[tuple[str, int | None, int]]] = Newest(MAX_SENT)
         """By frame, of protocols without a reader: topic, partition and number of messages that wait for an answer."""
@@ -305,7 +327,8 @@ class Flows:
         """Take the next frame. ``parts``: its messages, for protocols that have no reader."""
         readers = self._readers[frame.protocol]
         for reader in readers.get(frame.type, ()):
-            self._take(read_steps(reader, frame), frame)
+            if steps := read_steps(reader, frame):
+                self._take(steps, frame)
         if not readers and (parts or frame.request is not None):
             self._take(self._steps(frame, parts), frame)
 
@@ -327,10 +350,10 @@ class Flows:
     def _take(self, steps: Iterable[Step], frame: Frame) -> None:
         number = frame.connection.number
         for step in steps:
-            what = step[0]
-            flow = self._newest.get((number, what in TO_BROKER, *step[1:4]))
+            what, topic, partition, group = step[:4]
+            flow = self._newest.get((number, what in TO_BROKER, topic, partition, group))
             if flow is None:
-                if what == flows.SPACE or what == flows.MEMBER:
+                if what in ABOUT_CLIENTS:
                     self._learn(step, frame.connection)
                     continue
                 flow = self._flow(step, frame.connection)
@@ -356,6 +379,9 @@ class Flows:
         if step.what == flows.MEMBER:
             if len(self.connections) < MAX_FLOWS:
                 self.connections[connection.number] = connection
+        elif step.what == flows.SETTING:
+            if len(self._settings) < MAX_FLOWS:
+                self._settings.setdefault(connection.number, {}).setdefault(step.topic, step.start)
         elif step.log:
             self.spaces[step.log] = step.topic
         else:
@@ -409,6 +435,7 @@ class Flows:
             last_ns,
             connection.closed is None,
             all(side.captured and not side.lossy for side in connection.directions),
+            self._settings.get(connection.number, {}),
         )
 
     def portable(self) -> Flows:
@@ -429,12 +456,14 @@ class Flows:
         both.spaces = self.spaces | other.spaces
         both.connections = self.connections | other.connections
         both._accounts = self._accounts | other._accounts
+        both._settings = self._settings | other._settings
         both._parties = self.parties() | other.parties()
         both.omitted = self.omitted + other.omitted
         return both
 
 
 TO_BROKER = frozenset({flows.PUBLISH, flows.CONFIRM, flows.REFUSE, flows.PASS})
+ABOUT_CLIENTS = frozenset({flows.SPACE, flows.MEMBER, flows.SETTING})
 
 
 def readers_of(checks: Checks) -> dict[str | None, list[FlowReader]]:

@@ -165,7 +165,7 @@ class ConnectionAnalysis:
         if segment.length or segment.flags & (SYN | FIN):
             kinds |= _repeat_kind(segment, forward, backward, kinds, self.health.handshake_ns)
         copied = False
-        if kinds & TIMED_OUT in (RETRANSMISSION, RETRANSMISSION | FAST_RETRANSMISSION):
+        if kinds and kinds & TIMED_OUT in (RETRANSMISSION, RETRANSMISSION | FAST_RETRANSMISSION):
             end, now = segment.seq + segment.length & MASK, segment.time_ns
             first_ns = next((time_ns for at, time_ns in forward.unacked if at == end), None)
             again_ns = forward.repeated.get(segment.seq, (0, 0))[1]
@@ -294,7 +294,7 @@ def _window_kinds(segment: SegmentHeader, forward: SenderState, backward: Sender
         return ZERO_WINDOW_PROBE
     plain = not flags & CONTROL
     kinds = ZERO_WINDOW if plain and window == 0 else 0
-    if forward.next is not None and not flags & RST and after(seq, forward.next):
+    if seq != forward.next and forward.next is not None and not flags & RST and after(seq, forward.next):
         kinds |= LOST
     if not plain:
         return kinds
@@ -327,7 +327,7 @@ def _repeat_kind(
     _, now, seq, _, _, length = segment[:6]
     if kinds & KEEP_ALIVE:
         return 0
-    repeats = forward.next is not None and after(forward.next, seq)
+    repeats = seq != forward.next and forward.next is not None and after(forward.next, seq)
     if forward.next is not None and length > 1 and seq == forward.next - 1 & MASK:
         repeats = False  # perhaps the byte before was a window probe
     end = seq + length & MASK
@@ -346,7 +346,7 @@ def _remember(segment: SegmentHeader, forward: SenderState, kinds: int) -> None:
     _, now, seq, ack, flags, length, forward.window = segment[:7]
     end = seq + length + bool(flags & (SYN | FIN)) & MASK
     if not kinds & ZERO_WINDOW_PROBE:
-        if forward.next is None or after(end, forward.next):
+        if forward.next is None or 0 < (end - forward.next & MASK) < HALF:  # `after`, for each packet
             forward.next, forward.next_ns = end, now
         if forward.to_be_acked is None or seq == forward.to_be_acked:
             forward.to_be_acked = forward.next

@@ -12,11 +12,13 @@ from wiredecode.protocols.cursus.names import POSITIONAL
 
 TOKEN = b"token="
 """End of the names of all secrets: token, auth_token, internal_token."""
-CREDENTIAL = re.compile(
-    credentials.VALUE.pattern.encode()
-    + rb"|\b(?:LOGIN|login|PASS|AUTHENTICATE|authenticate|HELLO\s+\d+\s+AUTH)\s+\S+(?:\s+\S+)?"
-    rb"|(?i:(?:(?<![\w-])[\w-]*)?(?:token|passw|passph|pwd|secret|jwt|credential|bearer|auth[-_]?(?:key|data))[\w-]*=?"
-    rb"|//[^\s/@:]*:(?![0-9]{1,5}(?:[/?,]|\Z))[^\s@]*\Z)|\\u00[4-7][0-9a-fA-F]"
+CREDENTIAL = pattern(
+    lambda: (
+        credentials.VALUE.pattern.encode()
+        + rb"|\b(?:LOGIN|login|PASS|AUTHENTICATE|authenticate|HELLO\s+\d+\s+AUTH)\s+\S+(?:\s+\S+)?"
+        rb"|(?i:(?:(?<![\w-])[\w-]*)?(?:token|passw|passph|pwd|secret|jwt|credential|bearer|auth[-_]?(?:key|data))[\w-]*=?"
+        rb"|//[^\s/@:]*:(?![0-9]{1,5}(?:[/?,]|\Z))[^\s@]*\Z)|\\u00[4-7][0-9a-fA-F]"
+    )
 )
 """Signs that a text is or holds a credential: the forms all protocols know, a command that logs in, a word, a
 letter that was escaped for no reason."""

@@ -1,15 +1,19 @@
 """The way of records: Produce and its offsets, Fetch by offset, commits, and where groups begin."""
 
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
+
+from crc32c import crc32c
 
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
+from wiredecode.protocols.kafka import names
 from wiredecode.protocols.kafka.conversation_values import partitions
-from wiredecode.protocols.kafka.layers_records import Front, Slot, message_count, slots
+from wiredecode.protocols.kafka.layers_records import Front, Slot, batches_of, message_count, slots
 from wiredecode.protocols.shared import flows
-from wiredecode.protocols.shared.flows import MAX_KNOWN, FlowReader, Step
+from wiredecode.protocols.shared.flows import MAX_KNOWN, FlowReader, MessageSample, Step
 from wiredecode.protocols.shared.pairing import Newest
 
 BATCH = struct.Struct(">q13xHiqq")
@@ -19,6 +23,9 @@ NEAR_NS = 10_000_000_000
 """Clocks of a producer and of the capture differ by less: else an application gives records times of its events."""
 STARTS = {-1: flows.LATEST, -2: flows.FIRST}
 """Timestamps of ListOffsets."""
+ACKS = {-1: "all"}
+SAMPLES, MAX_SAMPLES = 256, 20_000
+"""Records of a connection and topic whose contents are compared, and of a capture."""
 Place = tuple[str, int | None]
 
 
@@ -30,6 +37,7 @@ class StoredRecords(NamedTuple):
     end: int
     """Offset after the last one."""
     waited_ns: int | None
+    codec: int
 
 
 def read_batch(raw: bytes, slot: Slot, now_ns: int) -> StoredRecords | None:
@@ -37,12 +45,12 @@ def read_batch(raw: bytes, slot: Slot, now_ns: int) -> StoredRecords | None:
     if slot.layer is not Front:
         count = message_count(raw, slot)
         last = int.from_bytes(raw[slot.start : slot.start + 8], signed=True)
-        return StoredRecords(last - count + 1, count, last + 1, None)
+        return StoredRecords(last - count + 1, count, last + 1, None, slot.codec)
     first, attributes, delta, begin_ms, end_ms = BATCH.unpack_from(raw, slot.start)
     if attributes & CONTROL:
         return None
     waited_ns = max(end_ms - begin_ms, 0) * 1_000_000 if abs(now_ns - end_ms * 1_000_000) <= NEAR_NS else None
-    return StoredRecords(first, message_count(raw, slot), first + delta + 1, waited_ns)
+    return StoredRecords(first, message_count(raw, slot), first + delta + 1, waited_ns, slot.codec)
 
 
 class RecordFlows(FlowReader):
@@ -61,6 +69,11 @@ class RecordFlows(FlowReader):
         self._asked: Newest[tuple[int, str, int | None], int] = Newest(MAX_KNOWN)
         """By connection and partition: the offset that was asked for last."""
         self._starts: Newest[tuple[int, str, int | None], str] = Newest(MAX_KNOWN)
+        self._sampled: Newest[tuple[int, str], int] = Newest(MAX_KNOWN)
+        """By connection and topic: the records of which there are samples."""
+        self._samples = 0
+        self._settings: Newest[tuple[int, str], Sequence[int]] = Newest(MAX_KNOWN)
+        """By connection and type of its requests."""
 
     def read(self, frame: Frame) -> Iterator[Step]:
         values = frame.values
@@ -91,14 +104,39 @@ class RecordFlows(FlowReader):
 
     def _produce(self, frame: Frame) -> Iterator[Step]:
         counts: dict[Place, int] = {}
+        codec = None
         for topic, number, each in partitions(frame.values):
             for batch in batches(each, frame.time_ns):
+                codec = batch.codec
                 counts[topic, number] = counts.get((topic, number), 0) + batch.records
-                size, waited_ns = len(each["batches"]), batch.waited_ns
-                yield Step(
-                    flows.PUBLISH, printable(topic), number, messages=batch.records, size=size, waited_ns=waited_ns
-                )
+                how: dict[str, Any] = {"size": len(each["batches"]), "waited_ns": batch.waited_ns}
+                if self._samples < MAX_SAMPLES:
+                    how["samples"] = self._sample((frame.connection.number, topic), each["batches"], batch.records)
+                yield Step(flows.PUBLISH, printable(topic), number, messages=batch.records, **how)
         self._produced.put(frame.id, counts)
+        acks = frame.values["acks"]
+        if codec is not None and self._chose(frame, acks, codec):
+            yield Step(flows.SETTING, "acks", start=ACKS.get(acks, str(acks)))
+            yield Step(flows.SETTING, "compression", start=names.CODECS.get(codec, str(codec)))
+
+    def _sample(self, of: tuple[int, str], raw: bytes, count: int) -> Sequence[MessageSample]:
+        """Samples of the first records of a connection to a topic."""
+        taken = self._sampled.get(of, 0)
+        if taken >= SAMPLES:
+            return ()
+        self._sampled.put(of, taken + count)
+        records = (each for _, _, contents in batches_of(raw) for each in contents.records)
+        samples = [sample_of(each["key"], each["value"]) for each in islice(records, SAMPLES)]
+        self._samples += len(samples)
+        return samples
+
+    def _chose(self, frame: Frame, *values: int) -> bool:
+        """Whether a client chose other values than in its last request of a type, or shows them for the first time."""
+        key = frame.connection.number, frame.type or ""
+        differs = self._settings.get(key) != values
+        if differs:
+            self._settings.put(key, values)
+        return differs
 
     def _stored(self, frame: Frame) -> Iterator[Step]:
         counts = self._produced.get(frame.request or 0, {})
@@ -110,6 +148,10 @@ class RecordFlows(FlowReader):
                 yield Step(what, printable(topic), number, first=first, messages=count)
 
     def _fetch(self, frame: Frame) -> Iterator[Step]:
+        least, wait_ms = frame.values["min_bytes"], frame.values["max_wait_ms"]
+        if self._chose(frame, least, wait_ms):
+            yield Step(flows.SETTING, "min_bytes", start=str(least))
+            yield Step(flows.SETTING, "max_wait", start=str(wait_ms))
         for topic, number, each in partitions(frame.values):
             key = frame.connection.number, topic, number
             if key not in self._asked:
@@ -126,6 +168,11 @@ class RecordFlows(FlowReader):
                     first, lag = batch.first + skipped, max(each.get("high_watermark", 0) - batch.end, 0)
                     size = len(each["batches"])
                     yield Step(flows.DELIVER, printable(topic), number, first=first, messages=count, size=size, lag=lag)
+
+
+def sample_of(key: bytes | None, body: bytes | None) -> MessageSample:
+    number = None if key is None else crc32c(key)
+    return MessageSample(number, crc32c(body or b"", number or 0), not body)
 
 
 def batches(partition: Mapping[str, Any], now_ns: int = 0) -> Iterator[StoredRecords]:

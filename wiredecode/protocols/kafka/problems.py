@@ -20,6 +20,7 @@ from wiredecode.protocols.kafka.problems_sessions import (
     OneAddress,
     RecordTimes,
     Sequences,
+    TransactionalIds,
 )
 from wiredecode.protocols.shared import refusals
 from wiredecode.protocols.shared.advertised import AdvertisedHost, host_of
@@ -42,7 +43,7 @@ LASTING_NS, PAUSE_NS = 2_000_000_000, 10_000_000_000
 class KafkaRefusals(refusals.Refusals):
     """Error codes of responses that are problems of their own."""
 
-    types = ALL_RESPONSES - {"ApiVersionsResponse"} | {"ProduceRequest"}
+    types = ALL_RESPONSES - {"ApiVersionsResponse"} | {"ProduceRequest", "InitProducerIdRequest"}
     protocol, table = "kafka", refusals.refusals_of("kafka")
     _coordinated: Newest[int, bool] = field(default_factory=Newest)
     """Connections on which a coordinator has worked."""
@@ -50,11 +51,14 @@ class KafkaRefusals(refusals.Refusals):
     """First and latest time of passing refusals, by client and title."""
 
     def __post_init__(self) -> None:
-        self._sequences = Sequences()
+        self._sequences, self._transactional = Sequences(), TransactionalIds()
 
     def frame(self, frame: Frame) -> None:
         if frame.type == "ProduceRequest":
             self._sequences.request(frame)
+            return
+        if frame.type == "InitProducerIdRequest":
+            self._transactional.request(frame)
             return
         if frame.type == "CreateTopicsResponse":
             for topic, _ in partitions_of(frame.values):
@@ -116,6 +120,11 @@ class KafkaRefusals(refusals.Refusals):
             problem.first_ns = min(problem.first_ns or lost.time_ns, lost.time_ns)
             self.report.cite(problem, lost)
             self.report.concerns(problem, lost.connection)
+        if refusal.problem == "fenced" and (later := self._transactional.explain(frame)) is not None:
+            chosen, ref = later
+            problem.alike, since = chosen, self.report.seconds(ref.time_ns)
+            problem.likely = f"{short(ref.connection)} began with the same transactional id, {chosen}, at {since}"
+            self.report.concerns(problem, ref.connection)
         for topic in self._topics(frame, errors) if refusal.problem == "unknown-topic" else ():
             if deleted := self.report.facts.of(DELETED, topic):
                 at, place = self.report.seconds(deleted[-1].since_ns), deleted[-1].places[-1]

@@ -12,7 +12,7 @@ from wiredecode.protocols.kafka import names
 from wiredecode.protocols.kafka.conversation_values import errors_in, partitions
 from wiredecode.protocols.kafka.layers_table import ERRORS
 from wiredecode.protocols.shared.codes import codes_of
-from wiredecode.protocols.shared.facts import BLOCKED, place_of
+from wiredecode.protocols.shared.facts import BLOCKED, IDLE, place_of
 from wiredecode.protocols.shared.gauges import LAG, MAX_KNOWN, POSITION, Gauge, Measurement
 from wiredecode.protocols.shared.pairing import Newest, TopicPartition
 from wiredecode.protocols.shared.problems import MAX_PROBLEMS, FrameRef, Rule, ref_of
@@ -79,6 +79,8 @@ STAYED_NS = 3_000_000_000
 LONG_OPEN_NS = 5_000_000_000
 """A transaction that readers wait for this long, until the end of the capture, is reported; a member that its group
 waits for, too."""
+VERSION, COUNT = 2, 4
+"""Bytes of an assignment before and of its number of topics (ConsumerProtocolAssignment)."""
 UNKNOWN_MEMBER, FENCED_EPOCH, ILLEGAL_GENERATION, REBALANCING = 25, 110, 22, 27
 
 
@@ -94,6 +96,8 @@ class DynamicMember:
     rebalancing_ns: int = 0
     """Since when its heartbeats are answered that the group rebalances, and waits for it."""
     left_at: FrameRef | None = None
+    asked: FrameRef | None = None
+    """Its request to join that has no answer yet."""
     id: str = ""
 
 
@@ -107,6 +111,8 @@ class Members(Rule):
     """Ids of members that left: franz-go joins, beats and leaves on different connections."""
     _used: Newest[str, int] = field(default_factory=Newest)
     """When a member was heard last, on any connection: coordinators move."""
+    _idle: Newest[tuple[str, str], FrameRef] = field(default_factory=Newest)
+    """By group and member: the answer that gave it no partition, if it is the last one."""
     _over: list[tuple[DynamicMember, Connection]] = field(default_factory=list)
     """Members that may have ended without leaving."""
 
@@ -130,6 +136,7 @@ class Members(Rule):
             elif frame.type == "JoinGroupRequest":
                 self._report_slow(frame.connection, member, frame.time_ns)
                 member.joined_ns, member.rebalancing_ns = frame.time_ns, 0
+                member.asked = ref_of(frame)
                 member.patience_ms = values.get("rebalance_timeout_ms", member.patience_ms)
 
     def _answered(self, frame: Frame, member: DynamicMember) -> None:
@@ -153,8 +160,13 @@ class Members(Rule):
                 title = f"group {member.group} waits for {who} from {since} on: it does not join again"
                 self.report.add(CODES["max-poll"], title, title, frame=frame, severity="warning")
         elif not error and frame.type == "SyncGroupResponse":
-            member.joined_ns = frame.time_ns
+            member.joined_ns, member.asked = frame.time_ns, None
+            self._idle.pop((member.group, member.id), None)
+            if (values.get("assignment") or b"")[VERSION : VERSION + COUNT] == bytes(COUNT):
+                self._idle.put((member.group, member.id), ref_of(frame))
         elif not error:
+            if frame.type == "JoinGroupResponse" and member.asked is not None:
+                self._groups.waited(member.group, member.asked, frame.time_ns)
             self._groups.generation(frame, member.group, values.get("generation_id", values.get("member_epoch", -1)))
 
     def _report_slow(self, connection: Connection, member: DynamicMember, until_ns: int) -> None:
@@ -173,6 +185,10 @@ class Members(Rule):
             self._report_slow(connection, member, last_ns)
         elif member is not None and member.left_at is None and connection.closed and len(self._over) < MAX_PROBLEMS:
             self._over.append((member, connection))
+
+    def gather(self) -> None:
+        for of, ref in self._idle.items():
+            self.report.facts.saw(IDLE, *of, frame=ref, by=short(ref.connection))
 
     def finish(self) -> None:
         for member, connection in self._over:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
-from wiredecode.frames.identity import short
+from wiredecode.frames.identity import client_side, short
 from wiredecode.protocols.kafka.conversation_values import partitions
 from wiredecode.protocols.kafka.problems_groups import CODES
 from wiredecode.protocols.shared.advertised import is_address, join
@@ -88,6 +88,37 @@ def batches_in(frame: Frame) -> Iterator[tuple[Producer, int, int]]:
             producer, _, first, count = PRODUCER.unpack_from(raw, PRODUCER_AT)
             if producer >= 0 and first >= 0:
                 yield (producer, topic, number), first, count
+
+
+class TransactionalIds:
+    """The producers that began with a transactional id: each one fences the one before."""
+
+    def __init__(self) -> None:
+        self._begun: Newest[str, FrameRef] = Newest()
+        """The latest, by transactional id."""
+        self._used: Newest[tuple[str, str], str] = Newest()
+        """By name and host of a client."""
+
+    def request(self, frame: Frame) -> None:
+        """An InitProducerIdRequest."""
+        if chosen := frame.values.get("transactional_id"):
+            self._begun.put(chosen, ref_of(frame))
+            self._used.put(client_of(frame), chosen)
+
+    def explain(self, frame: Frame) -> tuple[str, FrameRef] | None:
+        """For a response to a producer that was fenced: its transactional id, and who began with it later."""
+        client = client_of(frame)
+        chosen = self._used.get(client, "")
+        latest = self._begun.get(chosen)
+        if latest is None or client_of(latest) == client:
+            return None
+        return printable(chosen), latest
+
+
+def client_of(said: Frame | FrameRef) -> tuple[str, str]:
+    """Name and host of the client of a connection."""
+    connection = said.connection
+    return connection.identity.get("name", ""), connection.endpoints[client_side(connection)].rpartition(":")[0]
 
 
 @dataclass(slots=True)

@@ -237,9 +237,8 @@ def _link(
     if "namespace" not in facts:
         namespace = namespace or memory.servers.get(frame.connection.number)
         facts = facts if namespace is None else {"namespace": namespace, **facts}
-    for name, value in facts.items():
-        if not fields.get(name):
-            reading.generate(name, value)
+    if facts:
+        reading.generate_missing(facts)
     if expected is not None and expected != code:
         because = "the subject" if hop is None else "the request"
         message_text = f"{because} asks for {names.MESSAGE_TYPES[expected]}: servers reject {names.MESSAGE_TYPES[code]}"

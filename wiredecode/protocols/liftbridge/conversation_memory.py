@@ -131,12 +131,12 @@ class LiftbridgeMemory(CarriedSession):
     def ask(self, key: Key, frame: Frame, message_type: int, facts: dict[str, Any]) -> None:
         if max(map(len, (*key, facts.get("replica_id", "")))) > MAX_KEY_CHARACTERS:
             return
-        if not self.forgets and key not in self.exchanges and len(self.exchanges) >= MAX_EXCHANGES:
+        hops = self.exchanges.get(key)
+        if not self.forgets and hops is None and len(self.exchanges) >= MAX_EXCHANGES:
             self.forgets = True
             message = f"more than {MAX_EXCHANGES} requests: from here on the oldest is forgotten"
             frame.find("note", "limit", "outstanding", message)
         hop = RequestHop(frame.id, frame.time_ns, frame.connection.number, frame.side, message_type, facts)
-        hops = self.exchanges.get(key)
         if hops is None:
             self.exchanges.put(key, [hop])
         elif len(hops) < MAX_HOPS:

@@ -65,6 +65,15 @@ class CarriedLayer:
         if self.style is not None:
             self.fields[name] = value
 
+    def generate_missing(self, facts: Mapping[str, Any]) -> None:
+        """Generated fields, but for those that the layer has."""
+        fields, frame = self.fields, self.frame
+        missing = {name: value for name, value in facts.items() if not fields.get(name)}
+        if missing:
+            frame.generated = {**frame.generated, **missing}
+            if self.style is not None:
+                fields.update(missing)
+
 
 def number_in(fields: Mapping[str, Any], name: str) -> Any:
     """The number of an enumeration in values or a record; 0 where it was left out."""

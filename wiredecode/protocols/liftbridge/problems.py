@@ -1,6 +1,6 @@
 """Problems among Liftbridge servers, changes, and the lag of replicas."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from wiredecode.dataclasses import dataclass, field
@@ -109,14 +109,14 @@ class Cursors(Gauge):
 
     types = frozenset({"Publish"})
 
-    def read(self, frame: Frame) -> Iterator[Measurement]:
+    def read(self, frame: Frame) -> Sequence[Measurement]:
         if len(frame.inner) < 2 or "copy_of" in frame.generated or frame.inner[1].layer is not Cursor:
-            return
+            return ()
         data = frame.inner[1].data
         values = compiler.walk(Cursor, data, 0, len(data))[0]
         stream, partition, offset = values["stream"], values.get("partition", 0), values.get("offset", 0)
         of = f"{printable(stream)}[{partition}], cursor {printable(values.get('cursor_id', ''))}"
-        yield Measurement(POSITION, spelled_in(cluster_of(frame), of), offset, (stream, partition, offset - 1))
+        return (Measurement(POSITION, spelled_in(cluster_of(frame), of), offset, (stream, partition, offset - 1)),)
 
 
 # Rules.

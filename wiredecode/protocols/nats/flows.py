@@ -40,7 +40,7 @@ class Passing:
 class SubjectFlows(FlowReader):
     """Steps of one capture, at the connections of clients."""
 
-    types = frozenset({"PUB", "HPUB", "MSG", "HMSG", "SUB", "UNSUB", "INFO"})
+    types = frozenset({"PUB", "HPUB", "MSG", "HMSG", "SUB", "UNSUB", "INFO", "CONNECT"})
 
     def __init__(self) -> None:
         self._subscriptions: Newest[tuple[int, str], tuple[str, str]] = Newest(MAX_KNOWN)
@@ -66,6 +66,8 @@ class SubjectFlows(FlowReader):
         if kind == "INFO":
             account = values["options"].get("remote_account")
             return (Step(flows.SPACE, printable(account)),) if account else ()
+        if kind == "CONNECT":
+            return (Step(flows.MEMBER, ""),)
         if kind == "UNSUB":
             return self._left(frame)
         subject: str = values["subject"]
@@ -84,9 +86,9 @@ class SubjectFlows(FlowReader):
             if frame.expects_response:
                 self._published.put(frame.id, subject)
             step = Step(flows.PUBLISH, printable(subject), None, "", None, 1, values["size"])
-            if frame.connection.number not in self._listening:
-                return (step,)
             number = frame.connection.number
+            if number not in self._listening:
+                return (step,)
             if number not in self._both and (came := self._latest.pop(number, None)) is not None:
                 self._comes(came, came.values["subject"])
             self._both.put(number, None)

@@ -39,6 +39,8 @@ MANY, MANY_UNCERTAIN = 3, 4
 MESSAGES = ("PUB", "HPUB", "MSG", "HMSG", "RMSG", "LMSG")
 PULL = "pull"
 """A request for the next messages of a JetStream consumer: it waits until there are some."""
+RESERVED = "$_"
+"""First characters of the subjects of servers, and of answers."""
 MAX_DELIVERIES = 100
 """A connection that got more did not crash on its first messages."""
 
@@ -378,6 +380,25 @@ def alone(frame: Frame) -> bool:
     return frame.type == "INFO" and not frame.values.get("options", {}).get("cluster")
 
 
+def is_plain(frame: Frame) -> bool:
+    """Whether a message neither asks nor answers, and JetStream did not deliver it."""
+    values = frame.values
+    if "data" not in values:
+        return False
+    subject = values["subject"]
+    return not (
+        subject[:1] in RESERVED
+        or "reply" in values
+        or "status" in values
+        or frame.request is not None
+        or frame.expects_response
+        or frame.findings
+        or frame.is_partial
+        or "stream_sequence" in frame.generated
+        or f".{INBOX}" in subject
+    )
+
+
 def refused_publish(frame: Frame) -> str | None:
     match = names.REFUSED_PUBLISH.fullmatch(frame.values.get("error", "")) if frame.type == "-ERR" else None
     return None if match is None else printable(match[1])
@@ -385,6 +406,7 @@ def refused_publish(frame: Frame) -> str | None:
 
 CHECKS = Checks(
     alone=alone,
+    is_plain=is_plain,
     changes={"INFO": info},
     called=(
         Called(PULL, "$JS.", ".API.CONSUMER.MSG.NEXT."),

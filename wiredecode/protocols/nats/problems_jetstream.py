@@ -8,12 +8,13 @@ from crc32c import crc32c
 
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields import printable
+from wiredecode.frames.escape import counted
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.identity import short
 from wiredecode.protocols.nats.conversation_acks import parse_ack_subject
 from wiredecode.protocols.nats.conversation_memory import DUPLICATE, OWN, SEQUENCE, STREAM
 from wiredecode.protocols.shared.codes import codes_of
-from wiredecode.protocols.shared.facts import DELETED, STORED
+from wiredecode.protocols.shared.facts import DELETED, DELIVERED, STORED
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import MAX_EVIDENCE, FrameRef, Problem, Report, Rule, ref_of, whole
 
@@ -91,6 +92,7 @@ class Pull(NamedTuple):
 class Pulls(Rule):
     """Pulls without an answer: their consumer is gone."""
 
+    plain = False
     types = frozenset({"PUB", "HPUB", "MSG", "HMSG"})
     _open: Newest[str, list[Pull]] = field(default_factory=lambda: Newest(MAX_IDS))
     """By reply subject, which many share: the newest since the last answer to it."""
@@ -178,6 +180,7 @@ class HabitOfClient:
 class Repeats(Rule):
     """Consumers that a client makes anew all the time, and messages that it lets a stream store several times."""
 
+    plain = False
     types = frozenset({"PUB", "HPUB"})
     _made: Newest[tuple[int, str], HabitOfClient] = field(default_factory=lambda: Newest(MAX_KNOWN))
     """By connection and stream."""
@@ -235,6 +238,12 @@ class Stored:
         """Requests about a stream or consumer that were refused since the last one that was granted, and why."""
         self._away: Newest[str, Problem] = Newest(MAX_KNOWN)
         """Problems of publishes that were not stored, by subject, until one is stored."""
+        self._gone: Newest[str, Problem] = Newest(MAX_KNOWN)
+        """Problems of consumers that do not exist."""
+        self._unstored: Newest[tuple[str, Publish], Problem] = Newest(MAX_IDS)
+        """These publishes, by subject and contents, until they are stored."""
+        self._repeated: dict[int, tuple[Problem, int]] = {}
+        """By identity of a problem: how many of its publishes were stored later."""
 
     def stream_of(self, subject: str) -> str:
         """The stream that stored a subject, if one did."""
@@ -261,6 +270,8 @@ class Stored:
             problem.detail(f"it stored the subject again from {self.report.seconds(frame.time_ns)} on")
         if publish is None or publish.id is None:
             return
+        if (problem := self._unstored.pop((subject, publish), None)) is not None:
+            self._repeated[id(problem)] = problem, self._repeated.get(id(problem), (problem, 0))[1] + 1
         key, digest = (stream, publish.id), self._digests.get((stream, publish.id))
         if digest is None:
             self._digests.put(key, publish.digest)
@@ -281,9 +292,9 @@ class Stored:
         if subject.startswith(OWN) and NEXT in subject and not reported:
             consumer = asked_for(subject)
             title = f"{who} pulls from {consumer}, which does not exist"
-            explain_consumer(
-                self.report, self.report.add(CODES["consumer-gone"], title, consumer, frame=frame), consumer
-            )
+            problem = self.report.add(CODES["consumer-gone"], title, consumer, frame=frame)
+            self._gone.put(consumer, problem)
+            explain_consumer(self.report, problem, consumer)
         elif subject.startswith(OWN):
             title = f"JetStream does not answer requests of {who}"
             self.report.add(CODES["no-jetstream"], title, frame.connection.number, frame=frame).detail(subject)
@@ -295,6 +306,8 @@ class Stored:
             problem = self.report.add(CODES["not-stored"], title, key, frame=frame)
             problem.weight, problem.severity = problem.count, problem.code.severity
             self._away.put(subject, problem)
+            if publish is not None and publish.id is not None:
+                self._unstored.put((subject, publish), problem)
             if stream is not None:
                 problem.detail(f"stream {stream} stored the subject before")
                 problem.likely = "its servers are down or without a leader, or it was deleted elsewhere"
@@ -313,6 +326,16 @@ class Stored:
         self._refused.put(resource, ([*refusals[: MAX_EVIDENCE - 1], request], why))
 
     def finish(self) -> None:
+        lost = {id(problem) for problem in self._unstored.values()}
+        for problem, repeated in self._repeated.values():
+            problem.detail(f"{counted(repeated, 'message')} of these were published again, and stored")
+            if id(problem) not in lost:
+                problem.severity = "note"
+        for consumer, problem in self._gone.items():
+            delivered = self.report.facts.of(DELIVERED, consumer)
+            if delivered and delivered[-1].until_ns > (problem.last_ns or 0):
+                problem.severity = "note"
+                problem.detail("it was there again later")
         for resource, (refs, why) in self._refused.items():
             if len(refs) >= MANY_REFUSED and refs[-1].time_ns - refs[0].time_ns >= MIN_REFUSED_NS:
                 said = f"{short(refs[-1].connection)} asks JetStream for {resource} in vain: {why}"

@@ -16,7 +16,7 @@ from wiredecode.protocols.nats import names
 from wiredecode.protocols.nats.conversation_acks import ACK, Acknowledged, parse_ack_subject
 from wiredecode.protocols.nats.problems_jetstream import NEXT, PUBLISHED, Publish, Stored, asked_for, publish_of
 from wiredecode.protocols.shared.codes import codes_of
-from wiredecode.protocols.shared.facts import SERVES
+from wiredecode.protocols.shared.facts import DELIVERED, SERVES
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import MAX_EVIDENCE, FrameRef, Problem, Report, Rule, ref_of, whole
 
@@ -109,6 +109,7 @@ class Service:
 class NatsRequests(Rule):
     """Requests without answer, and who was asked. An answer is what comes first on the reply subject."""
 
+    plain = False
     types = frozenset({"PUB", "HPUB", "MSG", "HMSG", "CONNECT", "-ERR", "SUB", "UNSUB", "INFO"})
 
     def __init__(self, report: Report) -> None:
@@ -394,6 +395,7 @@ class Deliveries:
 class Consumers(Rule):
     """Consumers that do not acknowledge: JetStream delivers again, and at last stops."""
 
+    plain = False
     types = frozenset({"PUB", "HPUB", "MSG", "HMSG"})
     _known: dict[str, Deliveries] = field(default_factory=dict)
     _limits: Newest[str, dict[str, Any]] = field(default_factory=lambda: Newest(MAX_KNOWN))
@@ -481,6 +483,10 @@ class Consumers(Rule):
             for sequence in [each for each in state.open if each < acked.sequence]:
                 del state.open[sequence]
 
+    def gather(self) -> None:
+        for consumer, state in self._known.items():
+            self.report.facts.saw(DELIVERED, consumer, frame=state.last)
+
     def finish(self) -> None:
         for consumer, state in self._known.items():
             limits = self._limits.get(consumer, {})
@@ -504,13 +510,15 @@ class Consumers(Rule):
         title = f"{who} got messages of {consumer}, again: one was delivered {often:,} times"
         paused = 0 < len(state.pauses_ns) < MANY_DELIVERIES  # else it always takes that long
         late = state.late >= MANY_LATE and state.late * 2 >= len(state.times)
-        severity = None if often >= MANY_DELIVERIES or paused or late else "note"
+        refuses = state.refused * 2 >= state.redelivered
+        done = refuses and all(each in state.done for each in state.times)  # -NAK: later, please
+        severity = "note" if done or not (often >= MANY_DELIVERIES or paused or late) else None
         how: Any = {"until_ns": state.again_ns, "count": state.redelivered, "severity": severity}
         problem = self.report.about(CODES["redelivered"], title, consumer, state.again, **how)
         problem.detail(f"sequence {sequence:,} of the stream was delivered most often")
         if paused:
             problem.likely = f"it was stopped or busy: it acknowledged nothing for {max(state.pauses_ns) / 1e9:.3f} s"
-        elif state.refused * 2 >= state.redelivered:
+        elif refuses:
             problem.likely = f"it refuses them (-NAK, {state.refused:,} times): it cannot process them"
         elif state.late * 2 >= len(state.times):
             wait = self._limits.get(consumer, {}).get("ack_wait")

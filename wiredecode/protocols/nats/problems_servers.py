@@ -4,8 +4,9 @@ from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields import printable
 from wiredecode.frames.escape import counted
 from wiredecode.frames.frame import Frame
+from wiredecode.protocols.shared.advertised import host_of
 from wiredecode.protocols.shared.codes import codes_of
-from wiredecode.protocols.shared.facts import ENDED, MOVES, REFUSED, Fact, party_of
+from wiredecode.protocols.shared.facts import ENDED, MOVES, REFUSED, Fact, Kind, party_of
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import MAX_PROBLEMS, FrameRef, Rule, ref_of
 
@@ -39,8 +40,8 @@ class Servers(Rule):
     def frame(self, frame: Frame) -> None:
         said, server = frame.values.get("options") or {}, frame.source
         urls = said.get("connect_urls")
-        if frame.sender != "server" or not isinstance(urls, list):
-            return
+        if frame.sender != "server" or not isinstance(urls, list) or "client_id" not in said:
+            return  # to other servers it names its own addresses only
         name = printable(str(said.get("server_name") or server))
         self._names.put(server, name)
         now, before = frozenset(map(str, urls)), self._urls.get(server, frozenset())
@@ -61,8 +62,8 @@ class Servers(Rule):
 
     def _report(self, addresses: list[str], lost: Lost) -> None:
         at_ns, facts = lost.refs[0].time_ns, self.report.facts
-        ended = [each for of in addresses for each in facts.of(ENDED, of) if self._is_near(each, at_ns)]
-        refused = [each for of in addresses for each in facts.of(REFUSED, of) if each.until_ns >= at_ns - AROUND_NS]
+        ended = [each for each in self._about(ENDED, addresses) if self._is_near(each, at_ns)]
+        refused = [each for each in self._about(REFUSED, addresses) if each.until_ns >= at_ns - AROUND_NS]
         seen = [each.of[0] for each in (*ended, *refused)]
         shown, name = (seen or addresses)[0], next((self._names[of] for of in addresses if of in self._names), "")
         more = f" and {counted(len(addresses) - 1, 'more address', 'es')}" if len(addresses) > 1 else ""
@@ -77,7 +78,7 @@ class Servers(Rule):
         key = tuple(addresses)
         problem = self.report.about(CODES["server-down"], title, key, lost.refs, until_ns=until_ns, severity=severity)
         problem.to_end, problem.is_over = not lost.back_ns, bool(lost.back_ns)
-        problem.servers = set(addresses)
+        problem.servers = {*addresses, *seen}
         for fact in (*ended, *refused):
             for place in fact.places:
                 self.report.concerns(problem, place.connection)
@@ -86,6 +87,15 @@ class Servers(Rule):
         problem.detail(f"{' and '.join([*lost.by][:3])} no longer named it to their clients")
         if lost.back_ns:
             problem.detail(f"it was named again from {self.report.seconds(lost.back_ns)} on")
+
+    def _about(self, kind: Kind, addresses: list[str]) -> list[Fact]:
+        """Facts about a server: about its addresses, and other ports of a host that no other server has."""
+        hosts: dict[str, set[str]] = {}
+        for of, name in self._names.items():
+            hosts.setdefault(host_of(of), set()).add(name)
+        own = {host_of(of) for of in addresses}
+        own = {host for host in own if len(hosts.get(host, ())) <= 1 and len(own) == 1}
+        return [each for each in self.report.facts.each(kind) if each.of[0] in addresses or host_of(each.of[0]) in own]
 
     @staticmethod
     def _is_near(fact: Fact, at_ns: int) -> bool:

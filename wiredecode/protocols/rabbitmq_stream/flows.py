@@ -24,7 +24,7 @@ class SubscribedStream(NamedTuple):
 class StreamFlows(FlowReader):
     """Steps of one capture."""
 
-    types = frozenset({"Publish", "PublishConfirm", "PublishError", "Subscribe", "Deliver", "StoreOffset"})
+    types = frozenset({"Open", "Publish", "PublishConfirm", "PublishError", "Subscribe", "Deliver", "StoreOffset"})
 
     def __init__(self) -> None:
         self._subscriptions: Newest[tuple[int, int], SubscribedStream] = Newest(MAX_KNOWN)
@@ -40,6 +40,8 @@ class StreamFlows(FlowReader):
             yield from self._answered(frame)
         elif frame.type == "Subscribe":
             yield self._subscribe(frame)
+        elif frame.type == "Open":
+            yield Step(flows.MEMBER, "")
         elif frame.type == "StoreOffset":
             group, stream = printable(values["reference"]), printable(values["stream"])
             yield Step(flows.STORE, stream, group=group, first=values["offset"])

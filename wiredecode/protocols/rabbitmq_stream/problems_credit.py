@@ -65,6 +65,8 @@ class SubscriptionCredit:
     """Since when there is none."""
     given_ns: int | None = None
     """When credit came after there was none; no chunk has followed yet."""
+    finished: bool = False
+    """It had all messages when it unsubscribed: it worked off what there was."""
     dry: int = 0
     """Number of times without credit."""
     position: int = 0
@@ -118,6 +120,8 @@ class Credits(Rule):
         elif frame.type == "Deliver":
             self._deliver(subscription, frame)
         else:
+            newest = self._streams.get(subscription.stream, NewestPosition())
+            subscription.finished = subscription.position >= newest.end and subscription.last_ns >= newest.grew_ns
             self._judge(subscriptions.pop(number), frame.time_ns)
 
     def _went_on(self, name: str | None, time_ns: int, position: int = 0, end: int = 0) -> None:
@@ -185,7 +189,7 @@ class Credits(Rule):
             f"consumes {subscription.stream} too slowly: out of credit for {starved_ns / 1e9:.3f} s of "
             f"{active / 1e9:.3f} s while chunks waited"
         )
-        severity = None if starved_ns >= LONG_STARVED_NS else "note"
+        severity = None if starved_ns >= LONG_STARVED_NS and not subscription.finished else "note"
         problem = self._report("credit-starvation", subscription, did, starved_ns, severity)
         problem.count, problem.last_ns = subscription.waits, subscription.last_ns
         self.report.cite(problem, *subscription.evidence)
@@ -210,7 +214,7 @@ class Credits(Rule):
     def _lags(self, subscription: SubscriptionCredit, behind: int, active: int) -> None:
         name = subscription.stream
         did = f"falls behind {name}: by {behind / 1e9:.3f} s within {active / 1e9:.3f} s"
-        problem = self._report("consumer-lag", subscription, did, behind)
+        problem = self._report("consumer-lag", subscription, did, behind, "note" if subscription.finished else None)
         problem.last_ns, end = subscription.last_ns, self._streams.get(name, NewestPosition()).end
         progress = _progress(subscription, subscription.ages)
         problem.detail(f"{progress}, the stream has come to {end:,}" if end > subscription.position else progress)

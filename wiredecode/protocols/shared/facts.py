@@ -60,6 +60,10 @@ STORED = Kind("stored", ("topic",), ALWAYS)
 """A log stores what is published to a topic."""
 BLOCKED = Kind("waits-for-transaction", ("partition",))
 """Readers of committed messages wait for the end of a transaction."""
+DELIVERED = Kind("delivered", ("consumer",), ALWAYS)
+"""A server delivered messages for a named consumer."""
+IDLE = Kind("without-partition", ("group", "member"), ALWAYS)
+"""A member of a group was assigned no partition."""
 SERVES = Kind("serves", ("topic",), 0)
 """A client answers requests to a topic."""
 CLIENT = Kind("client", ("host", "server", "name", "user", "virtual_host", "group", "product", "version"), ALWAYS)

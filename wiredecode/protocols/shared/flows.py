@@ -5,7 +5,7 @@ state of a reader has to be bounded, and to concern one connection at a time: fl
 added.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import ClassVar, NamedTuple
 
 from wiredecode.frames.frame import DAMAGED, Frame
@@ -26,11 +26,24 @@ PASS = "pass"
 SPACE = "space"
 """The topics of a connection are those of an account (``topic``); or of a server, ``log``, those of a cluster."""
 MEMBER = "member"
-"""A client says on this connection which group it is in; its messages may come on another one."""
+"""A client says on this connection who it is, or which group it is in; its messages may come on another one."""
+SETTING = "setting"
+"""A choice of the client, as the connection shows it: its name (``topic``) and value (``start``)."""
 FIRST, LATEST, STORED = "first", "latest", "stored"
 """Where a consumer begins."""
 MAX_KNOWN = 65_536
 """Subscriptions, requests and the like that a reader remembers."""
+
+
+class MessageSample(NamedTuple):
+    """A message, known again by checksums."""
+
+    key: int | None
+    """None: it has no key."""
+    content: int
+    """Of key and body."""
+    empty: bool
+    """It has no body."""
 
 
 class Step(NamedTuple):
@@ -57,6 +70,8 @@ class Step(NamedTuple):
     """Messages that the consumer has not got yet."""
     again: bool = False
     """The broker says that it delivered it before."""
+    samples: Sequence[MessageSample] = ()
+    """Some of the messages that are published, if the reader takes samples."""
     number: int | None = None
     """Number of the delivery at its consumer: holes were delivered to others, or not captured."""
 

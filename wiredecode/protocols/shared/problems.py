@@ -291,6 +291,8 @@ class Rule:
 
     types: ClassVar[frozenset[str]] = frozenset()
     """Message types of its protocol whose frames it gets."""
+    plain: ClassVar[bool] = True
+    """Whether it gets those too that :attr:`Checks.is_plain` accepts."""
     report: Report
 
     def frame(self, frame: Frame) -> None:
@@ -378,6 +380,8 @@ class Checks:
     """Words in refusals that a healthy client may get each time: what it wants to make exists, or nothing is there."""
     refuses: Callable[[Frame], str | None] = lambda frame: None
     """Stream of a publish that a frame refuses, though the publish asked for no answer."""
+    is_plain: Callable[[Frame], bool] | None = None
+    """Whether a frame has only a topic and contents, as most have: few rules look at it. None: no frame."""
     alone: Callable[[Frame], bool] = lambda frame: False
     """Whether a server's first frame says that it waits for no other server."""
     space: str = "namespace"

@@ -1,7 +1,7 @@
 """Consumer groups that rebalance again and again, and members that crash and begin at the same offset again."""
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.frames.frame import Frame
@@ -9,7 +9,7 @@ from wiredecode.frames.identity import client_side, short
 from wiredecode.net.types import Connection
 from wiredecode.protocols.shared.codes import SEVERITIES, Code
 from wiredecode.protocols.shared.pairing import MAX_KEYS, Newest, TopicPartition
-from wiredecode.protocols.shared.problems import MAX_PROBLEMS, Report, begin_of, whole
+from wiredecode.protocols.shared.problems import MAX_PROBLEMS, FrameRef, Report, begin_of, whole
 
 STORM, STORM_NS = 6, 60_000_000_000
 """This number of generations of a group, in this time, is a storm."""
@@ -35,6 +35,8 @@ class Rebalances:
     """By group and number."""
     _crashes: Newest[str, list[Connection]] = field(default_factory=Newest)
     """By group: connections of members that ended without leaving it."""
+    _waits: Newest[str, tuple[FrameRef, int]] = field(default_factory=Newest)
+    """By group: the longest time that a member waited to join, from its request on."""
 
     def generation(self, frame: Frame, group: str, number: int) -> None:
         """A generation of a group, perhaps a new one."""
@@ -65,6 +67,12 @@ class Rebalances:
         if end and end.side == client_side(connection) and len(ends) < MAX_PROBLEMS:
             ends.append(connection)
 
+    def waited(self, group: str, asked: FrameRef, until_ns: int) -> None:
+        """A member that asked to join a group waited for others."""
+        longest = self._waits.get(group)
+        if longest is None or until_ns - asked.time_ns > longest[1] - longest[0].time_ns:
+            self._waits.put(group, (asked, until_ns))
+
     def finish(self) -> None:
         """Explain the rebalances of groups whose members crashed; those of a deployment are none."""
         for group, members in self._members.items():
@@ -74,7 +82,9 @@ class Rebalances:
             once = problem is not None and problem.count + STORM - 2 <= 2 * len(members)  # each joins, and leaves
             if problem is not None and once and not ends and brief < MANY_CRASHES:
                 problem.severity = "note"
-            elif self.gone is not None and problem is None and ends:
+            elif self.gone is None or problem is not None or not ends:
+                continue
+            elif not self._stood_still(self.gone, group, ends):
                 self._alone(self.gone, group, ends[-1], members.values())
         for group, ends in self._crashes.items():
             problem, starts = self.report.own(self.code, group), self._starts.get(group) or {}
@@ -94,6 +104,21 @@ class Rebalances:
                 if offset >= 0 or self.report.own(self.code, group) is not None:
                     who = max(names, key=names.count) or "a member"
                     problem.likely = f"{who} crashes before it commits, perhaps by a message that comes again"
+
+    def _stood_still(self, code: Code, group: str, ends: Collection[Connection]) -> bool:
+        """Report a group whose members waited, as one of before had ended without leaving; False: they did not."""
+        asked, until_ns = self._waits.get(group, (None, 0))
+        if asked is None or until_ns - asked.time_ns < ALONE_NS or len(ends) >= MANY_CRASHES:
+            return False
+        over = [each for each in ends if each.health is not None and each.health.last_ns < until_ns - ALONE_NS]
+        for last in [each for each in over if each.number != asked.connection.number][-1:]:
+            waited = (until_ns - asked.time_ns) / 1e9
+            title = f"group {group} stood still for {waited:.1f} s: it waited for {short(last)}, which was gone"
+            problem = self.report.add(code, title, group, frame=asked, until_ns=until_ns)
+            self.report.concerns(problem, last)
+            problem.likely = "the member was killed or crashed, and its session timeout had to pass first"
+            return True
+        return False
 
     def _alone(self, code: Code, group: str, last: Connection, members: Iterable[Connection]) -> None:
         """A member ended without leaving its group: its partitions are not read until its session times out."""

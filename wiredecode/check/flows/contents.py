@@ -1,0 +1,87 @@
+"""Contents of messages: without bodies since a time, keys in two partitions, the same messages again and again."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import combinations, pairwise
+
+from wiredecode.check.flows.view import (
+    FEW,
+    MANY,
+    MOST,
+    FlowView,
+    began,
+    by_life,
+    ended,
+    names_of,
+    total,
+    whose,
+    with_messages,
+)
+from wiredecode.flows.table import ClientFlow, Topic
+
+Keys = dict[int, set[int]]
+"""Partitions by checksum of the key."""
+
+
+def emptied(view: FlowView, topic: Topic) -> None:
+    """A publisher that came back publishes messages without a body, and had bodies before."""
+    lives: dict[str, list[list[ClientFlow]]] = {}
+    for (label, _), sides in by_life(with_messages(topic.publishers)).items():
+        lives.setdefault(label, []).append(sides)
+    for label, some in lives.items():
+        for before, now in pairwise(some):
+            empty, sampled = empty_of(now)
+            if sampled < MANY or empty < MOST * sampled or empty_of(before)[0] * FEW > empty_of(before)[1]:
+                continue
+            since, name = view.report.seconds(began(now)), topic.subject[2]
+            title = f"{label} publishes to {name} without a body since {since}: {empty:,} of {sampled:,} messages"
+            key, sides, until_ns = (label, topic.subject), [*now, *before], ended(now)
+            problem = view.add("flow.emptied", title, key, sides, until_ns=until_ns, count=total(now))
+            problem.detail(f"before, {total(before):,} messages had one")
+
+
+def empty_of(sides: list[ClientFlow]) -> tuple[int, int]:
+    """Samples without a body, and all."""
+    samples = [sample for each in sides for sample in each.flow.samples]
+    return sum(each.empty for each in samples), len(samples)
+
+
+def keys_apart(view: FlowView, topic: Topic) -> None:
+    """Two publishers, or one since it came back, put messages with the same keys into different partitions."""
+    steady: list[tuple[list[ClientFlow], Keys]] = []
+    for sides in by_life(topic.publishers).values():
+        keys: Keys = {}
+        for each in sides:
+            for sample in each.flow.samples if each.flow.key.partition is not None else ():
+                if sample.key is not None:
+                    keys.setdefault(sample.key, set()).add(each.flow.key.partition or 0)
+        if all(len(some) == 1 for some in keys.values()):
+            steady.append((sides, keys))
+    for (one, keys), (other, others) in combinations(steady, 2):
+        both = keys.keys() & others.keys()
+        moved = sum(keys[key] != others[key] for key in both)
+        if moved < 2 * FEW or moved * 3 < len(both):
+            continue
+        first, second = sorted((one, other), key=began)
+        name, since = topic.subject[2], view.report.seconds(began(second))
+        title = f"{names_of(second)} puts messages into other partitions of {name} than {names_of(first)}, "
+        title += f"since {since}: {moved} of {len(both)} common keys"
+        problem = view.add("flow.keys-apart", title, topic.subject, [*second, *first], count=moved)
+        products = [sides[0].party.product for sides in (first, second)]
+        problem.detail(f"client libraries: {products[0]} and {products[1]}" if products[0] != products[1] else "")
+        return
+
+
+def circling(view: FlowView, topic: Topic) -> None:
+    """A client publishes the same messages to a topic again and again, and gets them itself."""
+    consumers = {whose(each.party) for each in with_messages(topic.consumers)}
+    for sides in by_life(each for each in topic.publishers if whose(each.party) in consumers).values():
+        contents = Counter(sample.content for each in sides for sample in each.flow.samples if sample.key is not None)
+        often = [times for times in contents.values() if times >= 2 * FEW]
+        if often and sum(often) >= MOST * contents.total():
+            label, count, name = sides[0].party.label, total(sides), topic.subject[2]
+            title = f"{label} publishes the same {len(often)} messages to {name} again and again, "
+            title += f"and gets them itself: {count:,} times"
+            problem = view.add("flow.loop", title, (label, topic.subject), sides, until_ns=ended(sides), count=count)
+            problem.likely = "it cannot process them, and puts them back without a limit"

@@ -1,0 +1,238 @@
+"""Messages that come again, are left out, dropped by their stream, or lost by their broker."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from wiredecode.check.flows.names import is_library, without_instance
+from wiredecode.check.flows.view import (
+    FEW,
+    MANY,
+    MOMENT_NS,
+    MOST,
+    WHILE_NS,
+    FlowView,
+    after,
+    are_whole,
+    by_label,
+    changes,
+    log_and_group,
+    names_of,
+    with_messages,
+)
+from wiredecode.flows.intervals import Intervals
+from wiredecode.flows.table import ClientFlow, Log, Topic, grouped, log_of, offsets_of, skipped
+from wiredecode.protocols.shared.facts import DELETED, MADE
+from wiredecode.protocols.shared.flows import FIRST, LATEST
+
+LIVES = 3
+"""Beginnings of a member of a group, from this number on it does not mean to read all."""
+DROPPED = "the stream had dropped them before they were read: its limits, or its retention (interest)"
+RETENTION = "retention had deleted them before they were read: it began with the first message there was"
+
+
+def read_again(view: FlowView, topic: Topic) -> None:
+    """A consumer that came back got messages again that it had, though it notes where it is."""
+    for label, sides in by_label(topic.consumers, group=True).items():
+        found: list[tuple[ClientFlow, ClientFlow, int]] = []
+        for now in (each for each in sides if each.flow.offsets.begins):
+            earlier = [each for each in sides if each.party.until_ns <= now.party.since_ns + MOMENT_NS]
+            earlier = [each for each in earlier if log_of(each.flow) == log_of(now.flow) and each is not now]
+            had = offsets_of(each.flow for each in earlier).get(log_of(now.flow), Intervals())
+            count = sum(had.within(begin, end) for begin, end in now.flow.offsets)
+            if earlier and count:
+                found.append((earlier[-1], now, count))
+        count = sum(each for *_, each in found)
+        if count < MANY or not resumes(view, sides):
+            continue
+        before, now, _ = found[0]
+        when, name = view.report.seconds(now.flow.first_ns), topic.subject[2]
+        title = f"{label} got {count:,} messages of {name} again after it came back at {when}"
+        problem = view.add("flow.read-again", title, (label, topic.subject), [now, before], count=count)
+        stored = max(each.flow.stored for each in sides)
+        had_to = max(each.flow.offsets.ends[-1] - 1 for each in sides if each.flow.offsets.ends and each is not now)
+        problem.detail(f"it had messages up to offset {had_to:,}, and began again at {now.flow.offsets.begins[0]:,}")
+        if not view.stores(sides):
+            problem.likely = "it never commits or stores where it is: each time it comes back it begins anew"
+        if stored >= 0:
+            problem.detail(f"the offset that it stored or committed last before: {stored_before(sides, now):,}")
+
+
+def stuck(view: FlowView, topic: Topic) -> None:
+    """A consumer goes back to one message again and again: what was written later waits."""
+    for side in topic.consumers:
+        times, offset = side.flow.stuck
+        if times < 2 * FEW:
+            continue
+        log, part = log_of(side.flow)
+        name = log if part is None else f"{log}[{part}]"
+        title = f"{side.label} goes back to offset {offset:,} of {name} again and again, {times:,} times"
+        problem = view.add("flow.stuck", title, (side.label, name, offset), [side], count=times)
+        ends = [end for each in topic.publishers if log_of(each.flow) == (log, part) for end in each.flow.offsets.ends]
+        problem.detail(f"{max(ends) - offset - 1:,} messages were written after it" if ends else "")
+
+
+def replayed(view: FlowView, topic: Topic) -> None:
+    """Each instance of a service that acknowledges has its own group, and gets all messages again."""
+    known = (each for each in topic.consumers if without_instance(each.group) != each.group)
+    storing = (each for each in known if each.flow.offsets.begins and view.stores([each]))
+    by_stem = grouped(storing, lambda side: (*log_and_group(side)[:3], without_instance(side.group)))
+    for (*log, stem), sides in by_stem.items():
+        ordered = sorted(sides, key=lambda side: side.party.since_ns)
+        found: list[tuple[ClientFlow, ClientFlow, int]] = []
+        for before, now in pairwise(ordered):
+            apart = before.group != now.group and before.party.until_ns <= now.party.since_ns + MOMENT_NS
+            same = log_of(before.flow) == log_of(now.flow)
+            count = sum(before.flow.offsets.within(begin, end) for begin, end in now.flow.offsets)
+            if apart and same and count >= max(MANY, MOST * before.flow.messages):
+                found.append((before, now, count))
+        if found:
+            count, (before, now, _) = sum(each for *_, each in found), found[-1]
+            title = f"{now.party.label} reads {topic.subject[2]} as a new group at each start, now {now.group}: "
+            title += f"it got {count:,} messages again"
+            problem = view.add("flow.read-again", title, (stem, *log), [now, before], count=count)
+            problem.detail(f"before: {before.group}")
+            problem.likely = "the name of the group has the name of the instance in it: a position is never found again"
+
+
+def missed(view: FlowView, topic: Topic) -> None:
+    """The only consumer was away while messages were published that no server keeps."""
+    everyone = (*topic.publishers, *topic.consumers)
+    came = with_messages(topic.consumers)
+    if not came or not topic.publishers or any(each.flow.offsets.begins or each.flow.log for each in everyone):
+        return
+    sent, until_ns = [each for each in topic.publishers if each.party.is_whole], 0
+    before = came[0]
+    for now in sorted(came, key=lambda side: side.party.since_ns):
+        left_ns = before.flow.left_ns or before.party.until_ns
+        count = after(sent, left_ns) - after(sent, now.party.since_ns)
+        if until_ns and now.party.since_ns - left_ns >= WHILE_NS and count >= 2 * FEW and now.label == before.label:
+            away = f"{view.report.seconds(left_ns)} to {view.report.seconds(now.party.since_ns)}"
+            title = f"{count:,} messages of {names_of(sent)} to {topic.subject[2]} reached no consumer: "
+            title += f"{now.label} was away from {away}, and no server kept them"
+            times = {"since_ns": left_ns, "until_ns": now.party.since_ns, "count": count}
+            key = now.label, topic.subject
+            problem = view.add("flow.skipped", title, key, [now, before], severity="warning", **times)
+            problem.likely = "the server keeps no messages for consumers that are away, and there is no second one"
+        if now.party.until_ns >= until_ns:
+            before, until_ns = now, now.party.until_ns
+
+
+def resumes(view: FlowView, sides: Sequence[ClientFlow]) -> bool:
+    """Whether a consumer means to continue where it was: it notes its offset, and does not ask for all."""
+    if any(start == FIRST for each in sides for at_ns, start in each.flow.starts if at_ns > sides[0].party.until_ns):
+        again = len({each.party.connection for each in sides if each.flow.again or each.flow.messages >= MANY})
+        member = any(each.party.group for each in sides) or any(each.group for each in sides)
+        return any(each.flow.stores for each in view.stores(sides)) or (member and again >= LIVES)
+    return any(each.group for each in sides) or any(each.flow.stores for each in view.stores(sides))
+
+
+def left_out(view: FlowView, topic: Topic) -> None:
+    """A consumer never got what was written while it was away."""
+    known = (each for each in topic.consumers if each.flow.offsets.begins)
+    by_party = grouped(known, lambda side: (side.party.name or side.party.host, side.party.host))
+    for (name, _), sides in by_party.items():
+        if not are_whole(sides):
+            continue  # it may have got what the capture lost
+        if len({each.group for each in sides}) > 1 and is_library(sides[0].party):
+            continue
+        groups = {each.group for each in sides} - {""}
+        peers = [each.flow for each in topic.consumers if each.group in groups]
+        holes = skipped([*{id(flow): flow for flow in (*(each.flow for each in sides), *peers)}.values()])
+        holes = [(log, begin, end) for log, begin, end in holes if was_written(topic, log, begin, end)]
+        count = sum(end - begin for *_, begin, end in holes)
+        if count < FEW * 2:
+            continue
+        log, begin, end = max(holes, key=lambda hole: hole[2] - hole[1])
+        own = sorted((each for each in sides if log_of(each.flow) == log), key=lambda each: each.flow.first_ns)
+        now = next((each for each in own if each.flow.offsets.begins[0] >= end), own[-1])
+        before = [each for each in own if each.flow.offsets.ends[-1] <= begin] or own[:1]
+        away = f"{view.report.seconds(before[-1].flow.last_ns)} to {view.report.seconds(now.flow.first_ns)}"
+        title = f"{name} never got {count:,} messages of {topic.subject[2]}: it got none from {away}"
+        meant = now.flow.log or before[-1].group != now.group or view.stores(sides)
+        severity = None if meant else "warning"  # it may want the newest only
+        view.skipped.add(topic.subject[2])
+        key, flows = (name, topic.subject), [now, *before]
+        problem = view.add("flow.skipped", title, key, flows, count=count, severity=severity)
+        problem.first_ns = before[-1].flow.last_ns
+        problem.detail(f"offsets {begin:,} to {end - 1:,} went to none of its connections, later ones did")
+        if any(start == LATEST for _, start in now.flow.starts):
+            problem.likely = "it began with the newest messages (latest, next), and not where it had stopped"
+        elif now.flow.log:
+            problem.likely = DROPPED
+        elif any(start == FIRST for _, start in now.flow.starts):
+            problem.likely = RETENTION
+        if before[-1].group != now.group and not changes(before[-1].party, now.party):
+            problem.detail(f"it reads in group {now.group}, before {before[-1].group}")
+
+
+def was_written(topic: Topic, log: Log, begin: int, end: int) -> bool:
+    """Whether publishers of the capture wrote what is in a hole."""
+    sent = [each.flow for each in topic.publishers if log_of(each.flow) == log or not each.flow.offsets.begins]
+    if any(each.offsets.begins for each in sent):
+        return sum(each.offsets.within(begin, end) for each in sent) * 2 >= end - begin
+    return sum(each.confirmed for each in sent) >= end - begin
+
+
+def dropped(view: FlowView) -> None:
+    """A consumer never got messages that its stream had confirmed, though it got later ones on the same subject."""
+    consumers = [
+        each for topic in view.topics for each in topic.consumers if each.flow.log and each.flow.numbers.begins
+    ]
+    by_subject = {topic.subject: topic for topic in view.topics}
+    for (*log, group), sides in grouped(consumers, log_and_group).items():
+        numbers = Intervals()
+        for each in sides:
+            numbers.update(each.flow.numbers)
+        if numbers.holes() or not are_whole(sides):
+            continue  # other clients got some, or the capture lost some
+        lost = sent = 0
+        for name in sorted({each.flow.key.topic for each in sides} - view.skipped):
+            one, both = lost_in(by_subject[log[0], log[1], name], group)
+            lost, sent = lost + one, sent + both
+        if lost < MANY or lost * 10 < sent:
+            continue
+        name = names_of(sides, " and ")
+        title = f"{name} never got {lost:,} of {sent:,} messages that {log[-1]} had confirmed, though it got later ones"
+        problem = view.add("flow.skipped", title, (group, *log), sides, count=lost)
+        problem.likely = "the stream dropped them before they were read: max_msgs_per_subject, max_age or another limit"
+
+
+def lost(view: FlowView, topic: Topic) -> None:
+    """Offsets that brokers give go back: what one had confirmed, another one does not have."""
+    stored = (each for each in topic.publishers if each.flow.offsets.begins)
+    for log, sides in grouped(stored, lambda side: log_of(side.flow)).items():
+        for before, now in pairwise(sorted(sides, key=lambda each: each.flow.first_ns)):
+            end, begin = before.flow.offsets.ends[-1], now.flow.offsets.begins[0]
+            old, new = before.party.server, now.party.server
+            apart = before.flow.times.entries and now.flow.times.entries and old != new
+            later = apart and now.flow.times.entries[0][2] >= before.flow.times.entries[-1][2]
+            made = view.report.facts.whole(DELETED, log[0]) or view.report.facts.whole(MADE, log[0])
+            if not later or begin >= end or (made and not begin) or now.flow.offsets.within(begin, end) < FEW:
+                continue
+            part = "" if log[1] is None else f"[{log[1]}]"
+            title = f"{end - begin:,} confirmed messages of {log[0]}{part} are lost: "
+            title += f"{new} confirms offset {begin:,} after {old} had confirmed up to {end - 1:,}"
+            view.add("flow.lost", title, (topic.subject, log), [now, before], count=end - begin)
+
+
+def lost_in(topic: Topic, group: str) -> tuple[int, int]:
+    """Of the messages of a topic between the first and the last one that a group got: those it did not get, and all."""
+    got, sent = Intervals(), Intervals()
+    for each in topic.consumers:
+        if each.group == group:
+            got.update(each.flow.offsets)
+    for each in topic.publishers:
+        sent.update(each.flow.offsets)
+    if not got.begins:
+        return 0, 0
+    begin, end = got.begins[0], got.ends[-1]
+    both = sum(got.within(max(first, begin), min(last, end)) for first, last in sent if first < end and last > begin)
+    return sent.within(begin, end) - both, sent.within(begin, end)
+
+
+def stored_before(sides: Sequence[ClientFlow], now: ClientFlow) -> int:
+    """The offset that a consumer had stored before it came back."""
+    there = [each.flow.stored for each in sides if each.party.since_ns < now.party.since_ns]
+    return max(there, default=-1)

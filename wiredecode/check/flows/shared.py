@@ -1,0 +1,199 @@
+"""Consumers that share what they should not, or not as they should: groups, positions, partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from wiredecode.check.flows.names import are_related, is_library, service_of
+from wiredecode.check.flows.view import (
+    FEW,
+    MANY,
+    MOMENT_NS,
+    MOST,
+    FlowView,
+    are_whole,
+    began,
+    ended,
+    log_and_group,
+    overlaps,
+    total,
+    with_messages,
+)
+from wiredecode.flows import Flow
+from wiredecode.flows.table import ClientFlow, Topic, grouped, log_of
+from wiredecode.frames.escape import counted
+from wiredecode.protocols.shared.facts import IDLE
+from wiredecode.protocols.shared.problems import MAX_EVIDENCE
+
+LAGGING = 5
+"""A group lags if this part of the messages is not done: a fifth."""
+PARTITIONS = 3
+"""Fewer partitions are seldom even."""
+
+
+def mixed(view: FlowView, topic: Topic) -> None:
+    """One instance of a service subscribes without the queue group of the others: each message goes to both."""
+    served = [each for each in with_messages(topic.consumers) if not each.flow.log and each.party.name]
+    for service, sides in grouped(served, lambda side: service_of(side.party.name)).items():
+        alone = [each for each in sides if not each.group and each.flow.messages >= FEW]
+        others = [each for each in sides if each.group and not is_library(each.party)]
+        for now in alone if service else ():
+            together = [each for each in others if overlaps(each.party, now.party)]
+            together = [each for each in together if each.party.name != now.party.name]
+            if not together or now.flow.key.partition is not None:
+                continue
+            group, name, count = together[0].group, topic.subject[2], now.flow.messages
+            title = f"{now.party.label} reads {name} without a queue group, and {together[0].party.label} in {group}: "
+            title += f"{count:,} messages went to both"
+            key, sides = (now.party.label, topic.subject), [now, *together]
+            problem = view.add("flow.done-twice", title, key, sides, count=count)
+            problem.likely = f"it was deployed without the queue group of the others, {group}"
+
+
+def group_changes(view: FlowView) -> None:
+    """A client subscribes in another queue group than before, while the others stay: each message goes to both."""
+    for topic in view.topics:
+        named = (each for each in topic.consumers if each.party.name and each.group)
+        for label, sides in grouped(named, lambda side: side.party.name).items():
+            ordered = sorted(sides, key=lambda each: each.party.since_ns)
+            for before, now in pairwise(ordered):
+                apart = before.group != now.group and before.party.until_ns <= now.party.since_ns + MOMENT_NS
+                others = [each for each in topic.consumers if each.flow.last_ns > now.flow.first_ns > 0]
+                others = [each for each in others if each.group == before.group and each.party.label != label]
+                if not apart or now.flow.log or now.party.host != before.party.host or not others:
+                    continue
+                count = now.flow.messages
+                if now.flow.key.partition is not None:
+                    own = [each for each in ordered if each.group == now.group]
+                    count = shared_offsets(own, others)
+                if count < FEW:
+                    continue
+                since, name = view.report.seconds(now.party.since_ns), topic.subject[2]
+                title = f"{label} reads {name} in group {now.group} since {since}, before in {before.group}: "
+                title += f"{count:,} messages went to both groups"
+                key = label, topic.subject
+                view.add("flow.done-twice", title, key, [now, before, *others], count=count)
+
+
+def strangers(view: FlowView) -> None:
+    """A second application joins a group, and takes a part of its messages."""
+    consumers = (each for topic in view.topics for each in topic.consumers)
+    served = (each for each in consumers if each.group and each.flow.messages)
+    for (*log, group), members in grouped(served, log_and_group).items():
+        ordered = sorted(members, key=lambda side: side.party.since_ns)
+        stems = grouped(ordered, lambda side: service_of(side.party.name))
+        stems.pop("", None)
+        for first, second in pairwise(stems.values()):
+            old, new = first[0].party.name, second[0].party.name
+            hosts = {each.party.host for each in first}.isdisjoint(each.party.host for each in second)
+            related = are_related(first[0].party, second[0].party)
+            together = ended(first) > began(second)
+            if not hosts or related or not together or total(second) < FEW:
+                continue
+            since = view.report.seconds(min(each.party.since_ns for each in second))
+            title = f"{new} and {old} share group {group}: {new} joined at {since}, "
+            title += f"each gets a part of {log[-1]}"
+            problem = view.add("flow.shared-group", title, (group, *log), [*second, *first], count=total(second))
+            for name, sides in ((old, first), (new, second)):
+                problem.detail(f"{name} on {sides[0].party.host} got {total(sides):,} messages")
+
+
+def shared_positions(view: FlowView) -> None:
+    """Two applications store their positions under one name, each over that of the other one."""
+    every = {id(side): side for sides in view.storing.values() for side in sides}.values()
+    named = [each for each in every if each.flow.key.group and not each.flow.log and each.flow.key.partition is None]
+    for (*log, group), sides in grouped(named, log_and_group).items():
+        for one, other in pairwise(sorted(sides, key=lambda side: side.party.since_ns)):
+            apart = one.party.host != other.party.host and not are_related(one.party, other.party)
+            if not apart or not overlaps(one.party, other.party):
+                continue
+            who = f"{one.party.label} and {other.party.label}"
+            title = f"{who} store their positions in {log[-1]} under one name, {group}"
+            count = one.flow.stores + other.flow.stores
+            times = {"since_ns": other.party.since_ns, "until_ns": other.party.until_ns, "count": count}
+            problem = view.add("flow.shared-group", title, (group, *log), [other, one], severity="error", **times)
+            problem.likely = "each begins where the other one was, and leaves messages out or gets them again"
+            break
+
+
+def not_competing(view: FlowView) -> None:
+    """Instances of one service share the name of their positions, and each gets every message."""
+    every = {id(side): side for sides in view.storing.values() for side in sides}.values()
+    named = [each for each in every if each.flow.key.group and not each.flow.log and each.flow.key.partition is None]
+    for (*log, group), storing in grouped(named, log_and_group).items():
+        came = {id(side): side for each in storing for side in view.came_to(each.party, log[-1])}
+        ordered = sorted(came.values(), key=lambda side: side.party.since_ns)
+        pairs = [pair for pair in pairwise(ordered) if overlaps(pair[0].party, pair[1].party)]
+        pairs = [pair for pair in pairs if are_related(pair[0].party, pair[1].party)]
+        both = [(one, other, shared_offsets([one], [other])) for one, other in pairs]
+        count = sum(each for *_, each in both)
+        if count < MANY or 2 * count < total(now for _, now, _ in both):
+            continue
+        sides = [*{id(side): side for one, other, _ in both for side in (other, one)}.values()]
+        now, since = both[-1][1], view.report.seconds(both[0][1].party.since_ns)
+        title = f"{len(sides)} consumers of {log[-1]} with the name {group} each get every message since {since}: "
+        title += f"{count:,} came twice"
+        problem = view.add("flow.done-twice", title, (group, *log), [now, *sides], count=count)
+        problem.likely = "consumers of a stream do not share its messages without partitions or a single active one"
+
+
+def uneven(view: FlowView, topic: Topic) -> None:
+    """Most messages go to one partition, and its consumer lags while others have nothing to do."""
+    parts: dict[int, int] = {}
+    for each in topic.publishers:
+        if each.flow.key.partition is not None:
+            parts[each.flow.key.partition] = parts.get(each.flow.key.partition, 0) + each.flow.messages
+    sent = sum(parts.values())
+    if len(parts) < PARTITIONS or sent < 100 or max(parts.values()) < MOST * sent:
+        return
+    hot = max(parts, key=lambda number: parts[number])
+    lags = {number: lag_of(view, topic, number) for number in parts}
+    worst, others = lags[hot], max((lag for number, lag in lags.items() if number != hot), default=0)
+    consumers = [each for each in with_messages(topic.consumers) if each.flow.key.partition == hot]
+    if not consumers or worst < max(MANY, parts[hot] // 10) or worst < 4 * max(others, 1):
+        return
+    name, publishers = topic.subject[2], [each for each in topic.publishers if each.flow.key.partition == hot]
+    title = f"{parts[hot]:,} of {sent:,} messages of {name} go to partition {hot}: {consumers[0].party.label} is "
+    title += f"{worst:,} messages late there, and other members have nothing to do"
+    problem = view.add("flow.uneven", title, topic.subject, [*publishers, *consumers], count=parts[hot])
+    problem.detail(", ".join(f"{name}[{number}]: {count:,}" for number, count in sorted(parts.items())[:MAX_EVIDENCE]))
+
+
+def idle(view: FlowView, topic: Topic) -> None:
+    """A group lags, and has members without a partition."""
+    for group, sides in grouped(with_messages(topic.consumers), lambda side: side.group).items():
+        unused = sorted({each.by for each in view.report.facts.each(IDLE) if each.of[0] == group})
+        parts = (each.flow.key.partition for each in topic.publishers)
+        numbers = {number for number in parts if number is not None}
+        lag = sum(lag_of(view, topic, number) for number in numbers) if unused and are_whole(topic.publishers) else 0
+        if lag < max(MANY, total(topic.publishers) // LAGGING):
+            continue
+        name, most = topic.subject[2], f"{len(unused)} members of group {group} have no partition"
+        title = f"{most}, and the group is {lag:,} of {total(topic.publishers):,} messages of {name} late"
+        problem = view.add("flow.uneven", title, (group, topic.subject), sides, count=lag)
+        problem.likely = f"{name} has {counted(len(numbers), 'partition')}: more members than that do not help"
+        problem.detail(f"without a partition: {', '.join(unused[:MAX_EVIDENCE])}")
+
+
+def lag_of(view: FlowView, topic: Topic, partition: int) -> int:
+    """Messages of a partition that a group has not committed at the end, or not fetched if it commits nothing."""
+    written = [each.flow.offsets.ends[-1] for each in topic.publishers if ends(each.flow, partition)]
+    stored = [each.flow.stored for each in view.stores(topic.consumers) if stores_in(each.flow, topic, partition)]
+    fetched = [each.flow.offsets.ends[-1] for each in topic.consumers if ends(each.flow, partition)]
+    done = stored or fetched
+    return max(max(written) - max(done), 0) if written and done else 0
+
+
+def shared_offsets(own: Sequence[ClientFlow], others: Sequence[ClientFlow]) -> int:
+    """Messages of partitions that both got."""
+    pairs = ((one.flow, other.flow) for one in own for other in others if log_of(one.flow) == log_of(other.flow))
+    return sum(other.offsets.within(begin, end) for one, other in pairs for begin, end in one.offsets)
+
+
+def ends(flow: Flow, partition: int) -> bool:
+    return flow.key.partition == partition and bool(flow.offsets.ends)
+
+
+def stores_in(flow: Flow, topic: Topic, partition: int) -> bool:
+    return flow.key.topic == topic.subject[2] and flow.key.partition == partition

@@ -1,0 +1,182 @@
+"""The flows of a capture that is over, as rules look at them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from wiredecode.check.changes import said
+from wiredecode.check.codes import CODES
+from wiredecode.check.exchanges import NO_CHECKS
+from wiredecode.check.flows.names import service_of
+from wiredecode.flows import Flow, Flows, Party
+from wiredecode.flows.table import ClientFlow, grouped, sides_of, topics_of
+from wiredecode.frames.identity import client_side
+from wiredecode.protocols.checks import checks_of
+from wiredecode.protocols.shared.problems import MAX_EVIDENCE, Moment, Problem, Report
+
+FEW, MANY = 5, 20
+"""Messages, connections or times that are enough to be meant, and that are many."""
+MOMENT_NS, WHILE_NS = 1_000_000_000, 2_000_000_000
+"""Times of both ends that differ by less are the same; how long something lasts that is no accident."""
+MOST = 0.8
+"""Share of the messages that is nearly all."""
+
+
+class FlowView:
+    """The flows of a capture, and the report that rules add to."""
+
+    def __init__(self, flows: Flows, report: Report) -> None:
+        self.report, self.connections = report, flows.connections
+        self.sides = sides_of(flows)
+        self.topics = topics_of(self.sides)
+        self.sent = [side for topic in self.topics for side in topic.publishers]
+        self.parties = flows.parties()
+        clients = grouped(self.parties.values(), lambda party: (party.name, party.host))
+        self.until = {client: max(each.until_ns for each in some) for client, some in clients.items()}
+        """By name and host of a client: when its last connection ended."""
+        consumers = [side for side in self.sides if side.flow.key.delivers]
+        self.consumers = grouped(consumers, lambda side: (side.party.connection, side.flow.key.group))
+        """Flows to clients by connection and group, also those without messages."""
+        self.came = grouped(with_messages(consumers), lambda side: whose(side.party))
+        """Flows that brought messages to clients, by protocol, service and host."""
+        self.storing: dict[tuple[str, str], list[ClientFlow]] = {}
+        """Flows of clients that note where they are, by host, and by name and by group."""
+        for side in (each for each in consumers if each.flow.stores):
+            for name in {side.party.name, side.flow.key.group} - {""}:
+                self.storing.setdefault((name, side.party.host), []).append(side)
+        self.skipped: set[str] = set()
+        """Topics of which a consumer left messages out, as a rule has reported."""
+
+    def add(self, code: str, title: str, key: Any, sides: Sequence[ClientFlow], **how: Any) -> Problem:
+        """A problem of these flows; the first one is the one that it is about."""
+        since_ns, until_ns = how.pop("since_ns", sides[0].flow.first_ns), how.pop("until_ns", sides[0].flow.last_ns)
+        at = Moment(self.connections[sides[0].party.connection], since_ns)
+        problem = self.report.add(CODES[code], title, key, frame=at, until_ns=until_ns, **how)
+        for side in sides[:MAX_EVIDENCE]:
+            self.report.concerns(problem, self.connections[side.party.connection])
+        for number in sides[0].flow.frames:
+            if len(problem.frames) < MAX_EVIDENCE and number not in problem.frames:
+                problem.frames.append(number)
+        problem.weight, problem.alike = max(problem.weight, problem.count), sides[0].party.label
+        return problem
+
+    def cut_ns(self, party: Party) -> int:
+        """When the server ended the connection of a client; 0: it did not."""
+        connection = self.connections[party.connection]
+        end = connection.health.end if connection.health is not None else None
+        return end.time_ns if end is not None and end.side != client_side(connection) else 0
+
+    def lasts(self, time_ns: int) -> bool:
+        """Whether something that happened last at this time lasts to the end of the capture."""
+        return time_ns >= self.report.last_ns - WHILE_NS
+
+    def all_of(self, sides: Sequence[ClientFlow]) -> list[ClientFlow]:
+        """The flows of the same consumers, also without messages."""
+        keys = {(each.party.connection, each.flow.key.group) for each in sides}
+        return [side for key in keys for side in self.consumers[key]]
+
+    def came_to(self, party: Party, topic: str) -> list[ClientFlow]:
+        """The messages of a topic that came to a service on a host, on any of its connections."""
+        return [each for each in self.came.get(whose(party), ()) if each.flow.key.topic == topic]
+
+    def stores(self, sides: Sequence[ClientFlow]) -> list[ClientFlow]:
+        """The flows of the same clients that note where they are, on any of their connections, or under their name."""
+        named = ((name, each.party.host) for each in sides for name in (each.party.name, each.group) if name)
+        who = dict.fromkeys(named)
+        return [*{id(side): side for one in who for side in self.storing.get(one, ())}.values()]
+
+
+def began(sides: Iterable[ClientFlow]) -> int:
+    """When the first message of some flows came; 0: there are none."""
+    return min((each.flow.first_ns for each in sides), default=0)
+
+
+def ended(sides: Iterable[ClientFlow]) -> int:
+    """When their last message came; 0: there are none."""
+    return max((each.flow.last_ns for each in sides), default=0)
+
+
+def total(sides: Iterable[ClientFlow]) -> int:
+    """Their messages."""
+    return sum(each.flow.messages for each in sides)
+
+
+def with_messages(sides: Iterable[ClientFlow]) -> list[ClientFlow]:
+    return [each for each in sides if each.flow.messages]
+
+
+def are_whole(sides: Iterable[ClientFlow]) -> bool:
+    """Whether both directions of all connections were captured, without loss."""
+    return all(each.party.is_whole for each in sides)
+
+
+def after(sides: Iterable[ClientFlow], time_ns: int) -> int:
+    """Their messages later than a time."""
+    return sum(messages_after(each.flow, time_ns) for each in sides)
+
+
+def messages_after(flow: Flow, time_ns: int) -> int:
+    """Messages of a flow later than a time, as far as the times of some of them show."""
+    entries = flow.times.entries or flow.unnumbered.entries
+    if not entries:
+        return flow.messages if flow.first_ns > time_ns else 0
+    late = sum(at_ns > time_ns for *_, at_ns in entries)
+    return flow.messages * late // len(entries)
+
+
+def by_label(sides: Iterable[ClientFlow], *, group: bool = False) -> dict[str, list[ClientFlow]]:
+    """Flows by their client's name; ``group``: and its group."""
+    return grouped(sides, lambda side: side.label if group else side.party.label)
+
+
+def by_life(sides: Iterable[ClientFlow]) -> dict[tuple[str, int], list[ClientFlow]]:
+    """Flows by client and life: connections that overlap are one life; in order of time."""
+    found: dict[tuple[str, int], list[ClientFlow]] = {}
+    for label, some in by_label(sides, group=True).items():
+        life, until_ns = 0, 0
+        for each in sorted(some, key=lambda side: side.party.since_ns):
+            life += each.party.since_ns > until_ns > 0
+            until_ns = max(until_ns, each.party.until_ns)
+            found.setdefault((label, life), []).append(each)
+    return found
+
+
+def with_offsets(sides: Iterable[ClientFlow]) -> list[ClientFlow]:
+    return [each for each in sides if each.flow.offsets.begins]
+
+
+def names_of(sides: Iterable[ClientFlow], between: str = ", ") -> str:
+    """Their clients, each once."""
+    return between.join(by_label(sides))
+
+
+def log_and_group(side: ClientFlow) -> tuple[str, str, str, str]:
+    """Protocol, space, log and group of a consumer."""
+    return side.party.protocol, side.party.space, side.flow.log or side.flow.key.topic, side.group
+
+
+def whose(party: Party) -> tuple[str, str, str]:
+    """Protocol, service and host of a client: its connections have one name, or differ by their roles."""
+    return party.protocol, service_of(party.name), party.host
+
+
+def overlaps(one: Party, other: Party) -> bool:
+    """Whether two clients were connected at one time."""
+    return one.since_ns <= other.until_ns and other.since_ns <= one.until_ns
+
+
+def space_of(party: Party) -> str:
+    """``account ORD``, in the words of its protocol."""
+    return f"{(checks_of(party.protocol) or NO_CHECKS).space} {party.space}" if party.space else ""
+
+
+def changes(before: Party, now: Party) -> str:
+    """Changes of a client: ``it logged in as billing, before as orders``; empty: nothing is known."""
+    texts = said(facts_of(before), facts_of(now))
+    return f"it {'; '.join(texts[:2])}" if texts else ""
+
+
+def facts_of(party: Party) -> dict[str, str]:
+    """Facts about a client, by the names of :data:`wiredecode.check.changes.SAID`."""
+    return {**party._asdict(), **party.settings, "space": space_of(party), "server": party.server.rpartition(":")[0]}
