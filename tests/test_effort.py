@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import struct
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import islice
@@ -15,10 +17,13 @@ from wiredecode.capture import PacketBatch
 from wiredecode.check import Checker
 from wiredecode.dissect.dissector import ANALYSED, Dissector
 from wiredecode.net import analysis, segment_copies, types
+from wiredecode.net.buckets import Buckets
+from wiredecode.net.limits import DEFAULT_LIMITS
 from wiredecode.net.network import Network
 from wiredecode.protocols.nats import conversation_memory
 from wiredecode.protocols.nats.conversation import NatsConversation
 from wiredecode.protocols.nats.transport_websocket import inflate_message
+from wiredecode.spark.parcels import File, PacketParcels
 from wiredecode.testing import Talk, batches
 
 Reading = Callable[[bytes], Callable[[], object]]
@@ -211,3 +216,51 @@ def test_packets_of_chunks_are_forgotten_with_the_operations_in_them() -> None:
 
     assert sum(frame.type == "RMSG" for frame in dissector.frames(source())) == 200
     assert remembered[0] < 5
+
+
+def dialogues(connections: int, rounds: int) -> list[bytes]:
+    """Packets of connections that ask and answer so often each, without an end."""
+    packets: list[bytes] = []
+    for number in range(connections):
+        talk = Talk(client=(f"10.1.{number >> 8}.{number & 255}", 40000), server=("10.0.0.2", PORTS["rabbitmq_stream"]))
+        packets += talk.handshake()
+        for turn in range(rounds):
+            packets += talk.send(0, struct.pack(">IHHII", 12, 17, 1, turn, 0))
+            packets += talk.send(1, struct.pack(">IHHIHI", 14, 0x8011, 1, turn, 1, 0))
+    return packets
+
+
+def test_a_connection_of_few_packets_costs_few_calls() -> None:
+    """The number of connections costs more than that of packets, but is bounded: no container is made unasked."""
+
+    def cost(connections: int, rounds: int) -> int:
+        packets = dialogues(connections, rounds)
+        return effort.calls(effort.reading(packets, analyse=True))
+
+    cost(1, 1)
+    few, many = cost(2, 200), cost(200, 2)
+    assert many < 2.5 * few
+
+
+def test_connections_that_ended_are_freed_without_a_collection() -> None:
+    packets = dialogues(8, 3)
+    effort.reading(packets, analyse=True)()
+    gc.collect()
+    gc.disable()
+    try:
+        before = sum(isinstance(each, types.Connection) for each in gc.get_objects())
+        effort.reading(packets, analyse=True)()
+        assert sum(isinstance(each, types.Connection) for each in gc.get_objects()) == before
+    finally:
+        gc.enable()
+
+
+def test_packets_are_dealt_to_many_buckets_as_quickly_as_to_few() -> None:
+    packets = dialogues(500, 2)
+
+    def cost(buckets: int) -> int:
+        parcels = PacketParcels(File("many", "", 0), Buckets(buckets, {}), DEFAULT_LIMITS)
+        return effort.calls(lambda: [*parcels.rows(batches(packets))])
+
+    cost(1)
+    assert cost(2000) < 1.1 * cost(2)

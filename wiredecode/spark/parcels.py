@@ -1,8 +1,9 @@
 """From files to parcels of packets, each for one bucket, and back (docs/how-it-works.md, "Map and reduce").
 
-A row per packet would cost Java more than all other work. So a row is a parcel: packets of one bucket and file as
-columns in Arrow's IPC format. Packets are sent whole, as headers are shorter than columns of their fields, and the same
-code reads them after the shuffle. Nothing here needs Spark.
+A row per packet would cost Java more than all other work. So a row is a parcel: packets of one bucket and file, their
+facts as an array of :data:`HEADS`, and their bytes. Packets are sent whole, as headers are shorter than columns of
+their fields, and the same code reads them after the shuffle. Packets wait together and are divided by one sort, so the
+work does not depend on the number of buckets. Nothing here needs Spark.
 """
 
 from __future__ import annotations
@@ -10,10 +11,9 @@ from __future__ import annotations
 import base64
 import json
 import pickle
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
-from itertools import chain, groupby, pairwise
+from itertools import chain, groupby
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,26 +44,31 @@ PARCELS = pa.schema(
             ("file", pa.string()),
             ("place", pa.int64()),
             ("secret", pa.bool_()),
+            ("heads", pa.binary()),
             ("data", pa.binary()),
         )
     ]
 )
-"""``clock`` and ``place`` are those of the first packet; ``file_ns``: time of the file's first packet. ``data``:
-a batch of :data:`PACKETS`, TLS secrets that the file brings (``secret``), or a report (bucket :data:`REPORTS`)."""
-PACKETS = pa.schema(
+"""``clock`` and ``place`` are those of the first packet; ``file_ns``: time of the file's first packet. ``heads``: an
+array of :data:`HEADS`, ``data``: the bytes of these packets, one after the other. Or ``data`` has TLS secrets that the
+file brings (``secret``), or a report (bucket :data:`REPORTS`)."""
+HEADS = np.dtype(
     [
-        *((name, pa.int64()) for name in ("clock", "place", "time_ns", "original")),
-        *((name, pa.int32()) for name in ("linktype", "interface")),
-        ("data", pa.binary()),
+        *((name, "<i8") for name in ("clock", "place", "time_ns", "original")),
+        *((name, "<i4") for name in ("linktype", "interface", "captured")),
     ]
 )
 """``clock``: capture time in the file, which never goes back; ``place`` and ``interface`` count within the file."""
 ORDER = ("source", "bucket", "clock", "file_ns", "file", "place")
 """The order in which parcels are read: by time, then by name of the file."""
+FACTS = ("clock", "place", "time_ns", "original", "linktype", "interface")
+"""Members of it that are columns of packets after the shuffle."""
 REPORTS = -1
 """The bucket of reports."""
 PARCEL_BYTES, WAITING_BYTES = 1 << 20, 32 << 20
-"""A parcel of the first size is sent; all parcels of a task are sent if their total reaches the second size."""
+"""Most captured bytes of a parcel, but for its last packet, and of packets that wait until they are divided."""
+SENT_BYTES = 4 << 20
+"""Captured bytes of parcels that are sent together."""
 IPV6_FRAGMENT = 44
 
 
@@ -90,8 +95,10 @@ class PacketParcels:
         self._headers = HeaderReader(limits, self.totals.not_decoded, self.totals.limits)
         self._vlan_tags = limits.vlan_tags
         self._next_row = file.place
-        self._waiting: dict[int, list[pa.RecordBatch]] = {}
-        self._sizes: Counter[int] = Counter()
+        self._waiting: list[tuple[Int32s, npt.NDArray[np.void], pa.Array]] = []
+        """Buckets, heads and bytes of packets."""
+        self._size = 0
+        self._most = min(WAITING_BYTES, PARCEL_BYTES * buckets.count)
 
     def rows(self, batches: Iterable[PacketBatch]) -> Iterator[pa.RecordBatch]:
         """Rows of :data:`PARCELS`, and at the end a report. A :class:`CaptureError` is a report too."""
@@ -104,7 +111,7 @@ class PacketParcels:
                     yield from self._gather(batch)
         except CaptureError as error:
             yield from (report(file.source, problem=str(each), file=file.name) for each in error.errors)
-        yield from self._send(*self._waiting)
+        yield from self._send()
         self._headers.finish()
         self.totals.tcp_packets = self._headers.tcp_packets
         yield report(file.source, totals=pack(self.totals), file=file.name, place=file.place)
@@ -112,7 +119,7 @@ class PacketParcels:
     def _parcel(self, bucket: int, data: bytes, **values: Any) -> dict[str, Any]:
         file = self.file
         own = {"source": file.source, "file_ns": file.first_ns, "file": file.name}
-        return {**own, "bucket": bucket, "secret": False, "data": data, **values}
+        return {**own, "bucket": bucket, "secret": False, "heads": b"", "data": data, **values}
 
     def _secrets(self, secrets: Sequence[bytes]) -> pa.RecordBatch:
         """Secrets for all buckets, before their packets: the bucket that needs them is not known here."""
@@ -121,55 +128,88 @@ class PacketParcels:
         return pa.RecordBatch.from_pylist(rows, PARCELS)
 
     def _gather(self, batch: PacketBatch) -> Iterator[pa.RecordBatch]:
-        """Add the packets of a batch to the parcels of their buckets; yield those that are full."""
+        """Add the packets of a batch to those that wait; yield the parcels of all if they are many."""
         rows, buckets, clock = self._deal(batch)
         place, self._next_row = self._next_row, self._next_row + len(batch)
         if not len(rows):
             return
-        columns = {
-            "clock": clock[rows],
-            "place": rows + place,
-            **{name: getattr(batch, name)[rows] for name in ("time_ns", "original", "linktype", "interface")},
-            "data": slice_buffer(batch.buffer, batch.start, batch.captured, rows),
-        }
-        whole = pa.record_batch([pa.array(columns[field.name], field.type) for field in PACKETS], schema=PACKETS)
-        for low, high in pairwise([0, *(np.flatnonzero(np.diff(buckets)) + 1).tolist(), len(rows)]):
-            bucket, part = int(buckets[low]), whole.slice(low, high - low)
-            self._waiting.setdefault(bucket, []).append(part)
-            self._sizes[bucket] += part.nbytes
-            if self._sizes[bucket] >= PARCEL_BYTES:
-                yield from self._send(bucket)
-        if self._sizes.total() >= WAITING_BYTES:
-            yield from self._send(*self._waiting)
+        heads = np.empty(len(rows), HEADS)
+        heads["clock"], heads["place"] = clock[rows], rows + place
+        for name in ("time_ns", "original", "linktype", "interface", "captured"):
+            heads[name] = getattr(batch, name)[rows]
+        self._waiting.append((buckets, heads, slice_buffer(batch.buffer, batch.start, batch.captured, rows)))
+        self._size += int(heads["captured"].sum()) + heads.nbytes
+        if self._size >= self._most:
+            yield from self._send()
 
-    def _send(self, *buckets: int) -> Iterator[pa.RecordBatch]:
-        for bucket in buckets:
-            parts = self._waiting.pop(bucket)
-            del self._sizes[bucket]
-            clock, place = (value(parts[0], name) for name in ("clock", "place"))
-            whole = pa.Table.from_batches(parts).combine_chunks().to_batches()[0]
-            row = pa.RecordBatch.from_pylist([self._parcel(bucket, b"", clock=clock, place=place)], PARCELS)
-            data = whole.serialize()
-            buffers = [None, pa.py_buffer(np.array([0, data.size], np.int32)), data]  # which is not copied again
-            at = PARCELS.get_field_index("data")
-            yield row.set_column(at, PARCELS.field(at), pa.Array.from_buffers(pa.binary(), 1, buffers))
+    def _send(self) -> Iterator[pa.RecordBatch]:
+        """The parcels of all packets that wait, by bucket."""
+        if not self._waiting:
+            return
+        buckets, heads = (np.concatenate([each[part] for each in self._waiting]) for part in (0, 1))
+        data = pa.concat_arrays([each[2] for each in self._waiting])
+        self._waiting, self._size = [], 0
+        if (buckets[1:] < buckets[:-1]).any():
+            order = np.argsort(buckets, kind="stable")
+            buckets, heads, data = buckets[order], heads[order], data.take(pa.array(order))
+        ends = np.cumsum(heads["captured"], dtype=np.int64)
+        begins = ends - heads["captured"]
+        size = ends - begins[np.searchsorted(buckets, buckets)]  # of its bucket until then
+        filled = (size - 1) // PARCEL_BYTES
+        first = np.flatnonzero(np.concatenate([[True], (buckets[1:] != buckets[:-1]) | (filled[1:] != filled[:-1])]))
+        edges, places = np.append(first, len(heads)), np.append(begins[first], ends[-1])
+        low = 0
+        while low < len(first):
+            high = max(int(np.searchsorted(places, places[low] + SENT_BYTES, "right")) - 1, low + 1)
+            yield self._parcels(buckets, heads, data, edges[low : high + 1])
+            low = high
+
+    def _parcels(self, buckets: Int32s, heads: npt.NDArray[np.void], data: pa.Array, edges: Int64s) -> pa.RecordBatch:
+        """Parcels of the packets between each two edges."""
+        first, some = edges[:-1], slice(int(edges[0]), int(edges[-1]))
+        part = data.slice(some.start, some.stop - some.start)
+        _, offsets, content = part.buffers()
+        ends = np.frombuffer(offsets, np.int32)[part.offset : part.offset + len(part) + 1]
+        own: dict[str, Any] = {
+            **{name: pa.array(heads[name][first]) for name in ("clock", "place")},
+            "bucket": pa.array(buckets[first]),
+            "heads": binary(heads[some].tobytes(), (edges - edges[0]) * HEADS.itemsize),
+            "data": binary(content, ends[edges - edges[0]]),
+        }
+        columns = self._parcel(0, b"") | own
+        return pa.record_batch(
+            [
+                columns[each.name]
+                if each.name in own
+                else pa.repeat(pa.scalar(columns[each.name], each.type), len(first))
+                for each in PARCELS
+            ],
+            schema=PARCELS,
+        )
 
     def _deal(self, batch: PacketBatch) -> tuple[Int64s, Int32s, Int64s]:
-        """Places of packets with TCP, sorted by bucket; their buckets; the clock of the whole batch."""
+        """Places of packets with TCP, in order; their buckets; the clock of the whole batch."""
         clock = self._clock.advance(batch.time_ns)
         fragments = tcp_fragments(batch, self._vlan_tags)
         segments = self._headers.read(batch)
         rows, buckets = segments.row, self._buckets.of(segments)
-        if len(fragments):  # they go to all buckets: only the first one has the ports
-            plain = ~np.isin(rows, fragments)
-            count = self._buckets.count
-            rows = np.concatenate([rows[plain], np.repeat(fragments, count)])
-            every = np.tile(np.arange(count, dtype=np.int32), len(fragments))
-            buckets = np.concatenate([buckets[plain], every])
         self.totals.packets += len(batch)
         self.totals.add_times(batch.time_ns)
-        order = np.lexsort((rows, buckets))
+        if not len(fragments):
+            return rows, buckets, clock
+        plain = ~np.isin(rows, fragments)  # they go to all buckets: only the first one has the ports
+        count = self._buckets.count
+        rows = np.concatenate([rows[plain], np.repeat(fragments, count)])
+        every = np.tile(np.arange(count, dtype=np.int32), len(fragments))
+        buckets = np.concatenate([buckets[plain], every])
+        order = np.argsort(rows, kind="stable")
         return rows[order], buckets[order], clock
+
+
+def binary(content: Any, edges: npt.NDArray[Any]) -> pa.Array:
+    """Bytes between each two edges as a column."""
+    buffers = [None, pa.py_buffer(edges.astype(np.int32)), pa.py_buffer(content)]
+    return pa.Array.from_buffers(pa.binary(), len(edges) - 1, buffers)
 
 
 def tcp_fragments(batch: PacketBatch, vlan_tags: int) -> Int64s:
@@ -215,7 +255,7 @@ def report(source: str, **content: Any) -> pa.RecordBatch:
     """A report as a row of :data:`PARCELS`."""
     row: dict[str, Any] = dict.fromkeys(("clock", "file_ns", "place"), 0)
     data = report_text(source, **content).encode()
-    row |= {"source": source, "bucket": REPORTS, "file": "", "secret": False, "data": data}
+    row |= {"source": source, "bucket": REPORTS, "file": "", "secret": False, "heads": b"", "data": data}
     return pa.RecordBatch.from_pylist([row], PARCELS)
 
 
@@ -247,19 +287,22 @@ class WaitingPackets(NamedTuple):
     """Packets of a parcel that wait for their turn."""
 
     rows: pa.RecordBatch
-    """Columns of PACKETS, and ``file``: a number made of its name."""
+    """Columns of HEADS but ``captured``, ``data``, and ``file``: a number made of its name."""
     clock: Int64s
     file: tuple[int, str]
     """Time of the file's first packet, and its name."""
     place: Int64s
 
     @classmethod
-    def of(cls, row: pa.RecordBatch) -> WaitingPackets:
-        inner = pa.ipc.read_record_batch(pa.py_buffer(row.column("data")[0].as_buffer()), PACKETS)
-        file = value(row, "file_ns"), value(row, "file")
+    def of(cls, file: tuple[int, str], rows: Sequence[pa.RecordBatch]) -> WaitingPackets:
+        """The packets of parcels of a file, in its order."""
+        content, data = (joined(row.column(name)[0].as_buffer() for row in rows) for name in ("heads", "data"))
+        heads: npt.NDArray[np.void] = np.frombuffer(content, HEADS)
+        columns = {name: pa.array(heads[name].copy()) for name in FACTS}
+        columns["data"] = binary(data, np.concatenate([[0], np.cumsum(heads["captured"])]))
         number = int.from_bytes(blake2b(file[1].encode(), digest_size=8).digest(), "big") >> 1
-        inner = inner.append_column("file", pa.repeat(pa.scalar(number, pa.int64()), len(inner)))
-        return cls(inner, inner.column("clock").to_numpy(), file, inner.column("place").to_numpy())
+        columns["file"] = pa.repeat(pa.scalar(number, pa.int64()), len(heads))
+        return cls(pa.record_batch(columns), heads["clock"].copy(), file, heads["place"].copy())
 
     def before(self, parcel: WaitingPackets) -> int:
         """The number of packets before the first one of another parcel."""
@@ -271,15 +314,38 @@ class WaitingPackets(NamedTuple):
         return WaitingPackets(self.rows.slice(low, high - low), self.clock[low:high], self.file, self.place[low:high])
 
 
+def joined(buffers: Iterable[pa.Buffer]) -> Any:
+    """One buffer of all; a single one is not copied."""
+    first, *others = buffers
+    return b"".join((first, *others)) if others else first
+
+
+def by_file(parcels: Iterable[pa.RecordBatch]) -> Iterator[tuple[tuple[int, str], bool, list[pa.RecordBatch]]]:
+    """Time and name of a file, whether they are secrets, and its next parcels: small ones together."""
+    rows: list[pa.RecordBatch] = []
+    of: tuple[tuple[int, str], bool] | None = None
+    size = 0
+    for row in parcels:
+        owner = (value(row, "file_ns"), value(row, "file")), value(row, "secret")
+        more = row.column("data")[0].as_buffer().size
+        if of is not None and (owner != of or size + more > PARCEL_BYTES):
+            yield *of, rows
+            rows, size = [], 0
+        of, size = owner, size + more
+        rows.append(row)
+    if of is not None:
+        yield *of, rows
+
+
 def packets(parcels: Iterable[pa.RecordBatch], number: int = 1) -> Iterator[PacketBatch]:
     """The packets of a bucket's parcels, merged by time, counted from ``number``; secrets come with the next batch."""
     held: list[WaitingPackets] = []
     secrets: tuple[bytes, ...] = ()
-    for row in chain(parcels, [None]):
-        if row is not None and value(row, "secret"):
-            secrets += (row.column("data")[0].as_py(),)
+    for some in chain(by_file(parcels), [None]):
+        if some is not None and some[1]:
+            secrets += tuple(row.column("data")[0].as_py() for row in some[2])
             continue
-        opened = None if row is None else WaitingPackets.of(row)
+        opened = None if some is None else WaitingPackets.of(some[0], some[2])
         counts = [len(each.clock) if opened is None else each.before(opened) for each in held]
         for batch in _merge_batches([each.part(0, count) for each, count in zip(held, counts, strict=True) if count]):
             yield packets_of(batch, number, secrets)
