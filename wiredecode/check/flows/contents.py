@@ -79,7 +79,7 @@ def circling(view: FlowView, topic: Topic) -> None:
     for sides in by_life(each for each in topic.publishers if whose(each.party) in consumers).values():
         contents = Counter(sample.content for each in sides for sample in each.flow.samples if sample.key is not None)
         often = [times for times in contents.values() if times >= 2 * FEW]
-        if often and sum(often) >= MOST * contents.total():
+        if len(often) > 1 and sum(often) >= MOST * contents.total():  # one: a sign of life
             label, count, name = sides[0].party.label, total(sides), topic.subject[2]
             title = f"{label} publishes the same {len(often)} messages to {name} again and again, "
             title += f"and gets them itself: {count:,} times"
