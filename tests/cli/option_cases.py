@@ -575,6 +575,7 @@ CASES: dict[str, dict[str, Case | See]] = {
         "-v": Case("{basic} -o a.csv", "-v", VERBOSE),
     },
     "stats": {
+        "--jobs": See("tests/stats/test_jobs.py::test_output_equals_that_of_one_process"),
         "--csv-formulas": See("tests/cli/test_export.py::test_formulas_in_csv_can_be_guarded"),
         "-2": See(f"{TWO_PASSES}::test_every_command_reads_twice"),
         **reading("stats"),

@@ -61,10 +61,23 @@ class Distribution(Lazy):
     _waiting: "array[int]"
     _weights: "array[int]"
 
-    __slots__ = ("_bits", "_counts", "_most", "_values", "_waiting", "_weights", "count", "largest", "smallest")
+    __slots__ = (
+        "_bits",
+        "_counts",
+        "_most",
+        "_rounds",
+        "_values",
+        "_waiting",
+        "_weights",
+        "count",
+        "largest",
+        "smallest",
+    )
 
     def __init__(self, most: int = MAX_VALUES) -> None:
         self._most, self._bits = most, PRECISION
+        self._rounds = False
+        """Whether there were too many values: then all are rounded, in any order."""
         self.count = 0
         self.smallest = self.largest = 0
         self._values = self._counts = NO_VALUES
@@ -90,7 +103,7 @@ class Distribution(Lazy):
         self.smallest = min(self.smallest, other.smallest) if self.count else other.smallest
         self.largest = max(self.largest, other.largest) if self.count else other.largest
         self.count += other.count
-        self._bits = min(self._bits, other._bits)
+        self._bits, self._rounds = min(self._bits, other._bits), self._rounds or other._rounds
         self._merge_waiting()
         self._take(other._values, other._counts)
 
@@ -103,9 +116,12 @@ class Distribution(Lazy):
     def _take(self, more: Int64s, weights: Int64s) -> None:
         """Merge values with their counts into those kept."""
         values, counts = np.concatenate([self._values, more]), np.concatenate([self._counts, weights])
+        if self._rounds:
+            values = round_values(values, self._bits)
         self._values, self._counts = merge_counts(values, counts)
         while len(self._values) > self._most:
             self._values, self._counts = merge_counts(round_values(self._values, self._bits), self._counts)
+            self._rounds = True
             self._bits -= len(self._values) > self._most
 
     def percentile(self, thousandths: int) -> int:

@@ -21,6 +21,7 @@ from wiredecode.stats.tallies import (
     Counted,
     DeliveryTally,
     FindingCell,
+    FindingTally,
     FrameTally,
     GaugeCell,
     Row,
@@ -54,7 +55,7 @@ class FindingCounter:
     """Findings by connection, direction and kind."""
 
     def __init__(self) -> None:
-        self.tally = Tally()
+        self.tally = FindingTally()
 
     def frame(self, frame: Frame) -> None:
         for finding in frame.findings:

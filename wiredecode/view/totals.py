@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from wiredecode.capture.info import CaptureInfo
 from wiredecode.extras import install, installed
@@ -124,7 +124,7 @@ def _frames(totals: Totals, width: int) -> list[tuple[str, str]]:
         whole = sum(types.values(), Counter[str]())
         rows.append(("frames", f"{whole.total():,} {protocol or 'of unknown protocol'}{_statuses(whole)}"))
         digits = len(f"{whole.total():,}")
-        ordered = sorted(types.items(), key=lambda item: -item[1].total())
+        ordered = sorted(types.items(), key=lambda item: (-item[1].total(), item[0]))
         cells = [f"{tally.total():>{digits},} {kind or 'undecoded'}{_statuses(tally)}" for kind, tally in ordered]
         rows += [("", line) for line in _columns(cells, width - LABEL)]
     return rows or [("frames", "none")]
@@ -135,7 +135,7 @@ def _protocols(totals: Totals) -> str:
     kinds: dict[str, Counter[str]] = defaultdict(Counter)
     for (protocol, _, status), number in totals.frames.items():
         kinds[protocol][status] += number
-    ordered = sorted(kinds.items(), key=lambda item: -item[1].total())
+    ordered = sorted(kinds.items(), key=lambda item: (-item[1].total(), item[0]))
     texts = (f"{tally.total():,} {name or 'of unknown protocol'}{_statuses(tally)}" for name, tally in ordered)
     return _list(texts) or "none"
 
@@ -153,10 +153,15 @@ def _statuses(statuses: Counter[str]) -> str:
     return f" ({', '.join(bad)})" if bad else ""
 
 
+def by_number(counts: Counter[Any]) -> list[tuple[Any, int]]:
+    """Keys and numbers, the largest first; equal ones by key."""
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+
+
 def _others(totals: Totals, most: int) -> list[tuple[str, str]]:
     """Protocols of other connections, as far as their first bytes show."""
     texts = []
-    for (name, port), number in totals.other_connections.most_common():
+    for (name, port), number in by_number(totals.other_connections):
         size = totals.other[name, port]
         text = f"{'unknown protocol' if name == 'unknown' else name}, {size:,} bytes" if size else "no payload"
         texts.append(f"port {port}: {text} in {counted(number, 'connection')}")
@@ -178,7 +183,7 @@ def _advice(totals: Totals) -> list[str]:
     if "TLS" in looks:
         secrets = "--keylog" if installed("cryptography") else f"--keylog; {install('tls')}"
         texts.append(f"TLS was not decrypted: give its secrets ({secrets}), or capture after the TLS endpoint")
-    ports = [port for (name, port), size in totals.other.most_common() if size and name == "unknown"]
+    ports = [port for (name, port), size in by_number(totals.other) if size and name == "unknown"]
     if ports or (totals.captured and not looks):
         port = ports[0] if ports else "PORT"
         likely = next((protocol for protocol in protocols if port in protocol.ports), None)
