@@ -25,7 +25,11 @@ SPECIAL = {"nats": frozenset({"transport"})}
 FILES = frozenset({"generated.toml", "problems.toml", "wireshark.lua"})
 NATIVE = frozenset({"kafka", "amqp091"})
 """Protocols that Wireshark decodes itself: there is no Lua for them."""
-TABLES = {"kafka": frozenset({"layers.json"}), "amqp091": frozenset({"layers.json"}), "liftbridge": frozenset({"layers.proto"})}
+TABLES = {
+    "kafka": frozenset({"layers.json"}),
+    "amqp091": frozenset({"layers.json"}),
+    "liftbridge": frozenset({"layers.proto"}),
+}
 """Tables that layers are made from."""
 CARRIED = frozenset(one.name for each in protocols() for one in carried_by(each.name))
 NAMES = sorted({each.name for each in protocols()} | CARRIED)

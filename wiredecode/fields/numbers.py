@@ -351,8 +351,8 @@ WHOLE: dict[int, type[Number]] = {8: UInt8, 16: UInt16, 32: UInt32, 64: UInt64}
 class Bits(Number):
     """``count`` bits of an integer that it shares with the bit fields beside it.
 
-    Bit fields come one after another in ``fields_desc``, the highest bits first (``lowest_first``: the lowest), and fill
-    8, 16, 32 or 64 bits together. Each is its own field: ``Bits("kind", 4), Bits("dup", 1), Bits("qos", 2),
+    Bit fields come one after another in ``fields_desc``, the highest bits first (``lowest_first``: the lowest), and
+    fill 8, 16, 32 or 64 bits together. Each is its own field: ``Bits("kind", 4), Bits("dup", 1), Bits("qos", 2),
     Bits("retain", 1)`` is one byte. The byte range of each is that of the whole integer.
     """
 

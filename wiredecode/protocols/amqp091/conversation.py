@@ -271,7 +271,7 @@ class AmqpConversation(Conversation):
 
     def _confirm_select(self, frame: Frame, channel: Channel) -> None:
         self._ask(frame, channel)
-        if channel.next_publish is None and frame.all_seen(frame.side):
+        if channel.next_publish is None:
             channel.next_publish = 1
 
     # Messages.

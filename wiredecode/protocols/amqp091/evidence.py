@@ -89,8 +89,9 @@ class AmqpChain(seeking.Chain):
 
 
 def judge_greeting(front: bytes, position: int) -> Evidence:
+    """The protocol header: alone, at another port, it only shows a client that went to the wrong server."""
     if front == names.GREETING:
-        return Evidence(SURE, position + len(front), True)
+        return Evidence(GOOD, position + len(front), True)
     return Evidence(SHORT if names.GREETING.startswith(front) else BAD)
 
 
