@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, ClassVar
 
 from wiredecode.protocols.amqp091.layers import LAYERS, ContentBody, ContentHeader
 from wiredecode.protocols.amqp091.names import CODES, GREETING
@@ -39,7 +40,7 @@ class TestAmqp091(ProtocolTests):
         (ContentBody, bytes(ContentBody(channel=1, body=b"hello"))),
     )
     captures = sorted(FOLDER.glob("*.pcap*"))
-    dialogues = {
+    dialogues: ClassVar[Any] = {
         "confirms": [
             *OPENING,
             Part(

@@ -150,7 +150,7 @@ class AmqpConversation(Conversation):
             if frame.values.get(name):
                 report_table(frame, name)
         if decoder.handler is not None:
-            decoder.handler(self, frame, self.channels.get_or_make(channel, Channel))
+            decoder.handler((self, self.channels.get_or_make(channel, Channel)), frame)
 
     def messages(self, frame: Frame, out: Messages) -> None:
         if self.completed is not None and self.completed.type != "BasicReturn":
@@ -426,7 +426,10 @@ class AmqpConversation(Conversation):
 
 
 def decoder_of(layer: type[Layer]) -> FrameDecoder:
-    return FrameDecoder(layer, layer.__name__, AmqpConversation.HANDLERS.get(layer.__name__))
+    handle = AmqpConversation.HANDLERS.get(layer.__name__)
+    if handle is None:
+        return FrameDecoder(layer, layer.__name__)
+    return FrameDecoder(layer, layer.__name__, lambda state, frame: handle(state[0], frame, state[1]))
 
 
 DECODERS: dict[int, FrameDecoder] = {code: decoder_of(layer) for code, layer in METHODS.items()} | {

@@ -3,6 +3,7 @@
 import re
 
 from wiredecode.fields import compiler
+from wiredecode.fields.layer import Layer
 from wiredecode.frames.splitter import LengthPrefix, Number
 from wiredecode.protocols.amqp091 import names
 from wiredecode.protocols.amqp091.layers import METHODS, ContentHeader
@@ -65,7 +66,7 @@ class AmqpChain(seeking.Chain):
 
     def _judge_payload(self, data: bytes, position: int, end: int, kind: int) -> Evidence:
         start = position + HEADER_BYTES
-        client = None
+        client, code = None, 0
         if kind == names.METHOD:
             code = int.from_bytes(data[start : start + 4])
             if start + 4 <= len(data) and code not in METHODS:
@@ -95,7 +96,7 @@ def judge_greeting(front: bytes, position: int) -> Evidence:
     return Evidence(SHORT if names.GREETING.startswith(front) else BAD)
 
 
-def layer_fits(layer: type[compiler.Layer], data: bytes, position: int, end: int) -> bool:
+def layer_fits(layer: type[Layer], data: bytes, position: int, end: int) -> bool:
     """Whether a frame is filled by its fields; texts need not be UTF-8."""
     try:
         return compiler.walk(layer, data, position, end)[1] == end
