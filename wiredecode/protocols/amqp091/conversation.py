@@ -97,7 +97,7 @@ class Channel:
     getting: Consumer | None = None
     """Of the last BasicGet."""
     mandatory: deque[tuple[Any, int | None, Request]] = field(default_factory=lambda: deque(maxlen=MAX_MANDATORY))
-    """What identifies a message that may come back, its number in confirms, its frame."""
+    """Identity of a message that may come back, its number in confirms, its frame."""
     queue: str = ""
     """Declared last: the one that an empty name means."""
 
@@ -331,7 +331,7 @@ class AmqpConversation(Conversation):
             self._complete(frame, channel, content)
 
     def _complete(self, frame: Frame, channel: Channel, content: Content) -> None:
-        """The last frame of a message, which stands for it."""
+        """The last frame of a message."""
         channel.contents[frame.side] = None
         self.held -= sum(map(len, content.parts or ()))
         self.completed, values = content, content.values
@@ -443,13 +443,13 @@ FROM_CLIENT = {name: side for name in names.CODES if (side := names.by_client(na
 
 
 def routed(values: Mapping[str, Any]) -> dict[str, Any]:
-    """What the frames of a message have from its method."""
+    """The fields that the frames of a message have from its method."""
     found = {name: values[name] for name in ROUTE if name in values}
     return {name: printable(value) if isinstance(value, str) else value for name, value in found.items()}
 
 
 def identity_of(content: Content) -> Any:
-    """What a returned message has in common with its publish."""
+    """Values that a returned message has in common with its publish."""
     body, values = content.body, content.values
     return values.get("exchange"), values.get("routing_key"), content.size, None if body is None else crc32(body)
 

@@ -11,7 +11,7 @@ from wiredecode.protocols.shared import seeking
 from wiredecode.protocols.shared.seeking import BAD, GOOD, SHORT, SURE, WEAK, Evidence
 
 MAX_FRAME_BYTES = 64 * 1024 * 1024
-"""Largest plausible payload: servers negotiate 128 KiB unless they are told otherwise."""
+"""Largest plausible payload: servers negotiate 128 KiB by default."""
 HEADER_BYTES, AROUND = 7, 8
 """Bytes before the payload; and with the end mark."""
 FRAMING = LengthPrefix(

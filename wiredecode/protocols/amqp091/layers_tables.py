@@ -137,7 +137,7 @@ def as_object(entries: list[Entry], shown: Callable[[Entry], Any]) -> dict[str, 
 
 
 def secret(entry: Entry) -> bool:
-    """Whether an entry, all of it, carries credentials."""
+    """Whether the whole of an entry carries credentials."""
     if isinstance(entry.value, bytes):
         return bool(entry.value) and is_secret_pair(entry.name, entry.value)
     return isinstance(entry.value, list) and bool(entry.value) and is_secret_name(entry.name)

@@ -34,7 +34,8 @@ class Closed(Rule):
         title = f"the server closed a {what} of {who}: {names.outcome(code)}"
         title += f", caused by {cause}" if cause else ""
         key = frame.connection.number, code, cause
-        problem = self.report.add(CODES[f"{what}-closed"], title, key, frame=frame)
+        code_of = CODES["channel-closed"] if what == "channel" else CODES["connection-closed"]
+        problem = self.report.add(code_of, title, key, frame=frame)
         text = printable(frame.values.get("reply_text", ""))
         problem.detail(f"the server says: {text}")
         problem.likely, problem.alike = problem.code.cause_of(f"{code} {text}"), names.outcome(code)
