@@ -9,8 +9,10 @@ from itertools import chain
 from tests.check import crafted
 from tests.check.support import CAPTURES, check, talk
 from tests.net import craft
+from tests.protocols.test_amqp091_parity import method, publish
 from tests.protocols.test_tank_surprises import PING, message, plain, produce, produced
 from tests.view.frames import SERVER
+from wiredecode.protocols.amqp091.names import GREETING
 from wiredecode.protocols.kafka.layers import layer_of as kafka_layer
 from wiredecode.protocols.rabbitmq_stream import layers
 from wiredecode.protocols.shared.problems import Problem
@@ -29,6 +31,13 @@ def syn(*, answered: bool) -> list[Problem]:
     talk = craft.Talk()
     first, *rest = talk.handshake()
     return check(craft.batches([first, *(rest if answered else [first])]))
+
+
+def confirmed(answer: str) -> list[Problem]:
+    """A publish over AMQP 0-9-1, and what the server answers."""
+    asked = GREETING + method("ConfirmSelect") + publish(b"hello", exchange="x")
+    told = method("ConfirmSelectOk") + method(answer, delivery_tag=1)
+    return talk(5672, (0.1, 0, asked), (0.2, 1, told))
 
 
 AUTH = "AUTH principal=alice token=0a1b2c3d"
@@ -91,6 +100,7 @@ CRAFTED: Mapping[str, Case] = {
     "cursus.authorization": partial(crafted.cursus, AUTH, LET_IN, *FORBIDDEN),
     "flow.loop": partial(crafted.rounds, 30),
     "flow.never-began": partial(crafted.apart, "order.new", "orders.new"),
+    "amqp091.nacked": partial(confirmed, "BasicNack"),
     "tank.no-leader": partial(produce_answered, b"\xfd"),
     "frame.limit": partial(crafted.cursus, "CREATE topic=orders " + "a " * 70_000, "OK"),
     "frame.tls": partial(crafted.tls, 2, 48),
@@ -168,6 +178,12 @@ NEAR: Mapping[str, Case] = {
     "kafka.advertised-listener": "kafka/failover.pcap.gz",  # refused after it was reached
     "cursus.authentication": partial(crafted.cursus, AUTH, LET_IN, *FORBIDDEN),  # known, but not allowed
     "cursus.authorization": partial(crafted.cursus, AUTH, "ERROR: authentication_failed principal=alice"),
+    "amqp091.nacked": partial(confirmed, "BasicAck"),
+    "amqp091.channel-closed": "amqp091/basic.pcap.zst",  # closed by the client
+    "amqp091.connection-closed": "amqp091/basic.pcap.zst",
+    "amqp091.returned": "amqp091/tables.pcap.zst",  # published, and taken
+    "amqp091.blocked": "amqp091/prefetch.pcap.zst",  # published as fast
+    "amqp091.prefetch": "amqp091/basic.pcap.zst",  # acknowledged immediately
     "tank.no-leader": partial(produce_answered, b"\xfc\x0a\x00\x00\x09\x04\x2b"),  # another node leads
     "liftbridge.leader-change": "liftbridge/34-lb-replication.pcap",  # leaders of streams that are new
     "nats.limit": "nats/02-auth.pcap",  # not let in, for another reason

@@ -23,9 +23,13 @@ FEW = frozenset({"bulk", "flows", "identity", "redaction", "wireshark"})
 SPECIAL = {"nats": frozenset({"transport"})}
 """Modules of one protocol: NATS connections may change into S2, TLS or WebSocket streams."""
 FILES = frozenset({"generated.toml", "problems.toml", "wireshark.lua"})
-NATIVE = frozenset({"kafka"})
+NATIVE = frozenset({"kafka", "amqp091"})
 """Protocols that Wireshark decodes itself: there is no Lua for them."""
-TABLES = {"kafka": frozenset({"layers.json"}), "liftbridge": frozenset({"layers.proto"})}
+TABLES = {
+    "kafka": frozenset({"layers.json"}),
+    "amqp091": frozenset({"layers.json"}),
+    "liftbridge": frozenset({"layers.proto"}),
+}
 """Tables that layers are made from."""
 CARRIED = frozenset(one.name for each in protocols() for one in carried_by(each.name))
 NAMES = sorted({each.name for each in protocols()} | CARRIED)

@@ -55,7 +55,9 @@ class Exchange:
         self.packets, self.first_ns, self.time_ns = frame.packets[:1], frame.first_ns, frame.time_ns
         self.size = frame.length
         self.is_copy, self.asks = "copy_of" in frame.generated, frame.expects_response
-        self.publishing: Publishing | None = checks.publishes.get(frame.type or "")
+        how = checks.publishes.get(frame.type or "")
+        publishes = how is not None and (not how.numbered_by or how.numbered_by in frame.generated)
+        self.publishing: Publishing | None = how if publishes else None
         self.topic = frame.values.get(checks.topic)
         if checks.called and isinstance(self.topic, str):
             self.calls = calls_of(self.protocol, self.topic)

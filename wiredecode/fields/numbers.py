@@ -351,14 +351,14 @@ WHOLE: dict[int, type[Number]] = {8: UInt8, 16: UInt16, 32: UInt32, 64: UInt64}
 class Bits(Number):
     """``count`` bits of an integer that it shares with the bit fields beside it.
 
-    Bit fields come one after another in ``fields_desc``, the highest bits first, and fill 8, 16, 32 or 64 bits
-    together. Each is its own field: ``Bits("kind", 4), Bits("dup", 1), Bits("qos", 2), Bits("retain", 1)`` is one
-    byte. The byte range of each is that of the whole integer.
+    Bit fields come one after another in ``fields_desc``, the highest bits first (``lowest_first``: the lowest), and
+    fill 8, 16, 32 or 64 bits together. Each is its own field: ``Bits("kind", 4), Bits("dup", 1), Bits("qos", 2),
+    Bits("retain", 1)`` is one byte. The byte range of each is that of the whole integer.
     """
 
-    def __init__(self, name: str, count: int, doc: str = "", **kw: Any) -> None:
+    def __init__(self, name: str, count: int, doc: str = "", *, lowest_first: bool = False, **kw: Any) -> None:
         super().__init__(name, doc, **kw)
-        self.count, self.mask = count, (1 << count) - 1
+        self.count, self.mask, self.lowest_first = count, (1 << count) - 1, lowest_first
         self.column = next(f"uint{bits}" for bits in WHOLE if count <= bits)  # type: ignore[misc]
         self.group: list[Bits] = []
         self.shift = 0
@@ -366,7 +366,8 @@ class Bits(Number):
     def join(self, group: list[Bits], bits: int) -> None:
         """Take the place in a group of bit fields of ``bits`` bits."""
         self.group = group
-        self.shift = bits - sum(other.count for other in group[: group.index(self) + 1])
+        before = sum(other.count for other in group[: group.index(self)])
+        self.shift = before if self.lowest_first else bits - before - self.count
         self.whole = WHOLE[bits](group[0].name)
         self.back = 0 if self is group[0] else self.whole.width
 

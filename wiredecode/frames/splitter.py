@@ -178,11 +178,13 @@ class LengthPrefix:
     header: int
     held: tuple[Number, ...] = ()
     """Further integers of the header that must be in range."""
+    mark: int | None = None
+    """The last byte of every frame, which is after all that the length counts."""
 
     def split(self, data: bytes, position: int = 0) -> Split:
         """Split ``data``, with a frame at ``position``, into frames."""
         ends: list[int] = []
-        end, last, after = len(data), len(data) - self.header, self.after
+        end, last, after, mark = len(data), len(data) - self.header, self.after, self.mark
         least, most = self.length.least, self.length.most
         unpack, append = self.length.reader.unpack_from, ends.append
         held = [(number, number.reader.unpack_from, number.least, number.most) for number in self.held]
@@ -196,6 +198,8 @@ class LengthPrefix:
             stop = position + after + size
             if stop > end:
                 return Split(ends, need=stop - position)
+            if mark is not None and data[stop - 1] != mark:
+                return Split(ends, bad=f"a frame of {stop - position} bytes does not end with {mark:#04x}")
             append(stop)
             position = stop
         return Split(ends)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from wiredecode.data import storable
 from wiredecode.dataclasses import dataclass
 from wiredecode.extras import Unusable
-from wiredecode.protocols import cursus, kafka, liftbridge, nats, pravega, rabbitmq_stream, tank
+from wiredecode.protocols import amqp091, cursus, kafka, liftbridge, nats, pravega, rabbitmq_stream, tank
 from wiredecode.protocols.base import Protocol
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 GROUP = "wiredecode.protocols"
 
-BUILT_IN = (rabbitmq_stream, pravega, tank, nats, cursus, kafka)
+BUILT_IN = (rabbitmq_stream, pravega, tank, nats, amqp091, cursus, kafka)
 """In the order in which they are tried: the most certain first."""
 CARRIED = (liftbridge,)
 """Protocols inside messages of others."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from wiredecode.dataclasses import dataclass, field
-from wiredecode.fields import printable, text
+from wiredecode.fields import printable
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.frames.frame import OK, Frame
 from wiredecode.frames.message import Messages
@@ -21,6 +21,7 @@ from wiredecode.protocols.reading import FrameDecoder
 from wiredecode.protocols.shared import proxy
 from wiredecode.protocols.shared.pairing import Outstanding, Request, link
 from wiredecode.protocols.shared.publications import Numbers, Publications, runs_of
+from wiredecode.protocols.shared.sasl import user_name
 
 INITIAL_FRAME_MAX = 8192
 """Limit of newer brokers before Open; a larger frame is a note, since older brokers accept more."""
@@ -448,32 +449,6 @@ def _numbers_of(frame: Frame, name: str) -> list[int]:
         return []
     numbers: list[Any] = [each.get("publishing_id") if isinstance(each, dict) else each for each in value]
     return [number for number in numbers if number is not None] if None in numbers else numbers
-
-
-def user_name(mechanism: str, data: bytes) -> str | None:
-    """User name of a client's first SASL payload (RFC 4616; AMQP 0-9-1 table for AMQPLAIN); None if it has none."""
-    if mechanism == "PLAIN":
-        parts = data.split(b"\0")  # authorisation id, name, password: of another form each could be the password
-        return text(parts[1]) if len(parts) == 3 and parts[1] and parts[2] else None
-    if mechanism == "AMQPLAIN":
-        return _amqplain_login(data)
-    return None
-
-
-def _amqplain_login(data: bytes) -> str | None:
-    """LOGIN of ``name length uint8 | name | 'S' | value length uint32 | value``...; None if truncated."""
-    position, table = 0, dict[bytes, bytes]()
-    while position < len(data):
-        name_end = position + 1 + data[position]
-        name = data[position + 1 : name_end]
-        value_start = name_end + 5
-        if data[name_end : name_end + 1] != b"S" or value_start > len(data):
-            return None
-        value_end = value_start + int.from_bytes(data[name_end + 1 : value_start], "big")
-        table[name] = data[value_start:value_end]
-        position = value_end
-    whole = position == len(data) and b"PASSWORD" in table
-    return text(table[b"LOGIN"]) if whole and b"LOGIN" in table else None
 
 
 def decoder_of(code: int, version: int) -> FrameDecoder:

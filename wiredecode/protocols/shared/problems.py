@@ -329,6 +329,8 @@ class Publishing(NamedTuple):
     """Field and value of publishes that ask for no answer."""
     traits: tuple[str, ...] = ()
     """Fields in which publishes that are confirmed may differ from those that are not."""
+    numbered_by: str = ""
+    """Generated field that frames of the type have if they publish; empty: all of them do."""
 
 
 class Called(NamedTuple):

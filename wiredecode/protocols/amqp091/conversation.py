@@ -1,0 +1,473 @@
+"""The state of one AMQP 0-9-1 connection: its channels, requests in order, messages over several frames, acks."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+from zlib import crc32
+
+from wiredecode.dataclasses import dataclass, field
+from wiredecode.fields import printable
+from wiredecode.fields.layer import Layer, Style
+from wiredecode.frames.frame import ALL, ANSWERED, MALFORMED, REFUSED, AckDuty, Confirmation, Frame
+from wiredecode.frames.message import Messages
+from wiredecode.protocols.amqp091 import NAME, names
+from wiredecode.protocols.amqp091.layers import (
+    METHODS,
+    ContentBody,
+    ContentHeader,
+    Heartbeat,
+    ProtocolHeader,
+    UnknownFrame,
+)
+from wiredecode.protocols.amqp091.layers_tables import read_table
+from wiredecode.protocols.amqp091.messages import add_message
+from wiredecode.protocols.base import Conversation, Start
+from wiredecode.protocols.reading import FrameDecoder
+from wiredecode.protocols.shared import proxy
+from wiredecode.protocols.shared.pairing import MAX_OUTSTANDING, Newest, Outstanding, Request, link
+from wiredecode.protocols.shared.publications import Publications
+from wiredecode.protocols.shared.sasl import user_name
+
+MAX_UNACKNOWLEDGED = 20_000
+"""Deliveries of a channel that are remembered until their ack; beyond it the oldest is forgotten."""
+MAX_MANDATORY = 1000
+"""Publishes that may be returned, which are remembered on a channel."""
+MAX_CHANNELS = 4096
+"""Channels of a connection that are remembered."""
+MAX_HELD_BYTES = 64 * 1024 * 1024
+"""Bytes of messages that are not complete, on one connection; beyond it bodies are not kept."""
+TABLE_FIELDS = ("arguments", "client_properties", "server_properties", "headers")
+ROUTE = ("exchange", "routing_key", "delivery_tag", "consumer_tag")
+PROPERTIES = ("headers", "timestamp")
+
+
+@dataclass(slots=True)
+class Ask(Request):
+    """A method that waits for an answer."""
+
+    channel: int
+    values: Mapping[str, Any]
+
+
+@dataclass(slots=True, eq=False)
+class Consumer:
+    """A consumer of a channel."""
+
+    queue: str = ""
+    no_ack: bool | None = None
+    acks: AckDuty = field(default_factory=AckDuty)
+
+
+@dataclass(slots=True, eq=False)
+class Content:
+    """A message whose frames are coming."""
+
+    type: str
+    """Its method."""
+    values: Mapping[str, Any]
+    number: int | None
+    """Of publishes: in confirms."""
+    generated: dict[str, Any]
+    consumer: Consumer | None = None
+    size: int | None = None
+    """Bytes of the body; None: the header has not come."""
+    received: int = 0
+    parts: list[bytes] | None = field(default_factory=list)
+    """None: bytes of it are missing."""
+    properties: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def body(self) -> bytes | None:
+        return None if self.parts is None else b"".join(self.parts)
+
+
+@dataclass(slots=True, eq=False)
+class Channel:
+    """A channel of the connection."""
+
+    contents: list[Content | None] = field(default_factory=lambda: [None, None])
+    """By side."""
+    next_publish: int | None = None
+    """Number of the next publish in confirms; None: it is not known, or there are no confirms."""
+    unacknowledged: OrderedDict[int, Ask] = field(default_factory=OrderedDict)
+    """Deliveries without an ack, by delivery tag."""
+    consumers: Newest[str, Consumer] = field(default_factory=Newest)
+    getting: Consumer | None = None
+    """Of the last BasicGet."""
+    mandatory: deque[tuple[Any, int | None, Request]] = field(default_factory=lambda: deque(maxlen=MAX_MANDATORY))
+    """Identity of a message that may come back, its number in confirms, its frame."""
+    queue: str = ""
+    """Declared last: the one that an empty name means."""
+
+
+class AmqpConversation(Conversation):
+    """Decodes the frames of one connection in the order in which they were complete."""
+
+    def __init__(self, start: Start, ports: tuple[int, ...]) -> None:
+        super().__init__(start)
+        served = [port in ports for port in self.connection.ports]
+        if self.client is None and served[0] != served[1]:
+            self.client = 1 if served[0] else 0
+        self.outstanding: Outstanding[int, Ask] = Outstanding()
+        self.waiting: dict[tuple[int, int, str], deque[int]] = {}
+        """Keys of open requests by side, channel and method, the oldest first."""
+        self.asked = 0
+        self.channels: Newest[int, Channel] = Newest(MAX_CHANNELS)
+        self.publishing = Publications()
+        self.following = [0, 0]
+        """By side: where the next frame begins, if no bytes are missing."""
+        self.held = 0
+        self.completed: Content | None = None
+        """The message that the frame just decoded completes."""
+
+    def decode(self, frame: Frame, style: Style | None) -> None:
+        frame.protocol, self.completed = NAME, None
+        if not frame.offset and proxy.decode(self, frame, style):
+            self.following[frame.side] = frame.length
+            return
+        if frame.offset != self.following[frame.side]:
+            self._forget(frame.side)
+        self.following[frame.side] = frame.offset + frame.length
+        buffer, start = frame.buffer, frame.start
+        kind = buffer[start]
+        code = int.from_bytes(buffer[start + 7 : min(start + 11, frame.stop)]) if kind == names.METHOD else kind
+        frame.code = code
+        decoder = DECODERS.get(code) or UNKNOWN
+        if self.client is None and decoder.type in FROM_CLIENT:
+            self.client = frame.side if FROM_CLIENT[decoder.type] else 1 - frame.side
+        frame.sender = self.sender(frame)
+        decoder.read(frame, style)
+        if decoder is UNKNOWN:
+            frame.find(
+                "warning", "protocol", "unknown-method", "no method of AMQP 0-9-1 or RabbitMQ", "undecided", (0, 11)
+            )
+        channel = frame.values.get("channel")
+        if channel is None:
+            return
+        for name in TABLE_FIELDS:
+            if frame.values.get(name):
+                report_table(frame, name)
+        if decoder.handler is not None:
+            decoder.handler((self, self.channels.get_or_make(channel, Channel)), frame)
+
+    def messages(self, frame: Frame, out: Messages) -> None:
+        if self.completed is not None and self.completed.type != "BasicReturn":
+            add_message(frame, self.completed, out)
+
+    def _forget(self, side: int) -> None:
+        """Bytes of a side are missing: what its frames were about, and how many publishes there were, is not known."""
+        for number, channel in self.channels.items():
+            channel.contents[side] = None
+            if side == self.client or self.client is None:
+                channel.next_publish = None
+                channel.mandatory.clear()
+                self.publishing.end(number)
+        self.outstanding.clear()
+        self.waiting.clear()
+
+    # Requests and answers.
+
+    def _ask(self, frame: Frame, channel: Channel) -> None:
+        """A method that wants an answer; the server gives those of a channel in order."""
+        values = frame.values
+        if values.get("no_wait") or frame.type is None:
+            return
+        self.asked += 1
+        self.outstanding.add(frame, self.asked, Ask(frame.id, frame.time_ns, values["channel"], values))
+        key = frame.side, values["channel"], frame.type
+        self.waiting.setdefault(key, deque(maxlen=MAX_OUTSTANDING)).append(self.asked)
+
+    def _oldest(self, side: int, channel: int, name: str) -> Ask | None:
+        """Remove and return the oldest request of a method."""
+        keys = self.waiting.get((side, channel, name))
+        while keys:
+            request = self.outstanding.pop(keys.popleft())
+            if request is not None:
+                return request
+        return None
+
+    def _answer(self, frame: Frame, channel: Channel) -> Ask | None:
+        asks = names.asked_by(frame.type or "")
+        if asks is None or frame.overtakes:
+            return None
+        request = self._oldest(1 - frame.side, frame.values["channel"], asks)
+        if request is not None:
+            link(frame, request)
+            if (queue := request.values.get("queue")) and "queue" not in frame.values:
+                frame.generate("queue", printable(queue))
+        return request
+
+    def _close(self, frame: Frame, channel: Channel) -> None:
+        """A side gives up a channel, or the connection: often because of a method of the other one."""
+        values = frame.values
+        code = values.get("cause_class_id", 0) << 16 | values.get("cause_method_id", 0)
+        cause = names.METHODS.get(code)
+        if cause is not None:
+            frame.generate("cause", cause)
+            numbers = [values["channel"]] if values["channel"] else [number for _, number, _ in self.waiting]
+            asked = next(filter(None, (self._oldest(1 - frame.side, each, cause) for each in numbers)), None)
+            if asked is not None:
+                link(frame, asked)
+        if values.get("reply_code", 200) >= 300:
+            message = f"{names.outcome(values['reply_code'])}: {printable(values.get('reply_text', ''))}"
+            frame.refuse(message, "reply_code", "closed", "warning" if frame.sender == "server" else "note")
+        for number in [values["channel"]] if values["channel"] else [*self.channels]:
+            self.publishing.end(number)
+            self.channels.put(number, Channel())
+        self._ask(frame, channel)
+
+    # The handshake.
+
+    def _start_ok(self, frame: Frame, channel: Channel) -> None:
+        self._answer(frame, channel)
+        values = frame.values
+        user = user_name(values.get("mechanism", ""), values.get("response", b""))
+        if user is not None:
+            frame.generate("user", printable(user))
+
+    # Queues and consumers.
+
+    def _queue(self, frame: Frame, channel: Channel) -> None:
+        self._ask(frame, channel)
+        self._name_queue(frame, channel)
+
+    def _name_queue(self, frame: Frame, channel: Channel) -> str:
+        """The queue of a method; an empty name means the one declared last."""
+        queue: str = frame.values.get("queue", "")
+        if not queue and channel.queue and frame.type != "QueueDeclare":
+            queue = channel.queue
+        return queue
+
+    def _declared(self, frame: Frame, channel: Channel) -> None:
+        self._answer(frame, channel)
+        channel.queue = frame.values.get("queue", "")
+
+    def _consume(self, frame: Frame, channel: Channel) -> None:
+        self._ask(frame, channel)
+        values = frame.values
+        if "no_ack" not in values:
+            return
+        consumer = Consumer(self._name_queue(frame, channel), bool(values["no_ack"]))
+        if not consumer.no_ack:
+            consumer.acks.since = frame.number
+        if values["consumer_tag"]:
+            channel.consumers.put(values["consumer_tag"], consumer)
+        else:
+            channel.getting = consumer  # until the server names it
+
+    def _consuming(self, frame: Frame, channel: Channel) -> None:
+        request = self._answer(frame, channel)
+        if request is not None and not request.values.get("consumer_tag") and "consumer_tag" in frame.values:
+            consumer = Consumer(request.values.get("queue") or channel.queue, bool(request.values.get("no_ack")))
+            consumer.acks.since = None if consumer.no_ack else frame.number
+            channel.consumers.put(frame.values["consumer_tag"], consumer)
+
+    def _get(self, frame: Frame, channel: Channel) -> None:
+        self._ask(frame, channel)
+        channel.getting = Consumer(self._name_queue(frame, channel), bool(frame.values.get("no_ack")))
+        channel.getting.acks.since = None if channel.getting.no_ack else frame.number
+
+    def _confirm_select(self, frame: Frame, channel: Channel) -> None:
+        self._ask(frame, channel)
+        if channel.next_publish is None:
+            channel.next_publish = 1
+
+    # Messages.
+
+    def _content(self, frame: Frame, channel: Channel) -> None:
+        """A method that a message follows."""
+        values, name = frame.values, frame.type or ""
+        content = Content(name, values, None, routed(values))
+        if name == "BasicPublish" and channel.next_publish is not None:
+            content.number = content.generated["publish_number"] = channel.next_publish
+            channel.next_publish += 1
+        elif name == "BasicGetOk":
+            request = self._answer(frame, channel)
+            if request is not None:
+                content.consumer = channel.getting
+        elif name == "BasicDeliver":
+            content.consumer = channel.consumers.get(values.get("consumer_tag", ""))
+            if content.consumer is None and "consumer_tag" in values:
+                content.consumer = channel.consumers.get_or_make(values["consumer_tag"], Consumer)
+        if content.consumer is not None and content.consumer.queue:
+            content.generated["queue"] = printable(content.consumer.queue)
+            frame.generate("queue", content.generated["queue"])
+        channel.contents[frame.side] = content
+
+    def _header(self, frame: Frame, channel: Channel) -> None:
+        content = channel.contents[frame.side]
+        if content is None or content.size is not None:
+            channel.contents[frame.side] = None
+            return
+        frame.generated = content.generated
+        content.size = frame.values.get("body_size")
+        if content.size is None:
+            channel.contents[frame.side] = None
+            return
+        content.properties = {name: frame.values[name] for name in PROPERTIES if name in frame.values}
+        if not content.size:
+            self._complete(frame, channel, content)
+
+    def _body(self, frame: Frame, channel: Channel) -> None:
+        content = channel.contents[frame.side]
+        if content is None or content.size is None:
+            return
+        frame.generated = content.generated
+        body, size = frame.values.get("body"), frame.length - 8
+        content.received += size
+        if body is None or self.held + size > MAX_HELD_BYTES:
+            self.held -= sum(map(len, content.parts or ()))
+            content.parts = None
+        elif content.parts is not None:
+            content.parts.append(body)
+            self.held += len(body)
+        if content.received > content.size:
+            message = f"{content.received} bytes of a message of {content.size}"
+            frame.find("warning", "protocol", "body-too-long", message, "body")
+            content.parts = None
+        if content.received >= content.size:
+            self._complete(frame, channel, content)
+
+    def _complete(self, frame: Frame, channel: Channel, content: Content) -> None:
+        """The last frame of a message."""
+        channel.contents[frame.side] = None
+        self.held -= sum(map(len, content.parts or ()))
+        self.completed, values = content, content.values
+        if content.type == "BasicPublish":
+            if values.get("mandatory"):
+                channel.mandatory.append((identity_of(content), content.number, Request(frame.id, frame.time_ns)))
+            if content.number is not None:
+                number = content.number
+                self.publishing.publish(frame, values["channel"], [(number, number + 1)], whole=True)
+        elif content.type == "BasicReturn":
+            self._returned(frame, channel, content)
+        elif "delivery_tag" in values and (content.consumer is None or not content.consumer.no_ack):
+            frame.expects_response = True
+            frame.acks = content.consumer.acks if content.consumer is not None else AckDuty()
+            request = Ask(frame.id, frame.time_ns, values["channel"], {"consumer": content.consumer})
+            channel.unacknowledged[values["delivery_tag"]] = request
+            if len(channel.unacknowledged) > MAX_UNACKNOWLEDGED:
+                channel.unacknowledged.popitem(last=False)
+
+    def _returned(self, frame: Frame, channel: Channel, content: Content) -> None:
+        """The server sends a message back that no queue took."""
+        code = content.values.get("reply_code", 0)
+        reason = f"returned: {names.outcome(code)}"
+        frame.refuse(reason, None, "returned", "warning")
+        sought = identity_of(content)
+        for place, (identity, number, request) in enumerate(channel.mandatory):
+            if identity == sought:
+                del channel.mandatory[place]
+                if number is not None:
+                    self.publishing.confirm(frame, content.values["channel"], [(number, number + 1)], reason)
+                else:
+                    link(frame, request)
+                return
+
+    # Acks.
+
+    def _ack(self, frame: Frame, channel: Channel) -> None:
+        """Of publishes by the server, of deliveries by the client."""
+        values = frame.values
+        if frame.sender is None or "delivery_tag" not in values:
+            return
+        tag, multiple = values["delivery_tag"], bool(values.get("multiple"))
+        if frame.sender == "server":
+            refusal = "nacked" if frame.type == "BasicNack" else None
+            last = (channel.next_publish or 1) - 1 if multiple and not tag else tag
+            self.publishing.confirm(frame, values["channel"], [(0 if multiple else last, last + 1)], refusal)
+            if refusal is not None:
+                frame.refuse("the server did not take the messages", "delivery_tag", "nacked", "warning")
+            return
+        settled = take(channel.unacknowledged, tag, multiple)
+        refusal = None
+        if frame.type != "BasicAck":
+            refusal = "rejected, and requeued" if values.get("requeue") else "rejected"
+            frame.refuse(f"the consumer {refusal} the messages", "delivery_tag", "rejected")
+        if settled:
+            self._settle(frame, settled, refusal)
+
+    def _settle(self, frame: Frame, settled: Sequence[Ask], refusal: str | None) -> None:
+        for each in settled:
+            consumer = each.values["consumer"]
+            if consumer is not None and consumer.acks.since is None:
+                consumer.acks.since = frame.number
+        final = ANSWERED if refusal is None else REFUSED
+        frame.confirmations = [Confirmation(each.frame, 0, ALL, refusal, final) for each in settled]
+        link(frame, settled[0])
+        if len(settled) > 1:
+            frame.generate("requests", [each.frame for each in settled])
+
+    def _recover(self, frame: Frame, channel: Channel) -> None:
+        """The server delivers again what was not acknowledged."""
+        channel.unacknowledged.clear()
+        if frame.type == "BasicRecover":
+            self._ask(frame, channel)
+
+    HANDLERS: ClassVar[dict[str, Callable[[AmqpConversation, Frame, Channel], Any]]] = {
+        **dict.fromkeys((name for name in names.CODES if names.asked_by(name)), _answer),
+        **dict.fromkeys(names.SYNCHRONOUS, _ask),
+        **dict.fromkeys(names.CONTENT, _content),
+        **dict.fromkeys(("ChannelClose", "ConnectionClose"), _close),
+        **dict.fromkeys(("BasicAck", "BasicNack", "BasicReject"), _ack),
+        **dict.fromkeys(("BasicRecover", "BasicRecoverAsync"), _recover),
+        **dict.fromkeys(("QueueBind", "QueueUnbind", "QueuePurge", "QueueDelete"), _queue),
+        "ConnectionStartOk": _start_ok,
+        "QueueDeclareOk": _declared,
+        "BasicConsume": _consume,
+        "BasicConsumeOk": _consuming,
+        "BasicGet": _get,
+        "ConfirmSelect": _confirm_select,
+        "ContentHeader": _header,
+        "ContentBody": _body,
+    }
+
+
+def decoder_of(layer: type[Layer]) -> FrameDecoder:
+    handle = AmqpConversation.HANDLERS.get(layer.__name__)
+    if handle is None:
+        return FrameDecoder(layer, layer.__name__)
+    return FrameDecoder(layer, layer.__name__, lambda state, frame: handle(state[0], frame, state[1]))
+
+
+DECODERS: dict[int, FrameDecoder] = {code: decoder_of(layer) for code, layer in METHODS.items()} | {
+    names.HEADER: decoder_of(ContentHeader),
+    names.BODY: decoder_of(ContentBody),
+    names.HEARTBEAT: decoder_of(Heartbeat),
+    names.GREETING[0]: decoder_of(ProtocolHeader),
+}
+UNKNOWN = FrameDecoder(UnknownFrame, None)
+FROM_CLIENT = {name: side for name in names.CODES if (side := names.by_client(name)) is not None}
+
+
+def routed(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields that the frames of a message have from its method."""
+    found = {name: values[name] for name in ROUTE if name in values}
+    return {name: printable(value) if isinstance(value, str) else value for name, value in found.items()}
+
+
+def identity_of(content: Content) -> Any:
+    """Values that a returned message has in common with its publish."""
+    body, values = content.body, content.values
+    return values.get("exchange"), values.get("routing_key"), content.size, None if body is None else crc32(body)
+
+
+def take(waiting: OrderedDict[int, Ask], tag: int, multiple: bool) -> list[Ask]:
+    """Remove the deliveries that an ack is about: one, or all up to its tag; 0: all."""
+    if not multiple:
+        one = waiting.pop(tag, None)
+        return [] if one is None else [one]
+    taken = []
+    while waiting and (not tag or next(iter(waiting)) <= tag):
+        taken.append(waiting.popitem(last=False)[1])
+    return taken
+
+
+def report_table(frame: Frame, name: str) -> None:
+    """Report a field table that cannot be read to its end."""
+    problem = read_table(frame.values[name])[1]
+    if problem:
+        frame.status = MALFORMED if not frame.is_partial else frame.status
+        frame.find("error", "malformed", "table-unfit", f"{name}: {problem}", name)
