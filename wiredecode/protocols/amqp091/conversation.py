@@ -52,7 +52,7 @@ class Ask(Request):
 
 
 @dataclass(slots=True, eq=False)
-class Consumer:
+class AmqpConsumer:
     """A consumer of a channel."""
 
     queue: str = ""
@@ -70,7 +70,7 @@ class Content:
     number: int | None
     """Of publishes: in confirms."""
     generated: dict[str, Any]
-    consumer: Consumer | None = None
+    consumer: AmqpConsumer | None = None
     size: int | None = None
     """Bytes of the body; None: the header has not come."""
     received: int = 0
@@ -93,8 +93,8 @@ class Channel:
     """Number of the next publish in confirms; None: it is not known, or there are no confirms."""
     unacknowledged: OrderedDict[int, Ask] = field(default_factory=OrderedDict)
     """Deliveries without an ack, by delivery tag."""
-    consumers: Newest[str, Consumer] = field(default_factory=Newest)
-    getting: Consumer | None = None
+    consumers: Newest[str, AmqpConsumer] = field(default_factory=Newest)
+    getting: AmqpConsumer | None = None
     """Of the last BasicGet."""
     mandatory: deque[tuple[Any, int | None, Request]] = field(default_factory=lambda: deque(maxlen=MAX_MANDATORY))
     """Identity of a message that may come back, its number in confirms, its frame."""
@@ -249,7 +249,7 @@ class AmqpConversation(Conversation):
         values = frame.values
         if "no_ack" not in values:
             return
-        consumer = Consumer(self._name_queue(frame, channel), bool(values["no_ack"]))
+        consumer = AmqpConsumer(self._name_queue(frame, channel), bool(values["no_ack"]))
         if not consumer.no_ack:
             consumer.acks.since = frame.number
         if values["consumer_tag"]:
@@ -260,13 +260,13 @@ class AmqpConversation(Conversation):
     def _consuming(self, frame: Frame, channel: Channel) -> None:
         request = self._answer(frame, channel)
         if request is not None and not request.values.get("consumer_tag") and "consumer_tag" in frame.values:
-            consumer = Consumer(request.values.get("queue") or channel.queue, bool(request.values.get("no_ack")))
+            consumer = AmqpConsumer(request.values.get("queue") or channel.queue, bool(request.values.get("no_ack")))
             consumer.acks.since = None if consumer.no_ack else frame.number
             channel.consumers.put(frame.values["consumer_tag"], consumer)
 
     def _get(self, frame: Frame, channel: Channel) -> None:
         self._ask(frame, channel)
-        channel.getting = Consumer(self._name_queue(frame, channel), bool(frame.values.get("no_ack")))
+        channel.getting = AmqpConsumer(self._name_queue(frame, channel), bool(frame.values.get("no_ack")))
         channel.getting.acks.since = None if channel.getting.no_ack else frame.number
 
     def _confirm_select(self, frame: Frame, channel: Channel) -> None:
@@ -290,7 +290,7 @@ class AmqpConversation(Conversation):
         elif name == "BasicDeliver":
             content.consumer = channel.consumers.get(values.get("consumer_tag", ""))
             if content.consumer is None and "consumer_tag" in values:
-                content.consumer = channel.consumers.get_or_make(values["consumer_tag"], Consumer)
+                content.consumer = channel.consumers.get_or_make(values["consumer_tag"], AmqpConsumer)
         if content.consumer is not None and content.consumer.queue:
             content.generated["queue"] = printable(content.consumer.queue)
             frame.generate("queue", content.generated["queue"])
@@ -377,6 +377,11 @@ class AmqpConversation(Conversation):
         if frame.sender == "server":
             refusal = "nacked" if frame.type == "BasicNack" else None
             last = (channel.next_publish or 1) - 1 if multiple and not tag else tag
+            numbers = {number for _, number, _ in channel.mandatory if number is not None}
+            if frame.connection.directions[frame.side].lossy and any(
+                number <= last if multiple else number == last for number in numbers
+            ):
+                return  # it may have been returned before, in the lost bytes
             self.publishing.confirm(frame, values["channel"], [(0 if multiple else last, last + 1)], refusal)
             if refusal is not None:
                 frame.refuse("the server did not take the messages", "delivery_tag", "nacked", "warning")

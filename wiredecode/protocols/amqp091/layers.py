@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from wiredecode import fields
+from wiredecode.data import storable
 from wiredecode.fields import Kind
 from wiredecode.fields.layer import Added, Layer
 from wiredecode.protocols.amqp091 import NAME, names
@@ -114,6 +115,7 @@ def arguments(rows: list[list[str]]) -> list[Kind]:
     return kinds
 
 
+@storable
 def method_of(code: int) -> type[Amqp]:
     """The layer of a method, by class and method."""
     return METHODS[code]

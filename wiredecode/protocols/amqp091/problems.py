@@ -20,7 +20,7 @@ Place = tuple[int, int, str]
 
 
 @dataclass(eq=False)
-class Closed(Rule):
+class ClosedChannels(Rule):
     """Servers close a channel, or the connection, because of an error."""
 
     types = frozenset({"ChannelClose", "ConnectionClose"})
@@ -68,7 +68,7 @@ class Nacked(Rule):
 
 
 @dataclass(eq=False)
-class Blocked(Rule):
+class BlockedPublishers(Rule):
     """Servers stop reading from those that publish."""
 
     types = frozenset({"ConnectionBlocked", "ConnectionUnblocked"})
@@ -166,7 +166,7 @@ class Prefetch(Rule):
 
 CHECKS = Checks(
     codes=CODES,
-    rules=(Closed, Returned, Nacked, Blocked, Prefetch),
+    rules=(ClosedChannels, Returned, Nacked, BlockedPublishers, Prefetch),
     answered=frozenset({"ConnectionClose", "ConnectionStart", "ConnectionSecure", "ConnectionTune"}),
     pushes=frozenset({"BasicDeliver"}),
     topic="queue",

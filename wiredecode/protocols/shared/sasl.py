@@ -1,4 +1,4 @@
-"""What a SASL payload says about its user, without the password."""
+"""The user that a SASL payload names, without the password."""
 
 from wiredecode.fields import text
 
