@@ -386,7 +386,10 @@ class AmqpConversation(Conversation):
             if refusal is not None:
                 frame.refuse("the server did not take the messages", "delivery_tag", "nacked", "warning")
             return
+        exact = channel.unacknowledged.get(tag)
         settled = take(channel.unacknowledged, tag, multiple)
+        if frame.connection.directions[frame.side].lossy:  # others may have been refused before, in the lost bytes
+            settled = [each for each in settled if each is exact]
         refusal = None
         if frame.type != "BasicAck":
             refusal = "rejected, and requeued" if values.get("requeue") else "rejected"
