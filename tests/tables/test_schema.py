@@ -243,4 +243,5 @@ JSON_GENERATED = {"pravega.whole", "raft.entries.raft_log", "raft.entries.config
     f"cursus.{name}"
     for name in ("brokers", "cluster", "json", "members", "other_fields", "payload", "policy", "snapshot", "snapshots")
 }
+JSON_GENERATED |= {f"amqp091.{name}" for name in ("arguments", "headers", "client_properties", "server_properties")}
 JSON_GENERATED |= {f"{batches}.records.coordinator" for batches in BATCHES}

@@ -10,7 +10,6 @@ from wiredecode.protocols.base import Split, Start, generated_of
 from wiredecode.protocols.shared.proxy import LAYERS as PROXY_LAYERS
 from wiredecode.protocols.shared.proxy import BehindProxy
 
-TABLES = ("arguments", "headers", "client_properties", "server_properties")
 NAMED = {"exchange": "string", "routing_key": "string", "queue": "string", "consumer_tag": "string"}
 """Fields that are generated in frames without them."""
 
@@ -28,7 +27,6 @@ class Amqp091(BehindProxy):
     summary_keys = ("reply_code", "exchange", "routing_key", "queue", "consumer_tag", "delivery_tag")
     generated = generated_of(NAME)
     column_types = {
-        **{f"{NAME}.{name}": "json" for name in TABLES},
         **{f"{NAME}.{name}": column for name, column in NAMED.items()},
         f"{NAME}.delivery_tag": "uint64",
     }
