@@ -181,6 +181,8 @@ class AmqpConversation(Conversation):
 
     def _oldest(self, side: int, channel: int, name: str) -> Ask | None:
         """Remove and return the oldest request of a method."""
+        if any(each.lossy for each in self.connection.directions):
+            return None  # answers come in turn: a lost one, or a lost request, would shift all that follow
         keys = self.waiting.get((side, channel, name))
         while keys:
             request = self.outstanding.pop(keys.popleft())
@@ -192,8 +194,6 @@ class AmqpConversation(Conversation):
         asks = names.asked_by(frame.type or "")
         if asks is None or frame.overtakes:
             return None
-        if any(each.lossy for each in frame.connection.directions):
-            return None  # answers come in turn: a lost one, or a lost request, would shift all that follow
         request = self._oldest(1 - frame.side, frame.values["channel"], asks)
         if request is not None:
             link(frame, request)
