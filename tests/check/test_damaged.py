@@ -121,6 +121,11 @@ def test_a_truncated_request_for_websocket_is_no_other_protocol() -> None:
     assert "protocol.mismatch" not in accused(damage.cut_packets(packets, 96))
 
 
+def test_a_method_whose_number_was_not_captured_whole_is_not_unknown() -> None:
+    packets = damage.read(CAPTURES / "amqp091" / "basic.pcap.zst")
+    assert accused(damage.cut_packets(packets, 96)) == {"capture.loss"}
+
+
 @pytest.mark.parametrize("seed", [1, 2])
 def test_connections_of_which_one_side_was_captured_may_have_ended(seed: int) -> None:
     packets = damage.read(Path(__file__).parent / "outages" / "kafka_leaked.pcap.gz")

@@ -139,7 +139,7 @@ class AmqpConversation(Conversation):
             self.client = frame.side if FROM_CLIENT[decoder.type] else 1 - frame.side
         frame.sender = self.sender(frame)
         decoder.read(frame, style)
-        if decoder is UNKNOWN:
+        if decoder is UNKNOWN and frame.stop - start >= 11:  # else its number was not captured whole
             frame.find(
                 "warning", "protocol", "unknown-method", "no method of AMQP 0-9-1 or RabbitMQ", "undecided", (0, 11)
             )
