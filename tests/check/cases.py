@@ -128,6 +128,7 @@ NEAR: Mapping[str, Case] = {
     "flow.read-again": "flows/rh-deploy.pcap.gz",  # it continues at its stored offset
     "flow.stuck": partial(check, ARRIVALS / "n_late_ack.pcap.zst"),  # a stream delivers again, nobody goes back
     "flow.emptied": "flows/k-dup-group.pcap.gz",
+    "flow.sent-again": partial(crafted.begins_anew, 3, known=True),
     "flow.keys-apart": partial(check, ARRIVALS / "k_partitions_added.pcap.zst"),  # one publisher, more partitions
     "flow.skipped": "flows/rh-deploy.pcap.gz",
     "flow.lost": "flows/k-dup-group.pcap.gz",

@@ -38,6 +38,10 @@ FIRST = {
     "n_core_restart": ("flow.skipped", ("65 messages of pay-api", "billing was away from 9.006 s to 14.000 s")),
     "n_pod_durable": ("flow.read-again", ("mailer reads user.created as a new group", "521 messages again")),
     "r_no_resub": ("flow.nothing-since", ("indexer gets nothing of docs since 8.755 s", "did not subscribe again")),
+    "r_resend_file": (
+        "flow.sent-again",
+        ("price-export published 153 messages to prices again", "each time it starts"),
+    ),
     "k_canary_group": ("flow.done-twice", ("indexer-3", "group indexer-canary", "before in indexer")),
     "k_clock_ahead": ("kafka.clock", ("report-2", "3,596 s ahead")),
     "k_hung_txn": ("kafka.transaction-open", ("stock[0]", "importer (#10) began a transaction, and did not end it")),
@@ -74,6 +78,13 @@ FIRST = {
     "r_retention_gap": ("flow.skipped", ("aggregator never got 231", "retention had deleted them")),
     "r_wrong_stream": ("flow.never-began", ("archiver waits for invoice", "invoices")),
 }
+ALSO = {
+    "k_retry_dup": (
+        "flow.sent-again",
+        ("transfer-api published 65 messages", "55 messages had got no answer", "time-out"),
+    ),
+}
+"""What follows from the first problem, and is named beside it."""
 SILENT = ("r_store_first",)
 """An outage that no rule sees: an offset that is stored before the work is done."""
 HEALTHY = (
@@ -96,10 +107,18 @@ def test_the_first_problem_is_the_one_that_was_made(name: str) -> None:
     assert [part for part in says if part not in text] == []
 
 
+@pytest.mark.parametrize("name", ALSO)
+def test_what_follows_is_named_beside_the_first_problem(name: str) -> None:
+    code, says = ALSO[name]
+    (found,) = (each for each in problems(name) if each.name == code)
+    text = " ".join((found.title, *found.details, found.likely))
+    assert [part for part in says if part not in text] == []
+
+
 @pytest.mark.parametrize("name", [*HEALTHY, *SILENT])
 def test_healthy_traffic_is_silent(name: str) -> None:
     assert worse(problems(name)) == []
 
 
 def test_all_captures_are_judged() -> None:
-    assert {each.name.partition(".")[0] for each in FOLDER.glob("*.zst")} == {*FIRST, *SILENT, *HEALTHY}
+    assert {each.name.partition(".")[0] for each in FOLDER.glob("*.zst")} == {*FIRST, *ALSO, *SILENT, *HEALTHY}

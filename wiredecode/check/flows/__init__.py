@@ -16,7 +16,15 @@ BEFORE = unread.moved, unread.never_began, unread.unread, choice.churn, shared.g
 OF_TOPIC = (
     *(starved.nothing_since, starved.hungry, starved.stopped, starved.sated, shared.mixed, starved.beyond),
     *(unread.left_behind, repeated.read_again, repeated.stuck, repeated.replayed, repeated.left_out, repeated.missed),
-    *(repeated.lost, shared.uneven, shared.idle, contents.emptied, contents.keys_apart, contents.circling),
+    *(
+        repeated.lost,
+        shared.uneven,
+        shared.idle,
+        contents.emptied,
+        contents.sent_again,
+        contents.keys_apart,
+        contents.circling,
+    ),
 )
 AFTER = (
     *(repeated.dropped, unread.loops, shared.strangers, shared.shared_positions, shared.not_competing),
