@@ -94,9 +94,12 @@ def report_stopped(
     last_ns, latest_ns = ended(came), max(each.party.until_ns for each in came)
     if any(each.party.is_open for each in came):
         latest_ns = max(latest_ns, view.report.last_ns)
-    until_ns, count = min(latest_ns, ended(sent)), after(sent, last_ns)
-    got, before = total(came), total(sent) - count
-    if min(got, before) < FEW or count < MANY or until_ns - last_ns < WHILE_NS:
+    until_ns, got = min(latest_ns, ended(sent)), total(came)
+    if got < FEW or until_ns - last_ns < WHILE_NS:
+        return
+    count = after(sent, last_ns)
+    before = total(sent) - count
+    if before < FEW or count < MANY:
         return
     left = any(each.flow.left_ns for each in view.all_of(came))
     if left or waits_for_acks(view, came) or not MOST <= got / before <= 1 / MOST:
