@@ -36,7 +36,7 @@ FIRST = {
     ),
     "k_txn_fence": ("kafka.fenced", ("transactional id ledger-writer", "ledger-writer-2 (#9) began with the same")),
     "n_core_restart": ("flow.skipped", ("65 messages of pay-api", "billing was away from 9.006 s to 14.000 s")),
-    "n_pod_durable": ("flow.read-again", ("mailer reads user.created as a new group", "521 messages again")),
+    "n_pod_durable": ("flow.read-again", ("mailer reads user.created under a new name", "521 messages again")),
     "r_no_resub": ("flow.nothing-since", ("indexer gets nothing of docs since 8.755 s", "did not subscribe again")),
     "r_resend_file": (
         "flow.sent-again",

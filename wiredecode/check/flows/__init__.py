@@ -4,7 +4,7 @@ Each is an asymmetry ("X while Y"), never a level: what a consumer got before an
 twice, what a client does now and did not do before.
 """
 
-from wiredecode.check.flows import choice, contents, repeated, shared, starved, unread
+from wiredecode.check.flows import choice, contents, passing, repeated, shared, starved, unread
 from wiredecode.check.flows.view import FlowView, space_of
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.flows import Flows
@@ -21,7 +21,7 @@ OF_TOPIC = (
 OF_CONTENTS = contents.emptied, contents.sent_again, contents.keys_apart, contents.circling
 AFTER = (
     *(repeated.dropped, unread.loops, shared.strangers, shared.shared_positions, shared.not_competing),
-    *(choice.waits, choice.fetches, choice.polls, choice.commits),
+    *(choice.waits, choice.fetches, choice.polls, choice.commits, passing.not_passed_on),
 )
 """Rules that look at all topics, at one topic, at one with samples of its messages, and again at all; each adds its
 problems to the report."""
