@@ -16,9 +16,9 @@ BEFORE = unread.moved, unread.never_began, unread.unread, choice.churn, shared.g
 OF_TOPIC = (
     *(starved.nothing_since, starved.hungry, starved.stopped, starved.sated, shared.mixed, starved.beyond),
     *(unread.left_behind, repeated.read_again, repeated.stuck, repeated.replayed, repeated.left_out, repeated.missed),
-    *(repeated.lost, shared.uneven, shared.idle),
+    *(repeated.lost, repeated.given_to_others, shared.uneven, shared.idle),
 )
-OF_CONTENTS = contents.emptied, contents.sent_again, contents.keys_apart, contents.circling
+OF_CONTENTS = contents.emptied, contents.sent_again, contents.sent_by_both, contents.keys_apart, contents.circling
 AFTER = (
     *(repeated.dropped, unread.loops, shared.strangers, shared.shared_positions, shared.not_competing),
     *(choice.waits, choice.fetches, choice.polls, choice.commits, passing.not_passed_on),

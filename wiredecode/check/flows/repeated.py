@@ -98,7 +98,8 @@ def replayed(view: FlowView, topic: Topic) -> None:
             count, (before, now, _, old, name) = sum(each[2] for each in found), found[-1]
             title = f"{now.party.label} reads {topic.subject[2]} under a new name at each start, now {name}: "
             title += f"it got {count:,} messages again"
-            problem = view.add("flow.read-again", title, (stem, *log), [now, before], count=count)
+            times = {"since_ns": found[0][1].flow.first_ns, "count": count}
+            problem = view.add("flow.read-again", title, (stem, *log), [now, before], **times)
             problem.detail(f"before: {old}")
             problem.likely = "the name has that of the instance in it: a position is never found again"
 
@@ -174,6 +175,24 @@ def left_out(view: FlowView, topic: Topic) -> None:
         blame(view, problem, log[0], now.group)
         if before[-1].group != now.group and not changes(before[-1].party, now.party):
             problem.detail(f"it reads in group {now.group}, before {before[-1].group}")
+
+
+def given_to_others(view: FlowView, topic: Topic) -> None:
+    """A consumer of partitions is not given messages between others, and a consumer beside it is."""
+    came = [each for each in with_messages(topic.consumers) if each.flow.key.partition is not None]
+    by_client = grouped(came, lambda each: (each.party.label, each.party.host))
+    for client, sides in by_client.items():
+        holes = [(log_of(each.flow), *hole) for each in sides for hole in each.flow.offsets.holes()]
+        for other, others in by_client.items() if len(holes) >= 2 and are_whole(sides) else ():
+            got = offsets_of(each.flow for each in others)
+            count = sum(got[log].within(begin, end) for log, begin, end in holes if log in got)
+            if client != other and count >= MANY:
+                name = topic.subject[2]
+                title = f"{client[0]} is not given {count:,} messages of {name} that {other[0]} got"
+                key = client, topic.subject
+                problem = view.add("flow.left-out", title, key, [*sides, *others], count=count)
+                problem.likely = f"{name} is compacted: later messages with the same keys had replaced them"
+                break
 
 
 def was_written(topic: Topic, log: Log, begin: int, end: int) -> bool:

@@ -12,7 +12,7 @@ from wiredecode.protocols.kafka import names
 from wiredecode.protocols.kafka.conversation_values import errors_in, lists_of, partitions, partitions_of, topic_of
 from wiredecode.protocols.kafka.flows import RecordFlows
 from wiredecode.protocols.kafka.layers_table import APIS, ERRORS, MESSAGES, RESPONSES
-from wiredecode.protocols.kafka.problems_groups import CODES, Blocked, CommittedLags, Members
+from wiredecode.protocols.kafka.problems_groups import CODES, AbortedReads, Blocked, CommittedLags, Members
 from wiredecode.protocols.kafka.problems_sessions import (
     WRONG,
     WRONG_BROKER,
@@ -277,6 +277,7 @@ CHECKS = Checks(
         RecordTimes,
         Members,
         Blocked,
+        AbortedReads,
     ),
     waits=names.TYPES["waits"],
     expected=frozenset({"ALREADY_EXISTS", "MEMBER_ID_REQUIRED"}),
