@@ -28,7 +28,7 @@ Counted = list[tuple[int, float]]
 
 
 def not_passed_on(view: FlowView) -> None:
-    """A service publishes nothing for what it gets since a time, and did so before."""
+    """A service gets messages and publishes nothing for them since a time, and did so before."""
     sent = grouped(with_messages(view.sent), lambda side: whose(side.party))
     for service, came in view.came.items():
         out = [each for each in sent.get(service, ()) if each.party.is_whole]

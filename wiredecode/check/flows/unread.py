@@ -63,7 +63,7 @@ def left(
 ) -> bool:
     """Whether a publisher wrote to a topic before only, and its consumers are still there.
 
-    ``mistaken``: nobody reads the new one, and its name is nearly the same: others may go on as before.
+    ``mistaken``: the new one has no consumer and nearly the same name: other publishers may still use the old one.
     """
     first_ns = began(now)
     if not before or ended(before) > first_ns + MOMENT_NS:

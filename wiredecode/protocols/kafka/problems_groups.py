@@ -254,7 +254,7 @@ class AbortedReads(Rule):
 
     types = frozenset({"FetchResponse"})
     _aborted: Newest[TopicPartition, set[tuple[int, int]]] = field(default_factory=Newest)
-    """Producer and first offset of aborted transactions, as readers of committed records are told."""
+    """Producer and first offset of aborted transactions, in answers to readers of committed records."""
     _readers: Newest[tuple[str, str], dict[TopicPartition, FrameRef]] = field(default_factory=Newest)
     """The last records of clients that read all, by name and topic."""
     _careful: Newest[str, str] = field(default_factory=Newest)
