@@ -52,6 +52,7 @@ FIRST = {
     "n_term_v2": ("flow.not-passed-on", ("picker passes 2 of 197 messages of ord.new",)),
     "r_compress_skip": ("flow.not-passed-on", ("indexer passes 15 of 219 messages of events", "web, which began")),
     "r_heartbeat": ("rabbitmq_stream.heartbeat", ("etl (#3) was silent for 8.5 s",)),
+    "r_unsub_wrong": ("flow.nothing-since", ("warehouse gets nothing of orders since 9.047 s", "it unsubscribed")),
     "r_pod_ref": ("flow.read-again", ("welcome reads signups under a new name", "welcome-c3aa-0tr5w")),
     "r_resend_file": (
         "flow.sent-again",

@@ -16,7 +16,7 @@ BEFORE = unread.moved, unread.never_began, unread.unread, choice.churn, shared.g
 OF_TOPIC = (
     *(starved.nothing_since, starved.hungry, starved.stopped, starved.sated, shared.mixed, starved.beyond),
     *(unread.left_behind, repeated.read_again, repeated.stuck, repeated.replayed, repeated.left_out, repeated.missed),
-    *(repeated.lost, repeated.given_to_others, shared.uneven, shared.idle),
+    *(starved.left_alone, repeated.lost, repeated.given_to_others, shared.uneven, shared.idle),
 )
 OF_CONTENTS = contents.emptied, contents.sent_again, contents.sent_by_both, contents.keys_apart, contents.circling
 AFTER = (

@@ -156,6 +156,25 @@ def beyond(view: FlowView, topic: Topic) -> None:
             problem.likely += "it was made anew, and offsets begin again"
 
 
+def left_alone(view: FlowView, topic: Topic) -> None:
+    """A client that notes where it is unsubscribed, and stays for others: none of its service gets the messages."""
+    for side in (each for each in with_messages(topic.consumers) if each.flow.left_ns):
+        left_ns, who, name = side.flow.left_ns, whose(side.party), topic.subject[2]
+        notes = any(of[2] in (name, side.flow.log) for of in view.names.get(who, ()))
+        stays = any(each.flow.last_ns > left_ns + WHILE_NS for each in view.came.get(who, ()) if each is not side)
+        own = [each for each in topic.consumers if whose(each.party) == who or each.group == side.group != ""]
+        again = any(each.flow.last_ns > left_ns + MOMENT_NS or each.flow.starts[-1:] > [(left_ns, "")] for each in own)
+        sent = [each for each in topic.publishers if each.party.is_whole]
+        count = after(sent, left_ns + MOMENT_NS) if notes and stays and not again else 0
+        if count < MANY or ended(sent) - left_ns < WHILE_NS:
+            continue
+        key = side.label, topic.subject
+        problem = report(view, side.label, name, key, [side], left_ns, ended(sent), count)
+        problem.likely = (
+            "it unsubscribed and did not subscribe again, though it goes on with others: a wrong subscription?"
+        )
+
+
 def not_resumed(view: FlowView) -> None:
     """A client whose connection was ended for it came back, and did not subscribe again."""
     clients = grouped(view.parties.values(), whose)
