@@ -57,7 +57,8 @@ def test_integers_of_64_bits_stay_exact_beside_missing_ones() -> None:
 def test_pandas_accepts_a_list_of_frames() -> None:
     frames = list(wiredecode.read(BASIC))
     found = pd.DataFrame(frames)
-    assert list(found["source"]) == [frame.source for frame in frames]
+    assert list(found["src"]) == [frame.source for frame in frames]
+    assert {*found} - {*wiredecode.read(BASIC).schema.names} == {"time_ns", "fields"}
     assert found["fields"][30] == frames[30].fields
 
 
@@ -198,7 +199,7 @@ def test_every_attribute_of_frames_and_findings_is_documented() -> None:
 def test_dataclass_fields_of_a_frame_are_plain_values() -> None:
     (frame, *_) = wiredecode.read(BASIC)
     row = dataclasses.asdict(frame)
-    assert (row["number"], row["type"], row["source"]) == (1, frame.type, frame.source)
+    assert (row["frame"], row["type"], row["src"]) == (1, frame.type, frame.source)
     assert all(hasattr(type(frame), name) for name in row)
 
 

@@ -84,7 +84,7 @@ def test_a_client_that_reads_nothing_is_a_stall(run: Run) -> None:
     told = json.loads(run("stats", CAPTURES / "stories/slow-consumer.pcap", "--timeline", "--json", "-q").out)
     stall = next(each for each in told["events"] if each["kind"] == "stall")
     assert "report-export" in stall["what"]
-    assert stall["until_ns"] - stall["time_ns"] > 3_000_000_000
+    assert stall["until_time_ns"] - stall["time_ns"] > 3_000_000_000
 
 
 @pytest.mark.parametrize(

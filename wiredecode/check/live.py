@@ -13,6 +13,7 @@ from wiredecode.dataclasses import dataclass, field, replace
 from wiredecode.dissect.dissector import ANALYSED, Dissector
 from wiredecode.flows.table import Backlog, backlogs
 from wiredecode.protocols.registry import DecodeAs
+from wiredecode.protocols.shared.problems import Judged
 
 EVERY_NS = 5_000_000_000
 """Between two looks at the problems."""
@@ -92,8 +93,8 @@ class Watch:
 
 
 @dataclass
-class Seen:
-    """Traffic of an interface; complete when the ``with`` block is over."""
+class Seen(Judged):
+    """Problems and traffic of an interface; complete when the ``with`` block is over."""
 
     problems: list[Problem] = field(default_factory=list)
     """Errors and warnings, the worst first."""

@@ -330,6 +330,6 @@ def _record(event: TimelineEvent, first_ns: int) -> dict[str, Any]:
         "frame": event.frame,
         "packet": event.packet,
         "connection": event.connection,
-        "until_ns": event.until_ns or None,
+        "until_time_ns": event.until_ns or None,
     }
     return {name: value for name, value in record.items() if value is not None}

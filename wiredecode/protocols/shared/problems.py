@@ -138,6 +138,28 @@ def ref_of(frame: Frame) -> FrameRef:
     return FrameRef(frame.connection, frame.side, frame.number, frame.packets[:1], frame.time_ns)
 
 
+class Judged:
+    """Has the problems of captures or of an interface."""
+
+    problems: list[Problem]
+    """The worst first."""
+
+    @property
+    def errors(self) -> list[Problem]:
+        """The problems that are errors."""
+        return [each for each in self.problems if each.severity == "error"]
+
+    @property
+    def warnings(self) -> list[Problem]:
+        """The problems that are warnings."""
+        return [each for each in self.problems if each.severity == "warning"]
+
+    @property
+    def notes(self) -> list[Problem]:
+        """The problems that are notes."""
+        return [each for each in self.problems if each.severity == "note"]
+
+
 class Report:
     """Collects problems; rules add to it."""
 
