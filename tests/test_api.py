@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import dataclasses
 import io
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pandas as pd
@@ -181,6 +183,19 @@ def test_patterns_are_the_files_that_match_in_order(tmp_path: Path) -> None:
     assert wiredecode.read(files[0]).paths == files[:1], "a file of that name is that file"
     with pytest.raises(ValueError, match=r"no file matches '.*\*\.cap'"):
         wiredecode.read(tmp_path / "*.cap")
+
+
+def test_star_imports_of_the_public_api_give_only_its_own_names() -> None:
+    """Of modules that pages import, except message types: ``np`` and ``Any`` came along."""
+    pages = "".join(page.read_text() for page in (RABBITMQ.parent.parent / "docs").glob("*.md"))
+    modules = set(re.findall(r"^(?:import|from) (wiredecode[.\w]*)", pages, re.MULTILINE)) | {"wiredecode.results"}
+    for module in {each for each in modules if not each.endswith(".layers")}:
+        names: dict[str, object] = {}
+        exec(f"from {module} import *", names)
+        del names["__builtins__"]
+        for name, value in names.items():
+            place = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", module)
+            assert str(place).startswith(("wiredecode", "builtins")), f"{module}: {name}"
 
 
 def test_every_attribute_of_frames_and_findings_is_documented() -> None:

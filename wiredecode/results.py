@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from wiredecode.trace import SightedMessage
     from wiredecode.trace.text import TraceHop
 
+__all__ = ["CheckResult", "FlowsResult", "FollowResult", "StatsResult", "Tabular", "TraceResult", "exact_type"]
+
 WIDTH = 100
 """Columns of texts that are folded."""
 DEFAULT_TABLE = "frames"

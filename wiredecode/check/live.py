@@ -15,6 +15,8 @@ from wiredecode.flows.table import Backlog, backlogs
 from wiredecode.protocols.registry import DecodeAs
 from wiredecode.protocols.shared.problems import Judged
 
+__all__ = ["ProblemChange", "Seen", "Watch", "watch"]
+
 EVERY_NS = 5_000_000_000
 """Between two looks at the problems."""
 SETTLED_NS = 2_000_000_000
