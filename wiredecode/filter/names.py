@@ -376,9 +376,15 @@ def entries_by_name(prefix: str) -> dict[str, list[FieldEntry]]:
     return by_name
 
 
+NEW_TEST = re.compile(r"(?:^|[(!&|^]|\b(?:and|or|xor|not))\s*$")
+"""Ends of filters after which a name begins."""
+
+
 def completions(incomplete: str) -> list[str]:
-    """Completions of a filter whose last word is the beginning of a name."""
-    match = re.search(r"[A-Za-z_][\w.]*$", incomplete)
+    """Completions of a filter whose last word is the beginning of a name; none of a number, or inside quotes."""
+    match = re.search(r"(?<![\w.])[A-Za-z_][\w.]*$", incomplete)
     word = match[0] if match else ""
     before = incomplete[: len(incomplete) - len(word)]
+    if before.count('"') % 2 or not (word or NEW_TEST.search(before)):
+        return []
     return [before + name for name in Names().all() if name.startswith(word)]

@@ -111,6 +111,8 @@ class PanesScreen(Screen[None]):
         if self.select is not None:
             others = f", +{len(shown.outside):,} that do not" if shown.outside else ""
             parts.append(f"{shown.count - len(shown.outside):,} match{others}")
+        if shown.count:
+            parts.append(cut_middle(shown.who(), max(width // 4, SHORT)))
         parts.append(shown.times())
         if shown.held:
             parts.append("held: P continues")
