@@ -140,7 +140,7 @@ def names() -> list[str]:
 def tables() -> Iterator[str]:
     heads = ("column", "type", "meaning")
     yield from ("## frames", "", *table(heads, [(code(one.name), one.kind, one.comment) for one in COLUMNS]))
-    for name in ("messages", "packets", "connections", "flows"):
+    for name in ("messages", "packets", "connections", "flows", "problems", "hops"):
         rows = [(code(column), kind, meaning) for column, (kind, meaning) in declared_columns()[name].items()]
         yield from (f"## {name}", "", *table(heads, rows))
     yield from ("## Statistics", "", "`wiredecode stats --table NAME`.", "")
