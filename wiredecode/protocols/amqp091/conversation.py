@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 from zlib import crc32
 
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields import printable
 from wiredecode.fields.layer import Layer, Style
-from wiredecode.frames.frame import ALL, ANSWERED, MALFORMED, REFUSED, AckDuty, Confirmation, Frame
+from wiredecode.frames.frame import MALFORMED, AckDuty, Frame
 from wiredecode.frames.message import Messages
 from wiredecode.protocols.amqp091 import NAME, names
 from wiredecode.protocols.amqp091.layers import (
+    LAYERS,
     METHODS,
     ContentBody,
     ContentHeader,
     Heartbeat,
     ProtocolHeader,
     UnknownFrame,
+    tables_of,
 )
-from wiredecode.protocols.amqp091.layers_tables import read_table
+from wiredecode.protocols.amqp091.layers_tables import problem_of, read_table
 from wiredecode.protocols.amqp091.messages import add_message
 from wiredecode.protocols.base import Conversation, Start
 from wiredecode.protocols.reading import FrameDecoder
@@ -30,15 +32,19 @@ from wiredecode.protocols.shared.pairing import MAX_OUTSTANDING, Newest, Outstan
 from wiredecode.protocols.shared.publications import Publications
 from wiredecode.protocols.shared.sasl import user_name
 
-MAX_UNACKNOWLEDGED = 20_000
-"""Deliveries of a channel that are remembered until their ack; beyond it the oldest is forgotten."""
 MAX_MANDATORY = 1000
 """Publishes that may be returned, which are remembered on a channel."""
 MAX_CHANNELS = 4096
 """Channels of a connection that are remembered."""
 MAX_HELD_BYTES = 64 * 1024 * 1024
 """Bytes of messages that are not complete, on one connection; beyond it bodies are not kept."""
-TABLE_FIELDS = ("arguments", "client_properties", "server_properties", "headers")
+TABLES = {layer.__name__: tables for layer in LAYERS if (tables := tables_of(layer))}
+"""By type: its field tables."""
+STREAM_OFFSET = "x-stream-offset"
+"""Header of messages that come from a stream."""
+DELIVERIES = ("BasicDeliver", "BasicGetOk")
+NEVER = 1 << 64
+"""No delivery has this number."""
 ROUTE = ("exchange", "routing_key", "delivery_tag", "consumer_tag")
 PROPERTIES = ("headers", "timestamp")
 
@@ -91,8 +97,8 @@ class Channel:
     """By side."""
     next_publish: int | None = None
     """Number of the next publish in confirms; None: it is not known, or there are no confirms."""
-    unacknowledged: OrderedDict[int, Ask] = field(default_factory=OrderedDict)
-    """Deliveries without an ack, by delivery tag."""
+    unsure: Newest[int, AmqpConsumer] = field(default_factory=Newest)
+    """Consumers that may not have to acknowledge, by delivery."""
     consumers: Newest[str, AmqpConsumer] = field(default_factory=Newest)
     getting: AmqpConsumer | None = None
     """Of the last BasicGet."""
@@ -116,6 +122,8 @@ class AmqpConversation(Conversation):
         self.asked = 0
         self.channels: Newest[int, Channel] = Newest(MAX_CHANNELS)
         self.publishing = Publications()
+        self.delivering = Publications()
+        """Both by channel."""
         self.following = [0, 0]
         """By side: where the next frame begins, if no bytes are missing."""
         self.held = 0
@@ -146,9 +154,8 @@ class AmqpConversation(Conversation):
         channel = frame.values.get("channel")
         if channel is None:
             return
-        for name in TABLE_FIELDS:
-            if frame.values.get(name):
-                report_table(frame, name)
+        for name in TABLES.get(decoder.type or "", ()):
+            report_table(frame, name)
         if decoder.handler is not None:
             decoder.handler((self, self.channels.get_or_make(channel, Channel)), frame)
 
@@ -217,6 +224,7 @@ class AmqpConversation(Conversation):
             frame.refuse(message, "reply_code", "closed", "warning" if frame.sender == "server" else "note")
         for number in [values["channel"]] if values["channel"] else [*self.channels]:
             self.publishing.end(number)
+            self.delivering.end(number)
             self.channels.put(number, Channel())
         self._ask(frame, channel)
 
@@ -309,6 +317,8 @@ class AmqpConversation(Conversation):
             channel.contents[frame.side] = None
             return
         content.properties = {name: frame.values[name] for name in PROPERTIES if name in frame.values}
+        if content.type in DELIVERIES and STREAM_OFFSET.encode() in (raw := frame.values.get("headers", b"")):
+            content.generated["stream_offset"] = read_table(raw).get(STREAM_OFFSET)
         if not content.size:
             self._complete(frame, channel, content)
 
@@ -346,12 +356,11 @@ class AmqpConversation(Conversation):
         elif content.type == "BasicReturn":
             self._returned(frame, channel, content)
         elif "delivery_tag" in values and (content.consumer is None or not content.consumer.no_ack):
-            frame.expects_response = True
-            frame.acks = content.consumer.acks if content.consumer is not None else AckDuty()
-            request = Ask(frame.id, frame.time_ns, values["channel"], {"consumer": content.consumer})
-            channel.unacknowledged[values["delivery_tag"]] = request
-            if len(channel.unacknowledged) > MAX_UNACKNOWLEDGED:
-                channel.unacknowledged.popitem(last=False)
+            frame.acks = AckDuty() if content.consumer is None else content.consumer.acks
+            if frame.acks.since is None and content.consumer is not None:
+                channel.unsure.put(frame.id, content.consumer)
+            tag = values["delivery_tag"]
+            self.delivering.publish(frame, values["channel"], [(tag, tag + 1)], whole=True)
 
     def _returned(self, frame: Frame, channel: Channel, content: Content) -> None:
         """The server sends a message back that no queue took."""
@@ -376,43 +385,32 @@ class AmqpConversation(Conversation):
         if frame.sender is None or "delivery_tag" not in values:
             return
         tag, multiple = values["delivery_tag"], bool(values.get("multiple"))
+        lossy = frame.connection.directions[frame.side].lossy
         if frame.sender == "server":
             refusal = "nacked" if frame.type == "BasicNack" else None
             last = (channel.next_publish or 1) - 1 if multiple and not tag else tag
-            numbers = {number for _, number, _ in channel.mandatory if number is not None}
-            if frame.connection.directions[frame.side].lossy and any(
-                number <= last if multiple else number == last for number in numbers
+            if lossy and any(
+                number <= last if multiple else number == last for _, number, _ in channel.mandatory if number
             ):
                 return  # it may have been returned before, in the lost bytes
             self.publishing.confirm(frame, values["channel"], [(0 if multiple else last, last + 1)], refusal)
             if refusal is not None:
                 frame.refuse("the server did not take the messages", "delivery_tag", "nacked", "warning")
             return
-        exact = channel.unacknowledged.get(tag)
-        settled = take(channel.unacknowledged, tag, multiple)
-        if frame.connection.directions[frame.side].lossy:  # others may have been refused before, in the lost bytes
-            settled = [each for each in settled if each is exact]
         refusal = None
         if frame.type != "BasicAck":
             refusal = "rejected, and requeued" if values.get("requeue") else "rejected"
             frame.refuse(f"the consumer {refusal} the messages", "delivery_tag", "rejected")
-        if settled:
-            self._settle(frame, settled, refusal)
-
-    def _settle(self, frame: Frame, settled: Sequence[Ask], refusal: str | None) -> None:
-        for each in settled:
-            consumer = each.values["consumer"]
-            if consumer is not None and consumer.acks.since is None:
+        first = 0 if multiple and not lossy else tag  # others may have been refused before, in the lost bytes
+        last = tag if tag or not multiple else NEVER
+        self.delivering.confirm(frame, values["channel"], [(first, last + 1)], refusal)
+        for each in frame.confirmations if channel.unsure else ():
+            if (consumer := channel.unsure.pop(each.request, None)) is not None and consumer.acks.since is None:
                 consumer.acks.since = frame.number
-        final = ANSWERED if refusal is None else REFUSED
-        frame.confirmations = [Confirmation(each.frame, 0, ALL, refusal, final) for each in settled]
-        link(frame, settled[0])
-        if len(settled) > 1:
-            frame.generate("requests", [each.frame for each in settled])
 
     def _recover(self, frame: Frame, channel: Channel) -> None:
         """The server delivers again what was not acknowledged."""
-        channel.unacknowledged.clear()
+        self.delivering.end(frame.values["channel"])
         if frame.type == "BasicRecover":
             self._ask(frame, channel)
 
@@ -464,20 +462,9 @@ def identity_of(content: Content) -> Any:
     return values.get("exchange"), values.get("routing_key"), content.size, None if body is None else crc32(body)
 
 
-def take(waiting: OrderedDict[int, Ask], tag: int, multiple: bool) -> list[Ask]:
-    """Remove the deliveries that an ack is about: one, or all up to its tag; 0: all."""
-    if not multiple:
-        one = waiting.pop(tag, None)
-        return [] if one is None else [one]
-    taken = []
-    while waiting and (not tag or next(iter(waiting)) <= tag):
-        taken.append(waiting.popitem(last=False)[1])
-    return taken
-
-
 def report_table(frame: Frame, name: str) -> None:
     """Report a field table that cannot be read to its end."""
-    problem = read_table(frame.values[name])[1]
-    if problem:
+    raw = frame.values.get(name)
+    if raw and (problem := problem_of(raw)):
         frame.status = MALFORMED if not frame.is_partial else frame.status
         frame.find("error", "malformed", "table-unfit", f"{name}: {problem}", name)

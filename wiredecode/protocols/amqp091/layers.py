@@ -5,10 +5,10 @@ from typing import Any, ClassVar
 
 from wiredecode import fields
 from wiredecode.data import storable
-from wiredecode.fields import Kind
+from wiredecode.fields import Kind, plain
 from wiredecode.fields.layer import Added, Layer
 from wiredecode.protocols.amqp091 import NAME, names
-from wiredecode.protocols.amqp091.layers_tables import field_table
+from wiredecode.protocols.amqp091.layers_tables import field_table, secret_ranges
 from wiredecode.protocols.shared.data import data_of
 
 TEXTS = data_of(NAME, "names.toml")
@@ -220,3 +220,9 @@ LAYERS: tuple[type[Amqp], ...] = (
     ProtocolHeader,
     UnknownFrame,
 )
+
+
+def tables_of(layer: type[Layer]) -> tuple[str, ...]:
+    """Names of its field tables."""
+    names = (plain(each) for each in layer.fields_desc)
+    return tuple(kind.name for kind in names if isinstance(kind, fields.Binary) and kind.credentials is secret_ranges)
