@@ -14,7 +14,6 @@ from wiredecode.frames.frame import MALFORMED, AckDuty, Frame
 from wiredecode.frames.message import Messages
 from wiredecode.protocols.amqp091 import NAME, names
 from wiredecode.protocols.amqp091.layers import (
-    LAYERS,
     METHODS,
     ContentBody,
     ContentHeader,
@@ -28,7 +27,7 @@ from wiredecode.protocols.amqp091.messages import add_message
 from wiredecode.protocols.base import Conversation, Start
 from wiredecode.protocols.reading import FrameDecoder
 from wiredecode.protocols.shared import proxy
-from wiredecode.protocols.shared.pairing import MAX_OUTSTANDING, Newest, Outstanding, Request, link
+from wiredecode.protocols.shared.pairing import Newest, Pipelined, Request, link
 from wiredecode.protocols.shared.publications import Publications
 from wiredecode.protocols.shared.sasl import user_name
 
@@ -38,8 +37,6 @@ MAX_CHANNELS = 4096
 """Channels of a connection that are remembered."""
 MAX_HELD_BYTES = 64 * 1024 * 1024
 """Bytes of messages that are not complete, on one connection; beyond it bodies are not kept."""
-TABLES = {layer.__name__: tables for layer in LAYERS if (tables := tables_of(layer))}
-"""By type: its field tables."""
 STREAM_OFFSET = "x-stream-offset"
 """Header of messages that come from a stream."""
 DELIVERIES = ("BasicDeliver", "BasicGetOk")
@@ -53,7 +50,6 @@ PROPERTIES = ("headers", "timestamp")
 class Ask(Request):
     """A method that waits for an answer."""
 
-    channel: int
     values: Mapping[str, Any]
 
 
@@ -108,6 +104,9 @@ class Channel:
     """Declared last: the one that an empty name means."""
 
 
+Handler = Callable[["AmqpConversation", Frame, Channel], Any]
+
+
 class AmqpConversation(Conversation):
     """Decodes the frames of one connection in the order in which they were complete."""
 
@@ -116,10 +115,8 @@ class AmqpConversation(Conversation):
         served = [port in ports for port in self.connection.ports]
         if self.client is None and served[0] != served[1]:
             self.client = 1 if served[0] else 0
-        self.outstanding: Outstanding[int, Ask] = Outstanding()
-        self.waiting: dict[tuple[int, int, str], deque[int]] = {}
-        """Keys of open requests by side, channel and method, the oldest first."""
-        self.asked = 0
+        self.outstanding: Pipelined[tuple[int, int, str], Ask] = Pipelined()
+        """By side, channel and method."""
         self.channels: Newest[int, Channel] = Newest(MAX_CHANNELS)
         self.publishing = Publications()
         self.delivering = Publications()
@@ -139,25 +136,23 @@ class AmqpConversation(Conversation):
             self._forget(frame.side)
         self.following[frame.side] = frame.offset + frame.length
         buffer, start = frame.buffer, frame.start
-        kind = buffer[start]
-        code = int.from_bytes(buffer[start + 7 : min(start + 11, frame.stop)]) if kind == names.METHOD else kind
+        code = buffer[start]
+        if code == names.METHOD:
+            code = int.from_bytes(buffer[start + 7 : min(start + 11, frame.stop)])
         frame.code = code
-        decoder = DECODERS.get(code) or UNKNOWN
-        if self.client is None and decoder.type in FROM_CLIENT:
-            self.client = frame.side if FROM_CLIENT[decoder.type] else 1 - frame.side
+        decoder, handle, tables, from_client = KNOWN.get(code, UNKNOWN)
+        if self.client is None and from_client is not None:
+            self.client = frame.side if from_client else 1 - frame.side
         frame.sender = self.sender(frame)
         decoder.read(frame, style)
-        if decoder is UNKNOWN and frame.stop - start >= 11:  # else its number was not captured whole
-            frame.find(
-                "warning", "protocol", "unknown-method", "no method of AMQP 0-9-1 or RabbitMQ", "undecided", (0, 11)
-            )
-        channel = frame.values.get("channel")
-        if channel is None:
-            return
-        for name in TABLES.get(decoder.type or "", ()):
+        if decoder.type is None and frame.stop - start >= 11:  # else its number was not captured whole
+            text, where = "no method of AMQP 0-9-1 or RabbitMQ", (0, 11)
+            frame.find("warning", "protocol", "unknown-method", text, "undecided", where)
+        for name in tables:
             report_table(frame, name)
-        if decoder.handler is not None:
-            decoder.handler((self, self.channels.get_or_make(channel, Channel)), frame)
+        channel = frame.values.get("channel")
+        if handle is not None and channel is not None:
+            handle(self, frame, self.channels.get(channel) or self.channels.get_or_make(channel, Channel))
 
     def messages(self, frame: Frame, out: Messages) -> None:
         if self.completed is not None and self.completed.type != "BasicReturn":
@@ -172,7 +167,6 @@ class AmqpConversation(Conversation):
                 channel.mandatory.clear()
                 self.publishing.end(number)
         self.outstanding.clear()
-        self.waiting.clear()
 
     # Requests and answers.
 
@@ -181,21 +175,14 @@ class AmqpConversation(Conversation):
         values = frame.values
         if values.get("no_wait") or frame.type is None:
             return
-        self.asked += 1
-        self.outstanding.add(frame, self.asked, Ask(frame.id, frame.time_ns, values["channel"], values))
         key = frame.side, values["channel"], frame.type
-        self.waiting.setdefault(key, deque(maxlen=MAX_OUTSTANDING)).append(self.asked)
+        self.outstanding.add(frame, key, Ask(frame.id, frame.time_ns, values))
 
     def _oldest(self, side: int, channel: int, name: str) -> Ask | None:
         """Remove and return the oldest request of a method."""
         if any(each.lossy for each in self.connection.directions):
             return None  # answers come in turn: a lost one, or a lost request, would shift all that follow
-        keys = self.waiting.get((side, channel, name))
-        while keys:
-            request = self.outstanding.pop(keys.popleft())
-            if request is not None:
-                return request
-        return None
+        return self.outstanding.pop((side, channel, name))
 
     def _answer(self, frame: Frame, channel: Channel) -> Ask | None:
         asks = names.asked_by(frame.type or "")
@@ -215,7 +202,7 @@ class AmqpConversation(Conversation):
         cause = names.METHODS.get(code)
         if cause is not None:
             frame.generate("cause", cause)
-            numbers = [values["channel"]] if values["channel"] else [number for _, number, _ in self.waiting]
+            numbers = [values["channel"]] if values["channel"] else [number for _, number, _ in self.outstanding]
             asked = next(filter(None, (self._oldest(1 - frame.side, each, cause) for each in numbers)), None)
             if asked is not None:
                 link(frame, asked)
@@ -414,7 +401,7 @@ class AmqpConversation(Conversation):
         if frame.type == "BasicRecover":
             self._ask(frame, channel)
 
-    HANDLERS: ClassVar[dict[str, Callable[[AmqpConversation, Frame, Channel], Any]]] = {
+    HANDLERS: ClassVar[dict[str, Handler]] = {
         **dict.fromkeys((name for name in names.CODES if names.asked_by(name)), _answer),
         **dict.fromkeys(names.SYNCHRONOUS, _ask),
         **dict.fromkeys(names.CONTENT, _content),
@@ -433,21 +420,17 @@ class AmqpConversation(Conversation):
     }
 
 
-def decoder_of(layer: type[Layer]) -> FrameDecoder:
-    handle = AmqpConversation.HANDLERS.get(layer.__name__)
-    if handle is None:
-        return FrameDecoder(layer, layer.__name__)
-    return FrameDecoder(layer, layer.__name__, lambda state, frame: handle(state[0], frame, state[1]))
+def known(layer: type[Layer]) -> tuple[FrameDecoder, Handler | None, tuple[str, ...], bool | None]:
+    """How frames of a type are decoded: their layer, what follows, its tables, and whether only clients send them."""
+    name = layer.__name__
+    handle = AmqpConversation.HANDLERS.get(name)
+    return FrameDecoder(layer, name), handle, tables_of(layer), names.by_client(name) if name in names.CODES else None
 
 
-DECODERS: dict[int, FrameDecoder] = {code: decoder_of(layer) for code, layer in METHODS.items()} | {
-    names.HEADER: decoder_of(ContentHeader),
-    names.BODY: decoder_of(ContentBody),
-    names.HEARTBEAT: decoder_of(Heartbeat),
-    names.GREETING[0]: decoder_of(ProtocolHeader),
-}
-UNKNOWN = FrameDecoder(UnknownFrame, None)
-FROM_CLIENT = {name: side for name in names.CODES if (side := names.by_client(name)) is not None}
+OTHERS: dict[int, type[Layer]] = {names.HEADER: ContentHeader, names.BODY: ContentBody, names.HEARTBEAT: Heartbeat}
+OTHERS[names.GREETING[0]] = ProtocolHeader
+KNOWN = {code: known(layer) for code, layer in (METHODS | OTHERS).items()}
+UNKNOWN = FrameDecoder(UnknownFrame, None), None, (), None
 
 
 def routed(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -464,7 +447,7 @@ def identity_of(content: Content) -> Any:
 
 def report_table(frame: Frame, name: str) -> None:
     """Report a field table that cannot be read to its end."""
-    raw = frame.values.get(name)
-    if raw and (problem := problem_of(raw)):
+    raw, shown = frame.values.get(name), frame.layers and frame.layers[NAME].get(name)
+    if raw and not isinstance(shown, dict) and (problem := problem_of(raw)):
         frame.status = MALFORMED if not frame.is_partial else frame.status
         frame.find("error", "malformed", "table-unfit", f"{name}: {problem}", name)

@@ -23,32 +23,6 @@ class EndMark(fields.UInt8):
     hidden = True
 
 
-class Seconds(fields.Time, fields.UInt64):
-    """Seconds since the Unix epoch."""
-
-    column = "timestamp[s, UTC]"
-
-    @staticmethod
-    def spell(value: int, /) -> str | int:
-        return fields.rfc3339_ms(1000 * value)
-
-
-class Bit(fields.Bits):
-    """One bit, which records show as a truth value."""
-
-    column = "bool"
-
-    def __init__(self, name: str, doc: str = "", **kw: Any) -> None:
-        super().__init__(name, 1, doc, lowest_first=True, **kw)
-        self.column = "bool"  # type: ignore[misc]
-
-    def present(self, value: int, show: Callable[[bytes], str]) -> bool:
-        return bool(value)
-
-    def spell_present(self, em: Any, expression: str) -> str:
-        return f"({expression} == 1)"
-
-
 class Padding(fields.Bits):
     """The bits of a byte that no field has."""
 
@@ -68,11 +42,11 @@ KINDS: dict[str, Callable[[str, str], Kind]] = {
     "short": fields.UInt16,
     "long": fields.UInt32,
     "longlong": fields.UInt64,
-    "timestamp": Seconds,
+    "timestamp": fields.Seconds,
     "shortstr": lambda name, doc: fields.Text(name, doc, length=fields.UInt8, free=True),
     "longstr": lambda name, doc: fields.Text(name, doc, length=fields.UInt32),
     "table": field_table,
-    "bit": Bit,
+    "bit": fields.Bit,
 }
 COUNTS = {"octet": fields.UInt8, "short": fields.UInt16}
 
