@@ -37,8 +37,6 @@ MAX_CHANNELS = 4096
 """Channels of a connection that are remembered."""
 MAX_HELD_BYTES = 64 * 1024 * 1024
 """Bytes of messages that are not complete, on one connection; beyond it bodies are not kept."""
-STREAM_OFFSET = "x-stream-offset"
-"""Header of messages that come from a stream."""
 DELIVERIES = ("BasicDeliver", "BasicGetOk")
 NEVER = 1 << 64
 """No delivery has this number."""
@@ -304,8 +302,8 @@ class AmqpConversation(Conversation):
             channel.contents[frame.side] = None
             return
         content.properties = {name: frame.values[name] for name in PROPERTIES if name in frame.values}
-        if content.type in DELIVERIES and STREAM_OFFSET.encode() in (raw := frame.values.get("headers", b"")):
-            content.generated["stream_offset"] = read_table(raw).get(STREAM_OFFSET)
+        if content.type in DELIVERIES and names.STREAM_OFFSET.encode() in (raw := frame.values.get("headers", b"")):
+            content.generated["stream_offset"] = read_table(raw).get(names.STREAM_OFFSET)
         if not content.size:
             self._complete(frame, channel, content)
 
@@ -436,6 +434,8 @@ UNKNOWN = FrameDecoder(UnknownFrame, None), None, (), None
 def routed(values: Mapping[str, Any]) -> dict[str, Any]:
     """The fields that the frames of a message have from its method."""
     found = {name: values[name] for name in ROUTE if name in values}
+    if values.get("redelivered"):
+        found["redelivered"] = True
     return {name: printable(value) if isinstance(value, str) else value for name, value in found.items()}
 
 

@@ -6,6 +6,7 @@ from wiredecode.frames.frame import Frame
 from wiredecode.frames.identity import short
 from wiredecode.net.types import Connection
 from wiredecode.protocols.amqp091 import names
+from wiredecode.protocols.amqp091.flows import QueueFlows
 from wiredecode.protocols.amqp091.messages import topic_of
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.pairing import Newest
@@ -170,6 +171,9 @@ CHECKS = Checks(
     answered=frozenset({"ConnectionClose", "ConnectionStart", "ConnectionSecure", "ConnectionTune"}),
     pushes=frozenset({"BasicDeliver"}),
     topic="queue",
+    flows=(QueueFlows,),
+    shares="rabbitmq_stream",
+    space="virtual host",
     covered=frozenset({"closed", "returned", "nacked", "rejected"}),
     publishes=dict.fromkeys(
         CONTENTS, Publishing(("exchange", "routing_key"), numbered_by="publish_number", part="routing_key")

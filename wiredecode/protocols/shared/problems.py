@@ -388,6 +388,8 @@ class Checks:
     """Whether a server's first frame says that it waits for no other server."""
     space: str = "namespace"
     """Word for what separates topics of one name, for people."""
+    shares: str = ""
+    """Another protocol of the same servers: topics of one name and space are the same."""
     flows: tuple[type[FlowReader], ...] = ()
     """Readers of the way of messages, from publishers to consumers."""
     gauges: tuple[type[Gauge], ...] = ()
