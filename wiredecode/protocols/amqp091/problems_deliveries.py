@@ -22,6 +22,7 @@ AGAIN = 10
 """Deliveries of one message after it came back that no retry needs."""
 MAX_OPEN = 20_000
 CONTENTS = ("ContentHeader", "ContentBody")
+SETTLING = ("BasicAck", "BasicNack", "BasicReject")
 DEATHS, DELIVERIES = "x-death", "x-delivery-count"
 UNWANTED = ("rejected", "delivery_limit")
 """Reasons in x-death that a consumer caused."""
@@ -60,18 +61,7 @@ class OpenChannel:
 class Deliveries(Rule):
     """Consumers at their prefetch, those that the server gave up, and messages that come back."""
 
-    types = frozenset(
-        {
-            *CONTENTS,
-            "BasicQos",
-            "BasicConsumeOk",
-            "BasicAck",
-            "BasicNack",
-            "BasicReject",
-            "BasicRecover",
-            "ChannelClose",
-        }
-    )
+    types = frozenset({*CONTENTS, *SETTLING, "BasicQos", "BasicConsumeOk", "BasicRecover", "ChannelClose"})
     _channels: Newest[tuple[int, int], OpenChannel] = field(default_factory=Newest)
     _back: Newest[Message, int] = field(default_factory=Newest)
     """Times that a message came back, less the times that it was delivered again."""
