@@ -419,7 +419,7 @@ class AmqpConversation(Conversation):
 
 
 def known(layer: type[Layer]) -> tuple[FrameDecoder, Handler | None, tuple[str, ...], bool | None]:
-    """How frames of a type are decoded: their layer, what follows, its tables, and whether only clients send them."""
+    """The way to decode a type of frames: their layer, what follows, its tables, and whether only clients send them."""
     name = layer.__name__
     handle = AmqpConversation.HANDLERS.get(name)
     return FrameDecoder(layer, name), handle, tables_of(layer), names.by_client(name) if name in names.CODES else None

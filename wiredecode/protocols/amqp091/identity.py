@@ -7,12 +7,12 @@ from typing import Any
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.identity import IdentityReader, texts
-from wiredecode.protocols.amqp091.layers_tables import Look, read_table
+from wiredecode.protocols.amqp091.layers_tables import TableForm, read_table
 
 
 def texts_of(raw: bytes) -> dict[str, str]:
     """The strings of a table that are no credentials, by name."""
-    found = read_table(raw, Look(hide=True)).items()
+    found = read_table(raw, TableForm(hide=True)).items()
     return {name: value for name, value in found if isinstance(value, str)}
 
 

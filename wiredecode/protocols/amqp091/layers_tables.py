@@ -50,8 +50,8 @@ class Damaged(Exception):
     """The bytes are no table: why."""
 
 
-class Look(NamedTuple):
-    """How values are shown."""
+class TableForm(NamedTuple):
+    """Form of the values."""
 
     show: Callable[[bytes], str] = bytes.hex
     hide: bool = False
@@ -98,7 +98,7 @@ def problem_of(raw: bytes) -> str:
 # The bytes were checked.
 
 
-def read_object(raw: bytes, at: int, end: int, look: Look) -> dict[str, Any]:
+def read_object(raw: bytes, at: int, end: int, look: TableForm) -> dict[str, Any]:
     found: dict[str, Any] = {}
     while at < end:
         begin = at + 1
@@ -111,7 +111,7 @@ def read_object(raw: bytes, at: int, end: int, look: Look) -> dict[str, Any]:
     return found
 
 
-def read_array(raw: bytes, at: int, end: int, look: Look) -> list[Any]:
+def read_array(raw: bytes, at: int, end: int, look: TableForm) -> list[Any]:
     found = []
     while at < end:
         value, at = read_value(raw, at, "", look)
@@ -119,7 +119,7 @@ def read_array(raw: bytes, at: int, end: int, look: Look) -> list[Any]:
     return found
 
 
-def read_value(raw: bytes, at: int, name: str, look: Look) -> tuple[Any, int]:
+def read_value(raw: bytes, at: int, name: str, look: TableForm) -> tuple[Any, int]:
     """The value whose letter is at the place, as records show it, and where it ends."""
     letter = raw[at]
     scalar = SCALARS.get(letter)
@@ -139,7 +139,7 @@ def read_value(raw: bytes, at: int, name: str, look: Look) -> tuple[Any, int]:
     return look.spell(text(value)) if letter == STRING else look.show(value), stop
 
 
-def read_table(raw: bytes, look: Look = Look()) -> dict[str, Any]:  # noqa: B008 (it cannot change)
+def read_table(raw: bytes, look: TableForm = TableForm()) -> dict[str, Any]:  # noqa: B008 (it cannot change)
     """The values by name; none of bytes that are no table."""
     return {} if problem_of(raw) else read_object(raw, 0, len(raw), look)
 
@@ -148,7 +148,7 @@ def show_table(name: str, raw: bytes, style: Style, record: dict[str, Any]) -> d
     """The record of a table, in place of its bytes; bytes that are no table may hold anything."""
     if problem_of(raw):
         return mask(raw, style, record)
-    return {name: read_object(raw, 0, len(raw), Look(style.show, not style.secrets))}
+    return {name: read_object(raw, 0, len(raw), TableForm(style.show, not style.secrets))}
 
 
 def secret_ranges(raw: bytes) -> list[tuple[int, int]]:

@@ -6,7 +6,7 @@ from wiredecode.fields import printable
 from wiredecode.fields.jsonfields import dump
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import DELIVER, PUBLISH, Messages
-from wiredecode.protocols.amqp091.layers_tables import Look, read_table
+from wiredecode.protocols.amqp091.layers_tables import TableForm, read_table
 
 MAX_SECONDS = (1 << 63) // 1_000_000_000
 
@@ -26,7 +26,7 @@ def add_message(frame: Frame, content: Any, out: Messages) -> None:
     """See :meth:`Conversation.messages`; ``content``: a message that is complete."""
     headers = offset = None
     if raw := content.properties.get("headers"):
-        look = Look(hide=not out.secrets, spell=str)
+        look = TableForm(hide=not out.secrets, spell=str)
         headers = [(name, text_of(value)) for name, value in read_table(raw, look).items()]
         offset = content.generated.get("stream_offset")
     seconds = content.properties.get("timestamp")

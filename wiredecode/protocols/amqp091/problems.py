@@ -8,10 +8,10 @@ from wiredecode.frames.identity import short
 from wiredecode.protocols.amqp091 import names
 from wiredecode.protocols.amqp091.flows import QueueFlows
 from wiredecode.protocols.amqp091.messages import topic_of
-from wiredecode.protocols.amqp091.problems_deliveries import CONTENTS, Deliveries, is_ack_timeout
-from wiredecode.protocols.amqp091.routing import ROUTING, Place, QueueLag, Routes, place_of
+from wiredecode.protocols.amqp091.problems_deliveries import CONTENTS, ConsumerAcks, is_ack_timeout
+from wiredecode.protocols.amqp091.problems_routing import ROUTING, Place, QueueLag, QueueRoutes, place_of
 from wiredecode.protocols.shared.codes import codes_of
-from wiredecode.protocols.shared.heartbeats import Silences
+from wiredecode.protocols.shared.heartbeats import MissedHeartbeats
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import MAX_EVIDENCE, Checks, FrameRef, Publishing, Rule, ref_of
 
@@ -98,7 +98,7 @@ class BlockedPublishers(Rule):
 
 
 @dataclass(eq=False)
-class Heartbeats(Silences):
+class AmqpHeartbeats(MissedHeartbeats):
     """Sides that were silent for longer than the heartbeat of the connection."""
 
     types = frozenset({*names.CODES, *CONTENTS, "Heartbeat"})
@@ -137,11 +137,11 @@ class ChannelChurn(Rule):
 
 
 @dataclass(eq=False)
-class Dropped(Rule):
+class UnboundMessages(Rule):
     """Messages to an exchange none of whose bindings fits."""
 
     types = ROUTING | {"ContentHeader"}
-    _routes: Routes = field(default_factory=Routes)
+    _routes: QueueRoutes = field(default_factory=QueueRoutes)
     _lost: Newest[tuple[Place, str], list[FrameRef]] = field(default_factory=Newest)
     """By exchange and key; empty: some arrived, or came back."""
 
@@ -170,7 +170,16 @@ class Dropped(Rule):
 
 CHECKS = Checks(
     codes=CODES,
-    rules=(ClosedChannels, Returned, Nacked, BlockedPublishers, Deliveries, Heartbeats, ChannelChurn, Dropped),
+    rules=(
+        ClosedChannels,
+        Returned,
+        Nacked,
+        BlockedPublishers,
+        ConsumerAcks,
+        AmqpHeartbeats,
+        ChannelChurn,
+        UnboundMessages,
+    ),
     gauges=(QueueLag,),
     answered=frozenset({"ConnectionClose", "ConnectionStart", "ConnectionSecure", "ConnectionTune"}),
     pushes=frozenset({"BasicDeliver"}),

@@ -19,7 +19,7 @@ CODES = codes_of("amqp091")
 FULL_NS = 5_000_000_000
 """A consumer that takes this long for what its prefetch allows holds up its queue."""
 AGAIN = 10
-"""Deliveries of one message after it came back that no retry needs."""
+"""ConsumerAcks of one message after it came back that no retry needs."""
 MAX_OPEN = 20_000
 CONTENTS = ("ContentHeader", "ContentBody")
 SETTLING = ("BasicAck", "BasicNack", "BasicReject")
@@ -29,10 +29,10 @@ UNWANTED = ("rejected", "delivery_limit")
 ALL = "all consumers"
 """In place of a consumer tag: a limit for the channel."""
 Message = tuple[str, str, str, int]
-"""Server, virtual host, queue and checksum: what tells messages apart."""
+"""Server, virtual host, queue and checksum: they distinguish messages."""
 
 
-class Delivery(NamedTuple):
+class OpenDelivery(NamedTuple):
     """A message that waits for an ack."""
 
     ref: FrameRef
@@ -42,9 +42,9 @@ class Delivery(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class OpenChannel:
-    """Deliveries of a channel."""
+    """ConsumerAcks of a channel."""
 
-    open: Newest[int, Delivery] = field(default_factory=lambda: Newest(MAX_OPEN))
+    open: Newest[int, OpenDelivery] = field(default_factory=lambda: Newest(MAX_OPEN))
     """By the id of their last frame."""
     limit: int = 0
     """``prefetch_count`` of consumers that begin now."""
@@ -58,7 +58,7 @@ class OpenChannel:
 
 
 @dataclass(eq=False)
-class Deliveries(Rule):
+class ConsumerAcks(Rule):
     """Consumers at their prefetch, those that the server gave up, and messages that come back."""
 
     types = frozenset({*CONTENTS, *SETTLING, "BasicQos", "BasicConsumeOk", "BasicRecover", "ChannelClose"})
@@ -117,7 +117,7 @@ class Deliveries(Rule):
         if "redelivered" in generated and self._back.get(message, 0) > 0:
             self._back[message] -= 1
             self._again.get_or_make(message, list).append(ref)
-        channel.open.put(frame.id, Delivery(ref, consumer, message))
+        channel.open.put(frame.id, OpenDelivery(ref, consumer, message))
         channel.waiting.update((consumer, ALL))
         for each in (consumer, ALL):
             limit = channel.limits.get(each) or (channel.limit if each == consumer else 0)
@@ -135,12 +135,12 @@ class Deliveries(Rule):
                     if each in channel.full:
                         self._judge(channel, each, frame.time_ns, "")
 
-    def _settle(self, delivery: Delivery, back: bool) -> None:
+    def _settle(self, delivery: OpenDelivery, back: bool) -> None:
         if back and delivery.message[2]:
             self._back.put(delivery.message, self._back.get(delivery.message, 0) + 1)
 
     def _close(self, channel: OpenChannel, until_ns: int | None) -> None:
-        """Deliveries of a channel come back that is closed; at its end consumers may have all that they can have."""
+        """ConsumerAcks of a channel come back that is closed; at its end consumers may have all that they can have."""
         for each in [*channel.full] if until_ns is not None else ():
             if self.report.all_captured(channel.full[each].connection, 1 - channel.full[each].side):
                 self._judge(channel, each, until_ns or 0, ", until it ended")

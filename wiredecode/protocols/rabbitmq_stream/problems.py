@@ -17,7 +17,7 @@ from wiredecode.protocols.reading import values_of
 from wiredecode.protocols.shared import gauges, problems, refusals
 from wiredecode.protocols.shared.advertised import AdvertisedHost
 from wiredecode.protocols.shared.codes import codes_of
-from wiredecode.protocols.shared.heartbeats import Silences
+from wiredecode.protocols.shared.heartbeats import MissedHeartbeats
 from wiredecode.protocols.shared.pairing import Newest
 
 CODES = codes_of("rabbitmq_stream")
@@ -397,7 +397,7 @@ class Routes(problems.Rule):
                 problem.severity = problem.code.severity
 
 
-class Heartbeats(Silences):
+class Heartbeats(MissedHeartbeats):
     """Sides that were silent although heartbeats were agreed."""
 
     types = frozenset(names.KEYS.values())

@@ -21,7 +21,7 @@ class LongestSilence(NamedTuple):
 
 
 @dataclass(eq=False)
-class Silences(Rule):
+class MissedHeartbeats(Rule):
     """Sides that were silent although heartbeats were agreed; a protocol says in which frames."""
 
     code: ClassVar[Code]

@@ -23,8 +23,8 @@ def place_of(frame: Frame, name: str) -> Place:
 
 
 @dataclass(slots=True, eq=False)
-class Exchange:
-    """What the capture shows of an exchange."""
+class BoundExchange:
+    """An exchange, as far as it was captured."""
 
     kind: str = ""
     """direct, topic, fanout ...; "": not known."""
@@ -34,11 +34,11 @@ class Exchange:
     """Messages go to another exchange, too."""
 
 
-class Routes:
+class QueueRoutes:
     """Exchanges and their bindings, of one capture."""
 
     def __init__(self) -> None:
-        self._exchanges: Newest[Place, Exchange] = Newest()
+        self._exchanges: Newest[Place, BoundExchange] = Newest()
 
     def learn(self, frame: Frame) -> None:
         """A frame of :data:`ROUTING` from a client."""
@@ -47,7 +47,7 @@ class Routes:
         if frame.type == "ExchangeDelete":
             self._exchanges.pop(place, None)
             return
-        exchange = self._exchanges.get_or_make(place, Exchange)
+        exchange = self._exchanges.get_or_make(place, BoundExchange)
         if frame.type == "ExchangeDeclare":
             exchange.kind = exchange.kind if values["passive"] else values["exchange_type"]
             exchange.leads_on |= "alternate-exchange" in read_table(values["arguments"])
@@ -87,7 +87,7 @@ class QueueLag(Gauge):
     types = ROUTING | {"QueueDeclare", "ContentHeader", "ContentBody", "BasicAck", "BasicNack", "BasicReject"}
 
     def __init__(self) -> None:
-        self._routes = Routes()
+        self._routes = QueueRoutes()
         self._published: Newest[Place, int] = Newest(MAX_KNOWN)
         self._done: Newest[Place, int] = Newest(MAX_KNOWN)
         self._by_consumer: Newest[tuple[int, Place], int] = Newest(MAX_KNOWN)
