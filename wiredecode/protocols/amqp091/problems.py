@@ -148,7 +148,7 @@ class UnboundMessages(Rule):
     def frame(self, frame: Frame) -> None:
         if frame.type in ROUTING:
             self._routes.learn(frame)
-        elif "exchange" in frame.generated:
+        elif "routing_key" in frame.generated:
             exchange, key = place_of(frame, frame.generated["exchange"]), frame.generated["routing_key"]
             if frame.sender == "server":
                 self._lost.put((exchange, key), [])

@@ -39,10 +39,15 @@ class QueueRoutes:
 
     def __init__(self) -> None:
         self._exchanges: Newest[Place, BoundExchange] = Newest()
+        self._unsure = False
+        """A frame of these was not captured whole, or may have been lost."""
 
     def learn(self, frame: Frame) -> None:
         """A frame of :data:`ROUTING` from a client."""
         values = frame.values
+        self._unsure |= frame.is_partial or frame.connection.directions[frame.side].lossy
+        if self._unsure:
+            return
         place = place_of(frame, printable(values.get("exchange") or values.get("source") or ""))
         if frame.type == "ExchangeDelete":
             self._exchanges.pop(place, None)
@@ -62,7 +67,7 @@ class QueueRoutes:
         if not place[2]:
             return {key}
         exchange = self._exchanges.get(place)
-        if exchange is None or exchange.leads_on or exchange.kind not in ("direct", "topic", "fanout"):
+        if exchange is None or self._unsure or exchange.leads_on or exchange.kind not in ("direct", "topic", "fanout"):
             return None
         return {queue for queue, pattern in exchange.bindings if fits(exchange.kind, pattern, key)}
 

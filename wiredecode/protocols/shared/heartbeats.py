@@ -8,7 +8,7 @@ from wiredecode.frames.identity import short
 from wiredecode.net.types import Connection
 from wiredecode.protocols.shared.codes import Code
 from wiredecode.protocols.shared.facts import HEARTBEAT, place_of
-from wiredecode.protocols.shared.problems import FrameRef, Rule, stopped_or_cut
+from wiredecode.protocols.shared.problems import FrameRef, Rule, stopped_or_cut, was_captured
 
 
 class LongestSilence(NamedTuple):
@@ -58,7 +58,8 @@ class MissedHeartbeats(Rule):
                 until_ns = health.last_ns if health.end is None else health.end.time_ns
                 self._heard(connection, side, until_ns, agreed)
             silence = self._longest.pop((connection.number, side), None)
-            if silence is not None and not connection.directions[side].missing:
+            captured = was_captured(connection, side) and not connection.directions[side].missing
+            if silence is not None and captured:
                 self._silent(connection, side, silence, agreed)
         self._last.pop(connection.number, None)
 

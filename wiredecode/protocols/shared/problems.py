@@ -262,7 +262,8 @@ class Report:
 
     def answer_captured(self, request: Any) -> bool:
         """Whether the answer to a request, a frame or a reference to one, would have been captured."""
-        return reply_captured(request) and not self.lost(request.connection)
+        captured = was_captured(request.connection, 1 - request.side)
+        return captured and reply_captured(request) and not self.lost(request.connection)
 
     def cite(self, problem: Problem, *frames: Frame | FrameRef | Place) -> None:
         """Add frames to the evidence."""
