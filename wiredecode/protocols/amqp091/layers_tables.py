@@ -151,25 +151,46 @@ def show_table(name: str, raw: bytes, style: Style, record: dict[str, Any]) -> d
     return {name: read_object(raw, 0, len(raw), TableForm(style.show, not style.secrets))}
 
 
-def secret_ranges(raw: bytes) -> list[tuple[int, int]]:
-    """The credentials in a table."""
-    return everything(raw) if problem_of(raw) else [*_secrets(raw, 0, len(raw), True)]
+class Piece(NamedTuple):
+    """A name, or a value with its size in front, in a table."""
+
+    name: str
+    letter: int
+    """Type of the value; 0: it is the name."""
+    start: int
+    stop: int
 
 
-def _secrets(raw: bytes, at: int, end: int, named: bool) -> Iterator[tuple[int, int]]:
+def pieces(raw: bytes, at: int, end: int, named: bool = True) -> Iterator[Piece]:
     while at < end:
-        name = text(raw[at + 1 : at + 1 + raw[at]]) if named else ""
-        at += (1 + raw[at]) * named
+        name = ""
+        if named:
+            start = at + 1
+            at = start + raw[at]
+            name = text(raw[start:at])
+            yield Piece(name, 0, start, at)
         letter, start = raw[at], at + 5
         if size := SIZES.get(letter):
             at += size
             continue
         at = start + int.from_bytes(raw[at + 1 : start])
-        nested = letter in (TABLE, ARRAY)
-        if start < at and (is_secret_name(name) if nested else is_secret_pair(name, raw[start:at])):
-            yield start, at
-        elif nested:
-            yield from _secrets(raw, start, at, letter == TABLE)
+        yield Piece(name, letter, start, at)
+        if letter in (TABLE, ARRAY):
+            yield from pieces(raw, start, at, letter == TABLE)
+
+
+def secret_ranges(raw: bytes) -> list[tuple[int, int]]:
+    """The credentials in a table."""
+    if problem_of(raw):
+        return everything(raw)
+    valued = [each for each in pieces(raw, 0, len(raw)) if each.letter and each.start < each.stop]
+    return [(each.start, each.stop) for each in valued if is_secret(raw, each)]
+
+
+def is_secret(raw: bytes, piece: Piece) -> bool:
+    if piece.letter in (TABLE, ARRAY):
+        return is_secret_name(piece.name)
+    return is_secret_pair(piece.name, raw[piece.start : piece.stop])
 
 
 def field_table(name: str, doc: str) -> Binary:
