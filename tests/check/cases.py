@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import cache, partial
 from itertools import chain
 
-from tests.check import crafted
+from tests.check import crafted, crafted_amqp
 from tests.check.support import CAPTURES, check, talk
 from tests.net import craft
 from tests.protocols.test_amqp091_parity import method, publish
@@ -101,6 +101,7 @@ CRAFTED: Mapping[str, Case] = {
     "flow.loop": partial(crafted.rounds, 30),
     "flow.never-began": partial(crafted.apart, "order.new", "orders.new"),
     "amqp091.nacked": partial(confirmed, "BasicNack"),
+    "amqp091.channel-churn": partial(crafted_amqp.channels, 30, 1),
     "tank.no-leader": partial(produce_answered, b"\xfd"),
     "frame.limit": partial(crafted.cursus, "CREATE topic=orders " + "a " * 70_000, "OK"),
     "frame.tls": partial(crafted.tls, 2, 48),
@@ -187,7 +188,12 @@ NEAR: Mapping[str, Case] = {
     "amqp091.connection-closed": "amqp091/basic.pcap.zst",
     "amqp091.returned": "amqp091/tables.pcap.zst",  # published, and taken
     "amqp091.blocked": "amqp091/prefetch.pcap.zst",  # published as fast
-    "amqp091.prefetch": "amqp091/basic.pcap.zst",  # acknowledged immediately
+    "amqp091.prefetch": partial(crafted_amqp.full, 4.5),
+    "amqp091.channel-churn": partial(crafted_amqp.channels, 30, 3),
+    "amqp091.heartbeat": partial(crafted_amqp.beats, 2, 5.5, 9),  # late, but within two
+    "amqp091.redelivery-loop": "amqp091/requeued-once.pcap.zst",
+    "amqp091.ack-timeout": partial(crafted_amqp.timed_out, "unknown delivery tag 1"),
+    "amqp091.dropped": partial(crafted_amqp.routed, "topic", "order.#", "order.eu.new"),
     "tank.no-leader": partial(produce_answered, b"\xfc\x0a\x00\x00\x09\x04\x2b"),  # another node leads
     "liftbridge.leader-change": "liftbridge/34-lb-replication.pcap",  # leaders of streams that are new
     "nats.limit": "nats/02-auth.pcap",  # not let in, for another reason
