@@ -175,6 +175,12 @@ class Report:
         self.facts = Facts()
         self.span: tuple[int | None, int | None] = (None, None)
         """Only problems of this time are added."""
+        self.leaps_ns: list[tuple[int, int]] = []
+        """Times between which the capture's clock was set, ahead or back: no host waited through them."""
+
+    def leapt(self, since_ns: int, until_ns: int) -> bool:
+        """Whether the clock was set in that time, whose length is then unknown."""
+        return any(since_ns <= high and low <= until_ns for low, high in self.leaps_ns)
 
     def seconds(self, time_ns: int) -> str:
         """A time as seconds since the first packet."""
