@@ -24,6 +24,7 @@ from wiredecode.flows import Flow
 from wiredecode.flows.table import ClientFlow, Topic, grouped, log_of
 from wiredecode.frames.escape import counted
 from wiredecode.protocols.shared.facts import IDLE
+from wiredecode.protocols.shared.flows import FIRST
 from wiredecode.protocols.shared.problems import MAX_EVIDENCE
 
 LAGGING = 5
@@ -55,8 +56,10 @@ def subscribed_twice(view: FlowView, topic: Topic) -> None:
     """A client subscribes to a stream twice on one connection: each message comes twice."""
     for side in with_messages(topic.consumers):
         flow, name = side.flow, topic.subject[2]
-        if len(flow.starts) < 2 or flow.again < MANY or flow.left_ns or flow.log or flow.key.partition is not None:
+        if len(flow.starts) < 2 or flow.again < MANY or flow.log or flow.key.partition is not None:
             continue
+        if 0 < flow.left_ns <= flow.starts[-1][0] or flow.starts[-1][1] == FIRST:
+            continue  # it left before, or reads all again
         since = view.report.seconds(flow.starts[-1][0])
         title = f"{side.label} has {len(flow.starts)} subscriptions to {name} on one connection since {since}: "
         title += f"{flow.again:,} messages came twice"
