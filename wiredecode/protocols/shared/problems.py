@@ -175,6 +175,12 @@ class Report:
         self.facts = Facts()
         self.span: tuple[int | None, int | None] = (None, None)
         """Only problems of this time are added."""
+        self.leaps_ns: list[tuple[int, int]] = []
+        """Times between which the capture's clock was set, ahead or back: no host waited through them."""
+
+    def leapt(self, since_ns: int, until_ns: int) -> bool:
+        """Whether the clock was set in that time, whose length is then unknown."""
+        return any(since_ns <= high and low <= until_ns for low, high in self.leaps_ns)
 
     def seconds(self, time_ns: int) -> str:
         """A time as seconds since the first packet."""
@@ -287,7 +293,8 @@ class Report:
 
     def answer_captured(self, request: Any) -> bool:
         """Whether the answer to a request, a frame or a reference to one, would have been captured."""
-        return reply_captured(request) and not self.lost(request.connection)
+        captured = was_captured(request.connection, 1 - request.side)
+        return captured and reply_captured(request) and not self.lost(request.connection)
 
     def cite(self, problem: Problem, *frames: Frame | FrameRef | Place) -> None:
         """Add frames to the evidence."""
@@ -413,6 +420,8 @@ class Checks:
     """Whether a server's first frame says that it waits for no other server."""
     space: str = "namespace"
     """Word for what separates topics of one name, for people."""
+    shares: str = ""
+    """Another protocol of the same servers: topics of one name and space are the same."""
     flows: tuple[type[FlowReader], ...] = ()
     """Readers of the way of messages, from publishers to consumers."""
     gauges: tuple[type[Gauge], ...] = ()
