@@ -6,12 +6,14 @@ made for light and for dark pages.
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import io
 import os
 import pty
 import re
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -39,6 +41,8 @@ PICTURES = {
 """Capture, command and options, and which of its lines are shown."""
 REPORT = 1000, 1350
 """Columns and rows of the picture of a report."""
+SETTLED = 2
+"""Seconds until a screen in a browser has its tree."""
 
 
 def printed(capture: Path, words: tuple[str, ...]) -> list[str]:
@@ -76,6 +80,41 @@ def terminal(name: str) -> None:
         (IMAGES / f"{name}-{theme}.svg").write_text(re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL))
 
 
+def full_screen() -> None:
+    """A picture of ``ui --web``, in the middle of a filter."""
+    sys.path.insert(0, str(HERE.parent))
+    from tests.ui.browser import chromium, opened
+
+    async def taken(control: str, url: str) -> bytes:
+        async with opened(control, url) as page:
+            await page.shown("665")
+            await page.type("/")
+            await page.shown("Tab completes")
+            await page.type("tcp.stream == 5\r")
+            await page.shown("match")
+            await asyncio.sleep(SETTLED)
+            return await page.picture()
+
+    command = [sys.executable, "-m", "wiredecode", "ui", "--web", STARVED.name]
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        chromium(Path(folder)) as control,
+        subprocess.Popen(
+            command,
+            cwd=STARVED.parent,
+            env={**os.environ, "XDG_STATE_HOME": folder},
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as server,
+    ):
+        assert server.stderr is not None
+        url = server.stderr.readline().removeprefix("wiredecode: ").split()[0]
+        try:
+            (IMAGES / "ui-web.png").write_bytes(asyncio.run(taken(control, url)))
+        finally:
+            server.send_signal(signal.SIGINT)
+
+
 def report(chromium: str) -> None:
     """Pictures of a report."""
     with tempfile.TemporaryDirectory() as folder:
@@ -104,9 +143,10 @@ def main() -> None:
         terminal(name)
     chromium = shutil.which("chromium")
     if chromium is None:
-        print("chromium is not installed: the pictures of the report stay as they are")
+        print("chromium is not installed: the pictures of report and ui --web stay as they are")
     else:
         report(chromium)
+        full_screen()
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ CASES = [
     for each in SHOWN
 ]
 ANSWERS = {
-    "Which publishes have no confirm?": "| 12088 | late | orders-stream |",
+    "Which publishes have no confirm?": "| 12088 | late |",
     "Who closed this connection, and why?": "server RST: Authorization Violation",
     "Who logged in?": "| 7 | wd-consumer | guest | / | RabbitMQ Stream | 1.1.1 |",
     "What happened to one message?": "confirmed 183 µs after it was published",

@@ -92,13 +92,13 @@ class Silence(NamedTuple):
     waiting: int
     """Number of requests, publishes or messages that waited."""
     frame: int
-    """The frame that ended it."""
+    """The frame that ended the silence."""
     frames: list[int]
-    """Those that waited first."""
+    """The first frames that waited."""
     published: int = 0
-    """Number of publishes among those that waited."""
+    """Number of publishes that waited."""
     of_messages: bool = False
-    """Messages waited that the server passes on, not requests."""
+    """Not requests waited, but messages that the server should pass on."""
     served: bool = True
     """The server answered something on this connection before."""
 

@@ -117,7 +117,7 @@ class Instruments:
         self._confirms = ConfirmLatency(checker.exchanges, rows=self._confirmed)
         self._latency = RequestLatency(checker.exchanges, counts=self._answered)
         self._newest: list[tuple[Frame, Exchange, Confirmation]] = []
-        """What the next frame confirms, which the checker has seen: a scrape may come before it."""
+        """Publishes that the next frame confirms, as the checker has seen: a scrape may come before it."""
         checker.exchanges.confirm.append(lambda *confirmed: self._newest.append(confirmed))
         self._observe()
 

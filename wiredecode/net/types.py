@@ -160,9 +160,9 @@ class Direction(Lazy):
     """Bytes after the last captured one that the other side acknowledged before the connection was over."""
     losses: list[tuple[int, int, int, int]] = field(init=False)
     """Gaps: logical time at which each was given up, rising; time, ns, of the first packet that shows that the bytes
-    were sent; stream offset; the latest of these times until then. Of very many the last."""
+    were sent; stream offset; the latest of these times until then. Only the newest are remembered ..."""
     earlier_losses: int = 0
-    """Number of those before, which are no longer remembered."""
+    """... and this number of older ones is not."""
     gaps: OpenTimes = field(init=False)
     """When a gap was open."""
     awaited: OpenTimes = field(init=False)

@@ -57,7 +57,7 @@ __all__ = [
 
 @dataclass(slots=True, frozen=True)
 class Start:
-    """What is known of a connection when its conversation begins."""
+    """Facts about a connection when its conversation begins."""
 
     connection: Connection
     dialect: str | None = None

@@ -230,7 +230,7 @@ class Throughput:
         self._fits = interval is None
         self._interval = interval or FITTING[0]
         self._cells: dict[tuple[str, str | None, str, int], Sums] = {}
-        """Messages, those of known size, and the bytes of the latter."""
+        """Messages, messages of known size, and their bytes."""
         self._topics: set[tuple[str, str | None, str]] = set()
         self._first_ns: int | None = None
         self._last_ns = 0
@@ -238,7 +238,7 @@ class Throughput:
     def add(
         self, time_ns: int, protocol: str, topic: str | None, operation: str, messages: int, sized: int, size: int
     ) -> None:
-        """Count messages, those of ``sized`` size, and the bytes of the latter."""
+        """Count messages; ``sized`` of them have a size, and ``size`` bytes in all."""
         if self._first_ns is None or time_ns < self._first_ns:
             self._first_ns = time_ns
         if time_ns > self._last_ns:

@@ -126,7 +126,7 @@ def _declarations() -> dict[str, str]:
 
 
 def table_columns(columns: Sequence[str] | None) -> list[str] | None:
-    """The columns of a table of wiredecode that the given portable ones are made of."""
+    """The columns that a table needs so that these portable columns can be made."""
     if columns is None:
         return None
     names = [TIME if name == TIME_NS.name else name.removesuffix(LARGE) for name in columns if name != SOURCE.name]

@@ -191,7 +191,7 @@ def left_out(view: FlowView, topic: Topic) -> None:
 
 
 def given_to_others(view: FlowView, topic: Topic) -> None:
-    """A consumer that goes on where it was is not given messages between others, and a consumer beside it is."""
+    """A consumer that resumes where it was is not given messages between others, and a consumer beside it is."""
     came = [each for each in with_messages(topic.consumers) if each.flow.key.partition is not None]
     by_client = grouped(came, lambda each: (each.party.label, each.party.host))
     for client, sides in by_client.items():
