@@ -176,17 +176,15 @@ class AmqpConversation(Conversation):
         key = frame.side, values["channel"], frame.type
         self.outstanding.add(frame, key, Ask(frame.id, frame.time_ns, values))
 
-    def _oldest(self, side: int, channel: int, name: str) -> Ask | None:
-        """Remove and return the oldest request of a method."""
-        if any(each.lossy for each in self.connection.directions):
+    def _oldest(self, frame: Frame, channel: int, name: str) -> Ask | None:
+        """Remove and return the oldest request of a method that a frame may answer."""
+        if frame.overtakes or any(each.lost_before(frame.ready) for each in self.connection.directions):
             return None  # answers come in turn: a lost one, or a lost request, would shift all that follow
-        return self.outstanding.pop((side, channel, name))
+        return self.outstanding.pop((1 - frame.side, channel, name))
 
     def _answer(self, frame: Frame, channel: Channel) -> Ask | None:
         asks = names.asked_by(frame.type or "")
-        if asks is None or frame.overtakes:
-            return None
-        request = self._oldest(1 - frame.side, frame.values["channel"], asks)
+        request = None if asks is None else self._oldest(frame, frame.values["channel"], asks)
         if request is not None:
             link(frame, request)
             if (queue := request.values.get("queue")) and "queue" not in frame.values:
@@ -201,7 +199,7 @@ class AmqpConversation(Conversation):
         if cause is not None:
             frame.generate("cause", cause)
             numbers = [values["channel"]] if values["channel"] else [number for _, number, _ in self.outstanding]
-            asked = next(filter(None, (self._oldest(1 - frame.side, each, cause) for each in numbers)), None)
+            asked = next(filter(None, (self._oldest(frame, each, cause) for each in numbers)), None)
             if asked is not None:
                 link(frame, asked)
         if values.get("reply_code", 200) >= 300:
@@ -370,7 +368,7 @@ class AmqpConversation(Conversation):
         if frame.sender is None or "delivery_tag" not in values:
             return
         tag, multiple = values["delivery_tag"], bool(values.get("multiple"))
-        lossy = frame.connection.directions[frame.side].lossy
+        lossy = frame.connection.directions[frame.side].lost_before(frame.ready)
         if frame.sender == "server":
             refusal = "nacked" if frame.type == "BasicNack" else None
             last = (channel.next_publish or 1) - 1 if multiple and not tag else tag

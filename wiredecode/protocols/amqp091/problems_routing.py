@@ -45,7 +45,7 @@ class QueueRoutes:
     def learn(self, frame: Frame) -> None:
         """A frame of :data:`ROUTING` from a client."""
         values = frame.values
-        self._unsure |= frame.is_partial or frame.connection.directions[frame.side].lossy
+        self._unsure |= frame.is_partial or frame.connection.directions[frame.side].lost_before(frame.ready)
         if self._unsure:
             return
         place = place_of(frame, printable(values.get("exchange") or values.get("source") or ""))
