@@ -22,11 +22,11 @@ from wiredecode.protocols.amqp091.layers import (
     UnknownFrame,
     tables_of,
 )
-from wiredecode.protocols.amqp091.layers_tables import problem_of, read_table
 from wiredecode.protocols.amqp091.messages import add_message
 from wiredecode.protocols.base import Conversation, Start
 from wiredecode.protocols.reading import FrameDecoder
 from wiredecode.protocols.shared import proxy
+from wiredecode.protocols.shared.amqp.tables import problem_of, read_table
 from wiredecode.protocols.shared.pairing import Newest, Pipelined, Request, link
 from wiredecode.protocols.shared.publications import Publications
 from wiredecode.protocols.shared.sasl import user_name

@@ -6,7 +6,7 @@ from wiredecode.fields import printable
 from wiredecode.fields.jsonfields import dump
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import DELIVER, PUBLISH, Messages
-from wiredecode.protocols.amqp091.layers_tables import TableForm, read_table
+from wiredecode.protocols.shared.amqp.tables import TableForm, read_table
 
 MAX_SECONDS = (1 << 63) // 1_000_000_000
 

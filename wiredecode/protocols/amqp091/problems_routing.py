@@ -6,7 +6,7 @@ from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.identity import short
-from wiredecode.protocols.amqp091.layers_tables import read_table
+from wiredecode.protocols.shared.amqp.tables import read_table
 from wiredecode.protocols.shared.gauges import LAG, MAX_KNOWN, POSITION, Gauge, Measurement
 from wiredecode.protocols.shared.pairing import Newest
 
