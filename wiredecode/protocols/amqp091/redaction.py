@@ -8,7 +8,7 @@ from wiredecode.protocols.shared.redaction import Disguises, read_rules
 
 
 def parts(raw: bytes) -> Iterator[tuple[int, int, bool]]:
-    """The texts and bytes of a field table; all of what is none."""
+    """The texts and bytes of a field table; all of other bytes."""
     if problem_of(raw):
         yield 0, len(raw), False
         return
