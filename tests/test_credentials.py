@@ -172,6 +172,14 @@ def test_no_part_of_a_credential_is_left(text: str) -> None:
     assert "abc" not in credentials.without_secrets(text, lambda found: "")
 
 
+def test_kafka_settings_of_type_password_are_hidden() -> None:
+    """Brokers send null for values that they mark sensitive; others are known by their names."""
+    ssl = [f"ssl.{name}" for name in ("key.password", "keystore.key", "keystore.password", "truststore.password")]
+    others = ("sasl.jaas.config", "delegation.token.secret.key", "password.encoder.secret", "basic.auth.user.info")
+    for prefix in ("", "listener.name.sasl_ssl.scram-sha-256."):
+        assert [each for each in (*ssl, *others) if not credentials.is_secret_name(prefix + each)] == []
+
+
 def test_names_that_hold_credentials() -> None:
     assert [name for name in NAMES if not credentials.is_secret_name(name)] == []
     harmless = (

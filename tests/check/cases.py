@@ -129,6 +129,9 @@ NEAR: Mapping[str, Case] = {
     "flow.read-again": "flows/rh-deploy.pcap.gz",  # it continues at its stored offset
     "flow.stuck": partial(check, ARRIVALS / "n_late_ack.pcap.zst"),  # a stream delivers again, nobody goes back
     "flow.emptied": "flows/k-dup-group.pcap.gz",
+    "flow.not-passed-on": partial(check, ARRIVALS / "r_pod_ref.pcap.zst"),  # it reads the same again in one go
+    "flow.left-out": partial(check, ARRIVALS / "kh_txn_eos.pcap.zst"),  # markers of transactions lie between
+    "kafka.aborted-reads": partial(check, ARRIVALS / "kh_txn_eos.pcap.zst"),  # readers of committed records only
     "flow.sent-again": partial(crafted.begins_anew, 3, known=True),
     "flow.keys-apart": partial(check, ARRIVALS / "k_partitions_added.pcap.zst"),  # one publisher, more partitions
     "flow.skipped": "flows/rh-deploy.pcap.gz",
@@ -200,7 +203,7 @@ NEAR: Mapping[str, Case] = {
     "tcp.no-ack": "stories/broker-paused.pcap",  # stopped: its kernel acknowledges
     "tcp.reset": "rabbitmq-stream/c43_basic.pcap",  # FIN
     "tcp.loss": "cursus/produce.drop1pct.pcap",  # not captured, as no side sent it again
-    "tcp.zero-window": "stories/consumer-stopped.pcap",  # no credit, but the socket is read
+    "tcp.zero-window": "stories/consumer-stopped.pcap.gz",  # no credit, but the socket is read
     "request.unanswered": "rabbitmq-stream/c43_heartbeat.pcap",
     "capture.loss": "stories/broker-killed.pcap",
     "capture.late-start": "nats/03-pubsub.pcap",
@@ -253,8 +256,8 @@ NEAR: Mapping[str, Case] = {
     "publish.incomplete": "rabbitmq-stream/c43_basic.pcap",
     "rabbitmq_stream.not-started": "rabbitmq-stream/c43_metaupdate.pcap",
     "rabbitmq_stream.credit-starvation": "rabbitmq-stream/c43_credit.pcap",
-    "rabbitmq_stream.consumer-stopped": "stories/consumer-lags.pcap",  # slow, but it continues
-    "rabbitmq_stream.early-credit": "stories/slow-consumer.pcap",  # a window without credits: NATS
+    "rabbitmq_stream.consumer-stopped": "stories/consumer-lags.pcap.gz",  # slow, but it continues
+    "rabbitmq_stream.early-credit": "stories/slow-consumer.pcap.gz",  # a window without credits: NATS
     "publish.unconfirmed": "stories/stream-deleted.pcap",  # refused, but answered
     "rabbitmq_stream.closed-by-server": "rabbitmq-stream/c43_basic.pcap",
     "rabbitmq_stream.no-close": "rabbitmq-stream/c43_connectonly.pcap",

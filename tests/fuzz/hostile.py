@@ -63,6 +63,8 @@ MADE_OF = Counter[str]()
 """Captures made of each protocol."""
 FAR_ABOVE, ENOUGH, LEAST_SECONDS = 20, 30, 1.0
 """An input is kept if its CPU time is this many times the median of its command, after so many runs, and no shorter."""
+PART_BYTES = 10_000
+"""Larger inputs may take longer: their time is that of so many bytes."""
 MAX_BYTES = 300_000
 """Of a capture that is mutated."""
 MEMORY_MB = 400
@@ -329,7 +331,7 @@ def main() -> int:
                 most = max(most, ended[3])
                 try:
                     judge(name, *ended[:4])
-                    costs.check(name, ended[4])
+                    costs.check(name, ended[4] / max(1, len(data) / PART_BYTES))
                 except Exception as error:
                     text = str(error)
                     said = text[:160] if not text.startswith(("cost", "memory")) else text.partition(":")[0]

@@ -16,6 +16,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from tests.cli.conftest import Run
 from tests.cli.conftest import run as run
+from tests.view.frames import write
+from wiredecode.testing.segments import Part, craft, every
 from wiredecode.trace.sighting import traceparent_of
 
 NATS = Path(__file__).parents[1] / "trace" / "traceparent.pcap"
@@ -116,6 +118,21 @@ def test_a_receiver_gets_spans(run: Run) -> None:
     request = ExportTraceServiceRequest.FromString(body)
     assert path == "/v1/traces" and len(request.resource_spans) == 2
     assert request.resource_spans[0].scope_spans[0].spans[0].trace_id.hex() == TRACE
+
+
+def test_text_that_is_no_unicode_has_one_spelling_in_spans_and_metrics(run: Run, tmp_path: Path) -> None:
+    """Receivers of OTLP refuse lone surrogates."""
+    said = (
+        (1, b'INFO {"server_id":"\\ud800"}\r\n'),
+        (0, b'CONNECT {"name":"c\\ud800\x1b[31m"}\r\nSUB _INBOX.a 1\r\nPUB or\xffders _INBOX.a 4\r\n4711\r\n'),
+        (1, b"MSG _INBOX.a 1 2\r\nok\r\n"),
+    )
+    path = write(tmp_path / "no-unicode.pcap", craft([Part(1, *each) for each in said], every(1460), 4222))
+    assert run("trace", path, "--text", "4711", "-o", tmp_path / "spans.json").code == 0
+    (span,) = spans_of((tmp_path / "spans.json").read_text())
+    assert (span["service"], span["name"]) == ("c\\ud800\x1b[31m", r"publish or\xffders")
+    shown = run("metrics", path).out
+    assert r"or\\xffders" in shown and "udcff" not in shown
 
 
 def test_an_invalid_address_is_one_line(run: Run) -> None:

@@ -19,4 +19,4 @@ def test_a_stream_name_that_is_not_utf8(tmp_path: Path) -> None:
     write_pcap(tmp_path / "a.pcap", [(at * 1000, data) for at, data in enumerate(sent)])
     result = CliRunner().invoke(app, ["stats", str(tmp_path / "a.pcap"), "--json"])
     assert result.exit_code == 0, result.output
-    assert r"orders\\udca1" in result.stdout
+    assert r"orders\\xa1" in result.stdout

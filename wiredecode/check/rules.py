@@ -268,6 +268,8 @@ class ClockRule(Rule):
             if counted_ns is not None and counted_ns * 2 < gap_ns:
                 text = f"the time leaps ahead by {gap_ns / 1e9:.3f} s, which no sender's TCP timestamps show"
         if text:
+            low, high = sorted((int(earlier.time_ns[-1]), int(later.time_ns[0])))
+            self.report.leaps_ns.append((low, high))
             self._jumps.append((int(later.number[0]), int(later.time_ns[0]), text))
 
     def finish(self) -> None:

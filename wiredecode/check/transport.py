@@ -293,6 +293,9 @@ class Health(Rule):
             return
         if not _said(there):
             return  # it never said a byte
+        clients = {party_of(connection).client for connection, _ in there}
+        if len(clients) == 1 and any(at and at < earliest and party_of(each).client in clients for each, at in ended):
+            return  # it ends those of this client again and again
         title = f"{endpoint} ended all its {len(there):,} connections at {self.report.seconds(last)}"
         ends = {(end.how, end.unread) for pair, _ in there if pair.health and (end := pair.health.end)}
         reset = "a firewall or load balancer reset them: a process that ends closes them by FIN"

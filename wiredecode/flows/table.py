@@ -164,9 +164,9 @@ class Row:
             "worst_lag_time_ns": self.worst_ns,
             "p50_ms": self.percentile(50),
             "p99_ms": self.percentile(99),
-            "since_ns": self.first_ns or None,
-            "until_ns": self.last_ns or None,
-            "second_ns": self.second_ns,
+            "first_time_ns": self.first_ns or None,
+            "last_time_ns": self.last_ns or None,
+            "second_time_ns": self.second_ns,
             "connections": self.connections,
             "servers": self.servers,
         }

@@ -60,9 +60,9 @@ def _made_safe(text: str) -> str:
 
 
 def valid(value: Any) -> Any:
-    """``value`` with valid Unicode in all of its texts: lone surrogates are written out."""
+    """``value`` with valid Unicode in all of its texts: lone surrogates are written out, as by :func:`escape`."""
     if isinstance(value, str):
-        return value.encode("utf-8", "backslashreplace").decode()
+        return value.encode("utf-8", "wiredecode-surrogates").decode()
     if isinstance(value, dict):
         return {valid(key): valid(inner) for key, inner in value.items()}
     return [valid(inner) for inner in value] if isinstance(value, list | tuple) else value
@@ -83,6 +83,14 @@ def _character(character: str) -> str:
     if 0xDC80 <= code <= 0xDCFF:  # a byte that was not UTF-8 (PEP 383)
         return f"\\x{code - 0xDC00:02x}"
     return ascii(character)[1:-1]
+
+
+def _surrogates(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    return "".join(map(_character, error.object[error.start : error.end])), error.end
+
+
+codecs.register_error("wiredecode-surrogates", _surrogates)
 
 
 def shorten_middle(text: str, limit: int) -> str:

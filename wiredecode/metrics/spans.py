@@ -78,7 +78,7 @@ def _span(word: str, event: Sighting, own: SpanContext, parent: SpanContext | No
     client = client_side(event.connection)
     server, _, port = event.connection.endpoints[1 - client].rpartition(":")
     topic = None if event.topic is None else valid(event.topic)
-    refusal = next((each.why for each in event.answers if each.why), None)
+    refusal = next((valid(each.why) for each in event.answers if each.why), None)
     attributes: dict[str, Any] = {
         "messaging.system": event.protocol,
         "messaging.operation.name": name,

@@ -19,7 +19,7 @@ from wiredecode.tables.column_builders import ByteStrings, Integers, NamedValues
 from wiredecode.tables.frames import ArrayBuilder, FrameTable, ignore
 from wiredecode.tables.schema import RAW, declared_schema, select
 
-CONFIRM_COLUMNS = ("confirmed_ns", "latency_ns", "outcome", "refusal", "confirm_frame")
+CONFIRM_COLUMNS = ("confirmed_time_ns", "latency_ns", "outcome", "refusal", "confirm_frame")
 
 ConfirmRow = tuple[int | None, int | None, str | None, str | None, int | None]
 """The values of these columns for a message."""

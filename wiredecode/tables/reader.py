@@ -92,9 +92,9 @@ class LevelsReader:
         self.flows: Flows | None = None
         """Their facts; the rows are known at the end."""
         if FLOWS in levels:
-            from wiredecode import flows
+            from wiredecode.flows import Flows as Counted  # late, as few want it
 
-            self.flows = flows.Flows(copies=True)
+            self.flows = Counted(copies=True)
         self._span: tuple[int | None, int | None] = (None, None)
         self._packets: PacketTable | None = None
         if PACKETS in levels:

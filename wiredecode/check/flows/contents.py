@@ -15,6 +15,7 @@ from wiredecode.check.flows.view import (
     by_life,
     ended,
     names_of,
+    overlaps,
     total,
     whose,
     with_messages,
@@ -74,6 +75,23 @@ def sent_again(view: FlowView, topic: Topic) -> None:
             problem.likely = "it tried again after a time-out, and the server had taken or took the first ones, too"
         else:
             problem.likely = "it begins with the same messages each time it starts: it does not note how far it came"
+
+
+def sent_by_both(view: FlowView, topic: Topic) -> None:
+    """Two publishers publish the same messages, and a server stores both."""
+    stored = (each for each in topic.publishers if each.flow.confirmed and each.flow.samples)
+    by_client = grouped(stored, lambda each: (each.party.label, each.party.host))
+    for (one, first), (other, second) in combinations(by_client.items(), 2):
+        known = {each.content: each.once for each in samples_of(first)}
+        some = [each for each in samples_of(second) if each.content in known]
+        count = sum(each.once is None or each.once != known[each.content] for each in some)
+        if count < MANY or not overlaps(first[0].party, second[0].party) or 2 * count < len(samples_of(second)):
+            continue
+        name, key = topic.subject[2], (one, other, topic.subject)
+        title = f"{one[0]} and {other[0]} publish the same messages to {name}: {count:,} of the first {len(known):,}"
+        problem = view.add("flow.sent-again", title, key, [*second, *first], count=count)
+        problem.likely = "both do the same work: nothing divides it among them, or both take themselves for the leader"
+        return
 
 
 def samples_of(sides: list[ClientFlow]) -> list[MessageSample]:

@@ -20,7 +20,7 @@ NEAR_NS = 10_000_000_000
 """Clocks of a producer and of the capture differ by less: else an application gives records times of its events."""
 STARTS = {-1: flows.LATEST, -2: flows.FIRST}
 """Timestamps of ListOffsets."""
-ACKS = {-1: "all"}
+ACKS, ISOLATION = {-1: "all"}, {0: "read_uncommitted", 1: "read_committed"}
 Place = tuple[str, int | None]
 
 
@@ -131,9 +131,11 @@ class RecordFlows(FlowReader):
 
     def _fetch(self, frame: Frame) -> Iterator[Step]:
         least, wait_ms = frame.values["min_bytes"], frame.values["max_wait_ms"]
-        if self._chose(frame, least, wait_ms):
+        level = frame.values.get("isolation_level", 0)
+        if self._chose(frame, least, wait_ms, level):
             yield Step(flows.SETTING, "min_bytes", start=str(least))
             yield Step(flows.SETTING, "max_wait", start=str(wait_ms))
+            yield Step(flows.SETTING, "isolation", start=ISOLATION.get(level, str(level)))
         for topic, number, each in partitions(frame.values):
             key = frame.connection.number, topic, number
             if key not in self._asked:

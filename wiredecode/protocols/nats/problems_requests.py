@@ -14,7 +14,7 @@ from wiredecode.frames.identity import server_endpoint, short
 from wiredecode.net.types import Connection
 from wiredecode.protocols.nats import names
 from wiredecode.protocols.nats.conversation_acks import ACK, Acknowledged, parse_ack_subject
-from wiredecode.protocols.nats.problems_jetstream import NEXT, PUBLISHED, Publish, Stored, asked_for, publish_of
+from wiredecode.protocols.nats.problems_jetstream import NEXT, PUBLISHED, PURGE, Publish, Stored, asked_for, publish_of
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.facts import DELIVERED, SERVES
 from wiredecode.protocols.shared.pairing import Newest
@@ -23,7 +23,6 @@ from wiredecode.protocols.shared.problems import MAX_EVIDENCE, FrameRef, Problem
 CODES = codes_of("nats")
 INBOX = "_INBOX."
 CREATE = ".API.CONSUMER."
-PURGE = ".API.STREAM.PURGE."
 NOT_DONE = (b"-NAK", b"+WPI")
 MAX_OPEN = 20_000
 """Requests waiting at the same time, and unacknowledged messages of a consumer; the oldest beyond it are not judged."""
@@ -269,9 +268,10 @@ class NatsRequests(Rule):
         self._stored.finish()
         late: dict[str, list[UnansweredRequest]] = {}
         for request in self._open.values():
-            ref = request.ref
-            if ref.connection.closed is not None or self.report.last_ns - ref.time_ns >= PATIENCE_NS:
-                late.setdefault(request.subject, []).append(request)
+            ref, last_ns = request.ref, self.report.last_ns
+            if ref.connection.closed is not None or last_ns - ref.time_ns >= PATIENCE_NS:
+                if not self.report.leapt(ref.time_ns, last_ns):
+                    late.setdefault(request.subject, []).append(request)
                 for ref in request.delivered:
                     service = self._service(ref)
                     service.silent.append(ref)
@@ -279,6 +279,9 @@ class NatsRequests(Rule):
         explained: dict[str, Problem] = {}
         for service in self._services.values():
             first = service.silent[0].time_ns if len(service.silent) > 1 else 0
+            spans = (service.silent, self.report.last_ns), (service.waited, service.spoke_ns)
+            if any(refs and self.report.leapt(refs[0].time_ns, until_ns) for refs, until_ns in spans):
+                continue
             if first > service.answered_ns > 0 and whole(service.silent[0].connection):
                 explained |= dict.fromkeys(service.subjects, self._report_silent(service))
             elif service.pause is not None and service.late > 1 and service.quick >= MANY_QUICK:

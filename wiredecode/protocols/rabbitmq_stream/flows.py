@@ -25,7 +25,12 @@ class SubscribedStream(NamedTuple):
 class StreamFlows(FlowReader):
     """Steps of one capture."""
 
-    types = frozenset({"Open", "Publish", "PublishConfirm", "PublishError", "Subscribe", "Deliver", "StoreOffset"})
+    types = frozenset(
+        {
+            *("Open", "Publish", "PublishConfirm", "PublishError", "StoreOffset"),
+            *("Subscribe", "Deliver", "Unsubscribe"),
+        }
+    )
 
     def __init__(self) -> None:
         self._subscriptions: Newest[tuple[int, int], SubscribedStream] = Newest(MAX_KNOWN)
@@ -45,6 +50,10 @@ class StreamFlows(FlowReader):
             yield from self._answered(frame)
         elif frame.type == "Subscribe":
             yield self._subscribe(frame)
+        elif frame.type == "Unsubscribe":
+            known = self._subscriptions.get((frame.connection.number, values["subscription_id"]))
+            if known is not None:
+                yield Step(flows.LEAVE, known.stream, group=known.group)
         elif frame.type == "Open":
             yield Step(flows.MEMBER, "")
         elif frame.type == "StoreOffset":

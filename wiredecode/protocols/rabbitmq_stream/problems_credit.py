@@ -161,7 +161,7 @@ class Credits(Rule):
 
     def _judge(self, subscription: SubscriptionCredit | None, end_ns: int) -> None:
         """A subscription is over, at ``end_ns``."""
-        if subscription is None:
+        if subscription is None or self.report.leapt(subscription.ref.time_ns, subscription.last_ns):
             return
         self._stopped(subscription, end_ns)
         active, behind = subscription.last_ns - subscription.ref.time_ns, subscription.age_ns - subscription.lowest_ns

@@ -48,7 +48,8 @@ class MissedHeartbeats(Rule):
     def _heard(self, connection: Connection, side: int, until_ns: int, agreed: int) -> None:
         last = self._last[connection.number]
         (since, number), key = last[side], (connection.number, side)
-        if until_ns - since > max(2 * agreed, self._longest[key].length_ns if key in self._longest else 0):
+        longest_ns = max(2 * agreed, self._longest[key].length_ns if key in self._longest else 0)
+        if until_ns - since > longest_ns and not self.report.leapt(since, until_ns):
             self._longest[key] = LongestSilence(until_ns - since, since, number)
 
     def ended(self, connection: Connection) -> None:

@@ -37,7 +37,7 @@ ALIVE_NS = 1_000_000
 """A packet this long after the beginning of a silence, and before its end, shows that the host was alive."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Problem:
     """A problem: one code and one subject, with its number of occurrences."""
 
@@ -77,6 +77,9 @@ class Problem:
     """Problems that are its consequences."""
     parts: list[Problem] = field(default_factory=list)
     """The problems that were joined to this one."""
+
+    def __repr__(self) -> str:
+        return f"<{self.severity}[{self.name}] {self.title}>"
 
     def detail(self, text: str) -> None:
         if text and len(self.details) < MAX_EVIDENCE and text not in self.details:
@@ -138,6 +141,28 @@ def ref_of(frame: Frame) -> FrameRef:
     return FrameRef(frame.connection, frame.side, frame.number, frame.packets[:1], frame.time_ns)
 
 
+class Judged:
+    """Has the problems of captures or of an interface."""
+
+    problems: list[Problem]
+    """The worst first."""
+
+    @property
+    def errors(self) -> list[Problem]:
+        """The problems that are errors."""
+        return [each for each in self.problems if each.severity == "error"]
+
+    @property
+    def warnings(self) -> list[Problem]:
+        """The problems that are warnings."""
+        return [each for each in self.problems if each.severity == "warning"]
+
+    @property
+    def notes(self) -> list[Problem]:
+        """The problems that are notes."""
+        return [each for each in self.problems if each.severity == "note"]
+
+
 class Report:
     """Collects problems; rules add to it."""
 
@@ -150,6 +175,12 @@ class Report:
         self.facts = Facts()
         self.span: tuple[int | None, int | None] = (None, None)
         """Only problems of this time are added."""
+        self.leaps_ns: list[tuple[int, int]] = []
+        """Times between which the capture's clock was set, ahead or back: no host waited through them."""
+
+    def leapt(self, since_ns: int, until_ns: int) -> bool:
+        """Whether the clock was set in that time, whose length is then unknown."""
+        return any(since_ns <= high and low <= until_ns for low, high in self.leaps_ns)
 
     def seconds(self, time_ns: int) -> str:
         """A time as seconds since the first packet."""
