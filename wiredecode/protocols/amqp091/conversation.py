@@ -431,10 +431,14 @@ UNKNOWN = FrameDecoder(UnknownFrame, None), None, (), None
 
 def routed(values: Mapping[str, Any]) -> dict[str, Any]:
     """The fields that the frames of a message have from its method."""
-    found = {name: values[name] for name in ROUTE if name in values}
+    found: dict[str, Any] = {}
+    for name in ROUTE:
+        value = values.get(name)
+        if value is not None:
+            found[name] = printable(value) if isinstance(value, str) else value
     if values.get("redelivered"):
         found["redelivered"] = True
-    return {name: printable(value) if isinstance(value, str) else value for name, value in found.items()}
+    return found
 
 
 def identity_of(content: Content) -> Any:
