@@ -121,6 +121,8 @@ class AmqpConversation(Conversation):
         """Both by channel."""
         self.following = [0, 0]
         """By side: where the next frame begins, if no bytes are missing."""
+        self.frame_max = 0
+        """Bytes of the largest frame that both sides agreed on; 0: any."""
         self.held = 0
         self.completed: Content | None = None
         """The message that the frame just decoded completes."""
@@ -148,6 +150,9 @@ class AmqpConversation(Conversation):
             frame.find("warning", "protocol", "unknown-method", text, "undecided", where)
         for name in tables:
             report_table(frame, name)
+        if 0 < self.frame_max < frame.length:
+            message = f"{frame.length} bytes, and both sides agreed on {self.frame_max} (frame_max)"
+            frame.find("warning", "protocol", "above-frame-max", message, "size")
         channel = frame.values.get("channel")
         if handle is not None and channel is not None:
             handle(self, frame, self.channels.get(channel) or self.channels.get_or_make(channel, Channel))
@@ -219,6 +224,10 @@ class AmqpConversation(Conversation):
         user = user_name(values.get("mechanism", ""), values.get("response", b""))
         if user is not None:
             frame.generate("user", printable(user))
+
+    def _tune_ok(self, frame: Frame, channel: Channel) -> None:
+        self._answer(frame, channel)
+        self.frame_max = frame.values.get("frame_max", 0)
 
     # Queues and consumers.
 
@@ -406,6 +415,7 @@ class AmqpConversation(Conversation):
         **dict.fromkeys(("BasicRecover", "BasicRecoverAsync"), _recover),
         **dict.fromkeys(("QueueBind", "QueueUnbind", "QueuePurge", "QueueDelete"), _queue),
         "ConnectionStartOk": _start_ok,
+        "ConnectionTuneOk": _tune_ok,
         "QueueDeclareOk": _declared,
         "BasicConsume": _consume,
         "BasicConsumeOk": _consuming,

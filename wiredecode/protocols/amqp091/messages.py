@@ -36,6 +36,7 @@ def add_message(frame: Frame, content: Any, out: Messages) -> None:
         (content.body,),
         topic=topic_of(content.values),
         headers=None if headers is None else (headers,),
+        sequences=None if content.number is None else (content.number,),
         offsets=None if offset is None else (offset,),
         times_ns=None if seconds is None or seconds >= MAX_SECONDS else (seconds * 1_000_000_000,),
     )
