@@ -34,16 +34,20 @@ def test_what_is_no_loop(how: dict[str, Any]) -> None:
 
 def test_a_publisher_that_begins_anew_each_time_it_starts() -> None:
     (found,) = crafted.begins_anew(3)
-    says = "importer published 24 messages to lines again after it came back: "
+    says = "importer published 28 messages to lines again after it came back: "
     assert found.title == says + "they have no id by which they are stored once"
 
 
 @pytest.mark.parametrize(
-    ("lives", "known"),
-    [pytest.param(3, True, id="with ids"), pytest.param(2, False, id="once, as a service that tells its state")],
+    "how",
+    [
+        pytest.param({"known": True}, id="with ids"),
+        pytest.param({"lives": 2}, id="once"),
+        pytest.param({"more": 0}, id="all that it has, as a service that tells its state"),
+    ],
 )
-def test_what_is_published_again_on_purpose(lives: int, known: bool) -> None:
-    assert crafted.begins_anew(lives, known=known) == []
+def test_what_is_published_again_on_purpose(how: dict[str, Any]) -> None:
+    assert crafted.begins_anew(**{"lives": 3, **how}) == []
 
 
 def flow(*more: Said, until: float = 4.0, queue: str = "", own: bytes = b"", late: int = 0) -> list[Problem]:

@@ -140,6 +140,8 @@ class Flow:
     stored: int = -1
     """Offset up to which the consumer is done, as it said last."""
     stores: int = 0
+    set_back: int = 0
+    """Times that it said so with a lower offset than before."""
     stalled: int = 0
     """Times that the server said that it waits for an answer of the client."""
     pulls: int = 0
@@ -188,6 +190,7 @@ class Flow:
         elif what == flows.REFUSE:
             self.refused += step.messages
         elif what == flows.STORE:
+            self.set_back += (step.first or 0) < self.stored and not step.log  # acks of one message come in any order
             self.stored = max(self.stored, step.first or 0)
             self.stores += 1
         elif what == flows.STALL:
@@ -278,6 +281,7 @@ SUMS = (
     "refused",
     "again",
     "stores",
+    "set_back",
     "pulls",
     "empty",
     "waits",

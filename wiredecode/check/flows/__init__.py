@@ -14,13 +14,28 @@ __all__ = ["FlowRule", "space_of", "types_of"]
 
 BEFORE = unread.moved, unread.never_began, unread.unread, choice.churn, shared.group_changes, starved.not_resumed
 OF_TOPIC = (
-    *(starved.nothing_since, starved.hungry, starved.stopped, starved.sated, shared.mixed, starved.beyond),
-    *(unread.left_behind, repeated.read_again, repeated.stuck, repeated.replayed, repeated.left_out, repeated.missed),
-    *(starved.left_alone, repeated.lost, repeated.given_to_others, shared.uneven, shared.idle),
+    *(starved.nothing_since, starved.hungry, starved.stopped, starved.sated, starved.left_alone, starved.beyond),
+    *(
+        shared.mixed,
+        shared.subscribed_twice,
+        shared.uneven,
+        shared.idle,
+        unread.left_behind,
+        repeated.read_again,
+        repeated.stuck,
+    ),
+    *(repeated.replayed, repeated.left_out, repeated.missed, repeated.lost, repeated.given_to_others),
 )
 OF_CONTENTS = contents.emptied, contents.sent_again, contents.sent_by_both, contents.keys_apart, contents.circling
 AFTER = (
-    *(repeated.dropped, unread.loops, shared.strangers, shared.shared_positions, shared.not_competing),
+    *(
+        repeated.dropped,
+        repeated.set_back,
+        unread.loops,
+        shared.strangers,
+        shared.shared_positions,
+        shared.not_competing,
+    ),
     *(choice.waits, choice.fetches, choice.polls, choice.commits, passing.not_passed_on),
 )
 """Rules that look at all topics, at one topic, at one with samples of its messages, and again at all; each adds its

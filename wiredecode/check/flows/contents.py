@@ -23,6 +23,7 @@ from wiredecode.check.flows.view import (
 from wiredecode.flows.table import ClientFlow, Topic, grouped
 from wiredecode.protocols.shared.flows import MessageSample
 
+NEARLY_ALL = 0.95
 LIVES = 3
 """Beginnings of a publisher, from this number on it is no accident that it publishes the same."""
 Keys = dict[int, set[int]]
@@ -56,15 +57,13 @@ def sent_again(view: FlowView, topic: Topic) -> None:
     """A publisher that came back publishes what it had published before: nothing keeps it from being stored twice."""
     for label, sides in by_label(with_messages(topic.publishers)).items():
         some = sorted(grouped(sides, lambda each: each.party.connection).values(), key=began)
-        repeats = [
-            (now, before, in_both(samples_of(before), samples_of(now)))
-            for before, now in pairwise(some)
-            if ended(before) < began(now)
-        ]
+        pairs = [(now, before) for before, now in pairwise(some) if ended(before) < began(now)]
+        repeats = [(now, before, in_both(samples_of(before), samples_of(now))) for now, before in pairs]
         repeats = [each for each in repeats if each[-1] >= 2 * FEW]
         owed = [each for each in repeats if unanswered(each[1]) >= FEW]
-        found = owed or repeats
-        if not owed and len(repeats) < LIVES - 1:
+        further = [each for each in repeats if goes_further(*each)]
+        found = owed or further
+        if not owed and len(further) < LIVES - 1:
             continue  # it may publish its state when it starts
         count, (now, before, _) = sum(each for *_, each in found), found[0]
         title = f"{label} published {count:,} messages to {topic.subject[2]} again after it came back: "
@@ -114,6 +113,11 @@ def in_both(before: list[MessageSample], now: list[MessageSample]) -> int:
         run = run + 1 if run and place == last + 1 else 1
         longest, last = max(longest, run), place
     return longest
+
+
+def goes_further(now: list[ClientFlow], before: list[ClientFlow], both: int) -> bool:
+    """Whether it publishes all that it had published before, and then more: it begins its work anew."""
+    return both >= NEARLY_ALL * len(samples_of(before)) and len(samples_of(now)) > both
 
 
 def unanswered(sides: list[ClientFlow]) -> int:

@@ -61,6 +61,19 @@ def read_again(view: FlowView, topic: Topic) -> None:
             problem.detail(f"the offset that it stored or committed last before: {stored_before(sides, now):,}")
 
 
+def set_back(view: FlowView) -> None:
+    """A consumer stores or commits a lower offset than before, again and again."""
+    for side in view.sides:
+        times, (log, part) = side.flow.set_back, log_of(side.flow)
+        if times < LIVES:
+            continue
+        name, key = log if part is None else f"{log}[{part}]", (side.label, log, part)
+        title = f"{side.label} stores its position in {name} with a lower offset than before, {times:,} times"
+        ends = {"since_ns": side.party.since_ns, "until_ns": side.party.until_ns}
+        problem = view.add("flow.set-back", title, key, [side], count=times, **ends)
+        problem.detail(f"it had stored offset {side.flow.stored:,}")
+
+
 def stuck(view: FlowView, topic: Topic) -> None:
     """A consumer goes back to one message again and again: what was written later waits."""
     for side in topic.consumers:
@@ -178,11 +191,12 @@ def left_out(view: FlowView, topic: Topic) -> None:
 
 
 def given_to_others(view: FlowView, topic: Topic) -> None:
-    """A consumer of partitions is not given messages between others, and a consumer beside it is."""
+    """A consumer that goes on where it was is not given messages between others, and a consumer beside it is."""
     came = [each for each in with_messages(topic.consumers) if each.flow.key.partition is not None]
     by_client = grouped(came, lambda each: (each.party.label, each.party.host))
     for client, sides in by_client.items():
-        holes = [(log_of(each.flow), *hole) for each in sides for hole in each.flow.offsets.holes()]
+        resumed = [each for each in sides if not any(start == FIRST for _, start in each.flow.starts)]
+        holes = [(log_of(each.flow), *hole) for each in resumed for hole in each.flow.offsets.holes()]
         for other, others in by_client.items() if len(holes) >= 2 and are_whole(sides) else ():
             got = offsets_of(each.flow for each in others)
             count = sum(got[log].within(begin, end) for log, begin, end in holes if log in got)
@@ -217,7 +231,7 @@ def dropped(view: FlowView) -> None:
             continue  # other clients got some, or the capture lost some
         lost = sent = 0
         for name in sorted({each.flow.key.topic for each in sides} - view.skipped):
-            one, both = lost_in(by_subject[log[0], log[1], name], group)
+            one, both = lost_in(by_subject[log[0], log[1], name], log[-1], group)
             lost, sent = lost + one, sent + both
         if lost < MANY or lost * 10 < sent:
             continue
@@ -246,14 +260,15 @@ def lost(view: FlowView, topic: Topic) -> None:
             view.add("flow.lost", title, (topic.subject, log), [now, before], count=end - begin)
 
 
-def lost_in(topic: Topic, group: str) -> tuple[int, int]:
+def lost_in(topic: Topic, log: str, group: str) -> tuple[int, int]:
     """Of the messages of a topic between the first and the last one that a group got: those it did not get, and all."""
     got, sent = Intervals(), Intervals()
     for each in topic.consumers:
         if each.group == group:
             got.update(each.flow.offsets)
     for each in topic.publishers:
-        sent.update(each.flow.offsets)
+        if each.flow.log == log:  # others publish to a stream that this one copies
+            sent.update(each.flow.offsets)
     if not got.begins:
         return 0, 0
     begin, end = got.begins[0], got.ends[-1]

@@ -51,6 +51,20 @@ def mixed(view: FlowView, topic: Topic) -> None:
             problem.likely = f"it was deployed without the queue group of the others, {group}"
 
 
+def subscribed_twice(view: FlowView, topic: Topic) -> None:
+    """A client subscribes to a stream twice on one connection: each message comes twice."""
+    for side in with_messages(topic.consumers):
+        flow, name = side.flow, topic.subject[2]
+        if len(flow.starts) < 2 or flow.again < MANY or flow.left_ns or flow.log or flow.key.partition is not None:
+            continue
+        since = view.report.seconds(flow.starts[-1][0])
+        title = f"{side.label} has {len(flow.starts)} subscriptions to {name} on one connection since {since}: "
+        title += f"{flow.again:,} messages came twice"
+        problem = view.add("flow.done-twice", title, (side.label, topic.subject), [side], count=flow.again)
+        problem.first_ns = flow.starts[-1][0]
+        problem.likely = "it subscribed again without an Unsubscribe, such as when it read its configuration anew"
+
+
 def group_changes(view: FlowView) -> None:
     """A client subscribes in another queue group than before, while the others stay: each message goes to both."""
     for topic in view.topics:

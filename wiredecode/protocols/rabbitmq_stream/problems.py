@@ -138,8 +138,10 @@ class DuplicateIds(problems.Rule):
     _highest: dict[tuple[str, str], int] = field(default_factory=dict)
     _bodies: dict[tuple[str, str], dict[int, int]] = field(default_factory=dict)
     """By stream and name: hashes of the messages by id."""
+    _first: dict[tuple[str, str], int] = field(default_factory=dict)
+    """The first id of the capture: of later ones it is known whether they were used."""
     _lost: dict[tuple[str, str], int] = field(default_factory=dict)
-    """The first id that was used for another message."""
+    """The first id that was used for another message, or came after a higher one."""
     _looked: int = 0
     _known: int = 0
 
@@ -166,23 +168,30 @@ class DuplicateIds(problems.Rule):
         if highest < 0 and key not in self._lost and (known_id < MIN_STORED or messages[0]["publishing_id"] > FIRST_ID):
             self._told.pop(key, None)  # it continues, or repeats messages without a confirm
             known_id = -1
+        is_lossy, overtaken = any(each.lossy for each in frame.connection.directions), 0
         for each in messages:
             number, body = each["publishing_id"], hash(bytes(each.get("data") or b""))
             if highest < number <= known_id:
                 lost.append(number)
             elif number > highest:
                 highest = number
+                self._first.setdefault(key, number)
                 if self._known < MAX_IDS:
                     self._known += 1
                     bodies[number] = body
             else:
-                expected = bodies.get(number, body if highest - number < MAX_RESENT else None)
+                unseen = number < self._first[key] or is_lossy or self._known >= MAX_IDS
+                expected = bodies.get(number, body if unseen and highest - number < MAX_RESENT else None)
                 (again if expected == body else lost).append(number)
+                overtaken += expected is None and not unseen
         if lost:
             problem = self.report.add(CODES["messages-dropped"], "", key, frame=frame, count=len(lost))
             first, problem.weight = self._lost.setdefault(key, lost[0]), problem.count
             did = f"{problem.count:,} new messages of {name} to {key[0]} were confirmed and dropped"
             problem.title = f"{did}: ids from {first:,} on were used before"
+            if overtaken:
+                problem.title = f"{did}: they came after messages with higher ids, {first:,} first"
+                problem.likely = "several threads take ids, and send their messages in another order"
             if answer is not None and first <= known_id:
                 problem.detail(f"the broker said in frame {answer.number} that it has ids up to {known_id:,}")
                 self.report.cite(problem, answer)
