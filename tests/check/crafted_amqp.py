@@ -81,9 +81,14 @@ def routed(kind: str, pattern: str, key: str, mandatory: int = 0) -> list[Proble
     return talk(5672, (0.1, 0, asked), (0.2, 1, told), (0.3, 0, publish(b"x", exchange="x", routing_key=key)))
 
 
-def behind(each: int) -> list[Problem]:
-    """A queue gets a hundred messages a second; its consumer acknowledges ``each`` of them in that time."""
+def behind(each: int, *, others: int = 0) -> list[Problem]:
+    """A queue gets a hundred messages a second; its consumer acknowledges ``each`` of them in that time.
+
+    ``others``: consumers on connections that were not captured.
+    """
     said, tag = consume(), 0
+    said += [(0.3, 0, method("QueueDeclare", queue="jobs"))]
+    said += [(0.4, 1, method("QueueDeclareOk", queue="jobs", consumer_count=1 + others))]
     for second in range(1, 7):
         said.append((second, 0, publish(b"job", routing_key="jobs") * 100))
         for _ in range(each):

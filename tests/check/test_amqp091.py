@@ -47,6 +47,7 @@ def test_it_is_found_once(code: str, problems: Callable[[], list[Problem]]) -> N
         ("amqp091.dropped", lambda: crafted.routed("fanout", "", "orders")),
         ("amqp091.dropped", lambda: crafted.routed("headers", "", "orders")),
         ("consumer.too-slow", lambda: crafted.behind(99)),
+        ("consumer.too-slow", lambda: crafted.behind(20, others=1)),
     ],
 )
 def test_a_near_case_is_none(code: str, problems: Callable[[], list[Problem]]) -> None:

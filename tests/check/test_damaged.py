@@ -31,6 +31,8 @@ SMALL = [
         "pravega/seed_dialect.pcap",
         "tank/tank_03_produce_single.pcap",
         "kafka/small.pcap",
+        "amqp091/basic.pcap.zst",
+        "amqp091/dropped.pcap.zst",
     )
 ]
 

@@ -14,8 +14,8 @@ from wiredecode.testing import readers_agree
 PAGE = (DOCS / "add-a-protocol.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 PUBLIC = {
-    "wiredecode.fields": "Array Binary Bits CountOf Kind LengthOf Optional PresenceOf Rest Struct Text UInt8 UInt16 "
-    "When take",
+    "wiredecode.fields": "Array Binary Bit Bits CountOf Kind LengthOf Optional PresenceOf Rest Struct Text UInt8 "
+    "UInt16 When take",
     "wiredecode.frames.message": "DELIVER PUBLISH",
     "wiredecode.layer": "Added Layer Range Style",
     "wiredecode.protocols.base": "Conversation Found Generated LengthPrefix Number Protocol Rejected Split "
@@ -23,7 +23,7 @@ PUBLIC = {
     "wiredecode.protocols.reading": "FrameDecoder",
     "wiredecode.protocols.shared.codes": "CAUSE ACTION EFFECT Code Codes",
     "wiredecode.protocols.shared.problems": "Checks Publishing Rule",
-    "wiredecode.protocols.shared.pairing": "Outstanding Request link",
+    "wiredecode.protocols.shared.pairing": "Outstanding Pipelined Request link",
     "wiredecode.testing": "Part ProtocolTests batches build craft dissect every readers_agree samples",
 }
 

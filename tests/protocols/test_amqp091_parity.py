@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, ClassVar
 
+import pytest
+
 from wiredecode.protocols.amqp091.layers import LAYERS, ContentBody, ContentHeader
 from wiredecode.protocols.amqp091.names import CODES, GREETING
 from wiredecode.protocols.amqp091.protocol import Amqp091
-from wiredecode.testing import Part, ProtocolTests
+from wiredecode.testing import Part, ProtocolTests, batches, craft, dissect, every
 
 FOLDER = Path(__file__).parents[2] / "captures" / "amqp091"
 BY_NAME = {layer.__name__: layer for layer in LAYERS}
@@ -59,3 +61,25 @@ class TestAmqp091(ProtocolTests):
 def test_every_method_of_the_specification_is_a_type() -> None:
     assert len(CODES) == 66
     assert {"BasicNack", "ConfirmSelect", "ConnectionBlocked", "ConnectionUpdateSecret", "ExchangeBind"} <= set(CODES)
+
+
+@pytest.mark.parametrize(("size", "codes"), [(4088, []), (4089, ["above-frame-max"])])
+def test_a_frame_above_frame_max_is_found(size: int, codes: list[str]) -> None:
+    asked = method("ConnectionTuneOk", 0, frame_max=4096) + publish(b"x" * size)
+    parts = [*OPENING, Part(1, 1, method("ConnectionTune", 0, frame_max=4096)), Part(1, 0, asked)]
+    last = dissect(batches(craft(parts, every(1460), 5672))).frames[-1]
+    assert [each.code for each in last.findings] == codes
+
+
+def test_acks_with_multiple_name_the_deliveries_up_to_their_tag() -> None:
+    """Also 0, which means all; a tag that was acknowledged before is not named again."""
+    sent = b"".join(method("BasicDeliver", delivery_tag=tag, consumer_tag="c") + message(b"m") for tag in range(1, 6))
+    acks = [(2, 1), (4, 0), (0, 1)]
+    asked = b"".join(method("BasicAck", delivery_tag=tag, multiple=multiple) for tag, multiple in acks)
+    parts = [*OPENING, Part(1, 1, sent), Part(1, 0, asked)]
+    frames = dissect(batches(craft(parts, every(1460), 5672))).frames
+    bodies = [each.id for each in frames if each.type == "ContentBody"]
+    named = [
+        [bodies.index(one.request) + 1 for one in each.confirmations] for each in frames if each.type == "BasicAck"
+    ]
+    assert named == [[1, 2], [4], [3, 5]]

@@ -38,6 +38,8 @@ HINTS = {
     "[": "a list is compared value by value: == 1, in {1, 2}, or count() of them",
 }
 """Errors of unexpected characters."""
+KEY = re.compile(r'\["([^"]+)"\]')
+"""A key of a map in a name: ``headers["x-death"]``, which is ``headers.x-death``."""
 ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "\\": "\\", '"': '"', "'": "'"}
 ESCAPE = re.compile(r"\\(x[0-9A-Fa-f]{1,2}|u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|[0-7]{1,3}|.)", re.DOTALL)
 
@@ -208,7 +210,7 @@ class TreeConverter(Transformer_NonRecursive[Token, Node]):
         return self.checked_depth(Call(_start(name), stop, str(name), arguments), *arguments)
 
     def word(self, token: Token) -> Node:
-        return Word(_start(token), token.end_pos or 0, str(token))
+        return Word(_start(token), token.end_pos or 0, KEY.sub(r".\1", token))
 
     def plain(self, token: Token) -> Node:
         return _literal(token, str(token))

@@ -156,6 +156,9 @@ def values_at(value: Any, parts: list[str], index: int) -> Values:
     if not isinstance(value, dict):
         return []
     values = values_at(value.get(parts[index], ...), parts, index + 1)
+    for end in range(index + 2, len(parts) + 1) if parts[index] not in value else ():  # a key with dots
+        if (inner := value.get(".".join(parts[index:end]), ...)) is not ...:
+            values = values_at(inner, parts, end)
     further = value.get("further") if index == 0 and parts[0] != "further" else None
     return values + values_at(further, parts, index) if further else values
 

@@ -277,7 +277,7 @@ class Framer:
         index = pieces.index_of(offset)
         while position < len(data):
             stop = pieces.ends[index] - offset
-            unread.append((data[position:stop], pieces.ready[index]))
+            unread.append((data[position:stop], max(pieces.ready[index], self.floor)))
             position = stop
             index += 1
 
@@ -292,7 +292,7 @@ class Framer:
             later.extendleft(reversed(self.unread))
             self.unread = later
         else:
-            self.now = max(self.now, self.pieces.ready[0])
+            self.now = max(self.now, self.pieces.ready[0], self.floor)
 
     def _split(self) -> bool:
         """Split frames off the front; return whether sync was lost."""
@@ -302,8 +302,11 @@ class Framer:
         if self.bulk is not None and len(data) >= BLOCK_BYTES:
             data = self._emit_bulk(data, self.bulk.split(data))
         split = self.splitter.split(data) if self.base else self.splitter.split_first(data)
+        if split.known_at:
+            self._emit_known(data, split)
+        elif split.ends:
+            self._emit(data, split.ends)
         if split.ends:
-            self._emit_known(data, split) if split.known_at else self._emit(data, split.ends)
             self._consume(data, split.ends[-1])
         if split.then is not None:
             self.splitter, self.need = split.then, 0
@@ -316,7 +319,7 @@ class Framer:
         return True
 
     def _emit_known(self, data: bytes, split: Split) -> None:
-        """Make frames, some of which are ready only with later bytes (:attr:`Split.known_at`)."""
+        """Make frames, some of which, or what follows all, are ready only with later bytes (:attr:`Split.known_at`)."""
         done = 0
         for index, position in (*split.known_at, (len(split.ends), 0)):
             if index > done:

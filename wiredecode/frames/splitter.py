@@ -19,7 +19,8 @@ class Split:
     bad: str | None = None
     """Why the bytes after the last whole frame cannot be a frame."""
     known_at: Sequence[tuple[int, int]] = ()
-    """Frames whose end only later bytes show: index in ``ends``, and the position up to which bytes are needed."""
+    """Frames whose end only later bytes show: index in ``ends``, and the position up to which bytes are needed; the
+    index after the last one: that these are all, and what follows is ``bad``."""
     then: "Splitter | None" = None
     """Splits the bytes after the last whole frame, if that switched to another protocol."""
 
@@ -199,7 +200,8 @@ class LengthPrefix:
             if stop > end:
                 return Split(ends, need=stop - position)
             if mark is not None and data[stop - 1] != mark:
-                return Split(ends, bad=f"a frame of {stop - position} bytes does not end with {mark:#04x}")
+                bad = f"a frame of {stop - position} bytes does not end with {mark:#04x}"
+                return Split(ends, bad=bad, known_at=((len(ends), stop),))
             append(stop)
             position = stop
         return Split(ends)

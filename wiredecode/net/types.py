@@ -188,9 +188,13 @@ class Direction(Lazy):
 
         The answer does not depend on what is captured later.
         """
-        if not self.started or self.started_at > time or (self.lost_from is not None and self.lost_from <= time):
+        if not self.started or self.started_at > time or self.lost_before(time):
             return True
         return self.gaps.at(time) or self.awaited.at(time)
+
+    def lost_before(self, time: int) -> bool:
+        """Whether bytes sent before logical ``time`` are missing for good, but for those of a late start."""
+        return self.lost_from is not None and self.lost_from <= time
 
     def lose(self, time: int, offset: int, time_ns: int | None = None, given_up: int = 0, first: int = 0) -> None:
         """Note lost bytes that were sent before logical ``time`` and ``time_ns`` (None: truncated by the snapshot).

@@ -22,11 +22,11 @@ from wiredecode.protocols.amqp091.layers import (
     UnknownFrame,
     tables_of,
 )
-from wiredecode.protocols.amqp091.layers_tables import problem_of, read_table
 from wiredecode.protocols.amqp091.messages import add_message
 from wiredecode.protocols.base import Conversation, Start
 from wiredecode.protocols.reading import FrameDecoder
 from wiredecode.protocols.shared import proxy
+from wiredecode.protocols.shared.amqp.tables import problem_of, read_table
 from wiredecode.protocols.shared.pairing import Newest, Pipelined, Request, link
 from wiredecode.protocols.shared.publications import Publications
 from wiredecode.protocols.shared.sasl import user_name
@@ -121,6 +121,8 @@ class AmqpConversation(Conversation):
         """Both by channel."""
         self.following = [0, 0]
         """By side: where the next frame begins, if no bytes are missing."""
+        self.frame_max = 0
+        """Bytes of the largest frame that both sides agreed on; 0: any."""
         self.held = 0
         self.completed: Content | None = None
         """The message that the frame just decoded completes."""
@@ -148,6 +150,9 @@ class AmqpConversation(Conversation):
             frame.find("warning", "protocol", "unknown-method", text, "undecided", where)
         for name in tables:
             report_table(frame, name)
+        if 0 < self.frame_max < frame.length:
+            message = f"{frame.length} bytes, and both sides agreed on {self.frame_max} (frame_max)"
+            frame.find("warning", "protocol", "above-frame-max", message, "size")
         channel = frame.values.get("channel")
         if handle is not None and channel is not None:
             handle(self, frame, self.channels.get(channel) or self.channels.get_or_make(channel, Channel))
@@ -176,17 +181,15 @@ class AmqpConversation(Conversation):
         key = frame.side, values["channel"], frame.type
         self.outstanding.add(frame, key, Ask(frame.id, frame.time_ns, values))
 
-    def _oldest(self, side: int, channel: int, name: str) -> Ask | None:
-        """Remove and return the oldest request of a method."""
-        if any(each.lossy for each in self.connection.directions):
+    def _oldest(self, frame: Frame, channel: int, name: str) -> Ask | None:
+        """Remove and return the oldest request of a method that a frame may answer."""
+        if frame.overtakes or any(each.lost_before(frame.ready) for each in self.connection.directions):
             return None  # answers come in turn: a lost one, or a lost request, would shift all that follow
-        return self.outstanding.pop((side, channel, name))
+        return self.outstanding.pop((1 - frame.side, channel, name))
 
     def _answer(self, frame: Frame, channel: Channel) -> Ask | None:
         asks = names.asked_by(frame.type or "")
-        if asks is None or frame.overtakes:
-            return None
-        request = self._oldest(1 - frame.side, frame.values["channel"], asks)
+        request = None if asks is None else self._oldest(frame, frame.values["channel"], asks)
         if request is not None:
             link(frame, request)
             if (queue := request.values.get("queue")) and "queue" not in frame.values:
@@ -201,7 +204,7 @@ class AmqpConversation(Conversation):
         if cause is not None:
             frame.generate("cause", cause)
             numbers = [values["channel"]] if values["channel"] else [number for _, number, _ in self.outstanding]
-            asked = next(filter(None, (self._oldest(1 - frame.side, each, cause) for each in numbers)), None)
+            asked = next(filter(None, (self._oldest(frame, each, cause) for each in numbers)), None)
             if asked is not None:
                 link(frame, asked)
         if values.get("reply_code", 200) >= 300:
@@ -221,6 +224,10 @@ class AmqpConversation(Conversation):
         user = user_name(values.get("mechanism", ""), values.get("response", b""))
         if user is not None:
             frame.generate("user", printable(user))
+
+    def _tune_ok(self, frame: Frame, channel: Channel) -> None:
+        self._answer(frame, channel)
+        self.frame_max = frame.values.get("frame_max", 0)
 
     # Queues and consumers.
 
@@ -370,7 +377,7 @@ class AmqpConversation(Conversation):
         if frame.sender is None or "delivery_tag" not in values:
             return
         tag, multiple = values["delivery_tag"], bool(values.get("multiple"))
-        lossy = frame.connection.directions[frame.side].lossy
+        lossy = frame.connection.directions[frame.side].lost_before(frame.ready)
         if frame.sender == "server":
             refusal = "nacked" if frame.type == "BasicNack" else None
             last = (channel.next_publish or 1) - 1 if multiple and not tag else tag
@@ -408,6 +415,7 @@ class AmqpConversation(Conversation):
         **dict.fromkeys(("BasicRecover", "BasicRecoverAsync"), _recover),
         **dict.fromkeys(("QueueBind", "QueueUnbind", "QueuePurge", "QueueDelete"), _queue),
         "ConnectionStartOk": _start_ok,
+        "ConnectionTuneOk": _tune_ok,
         "QueueDeclareOk": _declared,
         "BasicConsume": _consume,
         "BasicConsumeOk": _consuming,
@@ -433,10 +441,14 @@ UNKNOWN = FrameDecoder(UnknownFrame, None), None, (), None
 
 def routed(values: Mapping[str, Any]) -> dict[str, Any]:
     """The fields that the frames of a message have from its method."""
-    found = {name: values[name] for name in ROUTE if name in values}
+    found: dict[str, Any] = {}
+    for name in ROUTE:
+        value = values.get(name)
+        if value is not None:
+            found[name] = printable(value) if isinstance(value, str) else value
     if values.get("redelivered"):
         found["redelivered"] = True
-    return {name: printable(value) if isinstance(value, str) else value for name, value in found.items()}
+    return found
 
 
 def identity_of(content: Content) -> Any:

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
-from wiredecode.protocols.amqp091.layers_tables import read_table
 from wiredecode.protocols.amqp091.messages import topic_of
 from wiredecode.protocols.amqp091.names import FOR_ONE, STREAM_OFFSET
 from wiredecode.protocols.shared import flows
+from wiredecode.protocols.shared.amqp.tables import read_table
 from wiredecode.protocols.shared.flows import MAX_KNOWN, FlowReader, Step
 from wiredecode.protocols.shared.pairing import Newest
 

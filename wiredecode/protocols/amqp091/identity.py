@@ -7,7 +7,7 @@ from typing import Any
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.identity import IdentityReader, texts
-from wiredecode.protocols.amqp091.layers_tables import TableForm, read_table
+from wiredecode.protocols.shared.amqp.tables import TableForm, read_table
 
 
 def texts_of(raw: bytes) -> dict[str, str]:

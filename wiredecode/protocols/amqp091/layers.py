@@ -8,7 +8,7 @@ from wiredecode.data import storable
 from wiredecode.fields import Kind, plain
 from wiredecode.fields.layer import Added, Layer
 from wiredecode.protocols.amqp091 import NAME, names
-from wiredecode.protocols.amqp091.layers_tables import field_table, secret_ranges
+from wiredecode.protocols.shared.amqp.tables import field_table, secret_ranges
 from wiredecode.protocols.shared.data import data_of
 
 TEXTS = data_of(NAME, "names.toml")

@@ -6,7 +6,7 @@ from wiredecode.fields import printable
 from wiredecode.fields.jsonfields import dump
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import DELIVER, PUBLISH, Messages
-from wiredecode.protocols.amqp091.layers_tables import TableForm, read_table
+from wiredecode.protocols.shared.amqp.tables import TableForm, read_table
 
 MAX_SECONDS = (1 << 63) // 1_000_000_000
 
@@ -36,6 +36,7 @@ def add_message(frame: Frame, content: Any, out: Messages) -> None:
         (content.body,),
         topic=topic_of(content.values),
         headers=None if headers is None else (headers,),
+        sequences=None if content.number is None else (content.number,),
         offsets=None if offset is None else (offset,),
         times_ns=None if seconds is None or seconds >= MAX_SECONDS else (seconds * 1_000_000_000,),
     )

@@ -10,7 +10,7 @@ from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.identity import short
 from wiredecode.net.types import Connection
-from wiredecode.protocols.amqp091.layers_tables import read_table
+from wiredecode.protocols.shared.amqp.tables import read_table
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import FrameRef, Rule, ref_of
@@ -19,7 +19,7 @@ CODES = codes_of("amqp091")
 FULL_NS = 5_000_000_000
 """A consumer that takes this long for what its prefetch allows holds up its queue."""
 AGAIN = 10
-"""ConsumerAcks of one message after it came back that no retry needs."""
+"""Deliveries of one message after it came back that no retry needs."""
 MAX_OPEN = 20_000
 CONTENTS = ("ContentHeader", "ContentBody")
 SETTLING = ("BasicAck", "BasicNack", "BasicReject")
@@ -42,7 +42,7 @@ class OpenDelivery(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class OpenChannel:
-    """ConsumerAcks of a channel."""
+    """Deliveries of a channel."""
 
     open: Newest[int, OpenDelivery] = field(default_factory=lambda: Newest(MAX_OPEN))
     """By the id of their last frame."""
@@ -140,7 +140,7 @@ class ConsumerAcks(Rule):
             self._back.put(delivery.message, self._back.get(delivery.message, 0) + 1)
 
     def _close(self, channel: OpenChannel, until_ns: int | None) -> None:
-        """ConsumerAcks of a channel come back that is closed; at its end consumers may have all that they can have."""
+        """Deliveries of a channel come back that is closed; at its end consumers may have all that they can have."""
         for each in [*channel.full] if until_ns is not None else ():
             if self.report.all_captured(channel.full[each].connection, 1 - channel.full[each].side):
                 self._judge(channel, each, until_ns or 0, ", until it ended")

@@ -6,7 +6,7 @@ from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.identity import short
-from wiredecode.protocols.amqp091.layers_tables import read_table
+from wiredecode.protocols.shared.amqp.tables import read_table
 from wiredecode.protocols.shared.gauges import LAG, MAX_KNOWN, POSITION, Gauge, Measurement
 from wiredecode.protocols.shared.pairing import Newest
 
@@ -45,7 +45,7 @@ class QueueRoutes:
     def learn(self, frame: Frame) -> None:
         """A frame of :data:`ROUTING` from a client."""
         values = frame.values
-        self._unsure |= frame.is_partial or frame.connection.directions[frame.side].lossy
+        self._unsure |= frame.is_partial or frame.connection.directions[frame.side].lost_before(frame.ready)
         if self._unsure:
             return
         place = place_of(frame, printable(values.get("exchange") or values.get("source") or ""))
@@ -87,16 +87,22 @@ def fits(kind: str, pattern: str, key: str) -> bool:
 
 
 class QueueLag(Gauge):
-    """Messages that went to a queue in the capture and that no consumer has finished, at each ack."""
+    """Messages that went to a queue in the capture and that no consumer has finished, at each ack.
 
-    types = ROUTING | {"QueueDeclare", "ContentHeader", "ContentBody", "BasicAck", "BasicNack", "BasicReject"}
+    Not of queues that may have consumers outside of the capture, or lose messages by themselves.
+    """
+
+    types = ROUTING | {"QueueDeclare", "QueueDeclareOk", "BasicConsume", "ContentHeader", "ContentBody", "BasicAck"}
+    types |= {"BasicNack", "BasicReject"}
 
     def __init__(self) -> None:
         self._routes = QueueRoutes()
         self._published: Newest[Place, int] = Newest(MAX_KNOWN)
         self._done: Newest[Place, int] = Newest(MAX_KNOWN)
         self._by_consumer: Newest[tuple[int, Place], int] = Newest(MAX_KNOWN)
-        self._limited: Newest[Place, None] = Newest(MAX_KNOWN)
+        self._consumers: Newest[Place, int] = Newest(MAX_KNOWN)
+        self._known: Newest[Place, bool] = Newest(MAX_KNOWN)
+        """Whether all that takes messages out of a queue was captured, as its declaration shows."""
         self._waiting: Newest[int, Place] = Newest(MAX_KNOWN)
         """Queues, by delivery."""
 
@@ -106,7 +112,14 @@ class QueueLag(Gauge):
             self._routes.learn(frame)
         elif frame.type == "QueueDeclare":
             if any(name in read_table(values["arguments"]) for name in LIMITS):
-                self._limited.put(place_of(frame, printable(values["queue"])), None)
+                self._known.put(place_of(frame, printable(values["queue"])), False)
+        elif frame.type == "QueueDeclareOk":
+            place = place_of(frame, printable(values["queue"]))
+            whole = values["consumer_count"] <= self._consumers.get(place, 0)
+            self._known.put(place, whole and self._known.get(place, True))
+        elif frame.type == "BasicConsume":
+            place = place_of(frame, printable(values["queue"]))
+            self._consumers.put(place, self._consumers.get(place, 0) + 1)
         elif frame.acks is not None and "queue" in generated:
             self._waiting.put(frame.id, place_of(frame, generated["queue"]))
         elif frame.type == "ContentHeader" and frame.sender == "client" and "exchange" in generated:
@@ -124,7 +137,8 @@ class QueueLag(Gauge):
             self._by_consumer.put(key, self._by_consumer.get(key, 0) + 1)
         for place in dict.fromkeys(queues):
             lag = self._published.get(place, 0) - self._done[place]
-            if place not in self._limited and lag >= 0:
+            lossy = any(each.lost_before(frame.ready) for each in frame.connection.directions)
+            if self._known.get(place) and not lossy and lag >= 0:
                 of = f"{short(frame.connection)}, {place[2]}"
                 yield Measurement(LAG, of, lag)
                 yield Measurement(POSITION, of, self._by_consumer[frame.connection.number, place])

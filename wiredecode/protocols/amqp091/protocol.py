@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from wiredecode.dataclasses import replace
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.amqp091 import NAME, PORTS, evidence, names
 from wiredecode.protocols.amqp091.conversation import AmqpConversation
@@ -34,17 +35,18 @@ class Amqp091(BehindProxy):
     }
 
     def split_inner(self, data: bytes) -> Split:
-        """Frames; a stream begins with the protocol header."""
-        if data[:1] != names.GREETING[:1]:
-            return self.framing.split(data)
-        size = len(names.GREETING)
-        if not data.startswith(names.GREETING[:4][: len(data)]):
-            return Split([], bad="no protocol header")
-        if len(data) < size:
-            return Split([], need=size)
-        split = self.framing.split(data, size)
-        split.ends.insert(0, size)
-        return split
+        """Frames, and the protocol header, wherever it is."""
+        split, size = self.framing.split(data), len(names.GREETING)
+        ends = split.ends
+        while data[(at := ends[-1] if ends else 0) : at + 1] == names.GREETING[:1]:
+            if not names.GREETING[:4].startswith(data[at : at + 4]):
+                return Split(ends, bad="no protocol header", known_at=((len(ends), min(at + 4, len(data))),))
+            if len(data) < at + size:
+                return Split(ends, need=size)
+            split = self.framing.split(data, at + size)
+            ends += [at + size, *split.ends]
+        known = [(len(ends), position) for _, position in split.known_at]
+        return replace(split, ends=ends, known_at=known)
 
     def conversation(self, start: Start) -> AmqpConversation:
         return AmqpConversation(start, self.ports)

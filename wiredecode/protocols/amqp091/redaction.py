@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from wiredecode.protocols.amqp091 import NAME
-from wiredecode.protocols.amqp091.layers_tables import BYTES, STRING, pieces, problem_of
+from wiredecode.protocols.shared.amqp.tables import BYTES, STRING, pieces, problem_of
 from wiredecode.protocols.shared.redaction import Disguises, read_rules
 
 

@@ -1,4 +1,4 @@
-"""Field tables: names and typed values, inside one another, with the types that RabbitMQ has given to the letters.
+"""Field tables of AMQP 0-9-1: names and typed values, inside one another, of the types that RabbitMQ has given letters.
 
 https://www.rabbitmq.com/amqp-0-9-1-errata (field types); rabbit_binary_parser.erl. Records show them as objects.
 """
