@@ -67,6 +67,15 @@ class FrameOptions:
     show_secrets: options.ShowSecrets = False
     color: options.Color = "auto"
 
+    @property
+    def needs_one_process(self) -> str:
+        """Why several processes cannot make this form; empty: they can."""
+        if self.shape in (TREES, PDML):
+            return "goes with --summary, --json and -T"
+        if self.times.form == "delta" or any("displayed" in name for name in self.field or ()):
+            return "does not know the frame before: choose another time"
+        return "" if self.rules is None else "does not paint by rules"
+
     def check(self) -> None:
         """Refuse options that exclude each other."""
         plain = (self.shape == LINES and self.summary) or self.shape not in (LINES, TREES)
@@ -190,7 +199,8 @@ def _lines(session: CaptureSession, chosen: FrameOptions) -> FrameWriter:
     from wiredecode.view.summary import SummaryLines
 
     color = wants_color(chosen.color, sys.stdout)
-    lines: SummaryLines | ScreenLines = SummaryLines(color=color, times=chosen.times)
+    apart = session.shared is not None and session.shared.number > 0
+    lines: SummaryLines | ScreenLines = SummaryLines(color=color, times=chosen.times, apart=apart)
     heads: list[str] = []
     ends: Callable[[Frame], str] | None = None
     rules = chosen.rules
@@ -207,7 +217,8 @@ def _lines(session: CaptureSession, chosen: FrameOptions) -> FrameWriter:
         text = text if ends is None else ends(frame) + text
         return heads.pop() + text if heads else text
 
-    guarded = session.guard(lines.line if rules is None and not heads else line)
+    place = lines.placed if isinstance(lines, SummaryLines) else None
+    guarded = session.guard(lines.line if rules is None and not heads else line, place)
     if session.dissector.demand.blocks and isinstance(lines, SummaryLines):
         return partial(_in_blocks, session, lines, guarded)
     return _one_by_one(session.output.text, guarded)

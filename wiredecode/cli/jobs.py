@@ -6,23 +6,38 @@ merges; the other processes are forked before a capture is opened, and write not
 
 from __future__ import annotations
 
+import fcntl
+import io
 import os
 import pickle
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from wiredecode.cli.options import refuse
+from wiredecode.cli.output import Output
+from wiredecode.dataclasses import replace
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection as Pipe
     from multiprocessing.context import ForkProcess
 
     from wiredecode.capture import PacketBatch
+    from wiredecode.cli.session import CaptureSession
+    from wiredecode.dissect.dissector import Demand
+    from wiredecode.frames.frame import Frame
+    from wiredecode.frames.totals import Totals
     from wiredecode.net.types import Connection
+
+
+Send = Callable[[Any], None]
+PIPE_BYTES = 1 << 20
+"""A process is ahead of the first one by so much."""
 
 
 def check(files: Sequence[str]) -> None:
@@ -37,10 +52,11 @@ def check(files: Sequence[str]) -> None:
 class Jobs:
     """Calls ``work`` with the numbers from 1 to below ``count`` in processes, and with 0 in none: that is the caller's.
 
-    A context manager: the processes end with it, done or not.
+    A context manager: the processes end with it, done or not. ``work`` gets a function, too, that sends parts of what
+    it makes, which :meth:`receive` returns.
     """
 
-    def __init__(self, count: int, work: Callable[[int], Any]) -> None:
+    def __init__(self, count: int, work: Callable[[int, Send], Any]) -> None:
         self._count, self._work = count, work
         self._running: list[tuple[ForkProcess, Pipe]] = []
 
@@ -48,23 +64,32 @@ class Jobs:
         context = get_context("fork")
         for number in range(1, self._count):
             here, there = context.Pipe(duplex=False)
+            with suppress(OSError):  # more than the user may have
+                fcntl.fcntl(there.fileno(), fcntl.F_SETPIPE_SZ, PIPE_BYTES)
             process = context.Process(target=_run, args=(self._work, number, there), daemon=True)
             process.start()
             there.close()
             self._running.append((process, here))
         return self
 
+    def receive(self, number: int) -> tuple[Any, bool]:
+        """The next part, or the result, of a process; and whether it is the result.
+
+        Raises what ``work`` raised, ChildProcessError if a process was ended.
+        """
+        process, pipe = self._running[number - 1]
+        try:
+            answer, is_result, error = pickle.loads(pipe.recv_bytes())
+        except EOFError:
+            process.join()
+            raise ChildProcessError(f"a process of --jobs was ended (exit code {process.exitcode})") from None
+        if error is not None:
+            raise error
+        return answer, is_result
+
     def results(self) -> Iterator[Any]:
-        """The results, by number. Raises what ``work`` raised, ChildProcessError if a process was ended."""
-        for process, pipe in self._running:
-            try:
-                result, error = pickle.loads(pipe.recv_bytes())
-            except EOFError:
-                process.join()
-                raise ChildProcessError(f"a process of --jobs was ended (exit code {process.exitcode})") from None
-            if error is not None:
-                raise error
-            yield result
+        """The results, by number, of processes that send no parts. Raises as :meth:`receive`."""
+        return (self.receive(number)[0] for number in range(1, self._count))
 
     def __exit__(self, *_: object) -> None:
         for process, pipe in self._running:
@@ -74,22 +99,26 @@ class Jobs:
         self._running.clear()
 
 
-def _run(work: Callable[[int], Any], number: int, pipe: Pipe) -> None:
+def _run(work: Callable[[int, Send], Any], number: int, pipe: Pipe) -> None:
     """Do the work of a process. Ctrl-C reaches all of the terminal's; the first one then ends the others."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for each in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(each, signal.SIG_DFL)
+
+    def send(answer: Any, is_result: bool = False, error: Exception | None = None) -> None:
+        data = pickle.dumps((answer, is_result, error))
+        try:
+            pipe.send_bytes(data)
+        except BrokenPipeError:  # the command has ended
+            os._exit(1)
+
     try:
-        answer = pickle.dumps((work(number), None))
+        send(work(number, send), True)
     except Exception as error:
         try:
-            answer = pickle.dumps((None, error))
+            send(None, True, error)
         except Exception:
-            answer = pickle.dumps((None, RuntimeError(f"{type(error).__name__}: {error}")))
-    try:
-        pipe.send_bytes(answer)
-    except BrokenPipeError:  # the command has ended
-        os._exit(1)
+            send(None, True, RuntimeError(f"{type(error).__name__}: {error}"))
 
 
 class ParentWatch:
@@ -139,3 +168,136 @@ def in_capture(every: Sequence[Numbers]) -> list[dict[int, int]]:
     firsts = sorted(first for each in every for first in each.first.values())
     number = {first: index for index, first in enumerate(firsts, 1)}
     return [{here: number[first] for here, first in each.first.items()} for each in every]
+
+
+# Frames of several processes in their order: see wiredecode.dissect.share.
+
+MERGING = 1.3
+"""The first process also merges and writes: the others are this much faster."""
+PART_TEXTS, PART_FRAMES = 500, 4000
+"""Texts that are sent together; frames of other processes after which the first one is told that there is no text."""
+
+
+def speeds(count: int, merging: float = MERGING) -> tuple[float, ...]:
+    return (1.0, *[merging] * (count - 1))
+
+
+class Sender:
+    """In all processes but the first: makes the texts of its own frames, and sends them with their numbers."""
+
+    def __init__(self, number: int, send: Send) -> None:
+        self.number, self._send = number, send
+        self._texts: list[tuple[int, Any]] = []
+        self._passed = 0
+
+    def frames(self, frames: Iterable[Frame]) -> Iterator[Frame]:
+        """The process's own frames."""
+        for frame in frames:
+            if frame.connection.process == self.number:
+                yield frame
+            self._passed += 1
+            if self._passed >= PART_FRAMES or len(self._texts) >= PART_TEXTS:
+                self._send((self._texts, frame.number))
+                self._texts, self._passed = [], 0
+
+    def making(self, make: Callable[[Frame], Any], _: Any = None) -> Callable[[Frame], Any]:
+        def sending(frame: Frame) -> Any:
+            made = make(frame)
+            self._texts.append((frame.number, made))
+            return made
+
+        return sending
+
+    def end(self) -> list[tuple[int, Any]]:
+        """Texts that were not sent."""
+        return self._texts
+
+
+class Merger:
+    """In the first process: its own frames and those of others that have a text, in order."""
+
+    number = 0
+
+    def __init__(self, jobs: Jobs, count: int) -> None:
+        self._jobs = jobs
+        self._texts: list[deque[tuple[int, Any]]] = [deque() for _ in range(count)]
+        self._reached: list[float] = [0] * count
+        """Number of the frame up to which the texts of a process are known."""
+        self.totals: list[Totals] = []
+
+    def frames(self, frames: Iterable[Frame]) -> Iterator[Frame]:
+        for frame in frames:
+            if not frame.connection.process or self._has(frame.connection.process, frame.number):
+                yield frame
+
+    def _has(self, process: int, number: int) -> bool:
+        while self._reached[process] < number:
+            answer, is_result = self._jobs.receive(process)
+            texts, reached = answer[:2]
+            self._texts[process] += texts
+            self._reached[process] = float("inf") if is_result else reached
+            if is_result:
+                self.totals.append(answer[2])
+        waiting = self._texts[process]
+        return bool(waiting) and waiting[0][0] == number
+
+    def making(
+        self, make: Callable[[Frame], Any], place: Callable[[Frame, Any], Any] | None = None
+    ) -> Callable[[Frame], Any]:
+        """``place``: completes a text of another process by what came before it."""
+
+        def taking(frame: Frame) -> Any:
+            if not frame.connection.process:
+                return make(frame)
+            text = self._texts[frame.connection.process].popleft()[1]
+            return text if place is None else place(frame, text)
+
+        return taking
+
+    def end(self) -> None:
+        """Wait for the end of all processes."""
+        for process in range(1, len(self._texts)):
+            self._has(process, sys.maxsize)
+
+
+def show(
+    count: int,
+    open_session: Callable[[Demand], CaptureSession],
+    demand: Demand,
+    write: Callable[[CaptureSession], Callable[[Iterable[Frame]], None]],
+) -> int:
+    """Show the frames of a capture, each process those of its connections; return the exit code.
+
+    ``open_session``: with a demand; ``write``: makes the writer of its frames.
+    """
+    from wiredecode.capture.errors import Postponed
+    from wiredecode.cli.session import collect_less
+    from wiredecode.dissect.share import Share
+
+    def session_of(number: int, shared: Sender | Merger) -> CaptureSession:
+        session = open_session(replace(demand, share=Share(number, speeds(count))))
+        session.shared = shared
+        return session
+
+    def work(number: int, send: Send) -> Any:
+        sender = Sender(number, send)
+        session = session_of(number, sender)
+        session.output, session.shows_totals = Output(binary=io.BytesIO()), False
+        session.output.write = session.output.text = lambda _: None
+        collect_less()
+        with Postponed():  # all processes find the same error
+            write(session)(session.frames())
+        return sender.end(), None, session.totals
+
+    def all_shown() -> None:
+        with Postponed() as postponed:
+            write(session)(session.frames())
+        merger.end()
+        for totals in merger.totals:
+            session.totals.add_connections(totals)
+        postponed.raise_again()
+
+    with Jobs(count, work) as jobs:
+        merger = Merger(jobs, count)
+        session = session_of(0, merger)
+        return session.work(all_shown)

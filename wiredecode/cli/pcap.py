@@ -40,6 +40,7 @@ def pcap(
     follow_file: bool = Option(False, "--follow-file", help="Read on as the file grows, until Ctrl-C, like tail -f."),
     two_passes: options.TwoPasses = False,
     summary_json: options.SummaryJson = None,
+    jobs: int = Option(1, "--jobs", min=1, metavar="N", help="Decode in N processes, for large captures."),
     with_overview: bool = Option(False, "--overview", hidden=True),
 ) -> int:
     """Decode captures: a tree per frame, or lines, or JSON records.
@@ -71,6 +72,17 @@ def pcap(
         )
         return _packets(session, captures, frames, write, whole=whole_connections)
     demand = frames.demand(display)
+    if jobs > 1:
+        from wiredecode.cli.jobs import check, show
+
+        reason = frames.needs_one_process
+        for option, given in (("-c", count), ("-w", write), ("--follow-file", follow_file), ("-2", two_passes)):
+            reason = reason or (f"does not go with {option}" if given else "")
+        options.refuse((reason, f"--jobs {reason}"), (summary_json, "--jobs does not go with --summary-json"))
+        check(files)
+        _ = captures.decoding.keys  # before there are processes
+        opened = partial(kind.of, captures, source, selection, colors=frames.colors)
+        return show(jobs, opened, demand, frames.writer)
     if kind is CaptureSession and write is None and selection.is_everything:
         demand = replace(demand, blocks=frames.are_bulk_lines)
     session = kind.of(
