@@ -12,9 +12,9 @@ import os
 import pickle
 import signal
 import sys
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import accumulate, chain
 from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from wiredecode.net.types import Connection
 
 
-Send = Callable[[Any], None]
+Send = Callable[..., None]
 PIPE_BYTES = 1 << 20
 """A process is ahead of the first one by so much."""
 
@@ -72,20 +72,21 @@ class Jobs:
             self._running.append((process, here))
         return self
 
-    def receive(self, number: int) -> tuple[Any, bool]:
-        """The next part, or the result, of a process; and whether it is the result.
+    def receive(self, number: int) -> tuple[Any, bool, bytes]:
+        """The next part, or the result, of a process; whether it is the result; and the bytes sent with it.
 
         Raises what ``work`` raised, ChildProcessError if a process was ended.
         """
         process, pipe = self._running[number - 1]
         try:
-            answer, is_result, error = pickle.loads(pipe.recv_bytes())
+            answer, is_result, error, size = pickle.loads(pipe.recv_bytes())
+            data = pipe.recv_bytes() if size else b""
         except EOFError:
             process.join()
             raise ChildProcessError(f"a process of --jobs was ended (exit code {process.exitcode})") from None
         if error is not None:
             raise error
-        return answer, is_result
+        return answer, is_result, data
 
     def results(self) -> Iterator[Any]:
         """The results, by number, of processes that send no parts. Raises as :meth:`receive`."""
@@ -105,20 +106,22 @@ def _run(work: Callable[[int, Send], Any], number: int, pipe: Pipe) -> None:
     for each in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(each, signal.SIG_DFL)
 
-    def send(answer: Any, is_result: bool = False, error: Exception | None = None) -> None:
-        data = pickle.dumps((answer, is_result, error))
+    def send(answer: Any, data: bytes = b"", *, is_result: bool = False, error: Exception | None = None) -> None:
+        message = pickle.dumps((answer, is_result, error, len(data)))
         try:
-            pipe.send_bytes(data)
+            pipe.send_bytes(message)
+            if data:
+                pipe.send_bytes(data)
         except BrokenPipeError:  # the command has ended
             os._exit(1)
 
     try:
-        send(work(number, send), True)
+        send(work(number, send), is_result=True)
     except Exception as error:
         try:
-            send(None, True, error)
+            send(None, error=error)
         except Exception:
-            send(None, True, RuntimeError(f"{type(error).__name__}: {error}"))
+            send(None, error=RuntimeError(f"{type(error).__name__}: {error}"))
 
 
 class ParentWatch:
@@ -174,7 +177,8 @@ def in_capture(every: Sequence[Numbers]) -> list[dict[int, int]]:
 
 MERGING = 1.3
 """The first process also merges and writes: the others are this much faster."""
-PART_TEXTS, PART_FRAMES = 500, 4000
+AS_UTF8 = "utf-8", "surrogatepass"
+PART_BYTES, PART_FRAMES = 256 * 1024, 4000
 """Texts that are sent together; frames of other processes after which the first one is told that there is no text."""
 
 
@@ -187,30 +191,37 @@ class Sender:
 
     def __init__(self, number: int, send: Send) -> None:
         self.number, self._send = number, send
-        self._texts: list[tuple[int, Any]] = []
-        self._passed = 0
+        self._texts: list[Any] = []
+        self._numbers: list[int] = []
+        self._passed = self._size = 0
 
     def frames(self, frames: Iterable[Frame]) -> Iterator[Frame]:
         """The process's own frames."""
+        own = self.number
         for frame in frames:
-            if frame.connection.process == self.number:
+            if frame.connection.process == own:
                 yield frame
             self._passed += 1
-            if self._passed >= PART_FRAMES or len(self._texts) >= PART_TEXTS:
-                self._send((self._texts, frame.number))
-                self._texts, self._passed = [], 0
+            if self._passed >= PART_FRAMES or self._size >= PART_BYTES:
+                self.send(frame.number)
+
+    def send(self, reached: float) -> None:
+        """Send all texts: those of the frames up to number ``reached``."""
+        texts = self._texts
+        data = "".join(texts).encode(*AS_UTF8) if texts and isinstance(texts[0], str) else b"".join(texts)
+        is_text = len(texts) > 0 and isinstance(texts[0], str)
+        self._send((self._numbers, [*map(len, texts)], is_text, reached), data)
+        self._texts, self._numbers, self._passed, self._size = [], [], 0, 0
 
     def making(self, make: Callable[[Frame], Any], _: Any = None) -> Callable[[Frame], Any]:
         def sending(frame: Frame) -> Any:
             made = make(frame)
-            self._texts.append((frame.number, made))
+            self._texts.append(made)
+            self._numbers.append(frame.number)
+            self._size += len(made)
             return made
 
         return sending
-
-    def end(self) -> list[tuple[int, Any]]:
-        """Texts that were not sent."""
-        return self._texts
 
 
 class Merger:
@@ -220,26 +231,29 @@ class Merger:
 
     def __init__(self, jobs: Jobs, count: int) -> None:
         self._jobs = jobs
-        self._texts: list[deque[tuple[int, Any]]] = [deque() for _ in range(count)]
-        self._reached: list[float] = [0] * count
-        """Number of the frame up to which the texts of a process are known."""
-        self.totals: list[Totals] = []
+        self._texts: list[Iterator[tuple[float, Any]]] = [iter(())] * count
+        self._next: list[tuple[float, Any]] = [(0, None)] * count
+        """Of each process: number and text of its next frame that has one; or a number after that of the frame that it has reached."""
 
     def frames(self, frames: Iterable[Frame]) -> Iterator[Frame]:
+        following = self._next
         for frame in frames:
-            if not frame.connection.process or self._has(frame.connection.process, frame.number):
-                yield frame
+            process = frame.connection.process
+            if process:
+                number = frame.number
+                while following[process][0] < number:
+                    self._receive(process)
+                if following[process][0] != number:
+                    continue
+            yield frame
 
-    def _has(self, process: int, number: int) -> bool:
-        while self._reached[process] < number:
-            answer, is_result = self._jobs.receive(process)
-            texts, reached = answer[:2]
-            self._texts[process] += texts
-            self._reached[process] = float("inf") if is_result else reached
-            if is_result:
-                self.totals.append(answer[2])
-        waiting = self._texts[process]
-        return bool(waiting) and waiting[0][0] == number
+    def _receive(self, process: int) -> None:
+        (numbers, sizes, is_text, reached), _, data = self._jobs.receive(process)
+        joined = data.decode(*AS_UTF8) if is_text else data
+        ends = [*accumulate(sizes)]
+        texts = (joined[end - size : end] for end, size in zip(ends, sizes, strict=True))
+        self._texts[process] = chain(zip(numbers, texts, strict=True), [(reached + 0.5, None)])
+        self._next[process] = next(self._texts[process])
 
     def making(
         self, make: Callable[[Frame], Any], place: Callable[[Frame, Any], Any] | None = None
@@ -247,17 +261,22 @@ class Merger:
         """``place``: completes a text of another process by what came before it."""
 
         def taking(frame: Frame) -> Any:
-            if not frame.connection.process:
+            process = frame.connection.process
+            if not process:
                 return make(frame)
-            text = self._texts[frame.connection.process].popleft()[1]
+            text = self._next[process][1]
+            self._next[process] = next(self._texts[process])
             return text if place is None else place(frame, text)
 
         return taking
 
-    def end(self) -> None:
-        """Wait for the end of all processes."""
+    def end(self, totals: Totals) -> None:
+        """Wait for the end of all processes, and add what they counted."""
         for process in range(1, len(self._texts)):
-            self._has(process, sys.maxsize)
+            answer, is_result, _ = self._jobs.receive(process)
+            while not is_result:
+                answer, is_result, _ = self._jobs.receive(process)
+            totals.add_connections(answer)
 
 
 def show(
@@ -287,14 +306,13 @@ def show(
         collect_less()
         with Postponed():  # all processes find the same error
             write(session)(session.frames())
-        return sender.end(), None, session.totals
+        sender.send(float("inf"))
+        return session.totals
 
     def all_shown() -> None:
         with Postponed() as postponed:
             write(session)(session.frames())
-        merger.end()
-        for totals in merger.totals:
-            session.totals.add_connections(totals)
+        merger.end(session.totals)
         postponed.raise_again()
 
     with Jobs(count, work) as jobs:
