@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from functools import cached_property, partial
+from io import BytesIO
 from typing import TYPE_CHECKING, Any, Literal
 
 from typer import Option
@@ -68,6 +69,25 @@ class ExportOptions(options.CaptureReading):
     two_passes: options.TwoPasses = False
     show_secrets: options.ShowSecrets = False
     summary_json: options.SummaryJson = None
+    jobs: int = Option(1, "--jobs", min=1, metavar="N", help="Decode in N processes, for large captures.")
+
+    def check_jobs(self) -> None:
+        """Raise UsageError if several processes cannot do it."""
+        from wiredecode.cli import jobs
+
+        jobs.check(self.files)
+        job = self.job
+        chosen = self.display is not None and self.level != "frames"
+        options.refuse(
+            (self.level in ("packets", "flows"), f"--jobs goes with frames, messages and connections, not {self.level}"),
+            (job.is_lake, f"--jobs writes files, not {job.out}"),
+            (job.form.name.startswith("arrow"), "--jobs writes ndjson, json, csv and parquet, not arrow"),
+            (chosen, f"--jobs does not go with -Y and --level {self.level}"),
+            (self.count, "--jobs does not go with -c"),
+            (self.two_passes, "--jobs does not go with -2"),
+            (self.summary_json, "--jobs does not go with --summary-json"),
+        )
+        _ = self.decoding.keys  # before there are processes
 
     @cached_property
     def display(self) -> Filter | None:
@@ -119,6 +139,8 @@ def export(settings: ExportOptions) -> int:
         job = settings.job
     except ValueError as error:
         raise options.UsageError(str(error)) from None
+    if settings.jobs > 1:
+        settings.check_jobs()
     interrupt.raise_on(signal.SIGTERM)  # so that it, too, removes unfinished files
     stream = text_bytes() if job.form.is_text else sys.stdout.buffer
     try:
@@ -152,8 +174,7 @@ def run(settings: ExportOptions, export: Export) -> int:
     """Do the job; return the exit code."""
     job = export.job
     try:
-        session = open_session(settings, export)
-        code = session.work(partial(write, export, session))
+        code, session = work(settings, export)
         if code == INTERRUPTED:
             raise KeyboardInterrupt
         if code and not session.totals.packets:
@@ -201,6 +222,54 @@ def open_session(settings: ExportOptions, export: Export) -> CaptureSession:
         to_stdout=settings.out == STANDARD_OUTPUT,
         output=Output(binary=export.packed),
     )
+
+
+def work(settings: ExportOptions, export: Export) -> tuple[int, CaptureSession]:
+    """Write everything but the end; the exit code, and the session."""
+    if settings.jobs == 1:
+        session = open_session(settings, export)
+        return session.work(partial(write, export, session)), session
+    from wiredecode.capture.errors import Postponed
+    from wiredecode.cli.jobs import MERGING, WRITING, Jobs, Merger, Sender, TableMerger, quiet, send_rows, speeds
+    from wiredecode.dissect.share import Share
+
+    job, count = export.job, settings.jobs
+    paces = speeds(count, MERGING if job.is_records else WRITING)
+
+    def share(number: int, **changes: Any) -> Any:
+        shared = replace(job.demand, share=Share(number, paces))
+        return type(export)(replace(job, demand=shared, **changes), BytesIO())
+
+    def of(number: int, send: Any) -> Any:
+        part = share(number, out=STANDARD_OUTPUT, format=job.form.name, compression=None)
+        reader = part.begin(analyse=False) if job.is_records else part._read(analyse=False)
+        selection = Selection(None, settings.span, settings.display)
+        session = CaptureSession(settings.files, options.Verbosity(quiet=True), reader, selection)
+        quiet(session)
+        if not job.is_records:
+            return send_rows(reader, number, session.batches(), send)
+        session.shared = Sender(number, send)
+        with Postponed():  # all processes find the same error
+            part.write(session.frames(), session.output, session.guard)
+        session.shared.send(float("inf"))
+        return session.totals
+
+    from wiredecode.cli.session import CaptureSession, Selection, collect_less
+
+    with Jobs(count, of) as jobs:
+        export.job = share(0).job
+        session = open_session(settings, export)
+        merger = Merger(jobs, count) if job.is_records else TableMerger(jobs, count, session._reader)
+        session.shared = merger if isinstance(merger, Merger) else None
+
+        def all_written() -> None:
+            with Postponed() as postponed:
+                write(export, session)
+            for totals in jobs.results():
+                session.totals.add_connections(totals)
+            postponed.raise_again()
+
+        return session.work(all_written), session
 
 
 def write(export: Any, session: CaptureSession) -> None:

@@ -12,6 +12,7 @@ import os
 import pickle
 import signal
 import sys
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import accumulate, chain
@@ -24,6 +25,8 @@ from wiredecode.cli.output import Output
 from wiredecode.dataclasses import replace
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from multiprocessing.connection import Connection as Pipe
     from multiprocessing.context import ForkProcess
 
@@ -33,6 +36,8 @@ if TYPE_CHECKING:
     from wiredecode.frames.frame import Frame
     from wiredecode.frames.totals import Totals
     from wiredecode.net.types import Connection
+    from wiredecode.tables.merge import Places, RowMerger
+    from wiredecode.tables.reader import LevelsReader, Rows
 
 
 Send = Callable[..., None]
@@ -89,8 +94,12 @@ class Jobs:
         return answer, is_result, data
 
     def results(self) -> Iterator[Any]:
-        """The results, by number, of processes that send no parts. Raises as :meth:`receive`."""
-        return (self.receive(number)[0] for number in range(1, self._count))
+        """The results, by number; parts before them are dropped. Raises as :meth:`receive`."""
+        for number in range(1, self._count):
+            answer, is_result, _ = self.receive(number)
+            while not is_result:
+                answer, is_result, _ = self.receive(number)
+            yield answer
 
     def __exit__(self, *_: object) -> None:
         for process, pipe in self._running:
@@ -270,13 +279,14 @@ class Merger:
 
         return taking
 
-    def end(self, totals: Totals) -> None:
-        """Wait for the end of all processes, and add what they counted."""
-        for process in range(1, len(self._texts)):
-            answer, is_result, _ = self._jobs.receive(process)
-            while not is_result:
-                answer, is_result, _ = self._jobs.receive(process)
-            totals.add_connections(answer)
+
+def quiet(session: CaptureSession) -> None:
+    """Another process writes what the session shows."""
+    from wiredecode.cli.session import collect_less
+
+    session.output, session.shows_totals = Output(binary=io.BytesIO()), False
+    session.output.write = session.output.text = lambda _: None  # type: ignore[method-assign, assignment]
+    collect_less()
 
 
 def show(
@@ -290,7 +300,6 @@ def show(
     ``open_session``: with a demand; ``write``: makes the writer of its frames.
     """
     from wiredecode.capture.errors import Postponed
-    from wiredecode.cli.session import collect_less
     from wiredecode.dissect.share import Share
 
     def session_of(number: int, shared: Sender | Merger) -> CaptureSession:
@@ -301,9 +310,7 @@ def show(
     def work(number: int, send: Send) -> Any:
         sender = Sender(number, send)
         session = session_of(number, sender)
-        session.output, session.shows_totals = Output(binary=io.BytesIO()), False
-        session.output.write = session.output.text = lambda _: None
-        collect_less()
+        quiet(session)
         with Postponed():  # all processes find the same error
             write(session)(session.frames())
         sender.send(float("inf"))
@@ -312,10 +319,109 @@ def show(
     def all_shown() -> None:
         with Postponed() as postponed:
             write(session)(session.frames())
-        merger.end(session.totals)
+        for totals in jobs.results():
+            session.totals.add_connections(totals)
         postponed.raise_again()
 
     with Jobs(count, work) as jobs:
         merger = Merger(jobs, count)
         session = session_of(0, merger)
         return session.work(all_shown)
+
+
+# Rows of several processes in their order.
+
+WRITING = 2.0
+"""As :data:`MERGING`, where the first process also writes tables."""
+SENT_CONNECTIONS = 500
+
+
+class TableMerger:
+    """In the first process: adds rows of the others to those of its ``reader``."""
+
+    def __init__(self, jobs: Jobs, count: int, reader: LevelsReader) -> None:
+        self._jobs, self._count, self._reader = jobs, count, reader
+        self._connections: list[deque[dict[str, Any]]] = [deque() for _ in range(count)]
+        reader.merged, reader.other_connection = self.rows, self.connection
+
+    def rows(self, rows: Iterable[Rows]) -> Iterator[Rows]:
+        """Rows in the order of the capture."""
+        from wiredecode.tables.merge import Places, RowMerger
+
+        reader, merger = self._reader, None
+        ((level, schema),) = reader.schemas.items()
+        for _, batch, places, reached in chain(parts(rows, reader), [(level, None, Places.of([]), float("inf"))]):
+            if places is None or reader.collected is None:
+                if batch is not None:
+                    yield level, batch
+                continue
+            if merger is None:
+                collected = reader.collected
+                merger = RowMerger(schema, self._count, collected.most_rows, collected.most_bytes)
+            merger.add(0, batch, places, reached)
+            for process in range(1, self._count):
+                while merger.reached(process) < reached:
+                    self._receive(merger, process, schema)
+            yield from ((level, each) for each in merger.batches())
+
+    def _receive(self, merger: RowMerger, process: int, schema: pa.Schema) -> None:
+        import pyarrow as pa
+
+        (places, reached), _, data = self._jobs.receive(process)
+        merger.add(process, pa.ipc.read_record_batch(pa.py_buffer(data), schema) if data else None, places, reached)
+
+    def connection(self, process: int) -> dict[str, Any]:
+        """The row of the next connection of a process that ended."""
+        waiting = self._connections[process]
+        while not waiting:
+            waiting.extend(self._jobs.receive(process)[0])
+        return waiting.popleft()
+
+
+def parts(rows: Iterable[Rows], reader: LevelsReader) -> Iterator[tuple[str, pa.RecordBatch, Places | None, float]]:
+    """Level and rows that were passed on together, their places (None: of connections), and the frame reached."""
+    import pyarrow as pa
+
+    from wiredecode.tables.merge import Places
+
+    waiting: list[pa.RecordBatch] = []
+    for level, batch in rows:
+        collected = reader.collected
+        if collected is None or collected.places is None:
+            yield level, batch, None, 0
+            continue
+        waiting.append(batch)
+        places = Places.of(collected.places)
+        if sum(map(len, waiting)) == places.rows.sum():
+            collected.places = []
+            (whole,) = pa.Table.from_batches(waiting).combine_chunks().to_batches() or [batch]
+            waiting = []
+            yield level, whole, places, reader.reached
+
+
+def send_rows(reader: LevelsReader, number: int, packets: Iterable[PacketBatch], send: Send) -> Totals:
+    """In the other processes: send all rows of the own connections."""
+    from wiredecode.capture.errors import Postponed
+    from wiredecode.tables.connections import ConnectionTable
+    from wiredecode.tables.merge import Places
+
+    ended, reader.ended = reader.ended, None
+    collected = ConnectionTable() if ended is None else ended
+
+    def end(connection: Connection, foreign: str | None) -> None:
+        if connection.process == number:
+            collected.end(connection, foreign)
+            if len(collected.rows) >= SENT_CONNECTIONS:
+                send(collected.rows)
+                collected.rows = []
+
+    if ended is not None:
+        reader.on_decoded = end
+    with Postponed():  # all processes find the same error
+        for _, batch, places, reached in parts(reader.rows(packets), reader):
+            send((places, reached), batch.serialize() if len(batch) else b"")
+    if ended is not None:
+        send(collected.rows)
+    elif reader.collected is not None:
+        send((Places.of([]), float("inf")))
+    return reader.totals

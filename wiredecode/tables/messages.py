@@ -266,16 +266,23 @@ ROW_BYTES = 256
 class FrameBatches:
     """Frames until they make a batch; ``tables``: the number of those that hold the same frames."""
 
+    most_rows = FRAME_ROWS
+
     def __init__(self, schema: pa.Schema, bytes_choice: str, failures: Counter[str], tables: int) -> None:
-        self._table, self._most_bytes = FrameTable(schema, bytes_choice, failures=failures), FRAME_BYTES // tables
+        self._table, self.most_bytes = FrameTable(schema, bytes_choice, failures=failures), FRAME_BYTES // tables
         self._frames: list[Frame] = []
         self._size = 0
+        self.places: list[tuple[int, int, int]] | None = None
+        """Number, rows and bytes of each frame, if they are wanted."""
 
     def add(self, frame: Frame, _: Sequence[FrameMessages] = ()) -> bool:
         """Add a frame; return whether a batch is full."""
         self._frames.append(frame)
-        self._size += ROW_BYTES + frame.weight + sum(len(inner.data) for inner in frame.inner)
-        return len(self._frames) == FRAME_ROWS or self._size >= self._most_bytes
+        size = ROW_BYTES + frame.weight + sum(len(inner.data) for inner in frame.inner)
+        self._size += size
+        if self.places is not None:
+            self.places.append((frame.number, 1, size))
+        return len(self._frames) == self.most_rows or self._size >= self.most_bytes
 
     def drain(self) -> Iterator[pa.RecordBatch]:
         """Return the added rows."""
@@ -287,15 +294,21 @@ class FrameBatches:
 class MessageBatches:
     """The messages of frames until they make a batch."""
 
+    most_rows = BATCH_ROWS
+
     def __init__(self, schema: pa.Schema, bytes_choice: str, most_bytes: int = BATCH_BYTES) -> None:
-        self._schema, self._most_bytes = schema, most_bytes
+        self._schema, self.most_bytes = schema, most_bytes
+        self.places: list[tuple[int, int, int]] | None = None
+        """As of :class:`FrameBatches`."""
         self._show = None if bytes_choice == RAW else ArrayBuilder(BYTES[bytes_choice])
         self._table = MessageTable(schema.names)
         self._size = 0
 
-    def add(self, _: Frame, parts: Sequence[FrameMessages]) -> bool:
+    def add(self, frame: Frame, parts: Sequence[FrameMessages]) -> bool:
         """Add the messages of a frame; return whether a batch is full."""
         full = False
+        if self.places is not None and parts:
+            self.places.append((frame.number, sum(part.count for part in parts), sum(part.size for part in parts)))
         for part in parts:
             full = self._add(part)
         return full
@@ -315,7 +328,7 @@ class MessageBatches:
         """Add messages; return whether a batch is full."""
         self._table.add(part)
         self._size += part.size
-        return self._table.rows >= BATCH_ROWS or self._size >= self._most_bytes
+        return self._table.rows >= self.most_rows or self._size >= self.most_bytes
 
     def drain(self) -> Iterator[pa.RecordBatch]:
         """Return the added rows; one frame may have more messages than a batch has rows."""
