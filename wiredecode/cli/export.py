@@ -20,6 +20,7 @@ from wiredecode.frames.escape import escape, text_bytes
 
 if TYPE_CHECKING:
     from wiredecode.cli.session import CaptureSession
+    from wiredecode.dissect.share import Share
     from wiredecode.export.job import Export, ExportJob
     from wiredecode.filter import Filter
 UNREADABLE = 2
@@ -76,13 +77,11 @@ class ExportOptions(options.CaptureReading):
         from wiredecode.cli import jobs
 
         jobs.check(self.files)
-        job = self.job
-        chosen = self.display is not None and self.level != "frames"
         options.refuse(
-            (self.level in ("packets", "flows"), f"--jobs goes with frames, messages and connections, not {self.level}"),
-            (job.is_lake, f"--jobs writes files, not {job.out}"),
-            (job.form.name.startswith("arrow"), "--jobs writes ndjson, json, csv and parquet, not arrow"),
-            (chosen, f"--jobs does not go with -Y and --level {self.level}"),
+            (
+                not self.job.is_records,
+                "--jobs writes frames as ndjson or json: of other rows, merging costs all it gains",
+            ),
             (self.count, "--jobs does not go with -c"),
             (self.two_passes, "--jobs does not go with -2"),
             (self.summary_json, "--jobs does not go with --summary-json"),
@@ -172,6 +171,8 @@ def kind_of_export(job: ExportJob) -> type[Export]:
 
 def run(settings: ExportOptions, export: Export) -> int:
     """Do the job; return the exit code."""
+    from wiredecode.dissect.share import NumbersInside
+
     job = export.job
     try:
         code, session = work(settings, export)
@@ -188,7 +189,7 @@ def run(settings: ExportOptions, export: Export) -> int:
         export.discard()
         complain(export.describe_failure("interrupted"))
         return INTERRUPTED
-    except (OSError, ExportError) as error:
+    except (OSError, ExportError, NumbersInside) as error:
         export.discard()
         if isinstance(error, BrokenPipeError) and export.output is None:
             raise
@@ -229,47 +230,19 @@ def work(settings: ExportOptions, export: Export) -> tuple[int, CaptureSession]:
     if settings.jobs == 1:
         session = open_session(settings, export)
         return session.work(partial(write, export, session)), session
-    from wiredecode.capture.errors import Postponed
-    from wiredecode.cli.jobs import MERGING, WRITING, Jobs, Merger, Sender, TableMerger, quiet, send_rows, speeds
-    from wiredecode.dissect.share import Share
+    from wiredecode.cli.jobs import shared
 
-    job, count = export.job, settings.jobs
-    paces = speeds(count, MERGING if job.is_records else WRITING)
+    def opened(share: Share) -> CaptureSession:
+        job = replace(export.job, demand=replace(export.job.demand, share=share))
+        if share.number == 0:
+            export.job = job
+            return open_session(settings, export)
+        parts[0] = type(export)(replace(job, out=STANDARD_OUTPUT, format=job.form.name, compression=None), BytesIO())
+        return open_session(replace(settings, verbosity=options.Verbosity(quiet=True)), parts[0])
 
-    def share(number: int, **changes: Any) -> Any:
-        shared = replace(job.demand, share=Share(number, paces))
-        return type(export)(replace(job, demand=shared, **changes), BytesIO())
-
-    def of(number: int, send: Any) -> Any:
-        part = share(number, out=STANDARD_OUTPUT, format=job.form.name, compression=None)
-        reader = part.begin(analyse=False) if job.is_records else part._read(analyse=False)
-        selection = Selection(None, settings.span, settings.display)
-        session = CaptureSession(settings.files, options.Verbosity(quiet=True), reader, selection)
-        quiet(session)
-        if not job.is_records:
-            return send_rows(reader, number, session.batches(), send)
-        session.shared = Sender(number, send)
-        with Postponed():  # all processes find the same error
-            part.write(session.frames(), session.output, session.guard)
-        session.shared.send(float("inf"))
-        return session.totals
-
-    from wiredecode.cli.session import CaptureSession, Selection, collect_less
-
-    with Jobs(count, of) as jobs:
-        export.job = share(0).job
-        session = open_session(settings, export)
-        merger = Merger(jobs, count) if job.is_records else TableMerger(jobs, count, session._reader)
-        session.shared = merger if isinstance(merger, Merger) else None
-
-        def all_written() -> None:
-            with Postponed() as postponed:
-                write(export, session)
-            for totals in jobs.results():
-                session.totals.add_connections(totals)
-            postponed.raise_again()
-
-        return session.work(all_written), session
+    parts = [export]
+    """Of this process."""
+    return shared(settings.jobs, opened, lambda session: write(parts[0], session))
 
 
 def write(export: Any, session: CaptureSession) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -68,13 +68,14 @@ class FrameOptions:
     color: options.Color = "auto"
 
     @property
-    def needs_one_process(self) -> str:
-        """Why several processes cannot make this form; empty: they can."""
+    def needs_one_process(self) -> Iterator[str]:
+        """Why several processes (``--jobs``) cannot make this form."""
         if self.shape in (TREES, PDML):
-            return "goes with --summary, --json and -T"
+            yield "goes with --summary, --json and -T fields"
         if self.times.form == "delta" or any("displayed" in name for name in self.field or ()):
-            return "does not know the frame before: choose another time"
-        return "" if self.rules is None else "does not paint by rules"
+            yield "does not know the frame before: choose another time"
+        if self.shape == LINES and sys.stdout.isatty():
+            yield "is for files and pipes"
 
     def check(self) -> None:
         """Refuse options that exclude each other."""

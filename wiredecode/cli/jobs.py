@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import fcntl
 import io
+import math
 import os
 import pickle
 import signal
 import sys
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import accumulate, chain
@@ -22,22 +22,17 @@ from typing import TYPE_CHECKING, Any, Self
 
 from wiredecode.cli.options import refuse
 from wiredecode.cli.output import Output
-from wiredecode.dataclasses import replace
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from multiprocessing.connection import Connection as Pipe
     from multiprocessing.context import ForkProcess
 
     from wiredecode.capture import PacketBatch
     from wiredecode.cli.session import CaptureSession
-    from wiredecode.dissect.dissector import Demand
+    from wiredecode.dissect.share import Share
     from wiredecode.frames.frame import Frame
     from wiredecode.frames.totals import Totals
     from wiredecode.net.types import Connection
-    from wiredecode.tables.merge import Places, RowMerger
-    from wiredecode.tables.reader import LevelsReader, Rows
 
 
 Send = Callable[..., None]
@@ -185,14 +180,10 @@ def in_capture(every: Sequence[Numbers]) -> list[dict[int, int]]:
 # Frames of several processes in their order: see wiredecode.dissect.share.
 
 MERGING = 1.3
-"""The first process also merges and writes: the others are this much faster."""
-AS_UTF8 = "utf-8", "surrogatepass"
+"""The first process also merges and writes: the others do so much more in the same time."""
 PART_BYTES, PART_FRAMES = 256 * 1024, 4000
 """Texts that are sent together; frames of other processes after which the first one is told that there is no text."""
-
-
-def speeds(count: int, merging: float = MERGING) -> tuple[float, ...]:
-    return (1.0, *[merging] * (count - 1))
+AS_UTF8 = "utf-8", "surrogatepass"
 
 
 class Sender:
@@ -280,148 +271,38 @@ class Merger:
         return taking
 
 
-def quiet(session: CaptureSession) -> None:
-    """Another process writes what the session shows."""
-    from wiredecode.cli.session import collect_less
+def shared(
+    count: int, open_session: Callable[[Share], CaptureSession], write: Callable[[CaptureSession], None]
+) -> tuple[int, CaptureSession]:
+    """Write the frames of a capture, each process those of its connections; the exit code, and the first session.
 
-    session.output, session.shows_totals = Output(binary=io.BytesIO()), False
-    session.output.write = session.output.text = lambda _: None  # type: ignore[method-assign, assignment]
-    collect_less()
-
-
-def show(
-    count: int,
-    open_session: Callable[[Demand], CaptureSession],
-    demand: Demand,
-    write: Callable[[CaptureSession], Callable[[Iterable[Frame]], None]],
-) -> int:
-    """Show the frames of a capture, each process those of its connections; return the exit code.
-
-    ``open_session``: with a demand; ``write``: makes the writer of its frames.
+    ``open_session``: of one of the processes; ``write``: writes its frames. Raises NumbersInside, OSError.
     """
     from wiredecode.capture.errors import Postponed
+    from wiredecode.cli.session import collect_less
     from wiredecode.dissect.share import Share
 
-    def session_of(number: int, shared: Sender | Merger) -> CaptureSession:
-        session = open_session(replace(demand, share=Share(number, speeds(count))))
-        session.shared = shared
-        return session
+    speeds = (1.0, *[MERGING] * (count - 1))
 
-    def work(number: int, send: Send) -> Any:
-        sender = Sender(number, send)
-        session = session_of(number, sender)
-        quiet(session)
+    def work(number: int, send: Send) -> Totals:
+        session = open_session(Share(number, speeds))
+        session.shared = sender = Sender(number, send)
+        session.output, session.shows_totals = Output(binary=io.BytesIO()), False
+        session.output.write = session.output.text = lambda _: None  # type: ignore[method-assign, assignment]
+        collect_less()
         with Postponed():  # all processes find the same error
-            write(session)(session.frames())
-        sender.send(float("inf"))
+            write(session)
+        sender.send(math.inf)
         return session.totals
 
-    def all_shown() -> None:
+    def all_written() -> None:
         with Postponed() as postponed:
-            write(session)(session.frames())
+            write(session)
         for totals in jobs.results():
             session.totals.add_connections(totals)
         postponed.raise_again()
 
     with Jobs(count, work) as jobs:
-        merger = Merger(jobs, count)
-        session = session_of(0, merger)
-        return session.work(all_shown)
-
-
-# Rows of several processes in their order.
-
-WRITING = 2.0
-"""As :data:`MERGING`, where the first process also writes tables."""
-SENT_CONNECTIONS = 500
-
-
-class TableMerger:
-    """In the first process: adds rows of the others to those of its ``reader``."""
-
-    def __init__(self, jobs: Jobs, count: int, reader: LevelsReader) -> None:
-        self._jobs, self._count, self._reader = jobs, count, reader
-        self._connections: list[deque[dict[str, Any]]] = [deque() for _ in range(count)]
-        reader.merged, reader.other_connection = self.rows, self.connection
-
-    def rows(self, rows: Iterable[Rows]) -> Iterator[Rows]:
-        """Rows in the order of the capture."""
-        from wiredecode.tables.merge import Places, RowMerger
-
-        reader, merger = self._reader, None
-        ((level, schema),) = reader.schemas.items()
-        for _, batch, places, reached in chain(parts(rows, reader), [(level, None, Places.of([]), float("inf"))]):
-            if places is None or reader.collected is None:
-                if batch is not None:
-                    yield level, batch
-                continue
-            if merger is None:
-                collected = reader.collected
-                merger = RowMerger(schema, self._count, collected.most_rows, collected.most_bytes)
-            merger.add(0, batch, places, reached)
-            for process in range(1, self._count):
-                while merger.reached(process) < reached:
-                    self._receive(merger, process, schema)
-            yield from ((level, each) for each in merger.batches())
-
-    def _receive(self, merger: RowMerger, process: int, schema: pa.Schema) -> None:
-        import pyarrow as pa
-
-        (places, reached), _, data = self._jobs.receive(process)
-        merger.add(process, pa.ipc.read_record_batch(pa.py_buffer(data), schema) if data else None, places, reached)
-
-    def connection(self, process: int) -> dict[str, Any]:
-        """The row of the next connection of a process that ended."""
-        waiting = self._connections[process]
-        while not waiting:
-            waiting.extend(self._jobs.receive(process)[0])
-        return waiting.popleft()
-
-
-def parts(rows: Iterable[Rows], reader: LevelsReader) -> Iterator[tuple[str, pa.RecordBatch, Places | None, float]]:
-    """Level and rows that were passed on together, their places (None: of connections), and the frame reached."""
-    import pyarrow as pa
-
-    from wiredecode.tables.merge import Places
-
-    waiting: list[pa.RecordBatch] = []
-    for level, batch in rows:
-        collected = reader.collected
-        if collected is None or collected.places is None:
-            yield level, batch, None, 0
-            continue
-        waiting.append(batch)
-        places = Places.of(collected.places)
-        if sum(map(len, waiting)) == places.rows.sum():
-            collected.places = []
-            (whole,) = pa.Table.from_batches(waiting).combine_chunks().to_batches() or [batch]
-            waiting = []
-            yield level, whole, places, reader.reached
-
-
-def send_rows(reader: LevelsReader, number: int, packets: Iterable[PacketBatch], send: Send) -> Totals:
-    """In the other processes: send all rows of the own connections."""
-    from wiredecode.capture.errors import Postponed
-    from wiredecode.tables.connections import ConnectionTable
-    from wiredecode.tables.merge import Places
-
-    ended, reader.ended = reader.ended, None
-    collected = ConnectionTable() if ended is None else ended
-
-    def end(connection: Connection, foreign: str | None) -> None:
-        if connection.process == number:
-            collected.end(connection, foreign)
-            if len(collected.rows) >= SENT_CONNECTIONS:
-                send(collected.rows)
-                collected.rows = []
-
-    if ended is not None:
-        reader.on_decoded = end
-    with Postponed():  # all processes find the same error
-        for _, batch, places, reached in parts(reader.rows(packets), reader):
-            send((places, reached), batch.serialize() if len(batch) else b"")
-    if ended is not None:
-        send(collected.rows)
-    elif reader.collected is not None:
-        send((Places.of([]), float("inf")))
-    return reader.totals
+        session = open_session(Share(0, speeds))
+        session.shared = Merger(jobs, count)
+        return session.work(all_written), session

@@ -9,12 +9,15 @@ from wiredecode.dissect.tracker import Tracker
 from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
 
+FRAME_BYTES = 500
+"""A frame without content takes the time of so many bytes."""
+
 
 class NumbersInside(Exception):
     """Frames inside others have numbers of their own, which only the process that decodes them knows."""
 
     def __init__(self, frame: Frame) -> None:
-        super().__init__(f"{frame.protocol} frames inside frames have numbers that only one process knows")
+        super().__init__(f"only one process can number the {frame.protocol} messages inside others: leave out --jobs")
 
 
 class Share:
@@ -41,7 +44,3 @@ class Share:
         process = self.assign(frame.connection, tracker)
         self._loads[process] += (frame.length + FRAME_BYTES) / self._speeds[process]
         return process == self.number
-
-
-FRAME_BYTES = 500
-"""A frame without content takes the time of so many bytes."""

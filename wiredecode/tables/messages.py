@@ -19,7 +19,7 @@ from wiredecode.tables.column_builders import ByteStrings, Integers, NamedValues
 from wiredecode.tables.frames import ArrayBuilder, FrameTable, ignore
 from wiredecode.tables.schema import RAW, declared_schema, select
 
-CONFIRM_COLUMNS = ("confirmed_ns", "latency_ns", "outcome", "refusal", "confirm_frame")
+CONFIRM_COLUMNS = ("confirmed_time_ns", "latency_ns", "outcome", "refusal", "confirm_frame")
 
 ConfirmRow = tuple[int | None, int | None, str | None, str | None, int | None]
 """The values of these columns for a message."""
@@ -266,23 +266,16 @@ ROW_BYTES = 256
 class FrameBatches:
     """Frames until they make a batch; ``tables``: the number of those that hold the same frames."""
 
-    most_rows = FRAME_ROWS
-
     def __init__(self, schema: pa.Schema, bytes_choice: str, failures: Counter[str], tables: int) -> None:
-        self._table, self.most_bytes = FrameTable(schema, bytes_choice, failures=failures), FRAME_BYTES // tables
+        self._table, self._most_bytes = FrameTable(schema, bytes_choice, failures=failures), FRAME_BYTES // tables
         self._frames: list[Frame] = []
         self._size = 0
-        self.places: list[tuple[int, int, int]] | None = None
-        """Number, rows and bytes of each frame, if they are wanted."""
 
     def add(self, frame: Frame, _: Sequence[FrameMessages] = ()) -> bool:
         """Add a frame; return whether a batch is full."""
         self._frames.append(frame)
-        size = ROW_BYTES + frame.weight + sum(len(inner.data) for inner in frame.inner)
-        self._size += size
-        if self.places is not None:
-            self.places.append((frame.number, 1, size))
-        return len(self._frames) == self.most_rows or self._size >= self.most_bytes
+        self._size += ROW_BYTES + frame.weight + sum(len(inner.data) for inner in frame.inner)
+        return len(self._frames) == FRAME_ROWS or self._size >= self._most_bytes
 
     def drain(self) -> Iterator[pa.RecordBatch]:
         """Return the added rows."""
@@ -294,21 +287,15 @@ class FrameBatches:
 class MessageBatches:
     """The messages of frames until they make a batch."""
 
-    most_rows = BATCH_ROWS
-
     def __init__(self, schema: pa.Schema, bytes_choice: str, most_bytes: int = BATCH_BYTES) -> None:
-        self._schema, self.most_bytes = schema, most_bytes
-        self.places: list[tuple[int, int, int]] | None = None
-        """As of :class:`FrameBatches`."""
+        self._schema, self._most_bytes = schema, most_bytes
         self._show = None if bytes_choice == RAW else ArrayBuilder(BYTES[bytes_choice])
         self._table = MessageTable(schema.names)
         self._size = 0
 
-    def add(self, frame: Frame, parts: Sequence[FrameMessages]) -> bool:
+    def add(self, _: Frame, parts: Sequence[FrameMessages]) -> bool:
         """Add the messages of a frame; return whether a batch is full."""
         full = False
-        if self.places is not None and parts:
-            self.places.append((frame.number, sum(part.count for part in parts), sum(part.size for part in parts)))
         for part in parts:
             full = self._add(part)
         return full
@@ -328,7 +315,7 @@ class MessageBatches:
         """Add messages; return whether a batch is full."""
         self._table.add(part)
         self._size += part.size
-        return self._table.rows >= self.most_rows or self._size >= self.most_bytes
+        return self._table.rows >= BATCH_ROWS or self._size >= self._most_bytes
 
     def drain(self) -> Iterator[pa.RecordBatch]:
         """Return the added rows; one frame may have more messages than a batch has rows."""

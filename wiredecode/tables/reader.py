@@ -43,8 +43,6 @@ WAITS = {FRAMES: frozenset(("response", "outcome")), MESSAGES: frozenset(CONFIRM
 """Columns that are known only once the response is linked."""
 CONNECTION_ROWS = 2048
 """Most rows of a batch of connections; each needs 5 KB until then."""
-SHARED_FRAMES = 4096
-"""Frames after which one of several processes passes its rows on."""
 LATE_CONNECTIONS = 4096
 """Ended connections that wait for a frame that matches the filter, as frames may be held back."""
 Item = TypeVar("Item")
@@ -83,7 +81,7 @@ class LevelsReader:
         one_table = len(levels) == 1 or display is None
         alone = not {FRAMES, FLOWS}.intersection(levels)
         allowed = MESSAGES in levels and alone and demand.answers is None and one_table
-        self._blocks = allowed and blocks and demand.share is None
+        self._blocks = allowed and blocks
         self._where = where(display, levels[0], blocks=self._blocks)
         self._select = display if self._where is None else None
         if demand.stable_ids and display is not None:
@@ -94,26 +92,18 @@ class LevelsReader:
         self.flows: Flows | None = None
         """Their facts; the rows are known at the end."""
         if FLOWS in levels:
-            from wiredecode import flows
+            from wiredecode.flows import Flows as Counted  # late, as few want it
 
-            self.flows = flows.Flows(copies=True)
+            self.flows = Counted(copies=True)
         self._span: tuple[int | None, int | None] = (None, None)
         self._packets: PacketTable | None = None
         if PACKETS in levels:
             analyse = not {"connection", "tcp_analysis"}.isdisjoint(self.schemas[PACKETS].names)
             stable = demand.stable_ids
             self._packets = PacketTable(demand.limits, stable_ids=stable, analyse=analyse and not stable)
-        self.ended = ConnectionTable(self.schemas[CONNECTIONS]) if CONNECTIONS in levels else None
+        self._ended = ConnectionTable(self.schemas[CONNECTIONS]) if CONNECTIONS in levels else None
         self.matched: set[Connection] = set()
         """Open connections with a frame that matches the filter."""
-        self.collected: FrameBatches | MessageBatches | None = None
-        """What collects the rows of one of several processes."""
-        self.reached = 0
-        """With several processes: number of the frame whose rows are the last ones."""
-        self.merged: Callable[[Iterable[Rows]], Iterator[Rows]] | None = None
-        """Adds the rows of other processes."""
-        self.other_connection: Callable[[int], dict[str, Any]] | None = None
-        """Returns the next row of a connection that another process decoded."""
         self.late: dict[Connection, str | None] = {}
         """Ended connections without a matching frame."""
         self.on_decoded: ConnectionCallback | None = None
@@ -177,20 +167,9 @@ class LevelsReader:
     def push(self, frames: Iterable[Frame]) -> Iterator[Rows]:
         """The rows of the next frames of ``dissector``, if the caller drives it. Not with ``blocks``."""
         collects = {level: self._collect(level) for level in (FRAMES, MESSAGES) if level in self.schemas}
-        share, due = self.dissector.demand.share, SHARED_FRAMES
-        for collect in collects.values() if share is not None else ():
-            self.collected, collect.places = collect, []
         for frame in frames:
-            if share is not None and frame.number >= due:
-                due, self.reached = frame.number + SHARED_FRAMES, frame.number - 1
-                for level, collect in collects.items():
-                    yield from _with_level(level, collect.drain() if collect.places else [_no_rows(self.schemas[level])])
-            if share is not None and frame.connection.process != share.number:
-                yield from self._connections(CONNECTION_ROWS)
-                continue
             if self._select is not None and not self._matches(self._select, frame):
                 continue
-            self.reached = frame.number
             parts = () if self.messages is None else self.messages.of(frame)
             if self.flows is not None and self._is_within(frame.time_ns):
                 self.flows.frame(frame, parts)
@@ -225,8 +204,7 @@ class LevelsReader:
         elif self.dissector.demand.blocks:
             yield from self._messages(_until(damage, self.dissector.frames_and_blocks(capture)))
         else:
-            rows = self.push(_until(damage, self.dissector.frames(capture)))
-            yield from rows if self.merged is None else self.merged(rows)
+            yield from self.push(_until(damage, self.dissector.frames(capture)))
         yield from self.flow_rows()
         damage.raise_again()
 
@@ -242,9 +220,9 @@ class LevelsReader:
             if self.messages is not None:
                 self.messages.of(frame)
             return False
-        if self.ended is not None:
+        if self._ended is not None:
             if frame.connection in self.late:
-                self.ended.end(frame.connection, self.late.pop(frame.connection))
+                self._ended.end(frame.connection, self.late.pop(frame.connection))
             else:
                 self.matched.add(frame.connection)
         return True
@@ -284,15 +262,10 @@ class LevelsReader:
     def _connection_ended(self, connection: Connection, foreign: str | None) -> None:
         if self.on_decoded is not None:
             self.on_decoded(connection, foreign)
-        if self.ended is None:
-            return
-        share = self.dissector.demand.share
-        if share is not None and connection.process != share.number:
-            if self.other_connection is not None:
-                self.ended.rows.append(self.other_connection(connection.process or 0))
+        if self._ended is None:
             return
         if self._select is None or connection in self.matched:
-            self.ended.end(connection, foreign)
+            self._ended.end(connection, foreign)
             self.matched.discard(connection)
             return
         self.late[connection] = foreign
@@ -301,8 +274,8 @@ class LevelsReader:
 
     def _connections(self, least: int = 1) -> Iterator[Rows]:
         """Ended connections, if there are at least ``least``."""
-        if self.ended is not None and len(self.ended.rows) >= least:
-            yield from _with_level(CONNECTIONS, self.ended.batches(CONNECTION_ROWS))
+        if self._ended is not None and len(self._ended.rows) >= least:
+            yield from _with_level(CONNECTIONS, self._ended.batches(CONNECTION_ROWS))
 
     def _packet_batches(self, table: PacketTable, capture: Iterable[PacketBatch]) -> Iterator[pa.RecordBatch]:
         try:
@@ -347,10 +320,6 @@ def within(batch: pa.RecordBatch, start_ns: int | None, end_ns: int | None) -> p
 
 def _with_level(level: str, batches: Iterable[pa.RecordBatch]) -> Iterator[Rows]:
     return ((level, batch) for batch in batches)
-
-
-def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([], schema=schema)
 
 
 def _until(damage: Postponed, items: Iterable[Item]) -> Iterator[Item]:
