@@ -40,7 +40,7 @@ MADE = "<!-- Made by docs/make_reference.py: change the declarations, not this p
 SEVERITIES = ("error", "warning", "note")
 CAPTURES = Path(__file__).parents[1] / "captures"
 METRICS_CAPTURES = (
-    *("stories/publishes-refused.pcap", "stories/broker-killed.pcap", "stories/slow-consumer.pcap"),
+    *("stories/publishes-refused.pcap", "stories/broker-killed.pcap", "stories/slow-consumer.pcap.gz"),
     *("stories/credit-starvation.pcap", "nats/13-jetstream.pcap", "pravega/midstream.pcap"),
 )
 OPEN_AT = 50
@@ -140,7 +140,7 @@ def names() -> list[str]:
 def tables() -> Iterator[str]:
     heads = ("column", "type", "meaning")
     yield from ("## frames", "", *table(heads, [(code(one.name), one.kind, one.comment) for one in COLUMNS]))
-    for name in ("messages", "packets", "connections", "flows"):
+    for name in ("messages", "packets", "connections", "flows", "problems", "hops"):
         rows = [(code(column), kind, meaning) for column, (kind, meaning) in declared_columns()[name].items()]
         yield from (f"## {name}", "", *table(heads, rows))
     yield from ("## Statistics", "", "`wiredecode stats --table NAME`.", "")

@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import dataclasses
 import io
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pandas as pd
@@ -57,7 +59,8 @@ def test_integers_of_64_bits_stay_exact_beside_missing_ones() -> None:
 def test_pandas_accepts_a_list_of_frames() -> None:
     frames = list(wiredecode.read(BASIC))
     found = pd.DataFrame(frames)
-    assert list(found["source"]) == [frame.source for frame in frames]
+    assert list(found["src"]) == [frame.source for frame in frames]
+    assert {*found} - {*wiredecode.read(BASIC).schema.names} == {"time_ns", "fields"}
     assert found["fields"][30] == frames[30].fields
 
 
@@ -182,6 +185,19 @@ def test_patterns_are_the_files_that_match_in_order(tmp_path: Path) -> None:
         wiredecode.read(tmp_path / "*.cap")
 
 
+def test_star_imports_of_the_public_api_give_only_its_own_names() -> None:
+    """Of modules that pages import, except message types: ``np`` and ``Any`` came along."""
+    pages = "".join(page.read_text() for page in (RABBITMQ.parent.parent / "docs").glob("*.md"))
+    modules = set(re.findall(r"^(?:import|from) (wiredecode[.\w]*)", pages, re.MULTILINE)) | {"wiredecode.results"}
+    for module in {each for each in modules if not each.endswith(".layers")}:
+        names: dict[str, object] = {}
+        exec(f"from {module} import *", names)
+        del names["__builtins__"]
+        for name, value in names.items():
+            place = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", module)
+            assert str(place).startswith(("wiredecode", "builtins")), f"{module}: {name}"
+
+
 def test_every_attribute_of_frames_and_findings_is_documented() -> None:
     tree = ast.parse(Path(frame_module.__file__).read_text())
     for node in tree.body:
@@ -198,7 +214,7 @@ def test_every_attribute_of_frames_and_findings_is_documented() -> None:
 def test_dataclass_fields_of_a_frame_are_plain_values() -> None:
     (frame, *_) = wiredecode.read(BASIC)
     row = dataclasses.asdict(frame)
-    assert (row["number"], row["type"], row["source"]) == (1, frame.type, frame.source)
+    assert (row["frame"], row["type"], row["src"]) == (1, frame.type, frame.source)
     assert all(hasattr(type(frame), name) for name in row)
 
 

@@ -1,19 +1,40 @@
-"""Dissector for streaming-broker protocols: ``wiredecode.read(path)`` and ``watch(interface)`` (docs/python.md).
+"""Dissector for streaming-broker protocols: ``wiredecode.read(path)``, ``check(path)`` and others (docs/python.md).
 
 Importing this module imports nothing else.
 """
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from wiredecode.api import Dissection as Dissection
+    from wiredecode.api import check as check
+    from wiredecode.api import flows as flows
+    from wiredecode.api import follow as follow
     from wiredecode.api import read as read
+    from wiredecode.api import stats as stats
+    from wiredecode.api import trace as trace
     from wiredecode.check.live import watch as watch
 
-PLACES = {"Dissection": "wiredecode.api", "read": "wiredecode.api", "watch": "wiredecode.check.live"}
-__all__ = ["Dissection", "read", "watch"]
+PLACES = {
+    **dict.fromkeys(("Dissection", "check", "flows", "follow", "read", "stats", "trace"), "wiredecode.api"),
+    "watch": "wiredecode.check.live",
+}
+__all__ = ["Dissection", "check", "flows", "follow", "read", "stats", "trace", "watch"]
+
+
+class Package(ModuleType):
+    """``wiredecode.check`` is the function, also once the package of the same name is imported."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not (name in PLACES and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = Package
 
 
 def __getattr__(name: str) -> Any:

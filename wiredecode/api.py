@@ -1,13 +1,17 @@
-"""Captures from Python: ``wiredecode.read`` (docs/python.md)."""
+"""Captures from Python: ``wiredecode.read``, ``check``, ``follow`` and others (docs/python.md)."""
 
 from __future__ import annotations
 
+import inspect
 import os
+import sys
 import warnings
 import weakref
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from glob import glob, has_magic
 from html import escape
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
@@ -20,23 +24,28 @@ from wiredecode.frames.frame import Frame
 from wiredecode.frames.totals import Totals
 from wiredecode.net.limits import limits_of
 from wiredecode.protocols.registry import decoding
-from wiredecode.view.notebook import ShownFrame, row_fields, style
+from wiredecode.results import Tabular, exact_type
+from wiredecode.view.notebook import ShownFrame, style
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from wiredecode.capture.batch import PacketBatch
     from wiredecode.filter import Filter
+    from wiredecode.results import CheckResult, FlowsResult, FollowResult, StatsResult, TraceResult
     from wiredecode.tables.reader import LevelsReader
     from wiredecode.tls.keylog import KeyLog
 
 Path_ = str | os.PathLike[str] | BinaryIO
 Item = TypeVar("Item")
 
-__all__ = ["DamagedCapture", "Dissection", "read"]
+__all__ = ["DamagedCapture", "Dissection", "check", "exact_type", "flows", "follow", "read", "stats", "trace"]
 
 FRAMES, MESSAGES, PACKETS, CONNECTIONS, FLOWS = LEVELS = ("frames", "messages", "packets", "connections", "flows")
 RAW = "raw"
 CAPTURE, STABLE = "capture", "stable"
+ALL = range(sys.maxsize)
+"""Every frame or row."""
 SHOWN = 10
 """Frames of a capture that a notebook shows."""
 
@@ -78,7 +87,7 @@ def read(
 
     keylog: a file of TLS secrets (docs/tls.md), for which the extra ``tls`` is needed.
 
-    Raises ValueError for a wrong argument, or a pattern that nothing matches; OSError for a key log.
+    Raises ValueError for a wrong argument, an unknown column, or a pattern that nothing matches; OSError for a key log.
     """
     single = isinstance(paths, str | os.PathLike) or hasattr(paths, "read")
     given: Any = paths
@@ -91,6 +100,11 @@ def read(
         from wiredecode.filter import compile_filter
 
         compile_filter(filter, secrets=show_secrets, utc=utc)
+    if columns is not None:
+        from wiredecode.tables.reader import table_schema
+        from wiredecode.tables.schema import select
+
+        select(table_schema(level, bytes), columns)
     demand = Demand(
         levels=(level,),
         columns=None if columns is None else list(columns),
@@ -103,6 +117,49 @@ def read(
         two_passes=two_passes,
     )
     return Dissection([each for path in several for each in _files_of(path)], demand, filter, strict=strict, utc=utc)
+
+
+def check(paths: Path_ | Iterable[Path_], **reading: Any) -> CheckResult:
+    """Find the problems of captures: ``assert not wiredecode.check("a.pcap").errors``.
+
+    ``reading``: further arguments of :func:`read`, which has also the errors.
+    """
+    return read(paths, **reading).check()
+
+
+def follow(
+    paths: Path_ | Iterable[Path_],
+    connection: int | None = None,
+    *,
+    address: str | None = None,
+    port: int | None = None,
+    **reading: Any,
+) -> FollowResult:
+    """Show one connection as a dialogue, see :meth:`Dissection.follow`. ``reading``: arguments of :func:`read`."""
+    return read(paths, **reading).follow(connection, address=address, port=port)
+
+
+def trace(paths: Path_ | Iterable[Path_], *, nth: int = 1, **wanted: Any) -> TraceResult:
+    """Follow one message to its consumers: arguments of :meth:`Dissection.trace`, the others are of :func:`read`."""
+    reading = {name: wanted.pop(name) for name in [*wanted] if name in READING}
+    return read(paths, **reading).trace(nth=nth, **wanted)
+
+
+def stats(
+    paths: Path_ | Iterable[Path_],
+    *,
+    tables: Sequence[str] | None = None,
+    interval: str = "auto",
+    hops: bool = False,
+    **reading: Any,
+) -> StatsResult:
+    """Count what is in captures, see :meth:`Dissection.stats`. ``reading``: arguments of :func:`read`."""
+    return read(paths, **reading).stats(tables=tables, interval=interval, hops=hops)
+
+
+def flows(paths: Path_ | Iterable[Path_], by: str = "topic", **reading: Any) -> FlowsResult:
+    """See who publishes what, and who gets it: :meth:`Dissection.flows`. ``reading``: arguments of :func:`read`."""
+    return read(paths, **reading).flows(by)
 
 
 def _files_of(path: Path_) -> list[str | BinaryIO]:
@@ -119,7 +176,7 @@ def _files_of(path: Path_) -> list[str | BinaryIO]:
 
 
 @dataclass(repr=False, eq=False)
-class Dissection:
+class Dissection(Tabular):
     """Captures, dissected as often as asked: made by :func:`read`.
 
     Iterating gives Frame objects one by one, in order, or dictionaries at the other levels. It
@@ -131,14 +188,43 @@ class Dissection:
     filter: str | None = None
     strict: bool = True
     utc: bool = False
+    part: range = ALL
+    """The frames or rows that are meant."""
     errors: list[CaptureError] = field(default_factory=list, init=False)
     """Read errors of the last run."""
     _reader_in_use: Any = field(default=None, init=False)
     _length: int | None = field(default=None, init=False)
+    _first_ns: int = field(default=0, init=False)
+    """Time of the first packet of the last pass."""
     _running: weakref.WeakSet[Generator[Any]] = field(default_factory=weakref.WeakSet, init=False)
 
     def __iter__(self) -> Iterator[Any]:
-        return self._start(self._frames() if self.level == FRAMES else self._rows())
+        if self.level != FRAMES:
+            return self._start(self._rows())
+        return self._start(self._frames())
+
+    def __getitem__(self, key: int | slice) -> Any:
+        """``capture[30]``: one frame or row, counted from 0; ``capture[10:20]``: a dissection of only these.
+
+        The captures are read up to there. Raises IndexError beyond the end, ValueError for a step.
+        """
+        if isinstance(key, slice):
+            if key.step not in (None, 1):
+                raise ValueError("every row of a part is meant: leave out the step")
+            negative = any(each is not None and each < 0 for each in (key.start, key.stop))
+            meant = range(len(self))[key] if negative else ALL[key]
+            return replace(self, part=self.part[meant.start : meant.stop])
+        place = key + len(self) if key < 0 else key
+        if place >= 0:
+            with closing(iter(self[place : place + 1])) as running:
+                for item in running:
+                    return item
+        raise IndexError(f"there is no number {key}: {self.level} are counted from 0")
+
+    def head(self, n: int = 5) -> Dissection:
+        """The first ``n`` frames or rows."""
+        part: Dissection = self[:n]
+        return part
 
     def __len__(self) -> int:
         """Number of frames, messages or packets; the captures are read for it once, which is quicker than
@@ -172,31 +258,169 @@ class Dissection:
         """The same captures at the level of connections: who, how they began and ended, and their TCP health."""
         return self._at(CONNECTIONS)
 
-    def flows(self, by: str = "topic") -> pa.Table:
+    def _at(self, level: str) -> Dissection:
+        if level == self.level:
+            return self
+        return replace(self, demand=replace(self.demand, levels=(level,), columns=None), part=ALL)
+
+    # Answers of one pass, as commands give them.
+
+    def check(self) -> CheckResult:
+        """Find problems: ``.errors``, ``.warnings``, ``.notes``; as text the report of ``wiredecode check``.
+
+        With a filter: the problems of connections that have a frame that it chooses, and of the whole capture.
+        Raises CaptureError if a capture is damaged, as iterating does.
+        """
+        from wiredecode.check import Checker
+        from wiredecode.check.verdict import concerns, verdict
+        from wiredecode.results import CheckResult
+
+        checker, chosen = Checker(), set[int]()
+        analysed = replace(self.demand, link_responses=False, copies=False, analyse=True)
+        for frame, counts in self.chosen_frames(analysed, on_end=checker.end, look=checker.look):
+            checker.frame(frame)
+            if counts:
+                chosen.add(frame.connection.number)
+        problems = [each for each in checker.finish() if self.filter is None or concerns(each, chosen)]
+        conclusion = verdict(checker.coverage, problems, self.totals)
+        return CheckResult(problems, conclusion, checker.report.first_ns, [*map(str, self.paths)])
+
+    def stats(self, *, tables: Sequence[str] | None = None, interval: str = "auto", hops: bool = False) -> StatsResult:
+        """Count frames, latencies, confirms, throughput and more: ``stats["latency"]`` is an Arrow table.
+
+        ``tables``: names, all by default. ``interval``: of throughput, as ``10s``; ``auto`` is one that fits. ``hops``:
+        messages that servers pass on count each time. Raises ValueError for other words.
+        """
+        from wiredecode.results import StatsResult
+        from wiredecode.stats.counters import Counters
+        from wiredecode.stats.tables import choose_statistics, seconds
+
+        wanted, length = choose_statistics(tables), None if interval == "auto" else seconds(interval)
+        counters = Counters(wanted, length, hops=hops, whole=self.filter is None)
+        for frame, counts in self.chosen_frames(counters.demand(self.demand), on_decoded=counters.end):
+            counters.frame(frame, counts=counts)
+        counted = counters.finish()
+        return StatsResult({statistic.name: counted.table(statistic) for statistic in wanted})
+
+    def flows(self, by: str = "topic") -> FlowsResult:
         """Publishers, topics and consumers: a row per topic and consumer, as ``wiredecode flows --json`` has it.
 
-        ``by``: ``topic``, ``partition``, ``client`` or ``second``. Raises ``ValueError`` for another word.
+        ``by``: ``topic``, ``partition``, ``client`` or ``second``. Raises ValueError for another word.
         """
         from wiredecode.flows import Flows
         from wiredecode.flows.table import BY, rows
         from wiredecode.frames.message import Messages
-        from wiredecode.tables.flows import table
+        from wiredecode.results import FlowsResult
 
         if by not in BY:
             raise ValueError(f"by={by!r}: it is one of {', '.join(BY)}")
-        counted, display = Flows(by_second=by == "second", copies=True), self._display()
-        messages = Messages()
-        demand = replace(counted.demand(self.demand, messages), select=display)
-        for frame in self._whole(self._dissector(demand).frames(open_capture(self.paths))):
+        counted, messages = Flows(by_second=by == "second", copies=True), Messages()
+        for frame, counts in self.chosen_frames(counted.demand(self.demand, messages)):
             parts = messages.of(frame)
-            if display is None or display.matches(frame):
+            if counts:
                 counted.frame(frame, parts)
-        return table(rows(counted.portable(), by))
+        return FlowsResult(rows(counted.portable(), by), by, self._first_ns)
 
-    def _at(self, level: str) -> Dissection:
-        if level == self.level:
-            return self
-        return replace(self, demand=replace(self.demand, levels=(level,), columns=None))
+    def trace(
+        self,
+        *,
+        frame: int | None = None,
+        message: int | None = None,
+        id: str | int | None = None,  # noqa: A002 - as --id
+        topic: str | None = None,
+        text: str | None = None,
+        body: bytes | None = None,
+        key: str | bytes | None = None,
+        nth: int = 1,
+        own_clocks: bool = False,
+    ) -> TraceResult:
+        """Follow one message to its consumers, as ``wiredecode trace`` does, in two passes.
+
+        ``frame``: its number, ``message``: which one of the frame, from 1. ``id``: publishing id, sequence, offset,
+        correlation or message id. ``text``, ``body``: what its body holds. ``nth``: which match, from 1.
+        ``own_clocks``: several captures keep their own times. Raises ValueError if nothing says which message,
+        or there is no nth match, and TypeError for streams.
+        """
+        from wiredecode.results import TraceResult
+        from wiredecode.trace import Collector, Criteria, Finder, drop_answers, group
+        from wiredecode.trace.clocks import compare
+
+        if frame is None and id is None and text is None and body is None and key is None:
+            raise ValueError("which message? Give frame=, id=, text=, body= or key=")
+        if self._is_stream:
+            raise TypeError("a stream can be read once, and a trace reads twice")
+        contents = [] if text is None else [text.encode(errors="surrogateescape")]
+        contents += [] if body is None else [body]
+        wanted = key.encode(errors="surrogateescape") if isinstance(key, str) else key
+        index, name = None if message is None else message - 1, None if id is None else str(id)
+        finder = Finder(Criteria(frame, index, name, topic, wanted, tuple(contents)))
+        files = [str(path) for path in self.paths]
+        shifts = [0 if each is None else -each.offset_ns for each in ([] if own_clocks else compare(files))]
+        demand = replace(self.demand, link_responses=False, messages=finder.messages)
+        for each, _ in self.chosen_frames(demand, shifts_ns=shifts):
+            finder.search(None, None)
+            finder.frame(each)
+        finder.search(None, None)
+        if not finder.found:
+            return TraceResult([], nth, self._first_ns, finder.why())
+        collector = Collector(finder.found)
+        demand = replace(self.demand, link_responses=True, messages=collector.messages)
+        for each, _ in self.chosen_frames(demand, shifts_ns=shifts):
+            collector.collect()
+            collector.frame(each)
+        found = drop_answers(group(collector.sightings), finder.found)
+        if not 0 < nth <= len(found):
+            raise ValueError(f"nth={nth}: the messages that match are {len(found)}")
+        return TraceResult(found, nth, self._first_ns, "")
+
+    def follow(
+        self, connection: int | None = None, *, address: str | None = None, port: int | None = None
+    ) -> FollowResult:
+        """Follow one connection: its frames, and as text the dialogue of ``wiredecode follow``.
+
+        ``connection``: its number; without it the only one with frames that address, port and filter choose. Raises
+        LookupError if there is none, or if several fit.
+        """
+        from wiredecode.results import FollowResult
+
+        number = self._connection(connection, address, port)
+        frames = replace(self.frames(), filter=f"tcp.stream == {number}", part=ALL)
+        return FollowResult(number, frames, frames._dialogue)
+
+    def _connection(self, number: int | None, address: str | None, port: int | None) -> int:
+        """The number of the connection that is meant."""
+        from wiredecode.view.follow import ConnectionFilter, Survey
+
+        survey, wanted = Survey(self._display()), ConnectionFilter(number, address, port)
+        for frame, _ in self.chosen_frames(replace(self.demand, link_responses=False, copies=False)):
+            survey.frame(frame)
+        fit = [each for each in survey.activities if survey.fits(each) and wanted.fits(each.connection)]
+        if len(fit) == 1:
+            return fit[0].connection.number
+        if not fit:
+            raise LookupError("no connection with frames fits")
+        numbers = ", ".join(str(each.connection.number) for each in fit[:SHOWN])
+        more = f" and {len(fit) - SHOWN:,} more" if len(fit) > SHOWN else ""
+        raise LookupError(f"which connection? These have frames: {numbers}{more}")
+
+    def _dialogue(self) -> str:
+        """The dialogue of a connection, which the filter chooses."""
+        from wiredecode.frames.message import Messages
+        from wiredecode.view.dialogue import Dialogue
+        from wiredecode.view.theme import TreeOptions
+
+        sink, messages = TextLines(), Messages(secrets=self.demand.show_secrets)
+        demand = replace(self.demand, link_responses=True, messages=messages)
+
+        def frames() -> Iterator[Frame]:
+            for frame, counts in self.chosen_frames(demand):
+                if counts:
+                    yield frame
+                else:
+                    messages.of(frame)
+
+        Dialogue(sink, TreeOptions(secrets=self.demand.show_secrets), messages=messages).show(frames())
+        return "".join(sink.parts).rstrip("\n")
 
     @property
     def level(self) -> str:
@@ -215,27 +439,42 @@ class Dissection:
         display, packets = self._display(), open_capture(self.paths)
         shown = style(show_secrets=self.demand.show_secrets)
         demand = replace(self.demand, style=shown, select=display, frame=ShownFrame)
-        dissector = self._dissector(self._read_twice(demand))
+        dissector = self._reader_in_use = Dissector(self._read_twice(demand))
         if display is None:
-            yield from self._whole(dissector.frames(packets))
+            yield from islice(self._whole(dissector.frames(packets)), self.part.start, self.part.stop)
             return
-        for frame in self._whole(dissector.frames(packets)):
-            if display.matches(frame):
-                yield frame
+        matching = (frame for frame in self._whole(dissector.frames(packets)) if display.matches(frame))
+        yield from islice(matching, self.part.start, self.part.stop)
 
-    def frames_and_choices(
-        self, wanted: Callable[[Demand], Demand], ended: ConnectionCallback | None
+    def chosen_frames(
+        self,
+        demand: Demand,
+        *,
+        on_end: ConnectionCallback | None = None,
+        on_decoded: ConnectionCallback | None = None,
+        look: Callable[[PacketBatch], None] | None = None,
+        shifts_ns: Sequence[int] = (),
     ) -> Generator[tuple[Frame, bool]]:
-        """All frames, and whether the filter chooses them. ``wanted``: what is done; ``ended``: gets connections."""
-        display, packets = self._display(), open_capture(self.paths)
-        dissector = self._dissector(wanted(self.demand).for_filters(display), on_decoded=ended)
-        for frame in self._whole(dissector.frames(packets)):
-            yield frame, display is None or display.matches(frame)
+        """All frames, and whether the filter chooses them. ``demand``: of the pass.
 
-    def _dissector(self, demand: Demand, on_decoded: ConnectionCallback | None = None) -> Dissector:
-        """A dissector whose totals are those of the run."""
-        dissector = self._reader_in_use = Dissector(demand, on_decoded=on_decoded)
-        return dissector
+        ``on_end``, ``on_decoded``: get connections that are over. ``look``: gets packets before their frames.
+        ``shifts_ns``: what is added to the times of each capture.
+        """
+        display, self._first_ns = self._display(), 0
+        packets = open_capture(self.paths, shifts_ns=shifts_ns) if any(shifts_ns) else open_capture(self.paths)
+
+        def seen() -> Iterator[PacketBatch]:
+            for batch in packets:
+                if len(batch) and not self._first_ns:
+                    self._first_ns = int(batch.time_ns[0])
+                if look is not None:
+                    look(batch)
+                yield batch
+
+        demand = demand.read_twice(lambda: open_capture(self.paths)).for_filters(display)
+        dissector = self._reader_in_use = Dissector(demand, on_end=on_end, on_decoded=on_decoded)
+        for frame in self._whole(dissector.frames(seen())):
+            yield frame, display is None or display.matches(frame)
 
     def _display(self) -> Filter | None:
         """The filter, new for every run."""
@@ -284,40 +523,19 @@ class Dissection:
 
         reader = self._reader_in_use = self._reader()
         projection = Projection.of(reader.schemas[self.level], self.demand.columns)
+        first, end = self.part.start, self.part.stop
+        done = 0
         for _, batch in self._whole(reader.rows(open_capture(self.paths))):
-            yield projection.apply(batch)
+            rows = batch.slice(max(first - done, 0), max(end - max(first, done), 0))
+            done += len(batch)
+            if len(rows) or self.part == ALL:
+                yield projection.apply(rows)
+            if done >= end:
+                return
 
     def table(self) -> pa.Table:
         """Everything as one Arrow table, in memory."""
         return self.reader().read_all()
-
-    to_arrow = table
-
-    def to_pandas(self) -> Any:
-        """Everything as a pandas DataFrame: integers in pandas' nullable types (``Int64``), nested values in
-        ``ArrowDtype``, so that none is rounded beside a missing one. Needs pandas.
-        """
-        need("pandas", "to_pandas()")
-        return self.table().to_pandas(types_mapper=exact_type)
-
-    def __array__(self, dtype: object = None, copy: object = None) -> Any:
-        """The rows of :meth:`to_pandas` for ``pandas.DataFrame(capture)``, as dataclasses, which it takes apart."""
-        import numpy
-
-        table = self.to_pandas()
-        row = type("Row", (), {"__dataclass_fields__": row_fields(table)})
-        rows = numpy.empty(len(table), object)
-        for index, values in enumerate(table.itertuples(index=False, name=None)):
-            rows[index] = row()
-            vars(rows[index]).update(zip(table, values, strict=True))
-        return rows
-
-    def to_polars(self) -> Any:
-        """Everything as a polars DataFrame. Needs polars."""
-        need("polars", "to_polars()")
-        import polars
-
-        return polars.DataFrame(self)
 
     def reader(self) -> pa.RecordBatchReader:
         """A pyarrow reader of the batches, which can be used once."""
@@ -386,15 +604,20 @@ class Dissection:
         return head + "".join(shown) + (f"<p>the first {SHOWN} frames</p>" if len(shown) == SHOWN else "")
 
 
-def exact_type(kind: pa.DataType) -> Any:
-    """The type of pandas that holds all values of an Arrow type; None: the one that Arrow chooses."""
-    import pandas
-    from pyarrow import types
+READING = frozenset(inspect.signature(read).parameters) - {"paths"}
+"""Arguments of :func:`read`."""
 
-    if types.is_nested(kind):
-        return pandas.ArrowDtype(kind)
-    name = str(kind).replace("uint", "UInt").replace("int", "Int")  # Int64, UInt32
-    return pandas.api.types.pandas_dtype(name) if types.is_integer(kind) else None
+
+class TextLines:
+    """Text that is kept."""
+
+    encoding = "utf-8"
+
+    def __init__(self) -> None:
+        self.parts: list[str] = []
+
+    def text(self, text: str) -> None:
+        self.parts.append(text)
 
 
 def _keys(keylog: str | os.PathLike[str]) -> KeyLog:

@@ -35,6 +35,7 @@ PLAIN = (
     *("tank/tank_02_create_discover.pcap", "tank/tank_05_keys_timestamps.pcap", "tank/tank_08_consume_positions.pcap"),
     *("tank/tank_d1_snaplen96.pcap", "tank/tank_d4_midconnection.pcap", "cursus/group.ooo-dup.pcap"),
     *("cursus/txn.pcap", "cursus/produce.pcap", "cursus/negotiate.pcap", "cursus/stream.pcap"),
+    *("amqp091/basic.pcap.zst", "amqp091/tables.pcap.zst", "amqp091/errors.pcap.zst", "amqp091/requeue.pcap.zst"),
     *("pravega/append_basic.pcap", "pravega/segment_admin.pcap", "pravega/tables.pcap", "pravega/errors.pcap"),
 )
 """Captures without compressed contents."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import cache, partial
 from itertools import chain
 
-from tests.check import crafted
+from tests.check import crafted, crafted_amqp
 from tests.check.support import CAPTURES, check, talk
 from tests.net import craft
 from tests.protocols.test_amqp091_parity import method, publish
@@ -101,6 +101,7 @@ CRAFTED: Mapping[str, Case] = {
     "flow.loop": partial(crafted.rounds, 30),
     "flow.never-began": partial(crafted.apart, "order.new", "orders.new"),
     "amqp091.nacked": partial(confirmed, "BasicNack"),
+    "amqp091.channel-churn": partial(crafted_amqp.channels, 30, 1),
     "tank.no-leader": partial(produce_answered, b"\xfd"),
     "frame.limit": partial(crafted.cursus, "CREATE topic=orders " + "a " * 70_000, "OK"),
     "frame.tls": partial(crafted.tls, 2, 48),
@@ -128,6 +129,10 @@ NEAR: Mapping[str, Case] = {
     "flow.read-again": "flows/rh-deploy.pcap.gz",  # it continues at its stored offset
     "flow.stuck": partial(check, ARRIVALS / "n_late_ack.pcap.zst"),  # a stream delivers again, nobody goes back
     "flow.emptied": "flows/k-dup-group.pcap.gz",
+    "flow.not-passed-on": partial(check, ARRIVALS / "r_pod_ref.pcap.zst"),  # it reads the same again in one go
+    "flow.left-out": partial(check, ARRIVALS / "kh_txn_eos.pcap.zst"),  # markers of transactions lie between
+    "kafka.aborted-reads": partial(check, ARRIVALS / "kh_txn_eos.pcap.zst"),  # readers of committed records only
+    "flow.sent-again": partial(crafted.begins_anew, 3, known=True),
     "flow.keys-apart": partial(check, ARRIVALS / "k_partitions_added.pcap.zst"),  # one publisher, more partitions
     "flow.skipped": "flows/rh-deploy.pcap.gz",
     "flow.lost": "flows/k-dup-group.pcap.gz",
@@ -183,7 +188,12 @@ NEAR: Mapping[str, Case] = {
     "amqp091.connection-closed": "amqp091/basic.pcap.zst",
     "amqp091.returned": "amqp091/tables.pcap.zst",  # published, and taken
     "amqp091.blocked": "amqp091/prefetch.pcap.zst",  # published as fast
-    "amqp091.prefetch": "amqp091/basic.pcap.zst",  # acknowledged immediately
+    "amqp091.prefetch": partial(crafted_amqp.full, 4.5),
+    "amqp091.channel-churn": partial(crafted_amqp.channels, 30, 3),
+    "amqp091.heartbeat": partial(crafted_amqp.beats, 2, 5.5, 9),  # late, but within two
+    "amqp091.redelivery-loop": "amqp091/requeued-once.pcap.zst",
+    "amqp091.ack-timeout": partial(crafted_amqp.timed_out, "unknown delivery tag 1"),
+    "amqp091.dropped": partial(crafted_amqp.routed, "topic", "order.#", "order.eu.new"),
     "tank.no-leader": partial(produce_answered, b"\xfc\x0a\x00\x00\x09\x04\x2b"),  # another node leads
     "liftbridge.leader-change": "liftbridge/34-lb-replication.pcap",  # leaders of streams that are new
     "nats.limit": "nats/02-auth.pcap",  # not let in, for another reason
@@ -193,7 +203,7 @@ NEAR: Mapping[str, Case] = {
     "tcp.no-ack": "stories/broker-paused.pcap",  # stopped: its kernel acknowledges
     "tcp.reset": "rabbitmq-stream/c43_basic.pcap",  # FIN
     "tcp.loss": "cursus/produce.drop1pct.pcap",  # not captured, as no side sent it again
-    "tcp.zero-window": "stories/consumer-stopped.pcap",  # no credit, but the socket is read
+    "tcp.zero-window": "stories/consumer-stopped.pcap.gz",  # no credit, but the socket is read
     "request.unanswered": "rabbitmq-stream/c43_heartbeat.pcap",
     "capture.loss": "stories/broker-killed.pcap",
     "capture.late-start": "nats/03-pubsub.pcap",
@@ -246,8 +256,8 @@ NEAR: Mapping[str, Case] = {
     "publish.incomplete": "rabbitmq-stream/c43_basic.pcap",
     "rabbitmq_stream.not-started": "rabbitmq-stream/c43_metaupdate.pcap",
     "rabbitmq_stream.credit-starvation": "rabbitmq-stream/c43_credit.pcap",
-    "rabbitmq_stream.consumer-stopped": "stories/consumer-lags.pcap",  # slow, but it continues
-    "rabbitmq_stream.early-credit": "stories/slow-consumer.pcap",  # a window without credits: NATS
+    "rabbitmq_stream.consumer-stopped": "stories/consumer-lags.pcap.gz",  # slow, but it continues
+    "rabbitmq_stream.early-credit": "stories/slow-consumer.pcap.gz",  # a window without credits: NATS
     "publish.unconfirmed": "stories/stream-deleted.pcap",  # refused, but answered
     "rabbitmq_stream.closed-by-server": "rabbitmq-stream/c43_basic.pcap",
     "rabbitmq_stream.no-close": "rabbitmq-stream/c43_connectonly.pcap",

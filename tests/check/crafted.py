@@ -203,6 +203,25 @@ def rounds(
     return subjects(*sorted(said, key=lambda each: each[0]))
 
 
+def begins_anew(lives: int, *, known: bool = False) -> list[Problem]:
+    """A client publishes the same messages to a stream in each life; ``known``: with ids."""
+    said: list[tuple[float, bytes]] = []
+    for life in range(lives):
+        talk = craft.Talk(("10.0.0.3", 40003 + life), ("10.0.0.9", 4222))
+        info = talk.send(1, b'INFO {"server_id":"A","version":"2.10.0","max_payload":1048576}\r\n')
+        hello = b'CONNECT {"verbose":false,"lang":"go","version":"1.0","name":"importer"}\r\nPING\r\n'
+        begin = life * 5.0
+        said += [(begin, each) for each in (*talk.handshake(), *info, *talk.send(0, hello), *talk.send(1, b"PONG\r\n"))]
+        for number in range(12):
+            head = f"NATS/1.0\r\nNats-Msg-Id: {number}\r\n\r\n".encode() if known else b"NATS/1.0\r\n\r\n"
+            body = f"line {number}".encode()
+            verb = f"HPUB lines _INBOX.{life}.{number} {len(head)} {len(head) + len(body)}\r\n".encode()
+            at = begin + 0.2 + number / 10
+            said += [(at, each) for each in (*talk.send(0, verb + head + body + b"\r\n"), talk.packet(1))]
+        said += [(begin + 2, talk.packet(side, flags=craft.FIN | craft.ACK)) for side in (0, 1)]
+    return [each for each in check(craft.batches(said)) if each.name == "flow.sent-again"]
+
+
 def apart(published: str, subscribed: str, count: int = 12) -> list[Problem]:
     """One client publishes to a subject, another one subscribes to a subject and gets nothing."""
     writer, reader = (craft.Talk((f"10.0.0.{each}", 40000 + each), ("10.0.0.9", 4222)) for each in (3, 4))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-import wiredecode.check
+import wiredecode
 from tests.check.support import CAPTURES, STORIES, checked, named
 from wiredecode.capture import open_capture
 from wiredecode.check import Checker, Problem
@@ -122,6 +122,6 @@ def test_a_problem_that_a_rule_asks_for_is_its_own(path: Path, monkeypatch: pyte
 
 
 def test_no_rule_reads_the_problems_of_all() -> None:
-    folder = Path(wiredecode.check.__file__).parent
+    folder = Path(wiredecode.__file__).parent / "check"
     rules = [*folder.glob("*.py"), *folder.parent.glob("protocols/*/problems*.py")]
     assert [path.name for path in rules if "report.problems" in path.read_text()] == ["__init__.py"]

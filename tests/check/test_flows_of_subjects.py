@@ -32,6 +32,20 @@ def test_what_is_no_loop(how: dict[str, Any]) -> None:
     assert "flow.loop" not in {each.name for each in crafted.rounds(**{"count": 40, **how})}
 
 
+def test_a_publisher_that_begins_anew_each_time_it_starts() -> None:
+    (found,) = crafted.begins_anew(3)
+    says = "importer published 24 messages to lines again after it came back: "
+    assert found.title == says + "they have no id by which they are stored once"
+
+
+@pytest.mark.parametrize(
+    ("lives", "known"),
+    [pytest.param(3, True, id="with ids"), pytest.param(2, False, id="once, as a service that tells its state")],
+)
+def test_what_is_published_again_on_purpose(lives: int, known: bool) -> None:
+    assert crafted.begins_anew(lives, known=known) == []
+
+
 def flow(*more: Said, until: float = 4.0, queue: str = "", own: bytes = b"", late: int = 0) -> list[Problem]:
     """A message each 0.1 s for 12 s, which the consumer gets until a time; ``late``: others get it from then on."""
     said: list[Said] = [(0.3, "worker", 0, f"SUB orders.> {queue}1\r\n".encode()), *more]

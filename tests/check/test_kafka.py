@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+import wiredecode
 from tests.check.cases import kafka
 from tests.check.support import CAPTURES, check, named, talk, worse
 from tests.net import craft
 from wiredecode.check import Problem
 from wiredecode.check.causes import group_by_cause
 from wiredecode.protocols.kafka.layers import layer_of
-from wiredecode.stats import statistics
 from wiredecode.testing import build
 
 KAFKA = CAPTURES / "kafka"
@@ -117,7 +117,7 @@ def test_an_offset_that_the_log_does_not_have() -> None:
 
 
 def test_committed_offsets_and_lag_are_those_of_the_clients() -> None:
-    rows = statistics(KAFKA / "groups.pcap.gz", tables=["consumers"])["consumers"].to_pylist()
+    rows = wiredecode.stats(KAFKA / "groups.pcap.gz", tables=["consumers"])["consumers"].to_pylist()
     last = {(row["what"], row["of"]): row["last"] for row in rows}
     for event in events("groups", "committed"):
         for partition, offset in event["offsets"]:

@@ -13,7 +13,7 @@ from tests.metrics.conftest import Replay, replay
 from tests.pcap import write_pcap
 from tests.support import RABBITMQ
 from wiredecode.capture import PacketBatch, open_capture
-from wiredecode.check import Checker
+from wiredecode.check import Checker, live, publishes
 from wiredecode.check.live import BEGAN, ENDED, OVER_NS, Watch
 from wiredecode.dissect.dissector import Demand, Dissector
 
@@ -40,7 +40,7 @@ def watched(path: Path) -> tuple[list[tuple[str, str]], set[str]]:
 
 
 def test_latencies_of_days_take_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wiredecode.check.live.MAX_TIMES", 3)
+    monkeypatch.setattr(live, "MAX_TIMES", 3)
     checker = Watch().checker
     demand, capture = Demand(link_responses=False, copies=False), open_capture([str(RABBITMQ / "c43_basic.pcap")])
     for frame in Dissector(demand).frames(capture):
@@ -52,7 +52,7 @@ def test_latencies_of_days_take_bounded_memory(monkeypatch: pytest.MonkeyPatch) 
 
 def test_subjects_with_ids_take_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Publishes are counted by connection and subject; the most recently used ones are kept."""
-    monkeypatch.setattr("wiredecode.check.publishes.MAX_PLACES", 2)
+    monkeypatch.setattr(publishes, "MAX_PLACES", 2)
     checker, capture = Checker(), open_capture([str(RABBITMQ / "c43_multi.pcap")])
     for frame in Dissector(Demand(link_responses=False, copies=False)).frames(capture):
         checker.frame(frame)

@@ -28,7 +28,10 @@ CAUSES = {
     "leader-killed.pcap.gz": ("liftbridge.leader-lost", "lb-c, leader of 3 partitions, went away"),
     "mtu-black-hole.pcap": ("tcp.no-ack", "10.77.0.1:5552 stopped acknowledging for 13.287 s"),
     "never-acknowledged.pcap": ("nats.redelivered", "forgetful-worker (#2) got messages of O4, consumer forget, again"),
-    "slow-consumer.pcap": ("nats.slow-consumer", "report-export (#1) is a slow consumer on subscription 7 orders.eu"),
+    "slow-consumer.pcap.gz": (
+        "nats.slow-consumer",
+        "report-export (#1) is a slow consumer on subscription 7 orders.eu",
+    ),
 }
 
 
@@ -95,7 +98,7 @@ def test_only_the_starved_consumer_is_reported() -> None:
 
 def test_slow_silent_and_forbidden_clients_are_named() -> None:
     truth = json.loads((STORIES / "slow-consumer.truth.json").read_bytes())["server_log"]
-    problems = {problem.name: problem.title for problem in check(STORIES / "slow-consumer.pcap")}
+    problems = {problem.name: problem.title for problem in check(STORIES / "slow-consumer.pcap.gz")}
     assert "client report-export: Slow Consumer" in truth[0]
     assert problems["nats.slow-consumer"].startswith("report-export (#1)")
     assert "client sleepy-client: Stale" in truth[2]
@@ -140,7 +143,7 @@ def test_confirms_of_a_paused_broker_are_as_late_as_it_was_paused() -> None:
 
 
 def test_the_consumer_that_stopped_and_the_one_that_went_on() -> None:
-    says, found = truth("consumer-stopped")["client_says"], told("consumer-stopped.pcap")
+    says, found = truth("consumer-stopped")["client_says"], told("consumer-stopped.pcap.gz")
     (problem,) = found.pop("rabbitmq_stream.consumer-stopped")
     assert "report-export" in problem.title
     assert f"3 chunks reached it; offset {says['report-export']['messages']} is next" in problem.details
@@ -149,7 +152,7 @@ def test_the_consumer_that_stopped_and_the_one_that_went_on() -> None:
 
 
 def test_a_consumer_that_falls_behind_by_what_it_needs_more_than_it_has() -> None:
-    found = told("consumer-lags.pcap")
+    found = told("consumer-lags.pcap.gz")
     (problem,) = found.pop("rabbitmq_stream.consumer-lag")
     behind, within = map(float, re.findall(r"([0-9.]+) s", problem.title))
     assert 1 - 0.06 / 0.2 - 0.1 < behind / within < 1 - 0.06 / 0.2 + 0.1  # 200 ms for what comes every 60 ms
@@ -239,6 +242,6 @@ def test_a_request_without_answer_waits_until_the_last_packet_of_the_capture() -
 
 def test_a_stream_that_a_client_deleted_is_not_unavailable_where_the_capture_begins_late() -> None:
     """The virtual hosts of the connections that were open already are not known."""
-    first, *rest = open_capture([str(STORIES / "consumer-stopped.pcap")], batch_packets=175)
+    first, *rest = open_capture([str(STORIES / "consumer-stopped.pcap.gz")], batch_packets=175)
     assert len(first) == 175  # of 875
     assert worse(check(rest)) == []

@@ -23,15 +23,15 @@ def test_a_row_says_what_a_consumer_never_got(run: Run) -> None:
 
 def test_records_have_the_columns_of_the_table(run: Run) -> None:
     (record,) = map(json.loads, run("flows", SKIPPED, "--json", "-q").lines)
-    (row,) = wiredecode.read(SKIPPED).flows().drop_columns("time").to_pylist()
+    (row,) = wiredecode.read(SKIPPED).flows().table().drop_columns("time").to_pylist()
     assert record == row
     assert (record["from"], record["to"], record["skipped"]) == (["orders-api"], "billing", 96)
 
 
 def test_rows_by_partition_add_up_to_the_topic() -> None:
     capture = wiredecode.read(FOLDER / "k-hot-partition.pcap.gz")
-    parts = {each["partition"]: each["published"] for each in capture.flows("partition").to_pylist()}
-    assert sum(parts.values()) == max(each["published"] for each in capture.flows().to_pylist()) == 800
+    parts = {each["partition"]: each["published"] for each in capture.flows("partition").table().to_pylist()}
+    assert sum(parts.values()) == max(each["published"] for each in capture.flows().table().to_pylist()) == 800
     with pytest.raises(ValueError, match="it is one of topic, partition, client, second"):
         capture.flows("hour")
 
@@ -64,7 +64,7 @@ def test_seconds_count_from_the_first_packet(run: Run) -> None:
     ],
 )
 def test_every_protocol_has_flows(name: str, topic: str) -> None:
-    found = wiredecode.read(CAPTURES / name).flows().to_pylist()
+    found = wiredecode.read(CAPTURES / name).flows().table().to_pylist()
     messages = wiredecode.read(CAPTURES / name).messages().table()
     sent = sum(each == "publish" for each in messages["operation"].to_pylist())
     assert sum(each["published"] for each in found) > 0

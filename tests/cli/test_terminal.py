@@ -239,3 +239,11 @@ def test_lines_name_the_protocol_if_there_are_several() -> None:
     assert "protocol" not in two[heads[0]]
     assert "protocol" in two[heads[1]]
     assert " liftbridge " in two[heads[1] + 1]
+
+
+def test_labels_of_problems_are_dim_and_advice_is_bold() -> None:
+    shown = on_terminal(80, "check", CAPTURES / "stories" / "credit-starvation.pcap", "-q")
+    assert "\x1b[2m  who       \x1b[0m#5 " in shown
+    assert "\x1b[2m  to do     \x1b[0m\x1b[1mMake processing faster" in shown
+    plain = on_terminal(80, "check", CAPTURES / "stories" / "credit-starvation.pcap", "-q", no_color=True)
+    assert COLOR.sub("", shown) == plain

@@ -78,7 +78,11 @@ WAYS = {
     "-r {f} -T fields": "-e NAME",
     "-r {f} -T fields -e tcp.seq": "select packet, seq from packets",
     "-r {f} -Y tcp.len>0": "select packet, payload from packets",
-    "-r {f} -Y arp": "select packet, not_decoded from packets",
+    "-r {f} -Y eth": "select packet, linktype from packets",
+    "-r {f} -T fields -e frame.time_delta": "-e frame.time_delta_displayed",
+    "-r {f} -T fields -e tcp.time_delta": "latency",
+    "-r {f} -Y tcp.analysis.ack_rtt>1": "--table connections",
+    "-r {f} -Y tcp.window_size<1": "tcp.analysis.zero_window",
     "-r {f} -T fields -e frame.typ": "did you mean 'frame.type'?",
     "-r {f} -T fields -e frame.type -E headers=y": "header=y|n",
     "-r {f} -e frame.type": "-T fields",
@@ -183,6 +187,10 @@ def test_layers_are_those_of_the_packets(run: Run) -> None:
         ("ipv6", 0),
         ("tcp", 142),
         ("_ws.malformed", 0),
+        ("!arp && !udp && tcp.port == 5552", 142),
+        ("udp || arp", 0),
+        ('frame.protocols contains "stream"', 142),
+        ('tcp.payload contains "c43_basic:m:0"', 2),
         ('ip.src_host == "127.0.0.1"', 75),
     ):
         assert len(run("-r", BASIC, "-q", "-T", "text", "-Y", text).lines) == count

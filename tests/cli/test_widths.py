@@ -15,7 +15,7 @@ from tests.cli.test_terminal import WIDTHS, on_terminal
 
 ROOT = Path(__file__).parents[2]
 KEPT = Path(__file__).parent / "widths"
-CREDIT, SLOW = "captures/stories/credit-starvation.pcap", "captures/stories/slow-consumer.pcap"
+CREDIT, SLOW = "captures/stories/credit-starvation.pcap", "captures/stories/slow-consumer.pcap.gz"
 TABLES = (
     ("follow", SLOW),
     ("follow", CREDIT),

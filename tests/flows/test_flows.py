@@ -109,6 +109,15 @@ def test_topics_of_two_accounts_are_two() -> None:
     assert (by_consumer[NONE].space, by_consumer[NONE].published) == ("BIL", 200)
 
 
+def test_a_stream_has_the_flows_of_both_protocols_of_rabbitmq() -> None:
+    flows = Flows()
+    for frame in Dissector(ANALYSED).frames(open_capture([str(CAPTURES / "amqp091" / "stream.pcap.zst")])):
+        flows.frame(frame)
+    found = {each.consumer: (each.publishers, each.topic, each.published, each.delivered) for each in rows(flows)}
+    both = ["stream-user", "rstream-producer"], "s.orders", 10, 10
+    assert found == {"rstream-consumer": both, "stream-user": both}
+
+
 def test_times_from_publish_to_delivery_are_found_by_offset() -> None:
     found = row("k-linger", "billing in lg-billing")
     assert len(found.latencies) > 50

@@ -50,7 +50,7 @@ def test_python_and_sql_have_the_rows_of_the_command(run: Any) -> None:
     assert [{**row, "time": None} for row in wiredecode.read(CAPTURE, level="flows")] == [
         {**row, "time": None} for row in wanted
     ]
-    assert wiredecode.read(CAPTURE).flows().equals(wiredecode.read(CAPTURE, level="flows").table())
+    assert wiredecode.read(CAPTURE).flows().table().equals(wiredecode.read(CAPTURE, level="flows").table())
     pytest.importorskip("duckdb")
     found = run("sql", CAPTURE, "select * exclude (time, time_ns) from flows", "-q").lines
     assert [json.loads(line) for line in found] == wanted

@@ -17,6 +17,7 @@ from tests.fuzz.mutate import mutate_bytes, mutate_packets, mutate_talk, words
 from tests.fuzz.properties import holds
 from tests.fuzz.shapes import PacketsInput, TalkInput
 from tests.net.script import run as run_network
+from tests.protocols.test_amqp091_parity import TestAmqp091
 from tests.protocols.test_cursus_parity import TestCursus
 from tests.protocols.test_kafka_parity import TestKafka
 from tests.protocols.test_nats_parity import TestNats
@@ -31,7 +32,8 @@ CAPTURES = Path(__file__).parents[2] / "captures"
 TALK_BYTES, TALKS = 1500, 40
 """Of a seed, and seeds of a protocol."""
 KITS: dict[str, type[ProtocolTests]] = {
-    kit.protocol.name: kit for kit in (TestRabbitMQStream, TestNats, TestTank, TestCursus, TestPravega, TestKafka)
+    kit.protocol.name: kit
+    for kit in (TestRabbitMQStream, TestNats, TestTank, TestCursus, TestPravega, TestKafka, TestAmqp091)
 }
 
 Mutate = Callable[[bytes, random.Random], bytes]

@@ -28,7 +28,6 @@ from tests.support import Part, capture, dialogue
 from wiredecode.capture import open_capture
 from wiredecode.check import Checker
 from wiredecode.net.link import LINKTYPE_LINUX_SLL2
-from wiredecode.protocols.registry import decoding
 
 pytestmark = pytest.mark.usefixtures("rights")
 
@@ -376,7 +375,7 @@ def test_packets_before_the_filter_are_not_captured() -> None:
 def test_check_of_a_live_interface(captures: Path, listener: socket.socket) -> None:
     """First a dialogue without errors; then a client sends HTTP to a port decoded as RabbitMQ Stream."""
     port = listener.getsockname()[1]
-    spoken = {port: decoding({port: "rabbitmq_stream"})[port]}
+    spoken = {port: "rabbitmq_stream"}
     with wiredecode.watch("lo", ports=[port], decode_as=spoken) as seen:
         say_again(parts(captures), listener)
     assert "error" not in {each.severity for each in seen.problems} and seen.messages > 40 and seen.dropped == 0
@@ -390,12 +389,30 @@ def test_check_of_a_live_interface(captures: Path, listener: socket.socket) -> N
     assert [each.name for each in seen.problems][:1] == ["protocol.mismatch"]
 
 
+def test_the_fixture_of_the_page_fails_a_test_with_a_problem_and_names_it(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "live.md").read_text()
+    fixture = page.partition("```python\n")[2].partition("```")[0]
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    (tmp_path / "test_it.py").write_text(f"""import socket, pytest, wiredecode
+{fixture.replace("5552", str(port))}
+def test_quiet(no_problems):
+    pass
+def test_refused(no_problems):
+    assert socket.socket().connect_ex(("127.0.0.1", {port}))
+""")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert "2 passed, 1 error" in done.stdout, done.stdout
+    assert f"<error[tcp.refused] 127.0.0.1:{port} refused the connection>" in done.stdout, done.stdout
+
+
 def test_bug_in_a_rule_fails_the_watching_block(
     captures: Path, listener: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without it a test that watches would pass with no problems."""
     port = listener.getsockname()[1]
     monkeypatch.setattr(Checker, "frame", Mock(side_effect=ZeroDivisionError))
-    spoken = {port: decoding({port: "rabbitmq_stream"})[port]}
+    spoken = {port: "rabbitmq_stream"}
     with pytest.raises(ZeroDivisionError), wiredecode.watch("lo", ports=[port], decode_as=spoken):
         say_again(parts(captures), listener)

@@ -35,7 +35,7 @@ from wiredecode.testing.packets import Talk
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 BASIC = CAPTURES / "rabbitmq-stream" / "c43_basic.pcap"
-SLOW = CAPTURES / "stories" / "slow-consumer.pcap"
+SLOW = CAPTURES / "stories" / "slow-consumer.pcap.gz"
 REFUSED = CAPTURES / "stories" / "publishes-refused.pcap"
 JETSTREAM = CAPTURES / "nats" / "13-jetstream.pcap"
 KILLED = CAPTURES / "stories" / "broker-killed.pcap"

@@ -39,7 +39,7 @@ class TestAmqp091(ProtocolTests):
         (ContentHeader, message(b"", priority=3, headers=b"\1aF\0\0\0\4\1bt\1")),
         (ContentBody, bytes(ContentBody(channel=1, body=b"hello"))),
     )
-    captures = sorted(FOLDER.glob("*.pcap*"))
+    captures = sorted({*FOLDER.glob("*.pcap*")} - {FOLDER / "stream.pcap.zst"})  # that has another protocol, too
     dialogues: ClassVar[Any] = {
         "confirms": [
             *OPENING,

@@ -28,7 +28,6 @@ from wiredecode.protocols.kafka.layers import layer_of, read_batches, versions
 from wiredecode.protocols.kafka.layers_records import COUNT_BYTES, Batch, Header, Message, Record, Records
 from wiredecode.protocols.kafka.layers_table import MESSAGES, REQUESTS, RESPONSES, STATES
 from wiredecode.protocols.kafka.protocol import Kafka
-from wiredecode.stats import statistics
 from wiredecode.testing import Part, batches, build, craft, dissect, every, readers_agree, samples
 from wiredecode.testing.dissection import Result
 from wiredecode.trace import Criteria
@@ -334,7 +333,7 @@ def to_two_partitions(*errors: int) -> list[bytes]:
 
 def test_a_produce_that_one_of_two_partitions_refused_is_confirmed_for_the_other(tmp_path: Path) -> None:
     capture = write(tmp_path / "two.pcap", to_two_partitions(0, 6))
-    rows = statistics(capture, tables=["confirms"])["confirms"].to_pylist()
+    rows = wiredecode.stats(capture, tables=["confirms"])["confirms"].to_pylist()
     assert [(row["confirmed"], row["failed"], row["unknown"]) for row in rows] == [(2, 2, 0)]
     refused = "the request was refused: NOT_LEADER_OR_FOLLOWER"
     rows = wiredecode.read(capture, level="messages").table().to_pylist()
@@ -349,7 +348,7 @@ def test_a_response_truncated_before_its_errors_confirms_no_message(tmp_path: Pa
     packets = to_two_partitions(0, 0)
     packets = [data[:-40] if b"orders" in data and b"app-1" not in data else data for data in packets]
     capture = write(tmp_path / "truncated.pcap", packets)
-    rows = statistics(capture, tables=["confirms"])["confirms"].to_pylist()
+    rows = wiredecode.stats(capture, tables=["confirms"])["confirms"].to_pylist()
     assert [(row["confirmed"], row["failed"], row["unknown"]) for row in rows] == [(0, 0, 4)]
     assert word_of(capture, 0) == "answered"
 

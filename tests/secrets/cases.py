@@ -15,6 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.protocols.test_amqp091_parity import message as message_of
+from tests.protocols.test_amqp091_parity import method
+from wiredecode.protocols.amqp091.names import GREETING
 from wiredecode.protocols.kafka.layers import layer_of
 from wiredecode.protocols.kafka.layers_records import Batch, Header, Record
 from wiredecode.protocols.kafka.layers_table import MESSAGES
@@ -396,11 +399,51 @@ def kafka() -> Iterator[Case]:
     yield case("described", asked, bytes(answer))
 
 
+def amqp091() -> Iterator[Case]:
+    secret = SECRET.encode()
+
+    def case(name: str, client: bytes, *server: bytes) -> Case:
+        return Case(name, 5672, (GREETING, client), (method("ConnectionStart", 0), *server))
+
+    def login(mechanism: str, response: bytes, properties: bytes = b"") -> bytes:
+        return method("ConnectionStartOk", 0, mechanism=mechanism, response=response, client_properties=properties)
+
+    def sent(headers: bytes) -> bytes:
+        return method("BasicPublish", routing_key="q") + message_of(b"body", headers=headers)
+
+    def shortstr(raw: bytes) -> bytes:
+        return bytes([len(raw)]) + raw
+
+    def longstr(letter: bytes, raw: bytes) -> bytes:
+        return letter + struct.pack(">I", len(raw)) + raw
+
+    def entry(name: bytes, value: bytes) -> bytes:
+        return shortstr(name) + value
+
+    password = entry(b"password", longstr(b"S", secret))
+    yield case("PLAIN", login("PLAIN", b"\0guest\0" + secret))
+    yield case("AMQPLAIN", login("AMQPLAIN", table(LOGIN=b"guest", PASSWORD=secret)))
+    yield case("challenge", b"", method("ConnectionSecure", 0, challenge=secret))
+    yield case("new secret", method("ConnectionUpdateSecret", 0, new_secret=secret, reason="old"))
+    yield case("client property", login("PLAIN", b"\0a\0b", password))
+    yield case("header", sent(password))
+    yield case("header in a table", sent(entry(b"a", longstr(b"F", password))))
+    yield case("header in an array", sent(entry(b"a", longstr(b"A", longstr(b"F", password)))))
+    yield case("table of credentials", sent(entry(b"credentials", longstr(b"F", entry(b"x", longstr(b"x", secret))))))
+    yield case("header value", sent(entry(b"note", longstr(b"S", b"Bearer " + secret))))
+    yield case("bytes", sent(entry(b"api_key", longstr(b"x", secret))))
+    yield case("table cut", sent(password[:-1]))
+    yield case("queue argument", method("QueueDeclare", queue="q", arguments=password))
+    yield case("unknown method", bytes.fromhex("01000100000022003c00ff") + secret + b"\xce")
+    yield case("text of a close", b"", method("ChannelClose", reply_code=403, reply_text=f"bad token={SECRET}"))
+
+
 UNKNOWN_TAG = {"tag": 77, "data": SECRET.encode()}
 METADATA = dict.fromkeys(
     ["allow_auto_topic_creation", "include_cluster_authorized_operations", "include_topic_authorized_operations"], False
 )
 PROTOCOLS = {"nats": nats, "rabbitmq": rabbit, "cursus": cursus, "pravega": pravega, "kafka": kafka}
+PROTOCOLS["amqp091"] = amqp091
 
 
 def packets(cases: Iterable[Case], *, every: bool) -> Iterator[tuple[bytes, int]]:

@@ -42,6 +42,10 @@ LAYERS = {
     ),
     "cursus": ("cursus.token", "cursus.other_fields", "cursus.ignored_words", "cursus.text", "cursus.data"),
     "pravega": ("pravega.delegation_token", "pravega.server_stack_trace"),
+    "amqp091": (
+        *("amqp091.headers", "amqp091.client_properties", "amqp091.response", "amqp091.new_secret"),
+        *("amqp091.arguments", "amqp091.challenge", "amqp091.undecided", "amqp091.reply_text", "amqp091.user"),
+    ),
     "kafka": (
         "kafka.client_id",
         "kafka.topic_data.partition_data.batches.records.headers.value",

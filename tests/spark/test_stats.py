@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import wiredecode
 from tests.conftest import CAPTURES
 from tests.stats.test_merge import alone
-from wiredecode.stats import statistics
 from wiredecode.stats.tables import NAMES
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def here() -> dict[str, list[dict[str, Any]]]:
     """The statistics of one machine, capture by capture."""
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in NAMES}
     for source, path in sorted((Path(name).stem, CAPTURES / name) for name in SEVERAL):
-        for name, table in statistics(path, ids="stable", interval="auto").items():
+        for name, table in wiredecode.stats(path, ids="stable").tables.items():
             found[name] += [{"source": source, **row} for row in table.to_pylist()]
     return found
 
@@ -67,7 +67,7 @@ def test_the_command_counts_what_a_filter_chooses(
     out, err = capsysbinary.readouterr()
     assert err == b""
     found = {name: [{**row, "source": None} for row in rows] for name, rows in json.loads(out).items()}
-    wanted = statistics(path, ids="stable", filter=chosen, tables=["frames", "connections"])
+    wanted = wiredecode.stats(path, ids="stable", filter=chosen, tables=["frames", "connections"]).tables
     assert {name: len(rows) for name, rows in found.items()} == {name: len(each) for name, each in wanted.items()}
     assert [row["frames"] for row in found["frames"]] == wanted["frames"]["frames"].to_pylist()
 

@@ -15,11 +15,11 @@ import pytest
 
 pytest.importorskip("pyarrow")
 
+import wiredecode
 from tests.cli.conftest import Run, run
 from tests.stats.test_confirms import EVIL, confirm, declare, publish, talk
 from tests.view.frames import write
 from wiredecode.cli.stats_output import TABLES
-from wiredecode.stats import statistics
 from wiredecode.stats.tables import NAMES
 
 __all__ = ["run"]
@@ -47,7 +47,7 @@ def test_json_is_one_object_with_the_numbers_of_the_function(run: Run) -> None:
     result = run("stats", BASIC, "--json", "-q")
     assert (result.code, result.err, len(result.lines)) == (0, "", 1)
     found = rows(result.out)
-    wanted = statistics(BASIC, interval="auto")
+    wanted = wiredecode.stats(BASIC, interval="auto")
     assert tuple(found) == TABLES
     for name in ("frames", "latency", "confirms"):
         assert found[name] == wanted[name].to_pylist()

@@ -9,11 +9,11 @@ import pytest
 
 pytest.importorskip("pyarrow")
 
+import wiredecode
 from tests.net.craft import Talk
 from tests.view.frames import CLIENT, HANDSHAKE, SERVER, write
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.rabbitmq_stream import layers
-from wiredecode.stats import statistics
 
 Step = tuple[int, Layer]
 EVIL = "or\x1b[2Jders [red]\u202e"
@@ -49,7 +49,7 @@ def talk(steps: list[Step], port: int = 40000) -> list[bytes]:
 
 
 def confirms_of(path: Path, packets: list[bytes], **how: Any) -> list[dict[str, Any]]:
-    found = statistics(write(path / "talk.pcap", packets), tables=["confirms"], **how)
+    found = wiredecode.stats(write(path / "talk.pcap", packets), tables=["confirms"], **how)
     rows: list[dict[str, Any]] = found["confirms"].to_pylist()
     return rows
 
@@ -143,12 +143,12 @@ def test_a_publish_without_permission_fails_with_and_without_a_reply_subject(tmp
 
 def test_an_unanswered_request_is_counted(tmp_path: Path) -> None:
     path = write(tmp_path / "talk.pcap", talk([(CLIENT, layers.Create(correlation_id=9, stream="s")), *declare("s")]))
-    rows = {row["request"]: row for row in statistics(path, tables=["latency"])["latency"].to_pylist()}
+    rows = {row["request"]: row for row in wiredecode.stats(path, tables=["latency"])["latency"].to_pylist()}
     assert (rows["Create"]["count"], rows["Create"]["unanswered"], rows["Create"]["p50_us"]) == (0, 1, None)
     assert (rows["DeclarePublisher"]["count"], rows["DeclarePublisher"]["unanswered"]) == (1, 0)
 
 
 @pytest.mark.parametrize("packets", [[], talk([])[:3]], ids=["no packets", "no frames"])
 def test_no_frames_give_empty_tables(tmp_path: Path, packets: list[bytes]) -> None:
-    found = statistics(write(tmp_path / "empty.pcap", packets))
-    assert [table.num_rows for table in found.values()] == [0] * 5 + [bool(packets), 0, 0]
+    found = wiredecode.stats(write(tmp_path / "empty.pcap", packets))
+    assert [table.num_rows for table in found.tables.values()] == [0] * 5 + [bool(packets), 0, 0]

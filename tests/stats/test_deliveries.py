@@ -14,7 +14,6 @@ pytest.importorskip("pyarrow")
 import wiredecode
 from tests.net.craft import Talk
 from tests.view.frames import CLIENT, SERVER, write
-from wiredecode.stats import statistics
 
 CAPTURES = Path(__file__).parent.parent.parent / "captures"
 HELLO = b'INFO {"server_id":"A","max_payload":1048576}\r\n'
@@ -24,7 +23,7 @@ Said = tuple[str, int, bytes]
 
 
 def deliveries(path: Path) -> list[Row]:
-    rows: list[Row] = statistics(path, tables=["deliveries"])["deliveries"].to_pylist()
+    rows: list[Row] = wiredecode.stats(path, tables=["deliveries"])["deliveries"].to_pylist()
     return rows
 
 

@@ -12,11 +12,11 @@ import pytest
 
 pytest.importorskip("pyarrow")
 
+import wiredecode
 from tests.conftest import sampled
 from tests.damage import read
 from tests.stats.recount import recounted
 from wiredecode.dissect.dissector import Demand, Dissector
-from wiredecode.stats import statistics
 from wiredecode.stats.tables import NAMES, STATISTICS, fitting
 
 CAPTURES = Path(__file__).parent.parent.parent / "captures"
@@ -46,7 +46,7 @@ def plain(row: dict[str, Any]) -> str:
 
 @pytest.mark.parametrize("name", sampled(RECOUNTED, 2))
 def test_tables_equal_a_recount(name: str) -> None:
-    found = statistics(CAPTURES / name, interval="1s", strict=False)
+    found = wiredecode.stats(CAPTURES / name, interval="1s", strict=False)
     wanted = recounted(CAPTURES / name)
     assert tuple(found) == NAMES == (*wanted, "deliveries", "consumers")
     there = {each.name: found[each.name].drop_columns(list(each.facts)).to_pylist() for each in STATISTICS}
@@ -66,7 +66,7 @@ def test_confirms_equal_those_of_the_truth(name: str) -> None:
             sent["published"] += len(fields.get("messages", ())) if frame["frame"] == "Publish" else 0
             sent["confirmed"] += len(fields.get("publishing_ids", ()))
             sent["failed"] += len(fields.get("errors", ())) if frame["frame"] == "PublishError" else 0
-    rows = statistics(CAPTURES / "rabbitmq-stream" / f"{name}.pcap", tables=["confirms"])["confirms"].to_pylist()
+    rows = wiredecode.stats(CAPTURES / "rabbitmq-stream" / f"{name}.pcap", tables=["confirms"])["confirms"].to_pylist()
     found = {key: sum(row[key] for row in rows) for key in ("confirmed", "failed", "unconfirmed", "unknown")}
     assert found["confirmed"] + found["failed"] == sent["confirmed"] + sent["failed"]
     assert found["confirmed"] + found["failed"] + found["unconfirmed"] == sent["published"]
@@ -74,14 +74,14 @@ def test_confirms_equal_those_of_the_truth(name: str) -> None:
 
 
 def test_rows_come_in_the_documented_order() -> None:
-    found = statistics(CAPTURES / "rabbitmq-stream" / "c43_multi.pcap")
+    found = wiredecode.stats(CAPTURES / "rabbitmq-stream" / "c43_multi.pcap")
     frames = [(row["protocol"], -row["frames"], row["type"]) for row in found["frames"].to_pylist()]
     assert frames == sorted(frames)
     assert [row["connection"] for row in found["connections"].to_pylist()] == [1, 2, 3, 4, 5, 6, 7, 8]
 
 
 def test_columns_equal_the_declared_ones() -> None:
-    found = statistics(CAPTURES / "nats" / "03-pubsub.pcap")
+    found = wiredecode.stats(CAPTURES / "nats" / "03-pubsub.pcap")
     for statistic in STATISTICS:
         columns = (*statistic.columns, *statistic.facts)
         assert tuple(found[statistic.name].schema.names) == columns
@@ -92,17 +92,17 @@ def test_columns_equal_the_declared_ones() -> None:
 def test_a_cluster_is_counted_by_exchanges_and_not_by_hops() -> None:
     """255 of 261 publishes were acked, as clients say (the truth file); 28 AppendEntries met a server that was gone."""
     path = CAPTURES / "stories/leader-killed.pcap.gz"
-    rows = {row["request"]: row for row in statistics(path, tables=["latency"])["latency"].to_pylist()}
+    rows = {row["request"]: row for row in wiredecode.stats(path, tables=["latency"])["latency"].to_pylist()}
     assert (rows["Publish"]["count"], rows["Publish"]["unanswered"]) == (255, 6)
     assert (rows["AppendEntries"]["count"], rows["AppendEntries"]["unanswered"]) == (1447, 28)
-    hops = {row["request"]: row for row in statistics(path, tables=["latency"], hops=True)["latency"].to_pylist()}
+    hops = {row["request"]: row for row in wiredecode.stats(path, tables=["latency"], hops=True)["latency"].to_pylist()}
     assert hops["AppendEntries"]["count"] == 2895
 
 
 def test_requests_that_wait_for_data_are_separate() -> None:
-    rows = statistics(CAPTURES / "tank/tank_09_consume_tail.pcap", tables=["latency"])["latency"].to_pylist()
+    rows = wiredecode.stats(CAPTURES / "tank/tank_09_consume_tail.pcap", tables=["latency"])["latency"].to_pylist()
     assert [row["request"] for row in rows if row["long_poll"]] == ["Consume"]
-    pulls = statistics(CAPTURES / "nats/13-jetstream.pcap", tables=["latency"])["latency"].to_pylist()
+    pulls = wiredecode.stats(CAPTURES / "nats/13-jetstream.pcap", tables=["latency"])["latency"].to_pylist()
     assert [row["request"] for row in pulls if row["long_poll"]] == ["pull"]
     assert [row["long_poll"] for row in rows] == sorted(row["long_poll"] for row in rows)
 
@@ -114,13 +114,13 @@ def test_default_interval_of_a_duration(seconds: int, interval: int) -> None:
 
 def test_connections_without_frames_are_listed_unless_a_filter_is_given() -> None:
     path = CAPTURES / "stories/advertised-refused.pcap"
-    rows = statistics(path, tables=["connections"])["connections"].to_pylist()
+    rows = wiredecode.stats(path, tables=["connections"])["connections"].to_pylist()
     assert [(row["name"], row["began"], row["ended_by"], row["ended"]) for row in rows] == [
         ("orders-publisher", "handshake", "client", "FIN"),
         ("orders-publisher", "handshake", "client", "FIN"),
         (None, "refused", "server", "RST"),
     ]
-    chosen = statistics(path, tables=["connections"], filter="frame.length > 0")["connections"]
+    chosen = wiredecode.stats(path, tables=["connections"], filter="frame.length > 0")["connections"]
     assert chosen["connection"].to_pylist() == [1, 2]
 
 
@@ -145,12 +145,12 @@ def test_request_types_are_those_that_expect_a_response(name: str) -> None:
 @pytest.mark.parametrize("interval", ["", "1", "h", "0s", "-1h", "1h ", "1w", "1.5h", "9999999s", "1h\n", "\u0661h"])
 def test_a_wrong_interval_is_reported(interval: str) -> None:
     with pytest.raises(ValueError, match="is not an interval such as 1h"):
-        statistics(CAPTURES / "nats" / "03-pubsub.pcap", interval=interval)
+        wiredecode.stats(CAPTURES / "nats" / "03-pubsub.pcap", interval=interval)
 
 
 def test_an_unknown_table_is_reported() -> None:
     with pytest.raises(ValueError, match="no statistic is called 'latencies'; there is frames, latency"):
-        statistics(CAPTURES / "nats" / "03-pubsub.pcap", tables=["latencies"])
+        wiredecode.stats(CAPTURES / "nats" / "03-pubsub.pcap", tables=["latencies"])
 
 
 @pytest.mark.parametrize(
@@ -190,16 +190,16 @@ def test_an_unknown_table_is_reported() -> None:
 )
 def test_positions_of_consumers_equal_their_commits(name: str, rows: list[tuple[object, ...]]) -> None:
     """A number above 2**63, which some clients store for none, is no position."""
-    found = statistics(CAPTURES / name, tables=["consumers"])["consumers"].to_pylist()
+    found = wiredecode.stats(CAPTURES / name, tables=["consumers"])["consumers"].to_pylist()
     assert [tuple(row.values())[1:] for row in found] == rows
 
 
 def test_service_requests_are_no_jetstream_publishes() -> None:
-    rows = statistics(CAPTURES / "nats/13-jetstream.pcap", tables=["latency"])["latency"].to_pylist()
+    rows = wiredecode.stats(CAPTURES / "nats/13-jetstream.pcap", tables=["latency"])["latency"].to_pylist()
     kinds = {row["topic"]: row["request"] for row in rows}
     assert (kinds["ord.dup"], kinds["$JS.ACK.*"], kinds["$JS.API.INFO"]) == (
         *("JetStream publish", "request", "JetStream API"),
     )
-    large = statistics(CAPTURES / "rabbitmq-stream/c43_large.pcap", tables=["confirms"])["confirms"].to_pylist()
+    large = wiredecode.stats(CAPTURES / "rabbitmq-stream/c43_large.pcap", tables=["confirms"])["confirms"].to_pylist()
     assert all(row["transfer_max_us"] > 0 and row["first_byte_max_us"] > row["max_us"] for row in large)
     assert all(row["first_byte_max_us"] <= row["max_us"] + row["transfer_max_us"] for row in large)

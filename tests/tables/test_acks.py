@@ -47,9 +47,9 @@ def plain(path: Path) -> dict[int, tuple[int, int, bytes]]:
 @pytest.mark.parametrize("path", JETSTREAM, ids=lambda path: path.name.partition(".")[0])
 def test_each_ack_is_found_with_its_time(path: Path) -> None:
     expected = plain(path)
-    found = {row["frame"]: row for row in deliveries(path) if row["confirmed_ns"] is not None}
+    found = {row["frame"]: row for row in deliveries(path) if row["confirmed_time_ns"] is not None}
     assert expected
-    assert {frame: (row["confirmed_ns"], row["latency_ns"]) for frame, row in found.items()} == {
+    assert {frame: (row["confirmed_time_ns"], row["latency_ns"]) for frame, row in found.items()} == {
         frame: ack[:2] for frame, ack in expected.items()
     }
     refused = {frame for frame, ack in expected.items() if ack[2].startswith((b"-NAK", b"+TERM"))}
@@ -74,7 +74,7 @@ def test_one_pass_and_two_and_blocks_agree(path: Path) -> None:
 
 
 def test_a_consumer_that_acknowledges_nothing_waits_for_nothing() -> None:
-    assert {(row["outcome"], row["confirmed_ns"]) for row in deliveries(NO_ACKS)} == {(None, None)}
+    assert {(row["outcome"], row["confirmed_time_ns"]) for row in deliveries(NO_ACKS)} == {(None, None)}
 
 
 HELLO = (

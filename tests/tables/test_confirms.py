@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+import wiredecode
 from wiredecode.capture import open_capture
 from wiredecode.dissect import ledger
-from wiredecode.stats import statistics
 from wiredecode.tables.reader import TableReader
 
 duckdb: Any = pytest.importorskip("duckdb")
@@ -43,7 +43,7 @@ def asked(query: str, **tables: pa.Table) -> list[tuple[Any, ...]]:
 BOTH = "from messages m join frames p on m.frame = p.frame join frames a on a.frame = m.confirm_frame where"
 """Each answered message, the frame that published it and the one that answers."""
 WRONG = (
-    "m.confirmed_ns != epoch_ns(a.time) or m.latency_ns != epoch_ns(a.time) - epoch_ns(p.time)",
+    "m.confirmed_time_ns != epoch_ns(a.time) or m.latency_ns != epoch_ns(a.time) - epoch_ns(p.time)",
     "a.request > p.frame or p.response < a.frame",
     "a.request = p.frame and p.response = a.frame and a.latency_ns != m.latency_ns",
     "p.outcome = 'ok' and m.outcome != 'ok'",
@@ -87,7 +87,7 @@ def test_acks_of_blocks_have_the_same_bounds(most: int, every_block: None, monke
 @pytest.mark.parametrize("name", PUBLISHING)
 def test_statistics_equal_counts_of_exported_messages(name: str) -> None:
     """Counts of another engine over exported messages equal the statistics of linked frames."""
-    counted = statistics(CAPTURES / name, tables=["confirms"])["confirms"].to_pylist()
+    counted = wiredecode.stats(CAPTURES / name, tables=["confirms"])["confirms"].to_pylist()
     distinct = "frame, case protocol when 'rabbitmq_stream' then sequence else index end"  # a sub-batch has one number
     query = (
         "select topic, count(*) filter (outcome = 'ok'), "
@@ -133,7 +133,7 @@ def test_partitions_of_one_produce_are_refused_separately() -> None:
         for name, row in queried.items():
             expected = "ok" if name in stored else "refused"
             assert (row["outcome"], row["refusal"] is None) == (expected, name in stored)
-            assert row["confirmed_ns"] - row["latency_ns"] < row["confirmed_ns"]
+            assert row["confirmed_time_ns"] - row["latency_ns"] < row["confirmed_time_ns"]
     refusals = {fault["type"] for each in produced for fault in each["result"].get("faults", ())}
     assert {row["refusal"] for row in rows} - {None} == {"unknown partition", "unknown topic"}
     assert refusals == {"UnknownPartition", "UnknownTopic"}

@@ -58,6 +58,8 @@ class Driver:
         screen, main = self.app.screen, self.main
         if not (main.model.live or self.holds_jobs) and any(job._thread.is_alive() for job in main._jobs):
             return True
+        if not self.holds_jobs and any(not worker.is_finished for worker in self.app.workers):
+            return True
         if any(each.message_queue_size or each._next_callbacks for each in (self.app, *screen.walk_children())):
             return True
         if screen.message_queue_size or screen._next_callbacks:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from threading import Event
 
 import orjson
 import pyarrow.parquet as pq
+import pytest
 
 from tests.ui.support import CAPTURES, Driver, drive
 from wiredecode.capture import open_capture
 from wiredecode.filter import compile_filter
-from wiredecode.ui import keys, reports
+from wiredecode.filter.names import completions
+from wiredecode.settings import Settings
+from wiredecode.ui import entry, keys, reports
+from wiredecode.ui.entry import InputLine
 from wiredecode.ui.screens import Listing
 
 BASIC = CAPTURES / "rabbitmq-stream/c43_basic.pcap"
@@ -187,6 +192,37 @@ def test_an_invalid_filter_is_explained_and_names_are_completed() -> None:
         assert ui.main.frames.has_focus and "no field" not in ui.text()
 
     drive(BASIC, test)
+
+
+def test_letters_appear_while_the_names_of_the_first_filter_are_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They took 1.4 s, in which keys did nothing."""
+    ready = Event()
+
+    def judge(text: str, settings: Settings) -> InputLine.Judged:
+        assert ready.wait(20)
+        return InputLine.Judged(f"judged {text}")
+
+    monkeypatch.setattr(entry, "judge", judge)
+
+    async def test(ui: Driver) -> None:
+        await ui.loaded()
+        ui.holds_jobs = True
+        await ui.press("slash", "f", "r")
+        try:
+            assert ui.main.entry.value == "fr" and "judged" not in ui.text()
+            assert "filter  fr" in ui.text()
+        finally:
+            ready.set()
+        await ui.until(lambda: "judged fr" in ui.text())
+
+    drive(BASIC, test)
+
+
+def test_nothing_is_completed_after_a_number_or_in_quotes() -> None:
+    for text in ("frame.number == 3", "frame.number == 3 ", 'frame.type == "fr', "frame.number == ", "3fr"):
+        assert completions(text) == [], text
+    for text in ("", "frame.number == 3 && ", "!(", "not ", "(fr"):
+        assert f"{text.removesuffix('fr')}frame.number" in completions(text), text
 
 
 def test_a_field_becomes_a_filter_or_its_negation() -> None:

@@ -209,7 +209,7 @@ def test_frames_found_later_are_inserted_before_a_jump_target() -> None:
 def test_the_top_line_always_shows_the_state() -> None:
     async def test(ui: Driver) -> None:
         await ui.loaded()
-        assert ui.lines()[0].startswith(" c43_basic.pcap │ frame 1 of 142 │ time since start ")
+        assert ui.lines()[0].startswith(" c43_basic.pcap │ frame 1 of 142 │ time since start │ #1 wd-admin ")
         assert ui.lines()[1].startswith("filter  none; press / to type one")
         await ui.press("j", "t", "m", "Z", "Z")
         assert " │ time since frame 2: t ends │ 1 marked │ secrets shown: Z hides" in ui.lines()[0]

@@ -150,8 +150,15 @@ class Pseudonymizer:
                 out[first:last] = BLANK * (last - first)
                 self.blanked["compressed bytes"] += last - first
             return
+        inside = rules.parts.get(path[-1])
         for first, last in ranges_of(leaf, data):
-            out[first:last] = self._replace(leaf, rules, data[first:last])
+            if inside is None:
+                out[first:last] = self._replace(leaf, rules, data[first:last])
+                continue
+            for start, stop, is_text in inside(data[first:last]):
+                out[first + start : first + stop] = self._replace_part(
+                    rules, data[first + start : first + stop], is_text
+                )
 
     def _replace(self, leaf: Leaf, rules: Rules, raw: bytes) -> bytes:
         """Replacement of one text, or of some bytes."""
@@ -165,7 +172,11 @@ class Pseudonymizer:
             return self._replace_name(raw, rules) if self.names or self.bodies else self.key.addresses(raw)
         if rules.among(rules.json, path) or isinstance(leaf.value, dict):
             return self._json(raw, rules) if self.names else self.key.addresses(raw)
-        if is_text or rules.among(rules.names, path):
+        return self._replace_part(rules, raw, is_text or rules.among(rules.names, path))
+
+    def _replace_part(self, rules: Rules, raw: bytes, is_text: bool) -> bytes:
+        """Replacement of a text, or of bytes, by ``--names`` or ``--bodies``."""
+        if is_text:
             return self._replace_name(raw, rules) if self.names else self.key.addresses(raw)
         return self.key.noise(raw) if self.bodies else self.key.addresses(raw)
 

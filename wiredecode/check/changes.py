@@ -33,6 +33,7 @@ SAID = {
     "acks": "publishes with acks={}, before {}",
     "compression": "compresses with {}, before with {}",
     "min_bytes": "fetches when there are {} bytes, before {}",
+    "isolation": "reads with isolation.level={}, before {}",
     "max_wait": "waits up to {} ms for records, before {}",
 }
 """Facts about a client, and how a change reads."""

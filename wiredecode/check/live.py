@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from typing import NamedTuple
 
@@ -12,7 +12,10 @@ from wiredecode.check import Checker, Problem
 from wiredecode.dataclasses import dataclass, field, replace
 from wiredecode.dissect.dissector import ANALYSED, Dissector
 from wiredecode.flows.table import Backlog, backlogs
-from wiredecode.protocols.registry import DecodeAs
+from wiredecode.protocols.registry import decoding
+from wiredecode.protocols.shared.problems import Judged
+
+__all__ = ["ProblemChange", "Seen", "Watch", "watch"]
 
 EVERY_NS = 5_000_000_000
 """Between two looks at the problems."""
@@ -92,8 +95,8 @@ class Watch:
 
 
 @dataclass
-class Seen:
-    """Traffic of an interface; complete when the ``with`` block is over."""
+class Seen(Judged):
+    """Problems and traffic of an interface; complete when the ``with`` block is over."""
 
     problems: list[Problem] = field(default_factory=list)
     """Errors and warnings, the worst first."""
@@ -104,17 +107,17 @@ class Seen:
 
 @contextmanager
 def watch(
-    interface: str = "lo", *, ports: Iterable[int] = (), decode_as: dict[int, DecodeAs] | None = None
+    interface: str = "lo", *, ports: Iterable[int] = (), decode_as: Mapping[int, str] | None = None
 ) -> Iterator[Seen]:
     """Check the traffic of an interface while the block runs: ``with watch("lo", ports=[5552]) as seen: ...``.
 
-    ports: only packets from or to these TCP ports (needs libpcap). Needs CAP_NET_RAW. Raises LiveError where the
-    interface cannot be opened, CaptureError where reading fails.
+    ports: only packets from or to these TCP ports (needs libpcap). decode_as: as in ``wiredecode.read``. Needs
+    CAP_NET_RAW. Raises LiveError where the interface cannot be opened, CaptureError where reading fails.
     """
     only = " or ".join(f"tcp port {port}" for port in ports)
     sniffer = Sniffer(RingSource(LiveOptions(interface, only, False, SNAPLEN, BUFFER_MIB)))
     checker, seen = Checker(), Seen()
-    demand = replace(ANALYSED, decode_as=decode_as or {})
+    demand = replace(ANALYSED, decode_as=decoding(decode_as or {}))
     dissector = Dissector(demand, on_end=checker.end)
     failures: list[Exception] = []
 

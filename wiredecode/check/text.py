@@ -40,6 +40,14 @@ class Layout:
         files = " ".join(map(shlex.quote, self.files)) if len(self.files) <= MAX_FILES else "FILES"
         return text.replace("FILE", files, 1)
 
+    def labelled(self, line: str, *, to_do: bool = False) -> str:
+        """A line with its label dimmed, and advice in bold."""
+        if not self.color:
+            return line
+        label, text = line[:LABEL], line[LABEL:]
+        label = label if label.isspace() else f"\x1b[2m{label}\x1b[0m"
+        return label + (f"\x1b[1m{text}\x1b[0m" if to_do else text)
+
     def time(self, time_ns: int, first_ns: int) -> str:
         """``+4.737 s``, after the clock time if that is shown."""
         seconds = f"+{(time_ns - first_ns) / 1e9:.3f} s".replace("+-", "-")
@@ -80,10 +88,11 @@ def _problem(problem: Problem, first_ns: int, layout: Layout) -> Iterator[str]:
     }
     for label, texts in rows.items():
         for text in filter(None, texts):
-            yield from wrap_escaped(text, f"  {label:<{LABEL - 2}}", " " * LABEL, layout.width, MAX_WORDS)
+            lines = wrap_escaped(text, f"  {label:<{LABEL - 2}}", " " * LABEL, layout.width, MAX_WORDS)
+            yield from (layout.labelled(line, to_do=label == "to do") for line in lines)
             label = ""
     if shown := command(problem):
-        yield f"  {'show':<{LABEL - 2}}{layout.command(shown)}"  # in one line, to be copied
+        yield layout.labelled(f"  {'show':<{LABEL - 2}}{layout.command(shown)}")  # in one line, to be copied
 
 
 def who(problem: Problem) -> list[str]:

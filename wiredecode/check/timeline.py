@@ -24,9 +24,9 @@ OPENED, CLOSED, REFUSED, RESET = "opened", "closed", "refused", "reset"
 STALL, SILENCE, ERROR, CHANGED = "stall", "silence", "error", "client"
 WEIGHTS = {
     **dict.fromkeys((ERROR, REFUSED, RESET, STALL, LEADER), 4),
-    **dict.fromkeys((TERM, REPLICAS, GROUP, STATE, SILENCE, CHANGED), 3),
+    **dict.fromkeys((REPLICAS, GROUP, STATE, SILENCE, CHANGED), 3),
     **dict.fromkeys((STREAM, CLOSED), 2),
-    OPENED: 1,
+    **dict.fromkeys((OPENED, TERM), 1),
 }
 """Shares of the lines if there is no room for all events."""
 MAX_EVENTS = 20_000
@@ -246,19 +246,29 @@ def lines(timeline: Timeline, events: list[TimelineEvent], screen: os.terminal_s
     began = f", {counted(number, 'connection')} began before" if number else ""
     yield f"{rfc3339(first)}, {span / 1e9:.3f} s{began}"
     yield from sparks(timeline) if screen is None else plots(timeline, width)
-    shown, left_out = condense(events, span, most)
-    room = most - len(shown)
+    count = most
+    while True:
+        shown, left_out = condense(events, span, count)
+        room = most - sum(len(_rows(each, first, width)) for each in shown)
+        if room >= 0 or count == 1:
+            break
+        count -= max(-room // 2, 1)
     for event in shown:
-        head = f"{(event.time_ns - first) / 1e9:10.3f} s  {event.kind:<9} "
-        text = textwrap.wrap(escape(ranged_text(event, first)), width - len(head), break_on_hyphens=False)
-        rows = text[:2] if room > 0 else text[:1]
-        room -= len(rows) - 1
-        if len(text) > len(rows):
-            rows[-1] = f"{rows[-1][: width - len(head) - 2]} …"
-        yield head + rows[0]
-        yield from (" " * len(head) + row for row in rows[1:])
+        rows = _rows(event, first, width, spare=room > 0)
+        room -= len(rows) - len(_rows(event, first, width))
+        yield from rows
     if left_out or timeline.omitted:
         yield f"{'':14}and {left_out + timeline.omitted:,} more; --json has all that is known"
+
+
+def _rows(event: TimelineEvent, first_ns: int, width: int, *, spare: bool = False) -> list[str]:
+    """A row, and for long texts a second one: for names of connections only if there is room to ``spare``."""
+    head = f"{(event.time_ns - first_ns) / 1e9:10.3f} s  {event.kind:<9} "
+    text = textwrap.wrap(escape(ranged_text(event, first_ns)), width - len(head), break_on_hyphens=False)
+    rows = text[: 1 if event.kind in (OPENED, CLOSED, RESET) and not spare else 2]
+    if len(text) > len(rows):
+        rows[-1] = f"{rows[-1][: width - len(head) - 2]} …"
+    return [f"{' ' * len(head) if index else head}{row}" for index, row in enumerate(rows)]
 
 
 def throughput(timeline: Timeline, most: int = ROWS) -> tuple[list[list[int]], float]:
@@ -330,6 +340,6 @@ def _record(event: TimelineEvent, first_ns: int) -> dict[str, Any]:
         "frame": event.frame,
         "packet": event.packet,
         "connection": event.connection,
-        "until_ns": event.until_ns or None,
+        "until_time_ns": event.until_ns or None,
     }
     return {name: value for name, value in record.items() if value is not None}

@@ -293,6 +293,9 @@ class Health(Rule):
             return
         if not _said(there):
             return  # it never said a byte
+        clients = {party_of(connection).client for connection, _ in there}
+        if len(clients) == 1 and any(at and at < earliest and party_of(each).client in clients for each, at in ended):
+            return  # it ends those of this client again and again
         title = f"{endpoint} ended all its {len(there):,} connections at {self.report.seconds(last)}"
         ends = {(end.how, end.unread) for pair, _ in there if pair.health and (end := pair.health.end)}
         reset = "a firewall or load balancer reset them: a process that ends closes them by FIN"
@@ -389,7 +392,8 @@ class Health(Rule):
         note = f": {end.unread:,} bytes unread" if end.unread else ""
         note += f"{',' if note else ':'} {end.unacknowledged:,} bytes unacknowledged" if end.unacknowledged else ""
         complete = farewell_captured(connection)  # else what it read or acknowledged may be lost
-        severity = "note" if by_client and not (lost and complete) else None
+        said = by_client or connection.identity.get("closed_by") == "client"  # it asked for the end
+        severity = "note" if said and not (lost and complete) else None
         key = who, bool(lost), connection.identity.get("name")
         title, at = f"the {who} reset {name}{note}", Moment(connection, end.time_ns, end.packet)
         problem = self.report.add(CODES["tcp.reset"], title, key, frame=at, severity=severity)

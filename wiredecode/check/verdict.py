@@ -72,6 +72,12 @@ class Coverage:
             self.hidden += frame.length
 
 
+def concerns(problem: Problem, connections: set[int]) -> bool:
+    """Whether a problem or one of its effects is of one of these connections; those of the whole capture are of all."""
+    members = set[int]().union(problem.members, *(each.members for each in problem.effects))
+    return not members or not members.isdisjoint(connections)
+
+
 @dataclass(frozen=True)
 class CheckVerdict:
     """Contents of the last line. ``judged``: something was decoded; ``whole``: all of it was."""

@@ -13,7 +13,7 @@ from wiredecode.check import SEVERITIES, Checker, Problem
 from wiredecode.check.live import ProblemChange, Watch
 from wiredecode.check.text import COLORS, WIDTH, Layout, fact_record, record, report_lines
 from wiredecode.check.timeline import Timeline
-from wiredecode.check.verdict import NOT_JUDGED, CheckVerdict, verdict
+from wiredecode.check.verdict import NOT_JUDGED, CheckVerdict, concerns, verdict
 from wiredecode.cli.capturing import OptionalLive, capturing
 from wiredecode.cli.judging import feed_checker, show_timeline
 from wiredecode.cli.live import PATIENCE_NS, PipeSession, SniffSession, is_pipe
@@ -162,12 +162,6 @@ def make_layout(files: list[str], times: Times, color: str, *, chosen: bool) -> 
 def time_of_day(time_ns: int, first_ns: int) -> str:
     """The local time, without the date, with milliseconds."""
     return Times("absolute").text(time_ns, first_ns)[TIME_OF_DAY]
-
-
-def concerns(problem: Problem, connections: set[int]) -> bool:
-    """Whether a problem or one of its effects is of one of these connections; those of the whole capture are of all."""
-    members = set[int]().union(problem.members, *(each.members for each in problem.effects))
-    return not members or not members.isdisjoint(connections)
 
 
 def write_evidence(captures: CaptureReading, problems: list[Problem], out: Path) -> int:

@@ -227,7 +227,9 @@ def _show(
             every = [str(place) for place in range(len(names))]  # two may have one name
             empty = [place for place in every if all(value is None for value in columns[int(place)])]
             equal = [place for place in every if len(rows) > 1 and len(set(map(repr, columns[int(place)]))) == 1]
-            names = fitting(every, [*empty, *equal, *reversed(every)], made, console) or every[:1]
+            instants = {f"{field.name}_ns" for field in schema if pa.types.is_timestamp(field.type)}
+            twice = [place for place in every if schema.names[int(place)] in instants]
+            names = fitting(every, [*empty, *twice, *equal, *reversed(every)], made, console) or every[:1]
             table = made(names)
             needed = min(width_of(table, console), console.width)
         if form == "vertical":

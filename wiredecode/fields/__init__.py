@@ -27,6 +27,7 @@ from wiredecode.fields.kind import Malformed as Malformed
 from wiredecode.fields.kind import Truncated as Truncated
 from wiredecode.fields.kind import take as take
 from wiredecode.fields.numbers import EPOCH as EPOCH
+from wiredecode.fields.numbers import Bit as Bit
 from wiredecode.fields.numbers import Bits as Bits
 from wiredecode.fields.numbers import Boolean as Boolean
 from wiredecode.fields.numbers import CompactLength as CompactLength
@@ -37,6 +38,7 @@ from wiredecode.fields.numbers import Int16 as Int16
 from wiredecode.fields.numbers import Int32 as Int32
 from wiredecode.fields.numbers import Int64 as Int64
 from wiredecode.fields.numbers import Number as Number
+from wiredecode.fields.numbers import Seconds as Seconds
 from wiredecode.fields.numbers import Time as Time
 from wiredecode.fields.numbers import Timestamp as Timestamp
 from wiredecode.fields.numbers import TimestampNs as TimestampNs

@@ -186,6 +186,16 @@ class TimestampNs(Time, Int64):
     spell = staticmethod(rfc3339_ns)
 
 
+class Seconds(Time, UInt64):
+    """Unsigned 64-bit seconds since the Unix epoch; RFC 3339 in records."""
+
+    column = "timestamp[s, UTC]"
+
+    @staticmethod
+    def spell(value: int, /) -> str | int:
+        return rfc3339_ms(1000 * value)
+
+
 def write_varint(value: int, width: int = 0) -> bytes:
     """Encode ``value`` in at least ``width`` bytes."""
     out = bytearray()
@@ -401,6 +411,20 @@ class Bits(Number):
         if not self.back:
             shared[key] = em.fixed(self.whole)
         return f"({shared[key]} >> {self.shift} & {self.mask})"
+
+
+class Bit(Bits):
+    """One bit, a truth value in records; neighbours share a byte, the lowest first."""
+
+    def __init__(self, name: str, doc: str = "", **kw: Any) -> None:
+        super().__init__(name, 1, doc, lowest_first=True, **kw)
+        self.column = "bool"  # type: ignore[misc]
+
+    def present(self, value: int, show: Callable[[bytes], str]) -> bool:
+        return bool(value)
+
+    def spell_present(self, em: Emitter, expression: str) -> str:
+        return f"({expression} == 1)"
 
 
 def group_bits(kinds: Iterable[Kind]) -> None:

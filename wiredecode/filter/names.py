@@ -11,7 +11,7 @@ from wiredecode.dataclasses import replace
 from wiredecode.fields.layer import Layer
 from wiredecode.filter.model import Field, Level, Type, Values, close_names, did_you_mean, nearest
 from wiredecode.filter.values import Records, as_any, field_reader, values_below
-from wiredecode.filter.wireshark_names import ALIASES, IN_PACKETS, analysis_values
+from wiredecode.filter.wireshark_names import ALIASES, ELSEWHERE, IN_PACKETS, analysis_values
 from wiredecode.frames.columns import NAMES, FrameName
 from wiredecode.frames.frame import MALFORMED, OK, OUTCOMES, PARTIAL, UNDECODED, Frame
 from wiredecode.protocols import registry
@@ -127,9 +127,18 @@ def _multi_valued() -> dict[str, Callable[[Frame], Values]]:
         "tcp.port": both(1),
         "ip": lambda frame: [frame.connection] if _version(frame) == 4 else [],
         "ipv6": lambda frame: [frame.connection] if _version(frame) == 6 else [],
+        **dict.fromkeys(("udp", "arp"), lambda frame: []),
         "ip.addr": both(0),
+        "frame.protocols": lambda frame: [":".join(_layers(frame))],
+        "tcp.payload": lambda frame: [frame.data],
         "_ws.malformed": lambda frame: [True] if frame.status == MALFORMED else [],
     }
+
+
+def _layers(frame: Frame) -> Iterable[str]:
+    """Protocols of a frame, the outer first."""
+    outer = frame.protocol if frame.layer is None else frame.layer.filter_name
+    return dict.fromkeys((outer, *(inner.layer.filter_name for inner in frame.inner)))
 
 
 def _version(frame: Frame) -> int | None:
@@ -247,6 +256,8 @@ class Names:
         """A hint at a name that is like this one: a field of that name elsewhere, or one below the same word."""
         if name in IN_PACKETS:
             return f"; packets have it: wiredecode sql FILE 'select packet, {IN_PACKETS[name]} from packets'"
+        if name in ELSEWHERE:
+            return f"; {ELSEWHERE[name]}"
         names = sorted((each for each in (*self.all(), *more) if each[0] != "_"), key=_depth)
         word, _, rest = name.partition(".")
         same = [each for each in names if each.casefold().endswith(f".{name.casefold()}")]
@@ -365,9 +376,15 @@ def entries_by_name(prefix: str) -> dict[str, list[FieldEntry]]:
     return by_name
 
 
+NEW_TEST = re.compile(r"(?:^|[(!&|^]|\b(?:and|or|xor|not))\s*$")
+"""Ends of filters after which a name begins."""
+
+
 def completions(incomplete: str) -> list[str]:
-    """Completions of a filter whose last word is the beginning of a name."""
-    match = re.search(r"[A-Za-z_][\w.]*$", incomplete)
+    """Completions of a filter whose last word is the beginning of a name; none of a number, or inside quotes."""
+    match = re.search(r"(?<![\w.])[A-Za-z_][\w.]*$", incomplete)
     word = match[0] if match else ""
     before = incomplete[: len(incomplete) - len(word)]
+    if before.count('"') % 2 or not (word or NEW_TEST.search(before)):
+        return []
     return [before + name for name in Names().all() if name.startswith(word)]

@@ -42,12 +42,18 @@ IN_PACKETS = {
     "tcp.flags.ack": "flags",
     "tcp.flags.push": "flags",
     "frame.cap_len": "captured",
-    "udp": "transport",
-    "arp": "not_decoded",
     "eth": "linktype",
     "ip.version": "ip_version",
 }
 """Names that frames do not have, and the columns of the table of packets that do."""
+ELSEWHERE = {
+    "frame.time_delta": "-T fields -e frame.time_delta_displayed has the time since the line before",
+    "frame.time_delta_displayed": "-T fields -e frame.time_delta_displayed shows it",
+    "tcp.time_delta": "wiredecode follow FILE -n N shows times between frames; latency is from request to response",
+    "tcp.analysis.ack_rtt": "wiredecode stats FILE --table connections has round-trip times",
+    "tcp.window_size": "tcp.analysis.zero_window and tcp.analysis.window_full find what windows cause",
+}
+"""Other names that frames do not have, and what does."""
 OF_PACKETS = frozenset(
     ("ip", "ipv6", "ip.addr", "ip.src", "ip.dst", "tcp.port", "tcp.srcport", "tcp.dstport", "tcp.stream")
 )

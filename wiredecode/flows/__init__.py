@@ -239,6 +239,8 @@ class Flow:
             self.times.add(first, messages, time_ns)
         elif what == flows.PUBLISH:
             self.unnumbered.add(0, messages, time_ns)
+        elif is_again:
+            self.again += messages
         if samples:
             self.samples += samples
         if number is not None:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.flows import Flow, Flows, Party
 from wiredecode.flows.intervals import Intervals
+from wiredecode.protocols.checks import ByProtocol
 
 TOPIC, PARTITION, CLIENT, SECOND = "topic", "partition", "client", "second"
 BY = (TOPIC, PARTITION, CLIENT, SECOND)
@@ -36,6 +37,7 @@ class ClientFlow(NamedTuple):
         return f"{name} in {self.group}" if self.group and self.group != name else name
 
 
+SHARES = ByProtocol(lambda checks: checks.shares)
 LABEL = attrgetter("label")
 BEGAN, SINCE = attrgetter("flow.first_ns", "label"), attrgetter("since_ns", "group")
 Item = TypeVar("Item")
@@ -71,7 +73,10 @@ def sides_of(flows: Flows) -> list[ClientFlow]:
 
 
 def topics_of(sides: Iterable[ClientFlow]) -> list[Topic]:
-    """The topics that carried messages, or to which somebody subscribed by their name."""
+    """The topics that carried messages, or to which somebody subscribed by their name.
+
+    Those of two protocols of one server are one if both have it: a queue of RabbitMQ that is a stream.
+    """
     topics: dict[Subject, Topic] = {}
     for side in sides:
         flow, party, key = side.flow, side.party, side.flow.key
@@ -80,6 +85,12 @@ def topics_of(sides: Iterable[ClientFlow]) -> list[Topic]:
         subject = party.protocol, party.space, key.topic
         topic = topics.setdefault(subject, Topic(subject, [], []))
         (topic.consumers if key.delivers else topic.publishers).append(side)
+    for subject in [*topics]:
+        other = topics.get((SHARES[subject[0]], subject[1], subject[2]))
+        if other is not None:
+            topic = topics.pop(subject)
+            other.publishers.extend(topic.publishers)
+            other.consumers.extend(topic.consumers)
     return [topics[subject] for subject in sorted(topics)]
 
 
@@ -153,9 +164,9 @@ class Row:
             "worst_lag_time_ns": self.worst_ns,
             "p50_ms": self.percentile(50),
             "p99_ms": self.percentile(99),
-            "since_ns": self.first_ns or None,
-            "until_ns": self.last_ns or None,
-            "second_ns": self.second_ns,
+            "first_time_ns": self.first_ns or None,
+            "last_time_ns": self.last_ns or None,
+            "second_time_ns": self.second_ns,
             "connections": self.connections,
             "servers": self.servers,
         }

@@ -393,7 +393,9 @@ def merge_generated(frame: Frame, unshown: frozenset[str]) -> None:
     if layers and layer is not None and layer.filter_name in layers:
         outermost = layers[layer.filter_name]
         for name, value in frame.generated.items():
-            if name in outermost or name in unshown or any(name in record for record in layers.values()):
+            if name in outermost or name in unshown:
+                continue
+            if len(layers) > 1 and any(name in record for record in layers.values()):
                 continue
             outermost[name] = value
 

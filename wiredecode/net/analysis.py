@@ -222,8 +222,9 @@ class ConnectionAnalysis:
             last = segment.ack if flags & ACK else forward.ack
             in_flight = _unacknowledged(forward, backward.ack), _unacknowledged(backward, last)
             health.end = FirstEnd(how, side, segment.packet, segment.time_ns, *in_flight, bool(flags & ACK))
-            alone = flags & RST and not backward.health.packets and forward.ack is not None
-            if alone and last is not None and distance(forward.ack or 0, last) == 1:  # it acknowledges a FIN
+            before = backward.next if backward.health.packets else forward.ack
+            known = flags & RST and before is not None and last is not None
+            if known and distance(before or 0, last or 0) == 1:  # it acknowledges a FIN
                 health.end = FirstEnd("FIN", 1 - side, segment.packet, segment.time_ns, 0, 0, True)
 
     def _measure(

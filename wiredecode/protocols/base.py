@@ -37,6 +37,23 @@ if TYPE_CHECKING:
     from wiredecode.protocols.shared.redaction import Disguises
     from wiredecode.protocols.shared.seeking import Seeker
 
+__all__ = [
+    "Conversation",
+    "Found",
+    "Generated",
+    "LengthPrefix",
+    "Number",
+    "Offers",
+    "Protocol",
+    "Rejected",
+    "Split",
+    "Splitter",
+    "Start",
+    "Undecided",
+    "Verdict",
+    "generated_of",
+]
+
 
 @dataclass(slots=True, frozen=True)
 class Start:

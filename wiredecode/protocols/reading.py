@@ -11,6 +11,8 @@ from wiredecode.fields.layer import Layer, Style
 from wiredecode.frames.frame import MALFORMED, Frame
 from wiredecode.protocols.base import Generated
 
+__all__ = ["FrameDecoder", "generated_inside", "has_surrogates", "report_problem", "values_of"]
+
 
 def generated_inside(layer: type[Layer], prefix: str) -> Iterator[tuple[str, Generated]]:
     """The fields of a layer that is inside the bytes of another field, as generated fields."""

@@ -1,10 +1,11 @@
 """The input line for filters, times, numbers and words; filters are checked and completed."""
 
 import re
+from asyncio import to_thread
 from datetime import datetime
 from typing import ClassVar
 
-from textual import events
+from textual import events, work
 from textual.binding import BindingType
 from textual.message import Message
 from textual.suggester import Suggester
@@ -44,7 +45,7 @@ class Completion(Suggester):
         return completions(value)
 
     async def get_suggestion(self, value: str) -> str | None:
-        completions = self.complete(value)
+        completions = await to_thread(self.complete, value)
         return completions[0] if completions and completions[0] != value else None
 
 
@@ -98,7 +99,14 @@ class InputLine(Input):
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
         if self.kind == FILTER:
-            self.post_message(judge(self.value, self.completion.settings))
+            self._judge(self.value)
+
+    @work(group="judge", exclusive=True)
+    async def _judge(self, text: str) -> None:
+        """Judge a filter beside the keys: the first one needs all names, which takes a second."""
+        judged = await to_thread(judge, text, self.completion.settings)
+        if self.kind == FILTER and text == self.value:
+            self.post_message(judged)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()

@@ -19,6 +19,7 @@ from wiredecode.filter import compile_filter
 from wiredecode.filter.model import Field
 from wiredecode.frames.escape import escape, shorten
 from wiredecode.frames.frame import Frame
+from wiredecode.frames.identity import label
 from wiredecode.settings import Settings
 from wiredecode.ui.jobs import Job
 from wiredecode.ui.lines import Lines
@@ -404,6 +405,15 @@ class FrameList(Lines):
         """The address of one side of its connection."""
         seen = self.model.survey.activities.by_number.get(row.connection)
         return seen.connection.named_endpoints[side] if seen is not None else ""
+
+    def who(self) -> str:
+        """The connection under the cursor and its client: ``#5 report-export``."""
+        if not self.count:
+            return ""
+        row = self.model.rows[self.number]
+        seen = self.model.survey.activities.by_number.get(row.connection)
+        name = escape(label(seen.connection)) if seen is not None else ""
+        return f"#{row.connection} {name or self.end(row, self.client(row))}".rstrip()
 
     def value(self, row: FrameRow, name: str) -> str:
         """A field of a frame, once it is known."""

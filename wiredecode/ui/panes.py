@@ -101,7 +101,7 @@ class PanesScreen(Screen[None]):
         self.status_line.show(self.status())
 
     def state(self) -> str:
-        """The line at the top: file, frame, filter, form of times, marks."""
+        """The line at the top: file, frame, filter, form of times, marks, connection."""
         model, shown = self.model, self.frames
         names, width = [escape(Path(name).name) for name in model.files], self.size.width
         name = cut_middle(names[0] if names else "no file", max(width // 4, SHORT))
@@ -118,7 +118,8 @@ class PanesScreen(Screen[None]):
             parts.append(f"{len(shown.marks)} marked")
         if model.secrets:
             parts.append("secrets shown: Z hides")
-        return cut(f" {' │ '.join(parts)}", width)
+        parts.append(shown.who())
+        return cut(f" {' │ '.join(filter(None, parts))}", width)
 
     def status(self) -> str:
         """The line below: last event, byte under the cursor, progress of reading and of jobs."""

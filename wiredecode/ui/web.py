@@ -1,6 +1,7 @@
 """The full screen in a browser: textual-serve runs one for each page; only addresses with a token are answered."""
 
 import logging
+import re
 import shlex
 import socket
 import sys
@@ -19,6 +20,24 @@ from wiredecode.frames.escape import escape
 POLICY = "default-src 'self' 'unsafe-inline'; connect-src 'self' ws:; img-src 'self' data:; frame-ancestors 'none'"
 HEADERS = {"Content-Security-Policy": POLICY, "Referrer-Policy": "no-referrer"}
 """Nothing is fetched from elsewhere, and the address with its token goes nowhere."""
+
+ELSEWHERE = re.compile(r"<link[^>]*https://fonts[^>]*>")
+"""The page of textual-serve asks another host for its font, which it has itself."""
+FONT = "static/fonts/RobotoMono-VariableFont_wght.ttf"
+ICON = (
+    "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'><rect width='16' height='16' rx='3' fill='%23123'/>"
+    "<path d='M2 8h3l2-5 3 10 2-5h2' fill='none' stroke='%235de' stroke-width='1.6'/></svg>"
+)
+HEAD = f"""<link rel="icon" href="data:image/svg+xml,{ICON}">
+<link rel="preload" href="{FONT}" as="font" type="font/ttf" crossorigin>
+<style>@font-face {{ font-family: "Roboto Mono"; font-weight: 100 700; src: url("{FONT}"); }}</style>
+<script>
+  const focus = () => document.querySelector(".xterm-helper-textarea")?.focus();
+  addEventListener("load", () => new MutationObserver(focus).observe(document.body, {{attributeFilter: ["class"]}}));
+  addEventListener("focus", focus);
+</script>
+</head>"""
+"""The page's font and icon, and keys that work without a click: its class changes when the screen appears."""
 
 
 @web.middleware
@@ -48,9 +67,11 @@ class TokenServer(Server):
         response.headers.update(HEADERS)
 
     async def handle_index(self, request: web.Request) -> web.StreamResponse:
-        """The page; its addresses are those of this request, as through a tunnel."""
+        """The page, with ``HEAD``; its addresses are those of this request, as through a tunnel."""
         self.public_url = f"{request.scheme}://{request.host}"
         page: web.StreamResponse = await super().handle_index(request)
+        assert isinstance(page, web.Response)
+        page.text = ELSEWHERE.sub("", page.text or "").replace("</head>", HEAD, 1)
         return page
 
     async def on_startup(self, app: web.Application) -> None:

@@ -93,7 +93,6 @@ class FieldLines:
             **{f"_ws.col.{name}": get for name, get in columns.items()},
             "frame.time_delta_displayed": self._since_last,
             "frame.time_epoch": lambda frame: seconds_text(frame.time_ns, 9),
-            "frame.protocols": lambda frame: ":".join([frame.protocol, *(i.layer.filter_name for i in frame.inner)]),
         }
 
     def _since_last(self, frame: Frame) -> str:

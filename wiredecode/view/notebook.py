@@ -19,9 +19,9 @@ from wiredecode.view.values import Raw
 
 HTML_WIDTH = 120
 """Columns of a tree in a notebook."""
-_NO_ROW = ("frame", "time", "connection", "layers", "findings", *TUNNEL_COLUMNS)
-PLAIN = ("number", *(each.attribute for each in COLUMNS if each.name not in _NO_ROW), "fields")
-"""Attributes that a row of a DataFrame has: none that leads to other frames."""
+_NO_ROW = ("time", "connection", "layers", "findings", *TUNNEL_COLUMNS)
+PLAIN = (*(each.name for each in COLUMNS if each.name not in _NO_ROW), "fields")
+"""Attributes that a row of a DataFrame has, by the names of tables: none that leads to other frames."""
 
 
 def row_fields(names: Iterable[str]) -> dict[str, dataclasses.Field[Any]]:
@@ -40,6 +40,21 @@ class ShownFrame(Frame):
 
     def __repr__(self) -> str:
         return f"<Frame {frame_line(self)}>"
+
+    @property
+    def frame(self) -> int:
+        """Its number, as tables call it."""
+        return self.number
+
+    @property
+    def src(self) -> str:
+        """``address:port`` of the sender, as tables call it."""
+        return self.source
+
+    @property
+    def dst(self) -> str:
+        """``address:port`` of the receiver, as tables call it."""
+        return self.destination
 
     @property
     def fields(self) -> dict[str, Any]:

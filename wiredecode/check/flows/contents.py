@@ -11,15 +11,20 @@ from wiredecode.check.flows.view import (
     MOST,
     FlowView,
     began,
+    by_label,
     by_life,
     ended,
     names_of,
+    overlaps,
     total,
     whose,
     with_messages,
 )
-from wiredecode.flows.table import ClientFlow, Topic
+from wiredecode.flows.table import ClientFlow, Topic, grouped
+from wiredecode.protocols.shared.flows import MessageSample
 
+LIVES = 3
+"""Beginnings of a publisher, from this number on it is no accident that it publishes the same."""
 Keys = dict[int, set[int]]
 """Partitions by checksum of the key."""
 
@@ -45,6 +50,76 @@ def empty_of(sides: list[ClientFlow]) -> tuple[int, int]:
     """Samples without a body, and all."""
     samples = [sample for each in sides for sample in each.flow.samples]
     return sum(each.empty for each in samples), len(samples)
+
+
+def sent_again(view: FlowView, topic: Topic) -> None:
+    """A publisher that came back publishes what it had published before: nothing keeps it from being stored twice."""
+    for label, sides in by_label(with_messages(topic.publishers)).items():
+        some = sorted(grouped(sides, lambda each: each.party.connection).values(), key=began)
+        repeats = [
+            (now, before, in_both(samples_of(before), samples_of(now)))
+            for before, now in pairwise(some)
+            if ended(before) < began(now)
+        ]
+        repeats = [each for each in repeats if each[-1] >= 2 * FEW]
+        owed = [each for each in repeats if unanswered(each[1]) >= FEW]
+        found = owed or repeats
+        if not owed and len(repeats) < LIVES - 1:
+            continue  # it may publish its state when it starts
+        count, (now, before, _) = sum(each for *_, each in found), found[0]
+        title = f"{label} published {count:,} messages to {topic.subject[2]} again after it came back: "
+        title += "they have no id by which they are stored once"
+        problem = view.add("flow.sent-again", title, (label, topic.subject), [*now, *before], count=count)
+        if owed:
+            problem.detail(f"{sum(unanswered(each) for _, each, _ in owed):,} messages had got no answer before")
+            problem.likely = "it tried again after a time-out, and the server had taken or took the first ones, too"
+        else:
+            problem.likely = "it begins with the same messages each time it starts: it does not note how far it came"
+
+
+def sent_by_both(view: FlowView, topic: Topic) -> None:
+    """Two publishers publish the same messages, and a server stores both."""
+    stored = (each for each in topic.publishers if each.flow.confirmed and each.flow.samples)
+    by_client = grouped(stored, lambda each: (each.party.label, each.party.host))
+    for (one, first), (other, second) in combinations(by_client.items(), 2):
+        known = {each.content: each.once for each in samples_of(first)}
+        some = [each for each in samples_of(second) if each.content in known]
+        count = sum(each.once is None or each.once != known[each.content] for each in some)
+        if count < MANY or not overlaps(first[0].party, second[0].party) or 2 * count < len(samples_of(second)):
+            continue
+        name, key = topic.subject[2], (one, other, topic.subject)
+        title = f"{one[0]} and {other[0]} publish the same messages to {name}: {count:,} of the first {len(known):,}"
+        problem = view.add("flow.sent-again", title, key, [*second, *first], count=count)
+        problem.likely = "both do the same work: nothing divides it among them, or both take themselves for the leader"
+        return
+
+
+def samples_of(sides: list[ClientFlow]) -> list[MessageSample]:
+    """Samples of messages that are different from all others of these flows."""
+    samples = [sample for each in sides for sample in each.flow.samples]
+    times = Counter(each.content for each in samples)
+    return [each for each in samples if times[each.content] == 1]
+
+
+def in_both(before: list[MessageSample], now: list[MessageSample]) -> int:
+    """The longest run of messages that was published twice in the same order, and may be stored twice."""
+    places = {each.content: place for place, each in enumerate(before)}
+    longest = run = 0
+    last = -1
+    for each in now:
+        place = places.get(each.content, -1)
+        if place < 0 or (each.once is not None and each.once == before[place].once):
+            run = 0
+            continue
+        run = run + 1 if run and place == last + 1 else 1
+        longest, last = max(longest, run), place
+    return longest
+
+
+def unanswered(sides: list[ClientFlow]) -> int:
+    """Messages that the server did not answer, if it answers at all."""
+    confirmed = sum(each.flow.confirmed for each in sides)
+    return total(sides) - confirmed - sum(each.flow.refused for each in sides) if confirmed else 0
 
 
 def keys_apart(view: FlowView, topic: Topic) -> None:

@@ -47,6 +47,8 @@ def differ(one: Subject, other: Subject) -> str:
     if one[2].lower() == other[2].lower():
         return "the names differ in capital letters"
     words, others = TOKEN.findall(one[2]), TOKEN.findall(other[2])
+    if words == others:
+        return "the names differ in the characters between their words"
     if others[-1:] == [">"] and len(words) >= len(others):
         words, others = words[: len(others) - 1], others[:-1]
     pairs = [pair for pair in zip(words, others, strict=False) if pair[0] != pair[1] and pair[1] != "*"]

@@ -23,8 +23,9 @@ from wiredecode.check.flows.view import (
 )
 from wiredecode.flows.intervals import Intervals
 from wiredecode.flows.table import ClientFlow, Log, Topic, grouped, log_of, offsets_of, skipped
-from wiredecode.protocols.shared.facts import DELETED, MADE
+from wiredecode.protocols.shared.facts import DELETED, MADE, PURGED
 from wiredecode.protocols.shared.flows import FIRST, LATEST
+from wiredecode.protocols.shared.problems import Problem
 
 LIVES = 3
 """Beginnings of a member of a group, from this number on it does not mean to read all."""
@@ -55,6 +56,7 @@ def read_again(view: FlowView, topic: Topic) -> None:
         problem.detail(f"it had messages up to offset {had_to:,}, and began again at {now.flow.offsets.begins[0]:,}")
         if not view.stores(sides):
             problem.likely = "it never commits or stores where it is: each time it comes back it begins anew"
+        blame(view, problem, log_of(now.flow)[0], now.group)
         if stored >= 0:
             problem.detail(f"the offset that it stored or committed last before: {stored_before(sides, now):,}")
 
@@ -74,26 +76,32 @@ def stuck(view: FlowView, topic: Topic) -> None:
 
 
 def replayed(view: FlowView, topic: Topic) -> None:
-    """Each instance of a service that acknowledges has its own group, and gets all messages again."""
-    known = (each for each in topic.consumers if without_instance(each.group) != each.group)
-    storing = (each for each in known if each.flow.offsets.begins and view.stores([each]))
-    by_stem = grouped(storing, lambda side: (*log_and_group(side)[:3], without_instance(side.group)))
-    for (*log, stem), sides in by_stem.items():
-        ordered = sorted(sides, key=lambda side: side.party.since_ns)
-        found: list[tuple[ClientFlow, ClientFlow, int]] = []
-        for before, now in pairwise(ordered):
-            apart = before.group != now.group and before.party.until_ns <= now.party.since_ns + MOMENT_NS
+    """Each instance of a service that notes where it is does so under its own name, and gets all messages again."""
+    known = ((view.name_of(each), each) for each in topic.consumers if each.flow.offsets.begins)
+    storing = (
+        (name, each)
+        for name, each in known
+        if without_instance(name) != name and (not each.group or view.stores([each]))
+    )
+    for (*log, stem), named in grouped(
+        storing, lambda each: (*log_and_group(each[1])[:3], without_instance(each[0]))
+    ).items():
+        ordered = sorted(named, key=lambda each: each[1].party.since_ns)
+        found: list[tuple[ClientFlow, ClientFlow, int, str, str]] = []
+        for (old, before), (name, now) in pairwise(ordered):
+            apart = old != name and before.party.until_ns <= now.party.since_ns + MOMENT_NS
             same = log_of(before.flow) == log_of(now.flow)
             count = sum(before.flow.offsets.within(begin, end) for begin, end in now.flow.offsets)
             if apart and same and count >= max(MANY, MOST * before.flow.messages):
-                found.append((before, now, count))
+                found.append((before, now, count, old, name))
         if found:
-            count, (before, now, _) = sum(each for *_, each in found), found[-1]
-            title = f"{now.party.label} reads {topic.subject[2]} as a new group at each start, now {now.group}: "
+            count, (before, now, _, old, name) = sum(each[2] for each in found), found[-1]
+            title = f"{now.party.label} reads {topic.subject[2]} under a new name at each start, now {name}: "
             title += f"it got {count:,} messages again"
-            problem = view.add("flow.read-again", title, (stem, *log), [now, before], count=count)
-            problem.detail(f"before: {before.group}")
-            problem.likely = "the name of the group has the name of the instance in it: a position is never found again"
+            times = {"since_ns": found[0][1].flow.first_ns, "count": count}
+            problem = view.add("flow.read-again", title, (stem, *log), [now, before], **times)
+            problem.detail(f"before: {old}")
+            problem.likely = "the name has that of the instance in it: a position is never found again"
 
 
 def missed(view: FlowView, topic: Topic) -> None:
@@ -139,6 +147,7 @@ def left_out(view: FlowView, topic: Topic) -> None:
             continue
         groups = {each.group for each in sides} - {""}
         peers = [each.flow for each in topic.consumers if each.group in groups]
+        peers += [each.flow for each in view.sharers(sides, topic.subject[2])]
         holes = skipped([*{id(flow): flow for flow in (*(each.flow for each in sides), *peers)}.values()])
         holes = [(log, begin, end) for log, begin, end in holes if was_written(topic, log, begin, end)]
         count = sum(end - begin for *_, begin, end in holes)
@@ -163,8 +172,27 @@ def left_out(view: FlowView, topic: Topic) -> None:
             problem.likely = DROPPED
         elif any(start == FIRST for _, start in now.flow.starts):
             problem.likely = RETENTION
+        blame(view, problem, log[0], now.group)
         if before[-1].group != now.group and not changes(before[-1].party, now.party):
             problem.detail(f"it reads in group {now.group}, before {before[-1].group}")
+
+
+def given_to_others(view: FlowView, topic: Topic) -> None:
+    """A consumer of partitions is not given messages between others, and a consumer beside it is."""
+    came = [each for each in with_messages(topic.consumers) if each.flow.key.partition is not None]
+    by_client = grouped(came, lambda each: (each.party.label, each.party.host))
+    for client, sides in by_client.items():
+        holes = [(log_of(each.flow), *hole) for each in sides for hole in each.flow.offsets.holes()]
+        for other, others in by_client.items() if len(holes) >= 2 and are_whole(sides) else ():
+            got = offsets_of(each.flow for each in others)
+            count = sum(got[log].within(begin, end) for log, begin, end in holes if log in got)
+            if client != other and count >= MANY:
+                name = topic.subject[2]
+                title = f"{client[0]} is not given {count:,} messages of {name} that {other[0]} got"
+                key = client, topic.subject
+                problem = view.add("flow.left-out", title, key, [*sides, *others], count=count)
+                problem.likely = f"{name} is compacted: later messages with the same keys had replaced them"
+                break
 
 
 def was_written(topic: Topic, log: Log, begin: int, end: int) -> bool:
@@ -197,6 +225,7 @@ def dropped(view: FlowView) -> None:
         title = f"{name} never got {lost:,} of {sent:,} messages that {log[-1]} had confirmed, though it got later ones"
         problem = view.add("flow.skipped", title, (group, *log), sides, count=lost)
         problem.likely = "the stream dropped them before they were read: max_msgs_per_subject, max_age or another limit"
+        blame(view, problem, log[-1], group)
 
 
 def lost(view: FlowView, topic: Topic) -> None:
@@ -230,6 +259,19 @@ def lost_in(topic: Topic, group: str) -> tuple[int, int]:
     begin, end = got.begins[0], got.ends[-1]
     both = sum(got.within(max(first, begin), min(last, end)) for first, last in sent if first < end and last > begin)
     return sent.within(begin, end) - both, sent.within(begin, end)
+
+
+def blame(view: FlowView, problem: Problem, log: str, group: str) -> None:
+    """Say who deleted the messages that are missing, or the place where the consumer was."""
+    seconds, facts = view.report.seconds, view.report.facts
+    for kind, of, what in (
+        (PURGED, log, f"messages of {log}"),
+        (DELETED, f"{log}, consumer {group}", f"consumer {group} of {log}"),
+        (DELETED, f"group {group}", f"group {group}"),
+    ):
+        if found := facts.of(kind, of):
+            last = found[-1]
+            problem.likely = f"{last.by} deleted {what} at {seconds(last.since_ns)} (frame {last.places[-1].number})"
 
 
 def stored_before(sides: Sequence[ClientFlow], now: ClientFlow) -> int:

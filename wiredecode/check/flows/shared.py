@@ -101,9 +101,8 @@ def strangers(view: FlowView) -> None:
 
 def shared_positions(view: FlowView) -> None:
     """Two applications store their positions under one name, each over that of the other one."""
-    every = {id(side): side for sides in view.storing.values() for side in sides}.values()
-    named = [each for each in every if each.flow.key.group and not each.flow.log and each.flow.key.partition is None]
-    for (*log, group), sides in grouped(named, log_and_group).items():
+    for (*log, group), storing in view.positions.items():
+        sides = [each for each in storing if group and not each.flow.log and each.flow.key.partition is None]
         for one, other in pairwise(sorted(sides, key=lambda side: side.party.since_ns)):
             apart = one.party.host != other.party.host and not are_related(one.party, other.party)
             if not apart or not overlaps(one.party, other.party):
@@ -119,23 +118,29 @@ def shared_positions(view: FlowView) -> None:
 
 def not_competing(view: FlowView) -> None:
     """Instances of one service share the name of their positions, and each gets every message."""
-    every = {id(side): side for sides in view.storing.values() for side in sides}.values()
-    named = [each for each in every if each.flow.key.group and not each.flow.log and each.flow.key.partition is None]
-    for (*log, group), storing in grouped(named, log_and_group).items():
-        came = {id(side): side for each in storing for side in view.came_to(each.party, log[-1])}
-        ordered = sorted(came.values(), key=lambda side: side.party.since_ns)
-        pairs = [pair for pair in pairwise(ordered) if overlaps(pair[0].party, pair[1].party)]
-        pairs = [pair for pair in pairs if are_related(pair[0].party, pair[1].party)]
-        both = [(one, other, shared_offsets([one], [other])) for one, other in pairs]
+    for (*log, group), storing in view.positions.items():
+        came = {id(side): side for each in (storing if group else ()) for side in view.came_to(each.party, log[-1])}
+        alone = [side for side in came.values() if side.flow.key.partition is None or not side.group]  # no members
+        clients = grouped(alone, lambda side: (side.party.name, side.party.host)).values()
+        ordered = sorted(clients, key=lambda sides: min(side.party.since_ns for side in sides))
+        pairs = [pair for pair in pairwise(ordered) if overlaps(pair[0][0].party, pair[1][0].party)]
+        pairs = [pair for pair in pairs if are_related(pair[0][0].party, pair[1][0].party)]
+        both = [(one, other, shared_offsets(one, other) - again(one, other)) for one, other in pairs]
         count = sum(each for *_, each in both)
-        if count < MANY or 2 * count < total(now for _, now, _ in both):
+        if count < MANY or 2 * count < sum(total(now) for _, now, _ in both):
             continue
-        sides = [*{id(side): side for one, other, _ in both for side in (other, one)}.values()]
-        now, since = both[-1][1], view.report.seconds(both[0][1].party.since_ns)
-        title = f"{len(sides)} consumers of {log[-1]} with the name {group} each get every message since {since}: "
+        sides = [*{id(side): side for one, other, _ in both for side in (*other, *one)}.values()]
+        number, since = len({side.party.connection for side in sides}), view.report.seconds(began(both[0][1]))
+        title = f"{number} consumers of {log[-1]} with the name {group} each get every message since {since}: "
         title += f"{count:,} came twice"
-        problem = view.add("flow.done-twice", title, (group, *log), [now, *sides], count=count)
-        problem.likely = "consumers of a stream do not share its messages without partitions or a single active one"
+        problem = view.add("flow.done-twice", title, (group, *log), [*both[-1][1], *sides], count=count)
+        problem.likely = "nothing divides the messages among them: partitions that a group assigns, a queue group, "
+        problem.likely += "a single active consumer"
+
+
+def again(*clients: Sequence[ClientFlow]) -> int:
+    """Messages that a server says to deliver once more."""
+    return sum(side.flow.again for sides in clients for side in sides)
 
 
 def uneven(view: FlowView, topic: Topic) -> None:

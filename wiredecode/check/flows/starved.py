@@ -94,9 +94,12 @@ def report_stopped(
     last_ns, latest_ns = ended(came), max(each.party.until_ns for each in came)
     if any(each.party.is_open for each in came):
         latest_ns = max(latest_ns, view.report.last_ns)
-    until_ns, count = min(latest_ns, ended(sent)), after(sent, last_ns)
-    got, before = total(came), total(sent) - count
-    if min(got, before) < FEW or count < MANY or until_ns - last_ns < WHILE_NS:
+    until_ns, got = min(latest_ns, ended(sent)), total(came)
+    if got < FEW or until_ns - last_ns < WHILE_NS:
+        return
+    count = after(sent, last_ns)
+    before = total(sent) - count
+    if before < FEW or count < MANY:
         return
     left = any(each.flow.left_ns for each in view.all_of(came))
     if left or waits_for_acks(view, came) or not MOST <= got / before <= 1 / MOST:
@@ -151,6 +154,25 @@ def beyond(view: FlowView, topic: Topic) -> None:
         if made := view.report.facts.of(DELETED, name):
             problem.likely = f"{made[-1].by} deleted {name} at {view.report.seconds(made[-1].since_ns)}: "
             problem.likely += "it was made anew, and offsets begin again"
+
+
+def left_alone(view: FlowView, topic: Topic) -> None:
+    """A client that notes where it is unsubscribed, and stays for others: none of its service gets the messages."""
+    for side in (each for each in with_messages(topic.consumers) if each.flow.left_ns):
+        left_ns, who, name = side.flow.left_ns, whose(side.party), topic.subject[2]
+        notes = any(of[2] in (name, side.flow.log) for of in view.names.get(who, ()))
+        stays = any(each.flow.last_ns > left_ns + WHILE_NS for each in view.came.get(who, ()) if each is not side)
+        own = [each for each in topic.consumers if whose(each.party) == who or each.group == side.group != ""]
+        again = any(each.flow.last_ns > left_ns + MOMENT_NS or each.flow.starts[-1:] > [(left_ns, "")] for each in own)
+        sent = [each for each in topic.publishers if each.party.is_whole]
+        count = after(sent, left_ns + MOMENT_NS) if notes and stays and not again else 0
+        if count < MANY or ended(sent) - left_ns < WHILE_NS:
+            continue
+        key = side.label, topic.subject
+        problem = report(view, side.label, name, key, [side], left_ns, ended(sent), count)
+        problem.likely = (
+            "it unsubscribed and did not subscribe again, though it goes on with others: a wrong subscription?"
+        )
 
 
 def not_resumed(view: FlowView) -> None:

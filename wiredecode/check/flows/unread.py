@@ -53,13 +53,18 @@ def moved(view: FlowView) -> None:
                 if other is topic or (arrived and not renamed(now, before, topic, other)):
                     continue
                 readers = without(other.consumers, arrived)
-                if left(now, before, readers):
+                if left(now, before, readers, mistaken=not arrived and bool(differ(topic.subject, other.subject))):
                     report_moved(view, topic, now, other, before, with_messages(readers), arrived)
                     break
 
 
-def left(now: Sequence[ClientFlow], before: Sequence[ClientFlow], consumers: Sequence[ClientFlow]) -> bool:
-    """Whether a publisher wrote to a topic before only, and its consumers are still there."""
+def left(
+    now: Sequence[ClientFlow], before: Sequence[ClientFlow], consumers: Sequence[ClientFlow], *, mistaken: bool
+) -> bool:
+    """Whether a publisher wrote to a topic before only, and its consumers are still there.
+
+    ``mistaken``: the new one has no consumer and nearly the same name: other publishers may still use the old one.
+    """
     first_ns = began(now)
     if not before or ended(before) > first_ns + MOMENT_NS:
         return False
@@ -70,7 +75,7 @@ def left(now: Sequence[ClientFlow], before: Sequence[ClientFlow], consumers: Seq
     half_ns = (first_ns + ended(now)) // 2
     got = [each for each in with_messages(consumers) if each.flow.first_ns <= first_ns + MOMENT_NS]
     there = any(each.party.is_open or each.party.until_ns >= half_ns for each in got)
-    return there and not any(each.flow.last_ns > first_ns + WHILE_NS for each in got)
+    return there and (mistaken or not any(each.flow.last_ns > first_ns + WHILE_NS for each in got))
 
 
 def report_moved(

@@ -45,6 +45,13 @@ class FlowView:
         for side in (each for each in consumers if each.flow.stores):
             for name in {side.party.name, side.flow.key.group} - {""}:
                 self.storing.setdefault((name, side.party.host), []).append(side)
+        self.positions = grouped((side for side in consumers if side.flow.stores), log_and_group)
+        """The same by log and group."""
+        self.names: dict[tuple[str, str, str], dict[tuple[str, str, str, str], None]] = {}
+        """These names of positions, by protocol, service and host."""
+        for of, storing in self.positions.items():
+            for side in storing if of[-1] else ():
+                self.names.setdefault(whose(side.party), {})[of] = None
         self.skipped: set[str] = set()
         """Topics of which a consumer left messages out, as a rule has reported."""
 
@@ -77,8 +84,24 @@ class FlowView:
         return [side for key in keys for side in self.consumers[key]]
 
     def came_to(self, party: Party, topic: str) -> list[ClientFlow]:
-        """The messages of a topic that came to a service on a host, on any of its connections."""
-        return [each for each in self.came.get(whose(party), ()) if each.flow.key.topic == topic]
+        """The messages of a topic or log that came to a service on a host, on any of its connections."""
+        return [each for each in self.came.get(whose(party), ()) if topic in (each.flow.key.topic, each.flow.log)]
+
+    def sharers(self, sides: Sequence[ClientFlow], topic: str) -> list[ClientFlow]:
+        """The messages of a topic that came to clients which note their positions under the names that these use."""
+        names = {name for each in sides for name in self.names.get(whose(each.party), ())}
+        storing = (each for name in sorted(names) for each in self.positions[name])
+        return [came for each in storing for came in self.came_to(each.party, topic)]
+
+    def name_of(self, side: ClientFlow) -> str:
+        """The group of a consumer, or the name under which it notes its position."""
+        if side.group:
+            return side.group
+        for of in self.names.get(whose(side.party), ()):
+            stored = any(overlaps(each.party, side.party) for each in self.positions[of])
+            if stored and of[2] in (side.flow.key.topic, side.flow.log):
+                return of[-1]
+        return ""
 
     def stores(self, sides: Sequence[ClientFlow]) -> list[ClientFlow]:
         """The flows of the same clients that note where they are, on any of their connections, or under their name."""

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 from zlib import crc32
 
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields import printable
 from wiredecode.fields.layer import Layer, Style
-from wiredecode.frames.frame import ALL, ANSWERED, MALFORMED, REFUSED, AckDuty, Confirmation, Frame
+from wiredecode.frames.frame import MALFORMED, AckDuty, Frame
 from wiredecode.frames.message import Messages
 from wiredecode.protocols.amqp091 import NAME, names
 from wiredecode.protocols.amqp091.layers import (
@@ -20,25 +20,26 @@ from wiredecode.protocols.amqp091.layers import (
     Heartbeat,
     ProtocolHeader,
     UnknownFrame,
+    tables_of,
 )
-from wiredecode.protocols.amqp091.layers_tables import read_table
+from wiredecode.protocols.amqp091.layers_tables import problem_of, read_table
 from wiredecode.protocols.amqp091.messages import add_message
 from wiredecode.protocols.base import Conversation, Start
 from wiredecode.protocols.reading import FrameDecoder
 from wiredecode.protocols.shared import proxy
-from wiredecode.protocols.shared.pairing import MAX_OUTSTANDING, Newest, Outstanding, Request, link
+from wiredecode.protocols.shared.pairing import Newest, Pipelined, Request, link
 from wiredecode.protocols.shared.publications import Publications
 from wiredecode.protocols.shared.sasl import user_name
 
-MAX_UNACKNOWLEDGED = 20_000
-"""Deliveries of a channel that are remembered until their ack; beyond it the oldest is forgotten."""
 MAX_MANDATORY = 1000
 """Publishes that may be returned, which are remembered on a channel."""
 MAX_CHANNELS = 4096
 """Channels of a connection that are remembered."""
 MAX_HELD_BYTES = 64 * 1024 * 1024
 """Bytes of messages that are not complete, on one connection; beyond it bodies are not kept."""
-TABLE_FIELDS = ("arguments", "client_properties", "server_properties", "headers")
+DELIVERIES = ("BasicDeliver", "BasicGetOk")
+NEVER = 1 << 64
+"""No delivery has this number."""
 ROUTE = ("exchange", "routing_key", "delivery_tag", "consumer_tag")
 PROPERTIES = ("headers", "timestamp")
 
@@ -47,7 +48,6 @@ PROPERTIES = ("headers", "timestamp")
 class Ask(Request):
     """A method that waits for an answer."""
 
-    channel: int
     values: Mapping[str, Any]
 
 
@@ -91,8 +91,8 @@ class Channel:
     """By side."""
     next_publish: int | None = None
     """Number of the next publish in confirms; None: it is not known, or there are no confirms."""
-    unacknowledged: OrderedDict[int, Ask] = field(default_factory=OrderedDict)
-    """Deliveries without an ack, by delivery tag."""
+    unsure: Newest[int, AmqpConsumer] = field(default_factory=Newest)
+    """Consumers that may not have to acknowledge, by delivery."""
     consumers: Newest[str, AmqpConsumer] = field(default_factory=Newest)
     getting: AmqpConsumer | None = None
     """Of the last BasicGet."""
@@ -100,6 +100,9 @@ class Channel:
     """Identity of a message that may come back, its number in confirms, its frame."""
     queue: str = ""
     """Declared last: the one that an empty name means."""
+
+
+Handler = Callable[["AmqpConversation", Frame, Channel], Any]
 
 
 class AmqpConversation(Conversation):
@@ -110,12 +113,12 @@ class AmqpConversation(Conversation):
         served = [port in ports for port in self.connection.ports]
         if self.client is None and served[0] != served[1]:
             self.client = 1 if served[0] else 0
-        self.outstanding: Outstanding[int, Ask] = Outstanding()
-        self.waiting: dict[tuple[int, int, str], deque[int]] = {}
-        """Keys of open requests by side, channel and method, the oldest first."""
-        self.asked = 0
+        self.outstanding: Pipelined[tuple[int, int, str], Ask] = Pipelined()
+        """By side, channel and method."""
         self.channels: Newest[int, Channel] = Newest(MAX_CHANNELS)
         self.publishing = Publications()
+        self.delivering = Publications()
+        """Both by channel."""
         self.following = [0, 0]
         """By side: where the next frame begins, if no bytes are missing."""
         self.held = 0
@@ -131,26 +134,23 @@ class AmqpConversation(Conversation):
             self._forget(frame.side)
         self.following[frame.side] = frame.offset + frame.length
         buffer, start = frame.buffer, frame.start
-        kind = buffer[start]
-        code = int.from_bytes(buffer[start + 7 : min(start + 11, frame.stop)]) if kind == names.METHOD else kind
+        code = buffer[start]
+        if code == names.METHOD:
+            code = int.from_bytes(buffer[start + 7 : min(start + 11, frame.stop)])
         frame.code = code
-        decoder = DECODERS.get(code) or UNKNOWN
-        if self.client is None and decoder.type in FROM_CLIENT:
-            self.client = frame.side if FROM_CLIENT[decoder.type] else 1 - frame.side
+        decoder, handle, tables, from_client = KNOWN.get(code, UNKNOWN)
+        if self.client is None and from_client is not None:
+            self.client = frame.side if from_client else 1 - frame.side
         frame.sender = self.sender(frame)
         decoder.read(frame, style)
-        if decoder is UNKNOWN and frame.stop - start >= 11:  # else its number was not captured whole
-            frame.find(
-                "warning", "protocol", "unknown-method", "no method of AMQP 0-9-1 or RabbitMQ", "undecided", (0, 11)
-            )
+        if decoder.type is None and frame.stop - start >= 11:  # else its number was not captured whole
+            text, where = "no method of AMQP 0-9-1 or RabbitMQ", (0, 11)
+            frame.find("warning", "protocol", "unknown-method", text, "undecided", where)
+        for name in tables:
+            report_table(frame, name)
         channel = frame.values.get("channel")
-        if channel is None:
-            return
-        for name in TABLE_FIELDS:
-            if frame.values.get(name):
-                report_table(frame, name)
-        if decoder.handler is not None:
-            decoder.handler((self, self.channels.get_or_make(channel, Channel)), frame)
+        if handle is not None and channel is not None:
+            handle(self, frame, self.channels.get(channel) or self.channels.get_or_make(channel, Channel))
 
     def messages(self, frame: Frame, out: Messages) -> None:
         if self.completed is not None and self.completed.type != "BasicReturn":
@@ -165,7 +165,6 @@ class AmqpConversation(Conversation):
                 channel.mandatory.clear()
                 self.publishing.end(number)
         self.outstanding.clear()
-        self.waiting.clear()
 
     # Requests and answers.
 
@@ -174,21 +173,14 @@ class AmqpConversation(Conversation):
         values = frame.values
         if values.get("no_wait") or frame.type is None:
             return
-        self.asked += 1
-        self.outstanding.add(frame, self.asked, Ask(frame.id, frame.time_ns, values["channel"], values))
         key = frame.side, values["channel"], frame.type
-        self.waiting.setdefault(key, deque(maxlen=MAX_OUTSTANDING)).append(self.asked)
+        self.outstanding.add(frame, key, Ask(frame.id, frame.time_ns, values))
 
     def _oldest(self, side: int, channel: int, name: str) -> Ask | None:
         """Remove and return the oldest request of a method."""
         if any(each.lossy for each in self.connection.directions):
             return None  # answers come in turn: a lost one, or a lost request, would shift all that follow
-        keys = self.waiting.get((side, channel, name))
-        while keys:
-            request = self.outstanding.pop(keys.popleft())
-            if request is not None:
-                return request
-        return None
+        return self.outstanding.pop((side, channel, name))
 
     def _answer(self, frame: Frame, channel: Channel) -> Ask | None:
         asks = names.asked_by(frame.type or "")
@@ -208,7 +200,7 @@ class AmqpConversation(Conversation):
         cause = names.METHODS.get(code)
         if cause is not None:
             frame.generate("cause", cause)
-            numbers = [values["channel"]] if values["channel"] else [number for _, number, _ in self.waiting]
+            numbers = [values["channel"]] if values["channel"] else [number for _, number, _ in self.outstanding]
             asked = next(filter(None, (self._oldest(1 - frame.side, each, cause) for each in numbers)), None)
             if asked is not None:
                 link(frame, asked)
@@ -217,6 +209,7 @@ class AmqpConversation(Conversation):
             frame.refuse(message, "reply_code", "closed", "warning" if frame.sender == "server" else "note")
         for number in [values["channel"]] if values["channel"] else [*self.channels]:
             self.publishing.end(number)
+            self.delivering.end(number)
             self.channels.put(number, Channel())
         self._ask(frame, channel)
 
@@ -309,6 +302,8 @@ class AmqpConversation(Conversation):
             channel.contents[frame.side] = None
             return
         content.properties = {name: frame.values[name] for name in PROPERTIES if name in frame.values}
+        if content.type in DELIVERIES and names.STREAM_OFFSET.encode() in (raw := frame.values.get("headers", b"")):
+            content.generated["stream_offset"] = read_table(raw).get(names.STREAM_OFFSET)
         if not content.size:
             self._complete(frame, channel, content)
 
@@ -346,12 +341,11 @@ class AmqpConversation(Conversation):
         elif content.type == "BasicReturn":
             self._returned(frame, channel, content)
         elif "delivery_tag" in values and (content.consumer is None or not content.consumer.no_ack):
-            frame.expects_response = True
-            frame.acks = content.consumer.acks if content.consumer is not None else AckDuty()
-            request = Ask(frame.id, frame.time_ns, values["channel"], {"consumer": content.consumer})
-            channel.unacknowledged[values["delivery_tag"]] = request
-            if len(channel.unacknowledged) > MAX_UNACKNOWLEDGED:
-                channel.unacknowledged.popitem(last=False)
+            frame.acks = AckDuty() if content.consumer is None else content.consumer.acks
+            if frame.acks.since is None and content.consumer is not None:
+                channel.unsure.put(frame.id, content.consumer)
+            tag = values["delivery_tag"]
+            self.delivering.publish(frame, values["channel"], [(tag, tag + 1)], whole=True)
 
     def _returned(self, frame: Frame, channel: Channel, content: Content) -> None:
         """The server sends a message back that no queue took."""
@@ -376,47 +370,36 @@ class AmqpConversation(Conversation):
         if frame.sender is None or "delivery_tag" not in values:
             return
         tag, multiple = values["delivery_tag"], bool(values.get("multiple"))
+        lossy = frame.connection.directions[frame.side].lossy
         if frame.sender == "server":
             refusal = "nacked" if frame.type == "BasicNack" else None
             last = (channel.next_publish or 1) - 1 if multiple and not tag else tag
-            numbers = {number for _, number, _ in channel.mandatory if number is not None}
-            if frame.connection.directions[frame.side].lossy and any(
-                number <= last if multiple else number == last for number in numbers
+            if lossy and any(
+                number <= last if multiple else number == last for _, number, _ in channel.mandatory if number
             ):
                 return  # it may have been returned before, in the lost bytes
             self.publishing.confirm(frame, values["channel"], [(0 if multiple else last, last + 1)], refusal)
             if refusal is not None:
                 frame.refuse("the server did not take the messages", "delivery_tag", "nacked", "warning")
             return
-        exact = channel.unacknowledged.get(tag)
-        settled = take(channel.unacknowledged, tag, multiple)
-        if frame.connection.directions[frame.side].lossy:  # others may have been refused before, in the lost bytes
-            settled = [each for each in settled if each is exact]
         refusal = None
         if frame.type != "BasicAck":
             refusal = "rejected, and requeued" if values.get("requeue") else "rejected"
             frame.refuse(f"the consumer {refusal} the messages", "delivery_tag", "rejected")
-        if settled:
-            self._settle(frame, settled, refusal)
-
-    def _settle(self, frame: Frame, settled: Sequence[Ask], refusal: str | None) -> None:
-        for each in settled:
-            consumer = each.values["consumer"]
-            if consumer is not None and consumer.acks.since is None:
+        first = 0 if multiple and not lossy else tag  # others may have been refused before, in the lost bytes
+        last = tag if tag or not multiple else NEVER
+        self.delivering.confirm(frame, values["channel"], [(first, last + 1)], refusal)
+        for each in frame.confirmations if channel.unsure else ():
+            if (consumer := channel.unsure.pop(each.request, None)) is not None and consumer.acks.since is None:
                 consumer.acks.since = frame.number
-        final = ANSWERED if refusal is None else REFUSED
-        frame.confirmations = [Confirmation(each.frame, 0, ALL, refusal, final) for each in settled]
-        link(frame, settled[0])
-        if len(settled) > 1:
-            frame.generate("requests", [each.frame for each in settled])
 
     def _recover(self, frame: Frame, channel: Channel) -> None:
         """The server delivers again what was not acknowledged."""
-        channel.unacknowledged.clear()
+        self.delivering.end(frame.values["channel"])
         if frame.type == "BasicRecover":
             self._ask(frame, channel)
 
-    HANDLERS: ClassVar[dict[str, Callable[[AmqpConversation, Frame, Channel], Any]]] = {
+    HANDLERS: ClassVar[dict[str, Handler]] = {
         **dict.fromkeys((name for name in names.CODES if names.asked_by(name)), _answer),
         **dict.fromkeys(names.SYNCHRONOUS, _ask),
         **dict.fromkeys(names.CONTENT, _content),
@@ -435,26 +418,24 @@ class AmqpConversation(Conversation):
     }
 
 
-def decoder_of(layer: type[Layer]) -> FrameDecoder:
-    handle = AmqpConversation.HANDLERS.get(layer.__name__)
-    if handle is None:
-        return FrameDecoder(layer, layer.__name__)
-    return FrameDecoder(layer, layer.__name__, lambda state, frame: handle(state[0], frame, state[1]))
+def known(layer: type[Layer]) -> tuple[FrameDecoder, Handler | None, tuple[str, ...], bool | None]:
+    """The way to decode a type of frames: their layer, what follows, its tables, and whether only clients send them."""
+    name = layer.__name__
+    handle = AmqpConversation.HANDLERS.get(name)
+    return FrameDecoder(layer, name), handle, tables_of(layer), names.by_client(name) if name in names.CODES else None
 
 
-DECODERS: dict[int, FrameDecoder] = {code: decoder_of(layer) for code, layer in METHODS.items()} | {
-    names.HEADER: decoder_of(ContentHeader),
-    names.BODY: decoder_of(ContentBody),
-    names.HEARTBEAT: decoder_of(Heartbeat),
-    names.GREETING[0]: decoder_of(ProtocolHeader),
-}
-UNKNOWN = FrameDecoder(UnknownFrame, None)
-FROM_CLIENT = {name: side for name in names.CODES if (side := names.by_client(name)) is not None}
+OTHERS: dict[int, type[Layer]] = {names.HEADER: ContentHeader, names.BODY: ContentBody, names.HEARTBEAT: Heartbeat}
+OTHERS[names.GREETING[0]] = ProtocolHeader
+KNOWN = {code: known(layer) for code, layer in (METHODS | OTHERS).items()}
+UNKNOWN = FrameDecoder(UnknownFrame, None), None, (), None
 
 
 def routed(values: Mapping[str, Any]) -> dict[str, Any]:
     """The fields that the frames of a message have from its method."""
     found = {name: values[name] for name in ROUTE if name in values}
+    if values.get("redelivered"):
+        found["redelivered"] = True
     return {name: printable(value) if isinstance(value, str) else value for name, value in found.items()}
 
 
@@ -464,20 +445,9 @@ def identity_of(content: Content) -> Any:
     return values.get("exchange"), values.get("routing_key"), content.size, None if body is None else crc32(body)
 
 
-def take(waiting: OrderedDict[int, Ask], tag: int, multiple: bool) -> list[Ask]:
-    """Remove the deliveries that an ack is about: one, or all up to its tag; 0: all."""
-    if not multiple:
-        one = waiting.pop(tag, None)
-        return [] if one is None else [one]
-    taken = []
-    while waiting and (not tag or next(iter(waiting)) <= tag):
-        taken.append(waiting.popitem(last=False)[1])
-    return taken
-
-
 def report_table(frame: Frame, name: str) -> None:
     """Report a field table that cannot be read to its end."""
-    problem = read_table(frame.values[name])[1]
-    if problem:
+    raw, shown = frame.values.get(name), frame.layers and frame.layers[NAME].get(name)
+    if raw and not isinstance(shown, dict) and (problem := problem_of(raw)):
         frame.status = MALFORMED if not frame.is_partial else frame.status
         frame.find("error", "malformed", "table-unfit", f"{name}: {problem}", name)

@@ -7,18 +7,24 @@ from typing import Any
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.identity import IdentityReader, texts
-from wiredecode.protocols.amqp091 import layers_tables as tables
+from wiredecode.protocols.amqp091.layers_tables import TableForm, read_table
+
+
+def texts_of(raw: bytes) -> dict[str, str]:
+    """The strings of a table that are no credentials, by name."""
+    found = read_table(raw, TableForm(hide=True)).items()
+    return {name: value for name, value in found if isinstance(value, str)}
 
 
 def client(frame: Frame) -> Mapping[str, Any]:
-    given = tables.texts(frame.values["client_properties"])
+    given = texts_of(frame.values["client_properties"])
     facts = {"name": given.get("connection_name"), "product": given.get("product"), "version": given.get("version")}
     shown = {key: printable(value) for key, value in facts.items() if value}
     return {**shown, "user": frame.generated.get("user")}
 
 
 def server(frame: Frame) -> Mapping[str, Any]:
-    given = tables.texts(frame.values["server_properties"])
+    given = texts_of(frame.values["server_properties"])
     return {"broker": printable(" ".join(filter(None, (given.get("product"), given.get("version")))))}
 
 

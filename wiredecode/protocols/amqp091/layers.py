@@ -5,10 +5,10 @@ from typing import Any, ClassVar
 
 from wiredecode import fields
 from wiredecode.data import storable
-from wiredecode.fields import Kind
+from wiredecode.fields import Kind, plain
 from wiredecode.fields.layer import Added, Layer
 from wiredecode.protocols.amqp091 import NAME, names
-from wiredecode.protocols.amqp091.layers_tables import field_table
+from wiredecode.protocols.amqp091.layers_tables import field_table, secret_ranges
 from wiredecode.protocols.shared.data import data_of
 
 TEXTS = data_of(NAME, "names.toml")
@@ -21,32 +21,6 @@ class EndMark(fields.UInt8):
     """The last byte of each frame."""
 
     hidden = True
-
-
-class Seconds(fields.Time, fields.UInt64):
-    """Seconds since the Unix epoch."""
-
-    column = "timestamp[s, UTC]"
-
-    @staticmethod
-    def spell(value: int, /) -> str | int:
-        return fields.rfc3339_ms(1000 * value)
-
-
-class Bit(fields.Bits):
-    """One bit, which records show as a truth value."""
-
-    column = "bool"
-
-    def __init__(self, name: str, doc: str = "", **kw: Any) -> None:
-        super().__init__(name, 1, doc, lowest_first=True, **kw)
-        self.column = "bool"  # type: ignore[misc]
-
-    def present(self, value: int, show: Callable[[bytes], str]) -> bool:
-        return bool(value)
-
-    def spell_present(self, em: Any, expression: str) -> str:
-        return f"({expression} == 1)"
 
 
 class Padding(fields.Bits):
@@ -68,11 +42,11 @@ KINDS: dict[str, Callable[[str, str], Kind]] = {
     "short": fields.UInt16,
     "long": fields.UInt32,
     "longlong": fields.UInt64,
-    "timestamp": Seconds,
+    "timestamp": fields.Seconds,
     "shortstr": lambda name, doc: fields.Text(name, doc, length=fields.UInt8, free=True),
     "longstr": lambda name, doc: fields.Text(name, doc, length=fields.UInt32),
     "table": field_table,
-    "bit": Bit,
+    "bit": fields.Bit,
 }
 COUNTS = {"octet": fields.UInt8, "short": fields.UInt16}
 
@@ -220,3 +194,9 @@ LAYERS: tuple[type[Amqp], ...] = (
     ProtocolHeader,
     UnknownFrame,
 )
+
+
+def tables_of(layer: type[Layer]) -> tuple[str, ...]:
+    """Names of its field tables."""
+    names = (plain(each) for each in layer.fields_desc)
+    return tuple(kind.name for kind in names if isinstance(kind, fields.Binary) and kind.credentials is secret_ranges)

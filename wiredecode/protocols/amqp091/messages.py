@@ -3,12 +3,11 @@
 from typing import Any
 
 from wiredecode.fields import printable
+from wiredecode.fields.jsonfields import dump
 from wiredecode.frames.frame import Frame
-from wiredecode.frames.message import DELIVER, PUBLISH, Header, Messages, header_of
-from wiredecode.protocols.amqp091.layers_tables import STRING, plain, read_table
+from wiredecode.frames.message import DELIVER, PUBLISH, Messages
+from wiredecode.protocols.amqp091.layers_tables import TableForm, read_table
 
-OFFSET = "x-stream-offset"
-"""Header of messages that come from a stream."""
 MAX_SECONDS = (1 << 63) // 1_000_000_000
 
 
@@ -18,17 +17,18 @@ def topic_of(values: Any) -> str:
     return printable(f"{exchange}/{key}" if exchange else key)
 
 
+def text_of(value: Any) -> bytes:
+    """A header's value for people: strings are as they were sent."""
+    return value.encode("utf-8", "surrogateescape") if isinstance(value, str) else dump(value)
+
+
 def add_message(frame: Frame, content: Any, out: Messages) -> None:
     """See :meth:`Conversation.messages`; ``content``: a message that is complete."""
-    headers: list[Header] | None = None
-    offset = None
+    headers = offset = None
     if raw := content.properties.get("headers"):
-        entries, _ = read_table(raw)
-        headers = [
-            header_of(each.name, each.value if each.type == STRING else str(plain(each)).encode(), out.secrets)
-            for each in entries
-        ]
-        offset = next((each.value for each in entries if each.name == OFFSET and isinstance(each.value, int)), None)
+        look = TableForm(hide=not out.secrets, spell=str)
+        headers = [(name, text_of(value)) for name, value in read_table(raw, look).items()]
+        offset = content.generated.get("stream_offset")
     seconds = content.properties.get("timestamp")
     out.add(
         frame,
@@ -36,6 +36,6 @@ def add_message(frame: Frame, content: Any, out: Messages) -> None:
         (content.body,),
         topic=topic_of(content.values),
         headers=None if headers is None else (headers,),
-        offsets=None if offset is None or offset < 0 else (offset,),
+        offsets=None if offset is None else (offset,),
         times_ns=None if seconds is None or seconds >= MAX_SECONDS else (seconds * 1_000_000_000,),
     )

@@ -12,7 +12,10 @@ FRAMES = {METHOD: "method", HEADER: "header", BODY: "body", HEARTBEAT: "heartbea
 END_MARK = 0xCE
 GREETING = b"AMQP\0\0\x09\x01"
 """Protocol header of version 0-9-1."""
-CLASSES = {10, 20, 30, 40, 50, 60, 85, 90}
+FOR_ONE = ("amq.gen-", "amq.rabbitmq.reply-to")
+"""Beginnings of the names of queues that the server makes for one client."""
+STREAM_OFFSET = "x-stream-offset"
+"""Header of messages that come from a stream, and argument of those who consume it."""
 CONNECTION, BASIC = 10, 60
 
 REPLIES = {int(code): name for code, name in TABLE["codes"].items() if int(code) < 1000}

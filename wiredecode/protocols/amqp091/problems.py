@@ -2,21 +2,22 @@
 
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields import printable
+from wiredecode.frames.escape import counted
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.identity import short
-from wiredecode.net.types import Connection
 from wiredecode.protocols.amqp091 import names
+from wiredecode.protocols.amqp091.flows import QueueFlows
 from wiredecode.protocols.amqp091.messages import topic_of
+from wiredecode.protocols.amqp091.problems_deliveries import CONTENTS, ConsumerAcks, is_ack_timeout
+from wiredecode.protocols.amqp091.problems_routing import ROUTING, Place, QueueLag, QueueRoutes, place_of
 from wiredecode.protocols.shared.codes import codes_of
+from wiredecode.protocols.shared.heartbeats import MissedHeartbeats
 from wiredecode.protocols.shared.pairing import Newest
-from wiredecode.protocols.shared.problems import Checks, FrameRef, Publishing, Rule, ref_of
+from wiredecode.protocols.shared.problems import MAX_EVIDENCE, Checks, FrameRef, Publishing, Rule, ref_of
 
 CODES = codes_of("amqp091")
-FULL_NS = 5_000_000_000
-"""A consumer that takes this long for what its prefetch allows holds up its queue."""
-CONTENTS = ("ContentHeader", "ContentBody")
-Place = tuple[int, int, str]
-"""Connection, channel and consumer tag."""
+MANY_CHANNELS = 20
+"""Channels of a connection, with at most two messages for each, that are more than a few."""
 
 
 @dataclass(eq=False)
@@ -27,7 +28,7 @@ class ClosedChannels(Rule):
 
     def frame(self, frame: Frame) -> None:
         code = frame.values.get("reply_code", 200)
-        if frame.sender != "server" or code < 300:
+        if frame.sender != "server" or code < 300 or is_ack_timeout(frame.values.get("reply_text", "")):
             return
         what = "channel" if frame.type == "ChannelClose" else "connection"
         cause, who = frame.generated.get("cause"), short(frame.connection)
@@ -97,79 +98,95 @@ class BlockedPublishers(Rule):
 
 
 @dataclass(eq=False)
-class Prefetch(Rule):
-    """Consumers that have got all that their prefetch allows, and do not acknowledge it."""
+class AmqpHeartbeats(MissedHeartbeats):
+    """Sides that were silent for longer than the heartbeat of the connection."""
 
-    types = frozenset({*CONTENTS, "BasicQos", "BasicAck", "BasicNack", "BasicReject", "ChannelClose", "BasicRecover"})
-    _limits: Newest[tuple[int, int], int] = field(default_factory=Newest)
-    """``prefetch_count`` by connection and channel."""
-    _waiting: Newest[Place, dict[int, FrameRef]] = field(default_factory=Newest)
-    """Deliveries without an ack, by the id of their frame."""
-    _full: Newest[Place, FrameRef] = field(default_factory=Newest)
-    """The delivery that filled it."""
+    types = frozenset({*names.CODES, *CONTENTS, "Heartbeat"})
+    code = CODES["heartbeat"]
+
+    def agreed(self, frame: Frame) -> int | None:
+        return frame.values.get("heartbeat") if frame.type == "ConnectionTuneOk" else None
+
+
+@dataclass(eq=False)
+class ChannelChurn(Rule):
+    """Clients that open a channel for each message, or nearly so."""
+
+    types = frozenset({"ChannelOpen", "BasicPublish", "BasicGet", "BasicDeliver"})
+    _opened: Newest[int, list[FrameRef]] = field(default_factory=Newest)
+    _used: Newest[int, int] = field(default_factory=Newest)
+    """Both by connection: the first and the last channels that were opened, and messages."""
+    _count: Newest[int, int] = field(default_factory=Newest)
 
     def frame(self, frame: Frame) -> None:
-        place = frame.connection.number, frame.values.get("channel", 0)
-        if frame.type == "BasicQos":
-            self._limits.put(place, frame.values.get("prefetch_count", 0))
-        elif frame.type in CONTENTS:
-            if frame.acks is not None and (tag := frame.generated.get("consumer_tag")) and self._limits.get(place):
-                self._delivered(frame, (*place, tag), self._limits[place])
-        elif frame.sender == "client" and frame.type != "ChannelClose":
-            self._settled(frame, place)
-        else:
-            for each in [each for each in self._waiting if each[:2] == place]:
-                self._drop(each)
-
-    def _delivered(self, frame: Frame, place: Place, limit: int) -> None:
-        waiting = self._waiting.get_or_make(place, dict)
-        if len(waiting) < limit:
-            waiting[frame.id] = ref_of(frame)
-            if len(waiting) == limit:
-                self._full.put(place, waiting[frame.id])
-
-    def _settled(self, frame: Frame, channel: tuple[int, int]) -> None:
-        settled = {each.request for each in frame.confirmations}
-        for place in [each for each in self._waiting if each[:2] == channel]:
-            waiting = self._waiting[place]
-            mine = settled & waiting.keys()
-            if mine and (full := self._full.pop(place, None)) is not None:
-                self._judge(place, full, frame.time_ns, "")
-            for each in mine:
-                del waiting[each]
-
-    def _judge(self, place: Place, full: FrameRef, until_ns: int, end: str) -> None:
-        seconds, limit = (until_ns - full.time_ns) / 1e9, self._limits.get(place[:2], 0)
-        if until_ns - full.time_ns >= FULL_NS:
-            who = f"consumer {place[2]} of {short(full.connection)}"
-            title = f"{who} had {limit} messages, all that its prefetch allows"
-            title += f", and acknowledged none for {seconds:.1f} s{end}"
-            self.report.add(CODES["prefetch"], title, place, frame=full, until_ns=until_ns)
-
-    def _drop(self, place: Place) -> None:
-        self._full.pop(place, None)
-        del self._waiting[place]
-
-    def ended(self, connection: Connection) -> None:
-        end = connection.health.end if connection.health is not None else None
-        for place in [each for each in self._waiting if each[0] == connection.number]:
-            full = self._full.pop(place, None)
-            if full is not None and end is not None and self.report.all_captured(connection, 1 - full.side):
-                self._judge(place, full, end.time_ns, ", until it ended")
-            self._drop(place)
+        number = frame.connection.number
+        if frame.type != "ChannelOpen":
+            self._used.put(number, self._used.get(number, 0) + 1)
+            return
+        self._count.put(number, self._count.get(number, 0) + 1)
+        opened = self._opened.get_or_make(number, list)
+        opened.append(ref_of(frame))
+        del opened[MAX_EVIDENCE - 1 : -1]
 
     def finish(self) -> None:
-        for place, full in list(self._full.items()):
-            if self.report.all_captured(full.connection, 1 - full.side):
-                self._judge(place, full, self.report.last_ns, ", until the end")
+        for number, refs in self._opened.items():
+            opened, used = self._count[number], self._used.get(number, 0)
+            if opened >= MANY_CHANNELS and used <= 2 * opened:
+                title = f"{short(refs[0].connection)} opened {opened:,} channels for {counted(used, 'message')}"
+                self.report.about(CODES["channel-churn"], title, number, refs, count=opened)
+
+
+@dataclass(eq=False)
+class UnboundMessages(Rule):
+    """Messages to an exchange none of whose bindings fits."""
+
+    types = ROUTING | {"ContentHeader"}
+    _routes: QueueRoutes = field(default_factory=QueueRoutes)
+    _lost: Newest[tuple[Place, str], list[FrameRef]] = field(default_factory=Newest)
+    """By exchange and key; empty: some arrived, or came back."""
+
+    def frame(self, frame: Frame) -> None:
+        if frame.type in ROUTING:
+            self._routes.learn(frame)
+        elif "routing_key" in frame.generated:
+            exchange, key = place_of(frame, frame.generated["exchange"]), frame.generated["routing_key"]
+            if frame.sender == "server":
+                self._lost.put((exchange, key), [])
+            elif self._routes.queues(exchange, key) == set() and self._lost.get((exchange, key)) != []:
+                self._lost.get_or_make((exchange, key), list).append(ref_of(frame))
+
+    def finish(self) -> None:
+        by_exchange: dict[Place, list[tuple[str, list[FrameRef]]]] = {}
+        for (place, key), refs in self._lost.items():
+            if refs:
+                by_exchange.setdefault(place, []).append((key, refs))
+        for place, keys in by_exchange.items():
+            refs = sorted((ref for _, some in keys for ref in some), key=lambda ref: ref.number)
+            who = short(refs[0].connection)
+            title = f"{counted(len(refs), 'message')} of {who} to {place[2]} went to no queue that the capture shows"
+            problem = self.report.about(CODES["dropped"], title, place, refs)
+            problem.detail("no binding fits " + ", ".join(key or "an empty key" for key, _ in keys[:MAX_EVIDENCE]))
 
 
 CHECKS = Checks(
     codes=CODES,
-    rules=(ClosedChannels, Returned, Nacked, BlockedPublishers, Prefetch),
+    rules=(
+        ClosedChannels,
+        Returned,
+        Nacked,
+        BlockedPublishers,
+        ConsumerAcks,
+        AmqpHeartbeats,
+        ChannelChurn,
+        UnboundMessages,
+    ),
+    gauges=(QueueLag,),
     answered=frozenset({"ConnectionClose", "ConnectionStart", "ConnectionSecure", "ConnectionTune"}),
     pushes=frozenset({"BasicDeliver"}),
     topic="queue",
+    flows=(QueueFlows,),
+    shares="rabbitmq_stream",
+    space="virtual host",
     covered=frozenset({"closed", "returned", "nacked", "rejected"}),
     publishes=dict.fromkeys(
         CONTENTS, Publishing(("exchange", "routing_key"), numbered_by="publish_number", part="routing_key")

@@ -24,11 +24,13 @@ class Amqp091(BehindProxy):
     framing, seeker = evidence.FRAMING, evidence.SEEKER
     header_bytes = evidence.HEADER_BYTES
     requests = {NAME: names.SYNCHRONOUS - names.NO_WAITING}
+    reply_topics = names.FOR_ONE
     summary_keys = ("reply_code", "exchange", "routing_key", "queue", "consumer_tag", "delivery_tag")
     generated = generated_of(NAME)
     column_types = {
         **{f"{NAME}.{name}": column for name, column in NAMED.items()},
         f"{NAME}.delivery_tag": "uint64",
+        f"{NAME}.redelivered": "bool",
     }
 
     def split_inner(self, data: bytes) -> Split:

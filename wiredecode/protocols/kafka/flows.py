@@ -2,10 +2,7 @@
 
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
 from typing import Any, NamedTuple
-
-from crc32c import crc32c
 
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
@@ -13,7 +10,7 @@ from wiredecode.protocols.kafka import names
 from wiredecode.protocols.kafka.conversation_values import partitions
 from wiredecode.protocols.kafka.layers_records import Front, Slot, batches_of, message_count, slots
 from wiredecode.protocols.shared import flows
-from wiredecode.protocols.shared.flows import MAX_KNOWN, FlowReader, MessageSample, Step
+from wiredecode.protocols.shared.flows import MAX_KNOWN, FlowReader, Sampler, Step
 from wiredecode.protocols.shared.pairing import Newest
 
 BATCH = struct.Struct(">q13xHiqq")
@@ -23,9 +20,7 @@ NEAR_NS = 10_000_000_000
 """Clocks of a producer and of the capture differ by less: else an application gives records times of its events."""
 STARTS = {-1: flows.LATEST, -2: flows.FIRST}
 """Timestamps of ListOffsets."""
-ACKS = {-1: "all"}
-SAMPLES, MAX_SAMPLES = 256, 20_000
-"""Records of a connection and topic whose contents are compared, and of a capture."""
+ACKS, ISOLATION = {-1: "all"}, {0: "read_uncommitted", 1: "read_committed"}
 Place = tuple[str, int | None]
 
 
@@ -69,9 +64,7 @@ class RecordFlows(FlowReader):
         self._asked: Newest[tuple[int, str, int | None], int] = Newest(MAX_KNOWN)
         """By connection and partition: the offset that was asked for last."""
         self._starts: Newest[tuple[int, str, int | None], str] = Newest(MAX_KNOWN)
-        self._sampled: Newest[tuple[int, str], int] = Newest(MAX_KNOWN)
-        """By connection and topic: the records of which there are samples."""
-        self._samples = 0
+        self._sampler = Sampler()
         self._settings: Newest[tuple[int, str], Sequence[int]] = Newest(MAX_KNOWN)
         """By connection and type of its requests."""
 
@@ -110,25 +103,14 @@ class RecordFlows(FlowReader):
                 codec = batch.codec
                 counts[topic, number] = counts.get((topic, number), 0) + batch.records
                 how: dict[str, Any] = {"size": len(each["batches"]), "waited_ns": batch.waited_ns}
-                if self._samples < MAX_SAMPLES:
-                    how["samples"] = self._sample((frame.connection.number, topic), each["batches"], batch.records)
+                if self._sampler.wants(*(of := (frame.connection.number, topic))):
+                    how["samples"] = self._sampler.take(*of, batch.records, contents_of(each["batches"]))
                 yield Step(flows.PUBLISH, printable(topic), number, messages=batch.records, **how)
         self._produced.put(frame.id, counts)
         acks = frame.values["acks"]
         if codec is not None and self._chose(frame, acks, codec):
             yield Step(flows.SETTING, "acks", start=ACKS.get(acks, str(acks)))
             yield Step(flows.SETTING, "compression", start=names.CODECS.get(codec, str(codec)))
-
-    def _sample(self, of: tuple[int, str], raw: bytes, count: int) -> Sequence[MessageSample]:
-        """Samples of the first records of a connection to a topic."""
-        taken = self._sampled.get(of, 0)
-        if taken >= SAMPLES:
-            return ()
-        self._sampled.put(of, taken + count)
-        records = (each for _, _, contents in batches_of(raw) for each in contents.records)
-        samples = [sample_of(each["key"], each["value"]) for each in islice(records, SAMPLES)]
-        self._samples += len(samples)
-        return samples
 
     def _chose(self, frame: Frame, *values: int) -> bool:
         """Whether a client chose other values than in its last request of a type, or shows them for the first time."""
@@ -149,9 +131,11 @@ class RecordFlows(FlowReader):
 
     def _fetch(self, frame: Frame) -> Iterator[Step]:
         least, wait_ms = frame.values["min_bytes"], frame.values["max_wait_ms"]
-        if self._chose(frame, least, wait_ms):
+        level = frame.values.get("isolation_level", 0)
+        if self._chose(frame, least, wait_ms, level):
             yield Step(flows.SETTING, "min_bytes", start=str(least))
             yield Step(flows.SETTING, "max_wait", start=str(wait_ms))
+            yield Step(flows.SETTING, "isolation", start=ISOLATION.get(level, str(level)))
         for topic, number, each in partitions(frame.values):
             key = frame.connection.number, topic, number
             if key not in self._asked:
@@ -170,9 +154,12 @@ class RecordFlows(FlowReader):
                     yield Step(flows.DELIVER, printable(topic), number, first=first, messages=count, size=size, lag=lag)
 
 
-def sample_of(key: bytes | None, body: bytes | None) -> MessageSample:
-    number = None if key is None else crc32c(key)
-    return MessageSample(number, crc32c(body or b"", number or 0), not body)
+def contents_of(raw: bytes) -> Iterator[tuple[bytes | None, bytes | None, str]]:
+    """Key, body and id of each record; the id is that of an idempotent producer, and its sequence number."""
+    for _, values, contents in batches_of(raw):
+        producer, first = values.get("producer_id", -1), values.get("base_sequence", -1)
+        for place, record in enumerate(contents.records):
+            yield record["key"], record["value"], f"{producer} {first + place}" if producer >= 0 else ""
 
 
 def batches(partition: Mapping[str, Any], now_ns: int = 0) -> Iterator[StoredRecords]:

@@ -12,7 +12,7 @@ from wiredecode.protocols.kafka import names
 from wiredecode.protocols.kafka.conversation_values import errors_in, lists_of, partitions, partitions_of, topic_of
 from wiredecode.protocols.kafka.flows import RecordFlows
 from wiredecode.protocols.kafka.layers_table import APIS, ERRORS, MESSAGES, RESPONSES
-from wiredecode.protocols.kafka.problems_groups import CODES, Blocked, CommittedLags, Members
+from wiredecode.protocols.kafka.problems_groups import CODES, AbortedReads, Blocked, CommittedLags, Members
 from wiredecode.protocols.kafka.problems_sessions import (
     WRONG,
     WRONG_BROKER,
@@ -24,12 +24,13 @@ from wiredecode.protocols.kafka.problems_sessions import (
 )
 from wiredecode.protocols.shared import refusals
 from wiredecode.protocols.shared.advertised import AdvertisedHost, host_of
-from wiredecode.protocols.shared.facts import DELETED, MADE, MOVES
+from wiredecode.protocols.shared.facts import DELETED, MADE, MOVES, PURGED
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import Checks, FrameRef, Problem, Publishing, Rule, ref_of
 
 ALL_RESPONSES = frozenset(message.name for message in RESPONSES.values())
 MOVED = "coordinator-moved"
+DELETIONS = frozenset({"DeleteTopicsResponse", "DeleteGroupsResponse", "DeleteRecordsResponse"})
 SOON_NS = 1_000_000_000
 """A broker that ends a connection within this time after a request refuses that request."""
 
@@ -63,7 +64,7 @@ class KafkaRefusals(refusals.Refusals):
         if frame.type == "CreateTopicsResponse":
             for topic, _ in partitions_of(frame.values):
                 self.report.facts.saw(MADE, topic, frame=frame, by=short(frame.connection))
-        elif frame.type == "DeleteTopicsResponse":
+        elif frame.type in DELETIONS:
             self._delete(frame)
         super().frame(frame)
 
@@ -79,9 +80,15 @@ class KafkaRefusals(refusals.Refusals):
         return errors or ({refusal} if refusal else errors)
 
     def _delete(self, frame: Frame) -> None:
-        for each in frame.values.get("responses") or ():
-            if each.get("error") == 0 and each.get("topic"):
-                self.report.facts.saw(DELETED, printable(each["topic"]), frame=frame, by=short(frame.connection))
+        """A client deleted topics, groups or records."""
+        values, by = frame.values, short(frame.connection)
+        for each in (*(values.get("responses") or ()), *(values.get("results") or ())):
+            name = each.get("topic") or (f"group {each['group_id']}" if each.get("group_id") else "")
+            if each.get("error") == 0 and name:
+                self.report.facts.saw(DELETED, printable(name), frame=frame, by=by)
+        for topic, _, each in partitions(values) if frame.type == "DeleteRecordsResponse" else ():
+            if each.get("error") == 0:
+                self.report.facts.saw(PURGED, printable(topic), frame=frame, by=by)
 
     def facts(self, frame: Frame, errors: Collection[Any]) -> dict[str, Any]:
         error, topics = ERRORS.get(min(errors), str(min(errors))), self._topics(frame, errors)
@@ -270,6 +277,7 @@ CHECKS = Checks(
         RecordTimes,
         Members,
         Blocked,
+        AbortedReads,
     ),
     waits=names.TYPES["waits"],
     expected=frozenset({"ALREADY_EXISTS", "MEMBER_ID_REQUIRED"}),

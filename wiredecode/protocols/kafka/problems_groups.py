@@ -198,6 +198,10 @@ class Members(Rule):
         self._groups.finish()
 
 
+MAX_ABORTED, FEW_ABORTED = 1000, 5
+"""Aborted transactions of a partition that one answer may add; and those that are no accident."""
+
+
 @dataclass(eq=False)
 class Blocked(Rule):
     """Partitions in which readers of committed records wait for a transaction that does not end."""
@@ -242,3 +246,35 @@ class Blocked(Rule):
                 does = "still writes" if alive else "did not end it"
                 for each in writers:
                     problem.detail(f"{short(each.connection)} began a transaction, and {does}")
+
+
+@dataclass(eq=False)
+class AbortedReads(Rule):
+    """Consumers that are given records of aborted transactions, which others leave out."""
+
+    types = frozenset({"FetchResponse"})
+    _aborted: Newest[TopicPartition, set[tuple[int, int]]] = field(default_factory=Newest)
+    """Producer and first offset of aborted transactions, in answers to readers of committed records."""
+    _readers: Newest[tuple[str, str], dict[TopicPartition, FrameRef]] = field(default_factory=Newest)
+    """The last records of clients that read all, by name and topic."""
+    _careful: Newest[str, str] = field(default_factory=Newest)
+    """A client that reads committed records, by topic."""
+
+    def frame(self, frame: Frame) -> None:
+        for topic, number, each in partitions(frame.values):
+            aborted = each.get("aborted_transactions")
+            if aborted is not None:
+                known = self._aborted.get_or_make((topic, number), set) if aborted else set()
+                known.update((one["producer_id"], one["first_offset"]) for one in aborted[:MAX_ABORTED])
+                self._careful.put(topic, short(frame.connection))
+            elif each.get("batches"):
+                self._readers.get_or_make((short(frame.connection), topic), dict)[topic, number] = ref_of(frame)
+
+    def finish(self) -> None:
+        for (client, topic), read in self._readers.items():
+            count = sum(len(self._aborted.get(place) or ()) for place in read)
+            if count >= FEW_ABORTED:
+                title = f"{client} reads records of {count:,} aborted transactions in {printable(topic)}: "
+                title += f"{self._careful.get(topic)} leaves them out"
+                refs = [*read.values()]
+                self.report.about(CODES["aborted-reads"], title, (client, topic), refs, count=count)

@@ -7,7 +7,7 @@ from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.nats.conversation_acks import ACK, parse_ack_subject
 from wiredecode.protocols.shared import flows
-from wiredecode.protocols.shared.flows import MAX_KNOWN, FlowReader, Step
+from wiredecode.protocols.shared.flows import MAX_KNOWN, FlowReader, Sampler, Step
 from wiredecode.protocols.shared.pairing import Newest
 
 NEXT = ".CONSUMER.MSG.NEXT."
@@ -18,6 +18,7 @@ NO_MESSAGES = 404
 MAX_LATEST, MAX_CONTENTS, SOON_NS, AGAIN = 256, 4096, 100_000_000, 2
 """Messages that are known again; a client that only passes messages on does so in this time; the second time."""
 NOTHING = "", ""
+MESSAGE_ID = "Nats-Msg-Id"
 STALLED = "Nats-Consumer-Stalled"
 """Header of heartbeats of a consumer that waits for an answer to a flow control request."""
 
@@ -58,6 +59,7 @@ class SubjectFlows(FlowReader):
         self._pulls: Newest[int, tuple[str, str]] = Newest(MAX_KNOWN)
         """By request: stream and consumer."""
         self._published: Newest[int, str] = Newest(MAX_KNOWN)
+        self._sampler = Sampler()
         self._consumers: Newest[tuple[int, str], tuple[str, str]] = Newest(MAX_KNOWN)
         """By connection and subscription: the stream and consumer whose messages come there."""
 
@@ -85,8 +87,12 @@ class SubjectFlows(FlowReader):
         if not subject.startswith(INTERNAL):
             if frame.expects_response:
                 self._published.put(frame.id, subject)
-            step = Step(flows.PUBLISH, printable(subject), None, "", None, 1, values["size"])
             number = frame.connection.number
+            step = Step(flows.PUBLISH, printable(subject), None, "", None, 1, values["size"])
+            if frame.expects_response and self._sampler.wants(number, subject):
+                known = next((each["value"] for each in values.get("headers") or () if each["key"] == MESSAGE_ID), "")
+                samples = self._sampler.take(number, subject, 1, ((None, values["data"], known),))
+                step = step._replace(samples=samples)
             if number not in self._listening:
                 return (step,)
             if number not in self._both and (came := self._latest.pop(number, None)) is not None:

@@ -14,7 +14,7 @@ from wiredecode.frames.identity import short
 from wiredecode.protocols.nats.conversation_acks import parse_ack_subject
 from wiredecode.protocols.nats.conversation_memory import DUPLICATE, OWN, SEQUENCE, STREAM
 from wiredecode.protocols.shared.codes import codes_of
-from wiredecode.protocols.shared.facts import DELETED, DELIVERED, STORED
+from wiredecode.protocols.shared.facts import DELETED, DELIVERED, PURGED, STORED
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import MAX_EVIDENCE, FrameRef, Problem, Report, Rule, ref_of, whole
 
@@ -24,6 +24,7 @@ MESSAGE_ID = "Nats-Msg-Id"
 EXPECTED = "Nats-Expected-"
 """Beginning of the other headers that only publishes to JetStream have."""
 DELETE, DELETE_CONSUMER, NEXT = ".API.STREAM.DELETE.", ".API.CONSUMER.DELETE.", ".API.CONSUMER.MSG.NEXT."
+PURGE = ".API.STREAM.PURGE."
 CREATE_CONSUMER = ".API.CONSUMER.CREATE."
 """Parts of subjects; the last one is that of a pull, which waits for messages."""
 UNJUDGED = (".MSG.", ".DIRECT.", ".DELETE")
@@ -63,13 +64,21 @@ def publish_of(values: Mapping[str, Any]) -> Publish | None:
 
 
 @dataclass(slots=True)
-class Dropped:
-    """New messages of one connection that a stream took for duplicates."""
+class Mistaken:
+    """Messages of one connection that a stream took for duplicates, or for new ones, and are not."""
 
     first: FrameRef
     frames: list[FrameRef] = field(default_factory=list)
     messages: int = 0
     last_ns: int = 0
+    least_ns: int = 0
+    """The shortest time since the message of the same id."""
+
+    def add(self, published: FrameRef, after_ns: int) -> None:
+        self.messages += 1
+        self.last_ns, self.least_ns = published.time_ns, min(after_ns, self.least_ns or after_ns)
+        if len(self.frames) < MAX_EVIDENCE:
+            self.frames.append(published)
 
 
 def asked_for(subject: str) -> str:
@@ -229,11 +238,13 @@ class Stored:
 
     def __init__(self, report: Report) -> None:
         self.report = report
-        self._digests: Newest[tuple[str, str], int] = Newest(MAX_IDS)
-        """Of the first message with an id, by stream and id."""
+        self._digests: Newest[tuple[str, str], tuple[int, int, int]] = Newest(MAX_IDS)
+        """Of the first message with an id, by stream and id; its sequence, and when it was published."""
         self._streams: Newest[str, str] = Newest(MAX_KNOWN)
         """Stream that stored a subject."""
-        self._dropped: dict[tuple[int, str], Dropped] = {}
+        self._dropped: dict[tuple[int, str], Mistaken] = {}
+        self._forgotten: dict[tuple[int, str], Mistaken] = {}
+        """Messages that were stored again under the same id."""
         self._refused: Newest[str, tuple[list[FrameRef], str]] = Newest(MAX_KNOWN)
         """Requests about a stream or consumer that were refused since the last one that was granted, and why."""
         self._away: Newest[str, Problem] = Newest(MAX_KNOWN)
@@ -251,8 +262,10 @@ class Stored:
 
     def request(self, frame: Frame, subject: str) -> None:
         """A client asks for something."""
-        if subject.startswith(OWN) and (DELETE in subject or DELETE_CONSUMER in subject):
-            self.report.facts.saw(DELETED, asked_for(subject), frame=frame, by=short(frame.connection))
+        if subject.startswith(OWN):
+            kind = PURGED if PURGE in subject else DELETED if DELETE in subject or DELETE_CONSUMER in subject else None
+            if kind is not None:
+                self.report.facts.saw(kind, asked_for(subject), frame=frame, by=short(frame.connection))
 
     def answer(self, frame: Frame, subject: str, published: FrameRef, publish: Publish | None) -> None:
         """JetStream answered a publish to ``subject``."""
@@ -272,17 +285,18 @@ class Stored:
             return
         if (problem := self._unstored.pop((subject, publish), None)) is not None:
             self._repeated[id(problem)] = problem, self._repeated.get(id(problem), (problem, 0))[1] + 1
-        key, digest = (stream, publish.id), self._digests.get((stream, publish.id))
-        if digest is None:
-            self._digests.put(key, publish.digest)
-        elif digest != publish.digest and frame.generated.get(DUPLICATE):
-            sender_and_stream = published.connection.number, stream
-            if sender_and_stream in self._dropped or len(self._dropped) < MAX_KNOWN:
-                dropped = self._dropped.setdefault(sender_and_stream, Dropped(published))
-                dropped.messages += 1
-                dropped.last_ns = published.time_ns
-                if len(dropped.frames) < MAX_EVIDENCE:
-                    dropped.frames.append(published)
+        key, sequence = (stream, publish.id), frame.generated[SEQUENCE]
+        digest, stored, first_ns = self._digests.get_or_make(key, lambda: (publish.digest, sequence, published.time_ns))
+        is_known, is_same = DUPLICATE in frame.generated, digest == publish.digest
+        if is_known and not is_same:
+            self._mistake(self._dropped, stream, published, first_ns)
+        elif is_same and not is_known and sequence > stored:
+            self._mistake(self._forgotten, stream, published, first_ns)
+
+    def _mistake(self, found: dict[tuple[int, str], Mistaken], stream: str, published: FrameRef, first_ns: int) -> None:
+        key = published.connection.number, stream
+        if key in found or len(found) < MAX_KNOWN:
+            found.setdefault(key, Mistaken(published)).add(published, published.time_ns - first_ns)
 
     def not_taken(self, frame: Frame, subject: str, publish: Publish | None) -> bool:
         """``subject`` has no subscriber; return whether that is known to concern JetStream, and was reported."""
@@ -349,3 +363,13 @@ class Stored:
             problem = self.report.about(CODES["messages-dropped"], title, key, refs, count=dropped.messages)
             problem.last_ns = dropped.last_ns
             problem.detail(f"their {MESSAGE_ID} was used before, with other contents")
+        for (number, stream), again in self._forgotten.items():
+            if again.messages >= MANY_AGAIN:
+                title = (
+                    f"{stream} stored {again.messages:,} messages of {short(again.first.connection)} a second time, "
+                )
+                title += f"{again.least_ns / 1e9:.1f} s and more after the first: they have the same {MESSAGE_ID}"
+                refs = [again.first, *again.frames]
+                problem = self.report.about(CODES["stored-twice"], title, (number, stream), refs, count=again.messages)
+                problem.last_ns = again.last_ns
+                problem.likely = "the stream had forgotten the ids: its duplicate_window is shorter than that"

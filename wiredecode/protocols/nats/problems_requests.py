@@ -14,7 +14,7 @@ from wiredecode.frames.identity import server_endpoint, short
 from wiredecode.net.types import Connection
 from wiredecode.protocols.nats import names
 from wiredecode.protocols.nats.conversation_acks import ACK, Acknowledged, parse_ack_subject
-from wiredecode.protocols.nats.problems_jetstream import NEXT, PUBLISHED, Publish, Stored, asked_for, publish_of
+from wiredecode.protocols.nats.problems_jetstream import NEXT, PUBLISHED, PURGE, Publish, Stored, asked_for, publish_of
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.facts import DELIVERED, SERVES
 from wiredecode.protocols.shared.pairing import Newest
@@ -23,7 +23,6 @@ from wiredecode.protocols.shared.problems import MAX_EVIDENCE, FrameRef, Problem
 CODES = codes_of("nats")
 INBOX = "_INBOX."
 CREATE = ".API.CONSUMER."
-PURGE = ".API.STREAM.PURGE."
 NOT_DONE = (b"-NAK", b"+WPI")
 MAX_OPEN = 20_000
 """Requests waiting at the same time, and unacknowledged messages of a consumer; the oldest beyond it are not judged."""

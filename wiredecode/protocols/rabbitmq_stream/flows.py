@@ -1,12 +1,13 @@
 """The way of messages in streams: publishes, confirms, chunks, subscriptions and stored offsets."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from wiredecode.fields import printable
 from wiredecode.frames.frame import ALL, Frame
+from wiredecode.protocols.reading import values_of
 from wiredecode.protocols.shared import flows
-from wiredecode.protocols.shared.flows import MAX_KNOWN, FlowReader, Step
+from wiredecode.protocols.shared.flows import MAX_KNOWN, FlowReader, MessageSample, Sampler, Step
 from wiredecode.protocols.shared.pairing import Newest
 
 STARTS = {1: flows.FIRST, 2: flows.LATEST, 3: flows.LATEST, 5: "time"}
@@ -24,22 +25,35 @@ class SubscribedStream(NamedTuple):
 class StreamFlows(FlowReader):
     """Steps of one capture."""
 
-    types = frozenset({"Open", "Publish", "PublishConfirm", "PublishError", "Subscribe", "Deliver", "StoreOffset"})
+    types = frozenset(
+        {
+            *("Open", "Publish", "PublishConfirm", "PublishError", "StoreOffset"),
+            *("Subscribe", "Deliver", "Unsubscribe"),
+        }
+    )
 
     def __init__(self) -> None:
         self._subscriptions: Newest[tuple[int, int], SubscribedStream] = Newest(MAX_KNOWN)
         self._published: Newest[int, tuple[str, int]] = Newest(MAX_KNOWN)
+        self._sampler = Sampler()
 
     def read(self, frame: Frame) -> Iterator[Step]:
         values, stream = frame.values, frame.generated.get("stream", "")
         if frame.type == "Publish":
             count = values["messages"] if isinstance(values["messages"], int) else len(values["messages"])
             self._published.put(frame.id, (stream, count))
-            yield Step(flows.PUBLISH, stream, messages=count, size=frame.length)
+            samples: Sequence[MessageSample] = ()
+            if self._sampler.wants(frame.connection.number, stream):
+                samples = self._sampler.take(frame.connection.number, stream, count, contents_of(frame))
+            yield Step(flows.PUBLISH, stream, messages=count, size=frame.length, samples=samples)
         elif frame.type in ("PublishConfirm", "PublishError"):
             yield from self._answered(frame)
         elif frame.type == "Subscribe":
             yield self._subscribe(frame)
+        elif frame.type == "Unsubscribe":
+            known = self._subscriptions.get((frame.connection.number, values["subscription_id"]))
+            if known is not None:
+                yield Step(flows.LEAVE, known.stream, group=known.group)
         elif frame.type == "Open":
             yield Step(flows.MEMBER, "")
         elif frame.type == "StoreOffset":
@@ -74,3 +88,11 @@ class StreamFlows(FlowReader):
         count = chunk["num_records"] - (first - chunk["chunk_id"])
         if known.stream and count > 0:
             yield Step(flows.DELIVER, known.stream, group=known.group, first=first, messages=count, size=frame.length)
+
+
+def contents_of(frame: Frame) -> Iterator[tuple[None, bytes, str]]:
+    """Body of each simple message, and its id if the publisher has a name."""
+    name = frame.generated.get("reference", "")
+    for each in values_of(frame).get("messages", ()):
+        if "data" in each:
+            yield None, each["data"], f"{name} {each['publishing_id']}" if name else ""

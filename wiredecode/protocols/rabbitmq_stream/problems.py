@@ -1,7 +1,7 @@
 """Problems between RabbitMQ Stream clients and brokers, changes, and gauges of credit and lag."""
 
 from collections.abc import Collection, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields import printable
@@ -17,7 +17,7 @@ from wiredecode.protocols.reading import values_of
 from wiredecode.protocols.shared import gauges, problems, refusals
 from wiredecode.protocols.shared.advertised import AdvertisedHost
 from wiredecode.protocols.shared.codes import codes_of
-from wiredecode.protocols.shared.facts import HEARTBEAT, place_of
+from wiredecode.protocols.shared.heartbeats import MissedHeartbeats
 from wiredecode.protocols.shared.pairing import Newest
 
 CODES = codes_of("rabbitmq_stream")
@@ -397,72 +397,14 @@ class Routes(problems.Rule):
                 problem.severity = problem.code.severity
 
 
-class LongestSilence(NamedTuple):
-    """A side that said nothing for too long."""
-
-    length_ns: int
-    since_ns: int
-    number: int
-    """Its last frame before."""
-
-
-@dataclass(eq=False)
-class Heartbeats(problems.Rule):
+class Heartbeats(MissedHeartbeats):
     """Sides that were silent although heartbeats were agreed."""
 
     types = frozenset(names.KEYS.values())
-    _agreed: dict[int, int] = field(default_factory=dict)
-    _last: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
-    """By connection and side: time and number of the last frame."""
-    _longest: dict[tuple[int, int], LongestSilence] = field(default_factory=dict)
+    code = CODES["heartbeat"]
 
-    def frame(self, frame: Frame) -> None:
-        number = frame.connection.number
-        if "negotiated_heartbeat" in frame.generated:
-            agreed = frame.generated["negotiated_heartbeat"]
-            self._agreed[number] = agreed * 1_000_000_000
-            self._last[number] = [(frame.time_ns, frame.number)] * 2
-        agreed = self._agreed.get(number, 0)
-        if agreed:
-            self._heard(frame.connection, frame.side, frame.time_ns, agreed)
-            self._last[number][frame.side] = frame.time_ns, frame.number
-
-    def _heard(self, connection: Connection, side: int, until_ns: int, agreed: int) -> None:
-        last = self._last[connection.number]
-        (since, number), key = last[side], (connection.number, side)
-        longest_ns = max(2 * agreed, self._longest[key].length_ns if key in self._longest else 0)
-        if until_ns - since > longest_ns and not self.report.leapt(since, until_ns):
-            self._longest[key] = LongestSilence(until_ns - since, since, number)
-
-    def ended(self, connection: Connection) -> None:
-        agreed, health = self._agreed.pop(connection.number, 0), connection.health
-        for side in (0, 1):
-            if agreed and health is not None:
-                until_ns = health.last_ns if health.end is None else health.end.time_ns
-                self._heard(connection, side, until_ns, agreed)
-            silence = self._longest.pop((connection.number, side), None)
-            if silence is not None and not connection.directions[side].missing:
-                self._silent(connection, side, silence, agreed)
-        self._last.pop(connection.number, None)
-
-    def _silent(self, connection: Connection, side: int, silence: LongestSilence, agreed: int) -> None:
-        since_ns, until_ns = silence.since_ns, silence.since_ns + silence.length_ns
-        why = problems.stopped_or_cut(connection, side, since_ns + silence.length_ns // 4, until_ns)
-        if why is None:
-            return
-        name, seconds = short(connection), f"{silence.length_ns / 1e9:.1f} s"
-        client = side == (connection.initiator or 0)
-        who = f"the client of {name}" if client else f"the broker {connection.endpoints[side]}"
-        title = f"{who} was silent for {seconds}, with a heartbeat of {agreed // 10**9} s"
-        key = (connection.number, side) if client else connection.endpoints[side]
-        at = problems.FrameRef(connection, side, silence.number, [], since_ns)
-        sender, place = connection.endpoints[side], place_of(at)
-        self.report.facts.note(HEARTBEAT, sender, since_ns=since_ns, until_ns=until_ns, at=place)
-        problem = self.report.add(CODES["heartbeat"], title, key, frame=at, until_ns=until_ns)
-        problem.alike = connection.endpoints[side].rpartition(":")[0]
-        if not client:
-            problem.detail(f"to {name}: {seconds}, from {self.report.seconds(since_ns)} on")
-        problem.detail(why)
+    def agreed(self, frame: Frame) -> int | None:
+        return frame.generated.get("negotiated_heartbeat")
 
 
 CHECKS = problems.Checks(

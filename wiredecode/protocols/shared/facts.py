@@ -53,7 +53,9 @@ HOLE = Kind("not-captured", (), 0)
 """The capture lost packets."""
 MADE = Kind("made", ("topic",), ALWAYS)
 DELETED = Kind("deleted", ("topic",), 0)
-"""A client made or deleted a topic, stream, or consumer."""
+PURGED = Kind("purged", ("topic",), 0)
+"""A client made or deleted a topic, stream, consumer (``stream, consumer name``) or group (``group name``), or deleted
+messages of a topic or stream."""
 FIRST = Kind("first-publish", ("server", "topic"), ALWAYS)
 """The first publishes of clients to a topic waited: if it was just made, for leaders and replicas."""
 STORED = Kind("stored", ("topic",), ALWAYS)

@@ -6,9 +6,13 @@ added.
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import ClassVar, NamedTuple
 
+from crc32c import crc32c
+
 from wiredecode.frames.frame import DAMAGED, Frame
+from wiredecode.protocols.shared.pairing import Newest
 
 PUBLISH, CONFIRM, REFUSE, DELIVER = "publish", "confirm", "refuse", "deliver"
 """Messages go to a broker, which takes or refuses them, and on to a consumer."""
@@ -33,6 +37,8 @@ FIRST, LATEST, STORED = "first", "latest", "stored"
 """Where a consumer begins."""
 MAX_KNOWN = 65_536
 """Subscriptions, requests and the like that a reader remembers."""
+SAMPLES, MAX_SAMPLES = 256, 20_000
+"""Messages of a connection and topic whose contents are compared, and of a capture."""
 
 
 class MessageSample(NamedTuple):
@@ -44,6 +50,35 @@ class MessageSample(NamedTuple):
     """Of key and body."""
     empty: bool
     """It has no body."""
+    once: int | None = None
+    """Of the id by which its server knows whether it has the message, and stores it once; None: it has no id."""
+
+
+class Sampler:
+    """Takes samples of the first messages of each connection to a topic."""
+
+    def __init__(self) -> None:
+        self._taken: Newest[tuple[int, str], int] = Newest(MAX_KNOWN)
+        """Messages by connection and topic, also those that no samples were taken of."""
+        self._samples = 0
+
+    def wants(self, connection: int, topic: str) -> bool:
+        return self._samples < MAX_SAMPLES and self._taken.get((connection, topic), 0) < SAMPLES
+
+    def take(
+        self, connection: int, topic: str, count: int, messages: Iterable[tuple[bytes | None, bytes | None, str]]
+    ) -> Sequence[MessageSample]:
+        """Samples of ``count`` messages, of which each is a key, a body, and the id by which its server knows it."""
+        taken = self._taken.get((connection, topic), 0)
+        self._taken.put((connection, topic), taken + count)
+        samples = [sample_of(*each) for each in islice(messages, SAMPLES)]
+        self._samples += len(samples)
+        return samples
+
+
+def sample_of(key: bytes | None, body: bytes | None, once: str) -> MessageSample:
+    number = None if key is None else crc32c(key)
+    return MessageSample(number, crc32c(body or b"", number or 0), not body, crc32c(once.encode()) if once else None)
 
 
 class Step(NamedTuple):

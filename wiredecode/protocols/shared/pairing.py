@@ -1,12 +1,14 @@
 """Open requests of a connection, their responses, and the losses that can hide these: the same for every protocol."""
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterator
 from heapq import heappop, heappush
 from typing import Any, Generic, TypeVar
 
 from wiredecode.dataclasses import dataclass
 from wiredecode.frames.frame import ANSWERED, REFUSED, Frame
+
+__all__ = ["Hop", "Losses", "Newest", "Outstanding", "Request", "link", "note_unlinked", "outcome_of", "reply_captured"]
 
 MAX_OUTSTANDING = 10_000
 """Open requests remembered per connection; beyond it the oldest is dropped."""
@@ -118,6 +120,36 @@ class Outstanding(Generic[K, R]):
     def clear(self) -> None:
         while self._requests:
             self.pop_oldest()
+
+
+class Pipelined(Generic[K, R]):
+    """Open requests of one connection of which several may have the same key: answers to a key come in turn."""
+
+    def __init__(self) -> None:
+        self._outstanding: Outstanding[int, R] = Outstanding()
+        self._turns: dict[K, deque[int]] = {}
+        self._count = 0
+
+    def add(self, frame: Frame, key: K, request: R) -> None:
+        self._count += 1
+        self._outstanding.add(frame, self._count, request)
+        self._turns.setdefault(key, deque(maxlen=MAX_OUTSTANDING)).append(self._count)
+
+    def pop(self, key: K) -> R | None:
+        """Remove and return the oldest request of a key that is still remembered."""
+        turns = self._turns.get(key)
+        while turns:
+            request = self._outstanding.pop(turns.popleft())
+            if request is not None:
+                return request
+        return None
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self._turns)
+
+    def clear(self) -> None:
+        self._outstanding.clear()
+        self._turns.clear()
 
 
 class Losses:

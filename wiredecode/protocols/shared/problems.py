@@ -37,7 +37,7 @@ ALIVE_NS = 1_000_000
 """A packet this long after the beginning of a silence, and before its end, shows that the host was alive."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Problem:
     """A problem: one code and one subject, with its number of occurrences."""
 
@@ -77,6 +77,9 @@ class Problem:
     """Problems that are its consequences."""
     parts: list[Problem] = field(default_factory=list)
     """The problems that were joined to this one."""
+
+    def __repr__(self) -> str:
+        return f"<{self.severity}[{self.name}] {self.title}>"
 
     def detail(self, text: str) -> None:
         if text and len(self.details) < MAX_EVIDENCE and text not in self.details:
@@ -136,6 +139,28 @@ def begin_of(connection: Connection) -> Moment:
 
 def ref_of(frame: Frame) -> FrameRef:
     return FrameRef(frame.connection, frame.side, frame.number, frame.packets[:1], frame.time_ns)
+
+
+class Judged:
+    """Has the problems of captures or of an interface."""
+
+    problems: list[Problem]
+    """The worst first."""
+
+    @property
+    def errors(self) -> list[Problem]:
+        """The problems that are errors."""
+        return [each for each in self.problems if each.severity == "error"]
+
+    @property
+    def warnings(self) -> list[Problem]:
+        """The problems that are warnings."""
+        return [each for each in self.problems if each.severity == "warning"]
+
+    @property
+    def notes(self) -> list[Problem]:
+        """The problems that are notes."""
+        return [each for each in self.problems if each.severity == "note"]
 
 
 class Report:
@@ -268,7 +293,8 @@ class Report:
 
     def answer_captured(self, request: Any) -> bool:
         """Whether the answer to a request, a frame or a reference to one, would have been captured."""
-        return reply_captured(request) and not self.lost(request.connection)
+        captured = was_captured(request.connection, 1 - request.side)
+        return captured and reply_captured(request) and not self.lost(request.connection)
 
     def cite(self, problem: Problem, *frames: Frame | FrameRef | Place) -> None:
         """Add frames to the evidence."""
@@ -394,6 +420,8 @@ class Checks:
     """Whether a server's first frame says that it waits for no other server."""
     space: str = "namespace"
     """Word for what separates topics of one name, for people."""
+    shares: str = ""
+    """Another protocol of the same servers: topics of one name and space are the same."""
     flows: tuple[type[FlowReader], ...] = ()
     """Readers of the way of messages, from publishers to consumers."""
     gauges: tuple[type[Gauge], ...] = ()

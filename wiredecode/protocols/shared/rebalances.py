@@ -78,10 +78,15 @@ class Rebalances:
         for group, members in self._members.items():
             problem, ends = self.report.own(self.code, group), self._crashes.get(group)
             over = [(each, each.health.end) for each in members.values() if each.health is not None]
-            brief = sum(end is not None and end.time_ns - each.first_ns < ALONE_NS for each, end in over)
+            left = [each for each, end in over if end is not None and end.time_ns - each.first_ns < ALONE_NS]
+            brief, names = len(left), [each.identity.get("name", "") for each in left]
             once = problem is not None and problem.count + STORM - 2 <= 2 * len(members)  # each joins, and leaves
             if problem is not None and once and not ends and brief < MANY_CRASHES:
                 problem.severity = "note"
+            elif problem is not None and (name := max(names, key=names.count, default="")):
+                if (times := names.count(name)) >= MANY_CRASHES and 2 * times > brief:
+                    problem.title += f": {name} joined and ended {times} times"
+                    problem.likely = f"{name} crashes or is restarted again and again, and each time all members stop"
             elif self.gone is None or problem is not None or not ends:
                 continue
             elif not self._stood_still(self.gone, group, ends):

@@ -1,9 +1,9 @@
 """Rules of a protocol for ``wiredecode anonymize``: which texts are its own, and which values must be recomputed."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from wiredecode.dataclasses import dataclass
+from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.shared.data import data_of, words
 
@@ -32,6 +32,8 @@ class Rules:
     """Texts that are JSON: numbers stay."""
     texts: frozenset[str] = NONE
     """Bytes in which the protocol reads words: only their words are replaced, even if they are bodies."""
+    parts: Mapping[str, Callable[[bytes], Iterable[tuple[int, int, bool]]]] = field(default_factory=dict)
+    """Bytes that hold fields of their own: first byte of each, byte after its last, and whether it is a text."""
     compressed: Callable[[Layer, str], bool] = lambda layer, name: False
     """Whether a field of a structure holds compressed bytes."""
     encrypted: bool = False

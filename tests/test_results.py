@@ -1,0 +1,148 @@
+"""``wiredecode.check``, ``follow``, ``trace``, ``stats`` and ``flows``: what they return, and parts of captures."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+
+import pandas as pd
+import polars as pl
+import pytest
+
+import wiredecode
+from tests.support import RABBITMQ
+from wiredecode.protocols.catalogue import UnknownColumn
+from wiredecode.results import Tabular
+from wiredecode.tables.schema import declared_columns
+
+CAPTURES = RABBITMQ.parent
+BASIC = RABBITMQ / "c43_basic.pcap"
+STARVED = CAPTURES / "stories" / "credit-starvation.pcap"
+SKIPPED = CAPTURES / "flows" / "r-wrong-offset.pcap.gz"
+
+
+def command(*args: object) -> str:
+    """Output of a command, without its totals."""
+    run, environment = [sys.executable, "-m", "wiredecode", *map(str, args), "-q"], {**os.environ}  # not readline's
+    return subprocess.run(run, check=True, capture_output=True, text=True, env=environment).stdout
+
+
+def results() -> dict[str, Tabular]:
+    return {
+        "check": wiredecode.check(STARVED),
+        "stats": wiredecode.stats(BASIC),
+        "flows": wiredecode.flows(SKIPPED),
+        "trace": wiredecode.trace(BASIC, frame=31),
+        "follow": wiredecode.follow(BASIC, 2),
+    }
+
+
+@pytest.mark.parametrize("name", ["check", "stats", "flows", "trace", "follow"])
+def test_a_result_has_the_same_columns_and_rows_in_arrow_pandas_polars_and_dataframes(name: str) -> None:
+    result = results()[name]
+    table = result.table()
+    pandas, polars, made = result.to_pandas(), result.to_polars(), pd.DataFrame(result)
+    assert table.num_rows == len(pandas) == len(polars) == len(made) > 0
+    assert table.column_names == list(pandas.columns) == polars.columns == list(made.columns)
+    assert isinstance(polars, pl.DataFrame) and result.to_arrow().equals(table)
+    html = result._repr_html_()
+    assert html.startswith("<pre>") and "<" not in html[5:-6]
+
+
+def test_the_text_of_a_result_is_that_of_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    made = results()
+    assert str(made["flows"]) == command("flows", SKIPPED).rstrip("\n")
+    assert str(made["stats"]) == command("stats", BASIC).rstrip("\n")
+    assert str(made["follow"]) == command("follow", BASIC, "-n", 2).rstrip("\n")
+    hops, sentences = str(made["trace"]), command("trace", BASIC, "--frame", 31)
+    assert hops.split() == sentences.split()
+    assert (
+        str(made["check"]).split()
+        == command("check", STARVED, "-v").replace("2 notes: --severity note", "2 notes.").split()
+    )
+
+
+def test_a_test_can_say_that_there_are_no_errors() -> None:
+    healthy, starved = wiredecode.check(BASIC), wiredecode.check(STARVED)
+    assert healthy and not healthy.errors and not healthy.warnings
+    assert [each.name for each in starved.warnings] == ["rabbitmq_stream.credit-starvation"]
+    assert len(starved) == len(starved.warnings) + len(starved.notes) and starved.verdict.whole
+
+
+def test_a_filter_leaves_the_problems_of_the_connections_that_it_chooses() -> None:
+    assert not wiredecode.check(STARVED, filter="tcp.stream == 1").warnings
+    assert wiredecode.check(STARVED, filter="tcp.stream == 5").warnings
+
+
+def test_damage_is_an_error_or_a_warning_as_when_reading() -> None:
+    with pytest.raises(wiredecode.api.CaptureError):
+        wiredecode.check(RABBITMQ / "d_cutfile.pcap")
+    with pytest.warns(wiredecode.api.DamagedCapture):
+        assert wiredecode.check(RABBITMQ / "d_cutfile.pcap", strict=False).verdict.judged
+
+
+def test_a_trace_that_finds_nothing_is_false_and_says_why() -> None:
+    found = wiredecode.trace(BASIC, id="no such")
+    assert not found and "no such" in str(found) and found.table().num_rows == 0
+    with pytest.raises(LookupError, match="no such"):
+        found.record()
+    with pytest.raises(ValueError, match="which message"):
+        wiredecode.trace(BASIC)
+    with pytest.raises(TypeError, match="unexpected"):
+        wiredecode.trace(BASIC, frame=31, bod=b"x")
+
+
+def test_follow_names_the_connections_if_several_fit() -> None:
+    with pytest.raises(LookupError, match=r"1, 2, 3, 4, 5, 6, 7$"):
+        wiredecode.follow(BASIC)
+    with pytest.raises(LookupError, match="no connection"):
+        wiredecode.follow(BASIC, 99)
+    only = wiredecode.follow(BASIC, filter='frame.type == "StoreOffset"')
+    assert {frame.connection.number for frame in only} == {only.connection} == {6}
+
+
+@pytest.mark.parametrize("module", ["check", "stats", "flows", "trace"])
+def test_functions_stay_functions_once_the_packages_of_their_names_are_imported(module: str) -> None:
+    code = f"import wiredecode.{module}, wiredecode; from wiredecode import {module} as f; assert callable(f)"
+    subprocess.run([sys.executable, "-c", f"{code}; assert f is wiredecode.{module}"], check=True)
+
+
+@pytest.mark.parametrize("level", ["frames", "messages", "packets", "connections"])
+def test_parts_of_a_capture_are_those_of_the_list_of_its_rows(level: str) -> None:
+    capture = wiredecode.read(BASIC, level=level)
+    count, rows = len(capture), capture.table().to_pylist()
+    assert capture.head(3).table().to_pylist() == rows[:3]
+    ends = ((2, 5), (3, None), (None, 4), (-3, None), (2, -2), (5, 3), (count, None))
+    for part in (slice(*each) for each in ends):
+        chosen = capture[part]
+        assert chosen.table().to_pylist() == rows[part] and len(chosen) == len(rows[part]) == sum(1 for _ in chosen)
+    assert capture[1:][1:3].table().to_pylist() == rows[1:][1:3]
+
+
+def test_a_number_gives_a_frame_and_one_beyond_the_end_an_index_error() -> None:
+    capture = wiredecode.read(BASIC, filter='frame.type == "Publish"')
+    frames = list(capture)
+    assert (capture[0].number, capture[-1].number) == (frames[0].number, frames[-1].number)
+    assert capture.messages()[1]["frame"] == frames[1].number
+    for beyond in (len(frames), -len(frames) - 1):
+        with pytest.raises(IndexError):
+            capture[beyond]
+    with pytest.raises(ValueError, match="step"):
+        capture[::2]
+
+
+@pytest.mark.parametrize("level", ["frames", "messages", "packets", "connections", "flows"])
+def test_an_unknown_column_is_refused_before_anything_is_read(level: str) -> None:
+    with pytest.raises(UnknownColumn, match="no column typ"):
+        wiredecode.read("no such file", level=level, columns=["typ"])
+
+
+def test_instants_and_durations_have_different_names() -> None:
+    """An integer that is a time since 1970 is called ``..._time_ns``; other ``..._ns`` are durations."""
+    for table, columns in declared_columns().items():
+        for name, (_, meaning) in columns.items():
+            if name != "packet" and not name.endswith("packet"):
+                assert bool(re.search("since 1970", meaning)) == name.endswith("time_ns"), (table, name)

@@ -1,0 +1,92 @@
+"""Services that get messages and publish others for them."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from operator import itemgetter
+
+from wiredecode.check.flows.view import (
+    FEW,
+    MANY,
+    MOST,
+    WHILE_NS,
+    FlowView,
+    by_label,
+    names_of,
+    total,
+    whose,
+    with_messages,
+)
+from wiredecode.flows.table import ClientFlow, grouped
+
+CUTS = 64
+"""Times that are tried."""
+Counted = list[tuple[int, float]]
+"""Times, and messages up to each."""
+
+
+def not_passed_on(view: FlowView) -> None:
+    """A service gets messages and publishes nothing for them since a time, and did so before."""
+    sent = grouped(with_messages(view.sent), lambda side: whose(side.party))
+    for service, came in view.came.items():
+        out = [each for each in sent.get(service, ()) if each.party.is_whole]
+        for topic, sides in grouped(came, lambda side: (side.party.space, side.flow.key.topic)).items():
+            if out and total(sides) >= MOST * total(came) and 2 * sum(each.flow.again for each in sides) < total(sides):
+                found = max(turns(counted(sides), counted(out)), default=None)
+                if found is not None:
+                    report(view, topic[1], sides, out, *found[1:])
+
+
+def turns(came: Counted, sent: Counted) -> Iterator[tuple[float, int, list[int]]]:
+    """Times from which on nearly nothing is passed on: how clear that is, the time, and what came and was sent."""
+    if not came or not sent or min(came[-1][1], sent[-1][1]) < 2 * FEW:
+        return
+    first_ns, last_ns = came[0][0], came[-1][0]
+    for cut in range(1, CUTS):
+        at_ns = first_ns + (last_ns - first_ns) * cut // CUTS
+        before, passed = up_to(came, at_ns), up_to(sent, at_ns)
+        since, after = round(came[-1][1]) - before, round(sent[-1][1]) - passed
+        if last_ns - at_ns < WHILE_NS or min(before, since) < MANY or 2 * passed < before:
+            continue
+        if after * before <= (1 - MOST) * passed * since:
+            yield min(passed / before, 1) - after / since, at_ns, [before, passed, since, after]
+
+
+def report(
+    view: FlowView,
+    topic: str,
+    came: Sequence[ClientFlow],
+    out: Sequence[ClientFlow],
+    at_ns: int,
+    counts: Sequence[int],
+) -> None:
+    before, passed, since, after = counts
+    label, when = came[0].party.label, view.report.seconds(at_ns)
+    title = f"{label} passes {after:,} of {since:,} messages of {topic} on since {when}, "
+    title += f"before {min(passed, before):,} of {before:,}"
+    key, times = (label, topic), {"since_ns": at_ns, "until_ns": max(each.flow.last_ns for each in came)}
+    problem = view.add("flow.not-passed-on", title, key, [*came, *out], count=since - after, **times)
+    problem.detail(f"it published to {', '.join(sorted({each.flow.key.topic for each in out})[:FEW])}")
+    subjects = (each.publishers for each in view.topics if each.subject[2] == topic)
+    begun = [each for sides in subjects for each in sides if abs(each.flow.first_ns - at_ns) < WHILE_NS]
+    if begun and len(by_label(begun)) == 1:
+        problem.likely = f"it cannot read the messages of {names_of(begun)}, which began to publish at that time"
+
+
+def counted(sides: Sequence[ClientFlow]) -> Counted:
+    """The messages of some flows by time, as far as the times of some of them show."""
+    steps: list[tuple[int, float]] = []
+    for flow in (each.flow for each in sides):
+        entries = flow.times.entries or flow.unnumbered.entries
+        share = flow.messages / max(sum(count for _, count, _ in entries), 1)
+        steps += [(time_ns, count * share) for _, count, time_ns in entries]
+    steps.sort()
+    return [*zip((at_ns for at_ns, _ in steps), accumulate(count for _, count in steps), strict=True)]
+
+
+def up_to(counts: Counted, time_ns: int) -> int:
+    """Messages up to a time."""
+    at = bisect_right(counts, time_ns, key=itemgetter(0))
+    return round(counts[at - 1][1]) if at else 0

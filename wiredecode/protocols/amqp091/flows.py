@@ -1,0 +1,56 @@
+"""The way of messages: from publishers to an exchange, and from queues to consumers: the group of their queue."""
+
+from collections.abc import Iterator
+
+from wiredecode.fields import printable
+from wiredecode.frames.frame import Frame
+from wiredecode.protocols.amqp091.layers_tables import read_table
+from wiredecode.protocols.amqp091.messages import topic_of
+from wiredecode.protocols.amqp091.names import FOR_ONE, STREAM_OFFSET
+from wiredecode.protocols.shared import flows
+from wiredecode.protocols.shared.flows import MAX_KNOWN, FlowReader, Step
+from wiredecode.protocols.shared.pairing import Newest
+
+STARTS = {"first": flows.FIRST, "last": flows.LATEST, "next": flows.LATEST}
+
+
+class QueueFlows(FlowReader):
+    """Steps of one capture. The topic of a stream is its name where it is the default exchange that leads to it."""
+
+    types = frozenset({"ConnectionOpen", "BasicConsume", "ContentHeader", "ContentBody", "BasicAck", "BasicNack"})
+
+    def __init__(self) -> None:
+        self._published: Newest[int, str] = Newest(MAX_KNOWN)
+        """Topics, by frame of the message."""
+
+    def read(self, frame: Frame) -> Iterator[Step]:
+        if frame.type == "ConnectionOpen":
+            yield Step(flows.MEMBER, "")
+        elif frame.type == "BasicConsume":
+            yield from self._subscribe(frame)
+        elif frame.sender == "server":
+            yield from self._from_server(frame)
+        elif "exchange" in frame.generated and not frame.generated["routing_key"].startswith(FOR_ONE):
+            topic = topic_of(frame.generated)
+            self._published.put(frame.id, topic)
+            if frame.type == "ContentHeader":
+                yield Step(flows.PUBLISH, topic, size=frame.values["body_size"])
+
+    def _subscribe(self, frame: Frame) -> Iterator[Step]:
+        start = read_table(frame.values["arguments"]).get(STREAM_OFFSET)
+        if start is not None:
+            begin = f"offset {start}" if isinstance(start, int) else STARTS.get(str(start), "time")
+            yield Step(flows.SUBSCRIBE, printable(frame.values["queue"]), start=begin)
+
+    def _from_server(self, frame: Frame) -> Iterator[Step]:
+        what = flows.CONFIRM if frame.refusal is None else flows.REFUSE
+        for request in {each.request for each in frame.confirmations} | {frame.request}:
+            if topic := self._published.pop(request or 0, ""):
+                yield Step(what, topic)
+        generated = frame.generated
+        if frame.type == "ContentHeader" and "delivery_tag" in generated:
+            offset, queue = generated.get("stream_offset"), generated.get("queue", "")
+            topic, size, again = topic_of(generated), frame.values["body_size"], "redelivered" in generated
+            group = "" if offset is not None or queue.startswith(FOR_ONE) else queue
+            log = queue if offset is not None and queue != topic else ""
+            yield Step(flows.DELIVER, topic, group=group, first=offset, size=size, log=log, again=again)
