@@ -80,7 +80,7 @@ class ExportOptions(options.CaptureReading):
         options.refuse(
             (
                 not self.job.is_records,
-                "--jobs writes frames as ndjson or json: of other rows, merging costs all it gains",
+                "--jobs writes frames as ndjson or json; of other rows merging costs all that it gains",
             ),
             (self.count, "--jobs does not go with -c"),
             (self.two_passes, "--jobs does not go with -2"),

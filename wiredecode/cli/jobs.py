@@ -6,7 +6,6 @@ merges; the other processes are forked before a capture is opened, and write not
 
 from __future__ import annotations
 
-import fcntl
 import io
 import math
 import os
@@ -61,6 +60,8 @@ class Jobs:
         self._running: list[tuple[ForkProcess, Pipe]] = []
 
     def __enter__(self) -> Self:
+        import fcntl  # not on all systems
+
         context = get_context("fork")
         for number in range(1, self._count):
             here, there = context.Pipe(duplex=False)
@@ -233,7 +234,7 @@ class Merger:
         self._jobs = jobs
         self._texts: list[Iterator[tuple[float, Any]]] = [iter(())] * count
         self._next: list[tuple[float, Any]] = [(0, None)] * count
-        """Of each process: number and text of its next frame that has one; or a number after that of the frame that it has reached."""
+        """Of each process: number and text of its next frame that has one; or a number beyond the frame reached."""
 
     def frames(self, frames: Iterable[Frame]) -> Iterator[Frame]:
         following = self._next

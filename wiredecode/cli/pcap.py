@@ -117,7 +117,7 @@ def _in_processes(
 
     def opened(share: Share) -> CaptureSession:
         shares = replace(demand, share=share)
-        return CaptureSession.of(captures, captures.files, selection, shares)
+        return CaptureSession.of(captures, captures.files, selection, shares, colors=frames.colors)
 
     try:
         return shared(jobs, opened, lambda session: frames.writer(session)(session.frames()))[0]

@@ -73,7 +73,7 @@ class Demand:
     bucket: Bucket | None = None
     """Only its connections are dissected; None: all."""
     share: Share | None = None
-    """Frames of other processes are numbered and passed on as they are: one of several processes; None: the only one."""
+    """One of several processes: frames of others are numbered and passed on as they are. None: the only one."""
     decrypt: bool = True
     """Use TLS secrets: those in captures, and ``keys``."""
     keys: KeyLog | None = None
@@ -433,7 +433,7 @@ class Dissector:
             if not conversation.inner_frames:
                 continue
             if share is not None:
-                raise NumbersInside(conversation.inner_frames[0])
+                raise NumbersInside
             for count, inner in enumerate(conversation.inner_frames, 1):  # decoding one may add others
                 inner.inner_index = count
                 self._decode(inner, self._number + 1, conversation, True)

@@ -16,8 +16,8 @@ FRAME_BYTES = 500
 class NumbersInside(Exception):
     """Frames inside others have numbers of their own, which only the process that decodes them knows."""
 
-    def __init__(self, frame: Frame) -> None:
-        super().__init__(f"only one process can number the {frame.protocol} messages inside others: leave out --jobs")
+    def __init__(self) -> None:
+        super().__init__("frames hold others (NATS routes), which only one process can number: leave out --jobs")
 
 
 class Share:
