@@ -6,7 +6,6 @@ merges; the other processes are forked before a capture is opened, and write not
 
 from __future__ import annotations
 
-import io
 import math
 import os
 import pickle
@@ -20,7 +19,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from wiredecode.cli.options import refuse
-from wiredecode.cli.output import Output
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection as Pipe
@@ -36,7 +34,7 @@ if TYPE_CHECKING:
 
 Send = Callable[..., None]
 PIPE_BYTES = 1 << 20
-"""A process is ahead of the first one by so much."""
+"""Bytes by which a process can be ahead of the first one."""
 
 
 def check(files: Sequence[str]) -> None:
@@ -181,9 +179,9 @@ def in_capture(every: Sequence[Numbers]) -> list[dict[int, int]]:
 # Frames of several processes in their order: see wiredecode.dissect.share.
 
 MERGING = 1.3
-"""The first process also merges and writes: the others do so much more in the same time."""
+"""The first process also merges and writes: the others do this many times its work."""
 PART_BYTES, PART_FRAMES = 256 * 1024, 4000
-"""Texts that are sent together; frames of other processes after which the first one is told that there is no text."""
+"""Texts that are sent together, and frames: those of other processes count, too."""
 AS_UTF8 = "utf-8", "surrogatepass"
 
 
@@ -209,8 +207,8 @@ class Sender:
     def send(self, reached: float) -> None:
         """Send all texts: those of the frames up to number ``reached``."""
         texts = self._texts
-        data = "".join(texts).encode(*AS_UTF8) if texts and isinstance(texts[0], str) else b"".join(texts)
         is_text = len(texts) > 0 and isinstance(texts[0], str)
+        data = "".join(texts).encode(*AS_UTF8) if is_text else b"".join(texts)
         self._send((self._numbers, [*map(len, texts)], is_text, reached), data)
         self._texts, self._numbers, self._passed, self._size = [], [], 0, 0
 
@@ -288,8 +286,7 @@ def shared(
     def work(number: int, send: Send) -> Totals:
         session = open_session(Share(number, speeds))
         session.shared = sender = Sender(number, send)
-        session.output, session.shows_totals = Output(binary=io.BytesIO()), False
-        session.output.write = session.output.text = lambda _: None  # type: ignore[method-assign, assignment]
+        session.mute()
         collect_less()
         with Postponed():  # all processes find the same error
             write(session)

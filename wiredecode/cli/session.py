@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Self, TypeVar
 
@@ -188,6 +189,12 @@ class CaptureSession:
             complain(f"{reason} (frames: {failures.total():,}{more}); only their bytes were shown")
             return 2
         return 2 if failure else 0
+
+    def mute(self) -> None:
+        """Show nothing: another process writes what this one makes."""
+        self.shows_totals, self.output = False, Output(binary=BytesIO())
+        self.output.write = self.output.text = lambda _: None  # type: ignore[method-assign, assignment]
+        self._bar.end()
 
     def guard(
         self, make: Callable[[Frame], Rendered], place: Callable[[Frame, Rendered], Rendered] | None = None

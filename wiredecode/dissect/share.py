@@ -10,7 +10,7 @@ from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
 
 FRAME_BYTES = 500
-"""A frame without content takes the time of so many bytes."""
+"""Added to the length of each frame."""
 
 
 class NumbersInside(Exception):
@@ -21,7 +21,7 @@ class NumbersInside(Exception):
 
 
 class Share:
-    """What process ``number`` of ``speeds`` decodes. ``speeds``: how much of it each can do, relative to others."""
+    """The connections of process ``number``. ``speeds``: how much each process decodes, relative to others."""
 
     def __init__(self, number: int, speeds: tuple[float, ...]) -> None:
         self.number, self._speeds = number, speeds
