@@ -40,7 +40,7 @@ FIRST = {
     "r_no_resub": ("flow.nothing-since", ("indexer gets nothing of docs since 8.755 s", "did not subscribe again")),
     "k_assign_scaled": ("flow.done-twice", ("2 consumers of addr with the name geocoder", "215 came twice")),
     "k_autocreate_typo": ("flow.no-consumer", ("195 messages of order-api-1 to shop-orders", "before to shop.orders")),
-    "k_compacted_events": ("flow.left-out", ("fraud-check is not given 141 messages of order-status", "compacted")),
+    "k_compacted_events": ("flow.left-out", ("fraud-check is not given 109 messages of order-status", "compacted")),
     "k_crashloop_member": ("kafka.rebalance-storm", ("group claims", "worker-3 joined and ended 6 times")),
     "k_dirty_read": ("kafka.aborted-reads", ("payout (#10) reads records of 18 aborted transactions", "ledger (#6)")),
     "k_format_v2": ("flow.not-passed-on", ("enricher passes 17 of 232 messages of orders", "order-api, which began")),

@@ -79,10 +79,10 @@ def topics_of(sides: Iterable[ClientFlow]) -> list[Topic]:
     """
     topics: dict[Subject, Topic] = {}
     for side in sides:
-        flow, party, key = side.flow, side.party, side.flow.key
+        flow, key = side.flow, side.flow.key
         if not (flow.messages or flow.confirmed or flow.refused or flow.starts):
             continue
-        subject = party.protocol, party.space, key.topic
+        subject = subject_of(side)
         topic = topics.setdefault(subject, Topic(subject, [], []))
         (topic.consumers if key.delivers else topic.publishers).append(side)
     for subject in [*topics]:
@@ -92,6 +92,10 @@ def topics_of(sides: Iterable[ClientFlow]) -> list[Topic]:
             other.publishers.extend(topic.publishers)
             other.consumers.extend(topic.consumers)
     return [topics[subject] for subject in sorted(topics)]
+
+
+def subject_of(side: ClientFlow) -> Subject:
+    return side.party.protocol, side.party.space, side.flow.key.topic
 
 
 def group_of(party: Party, groups: Mapping[tuple[str, str], list[Party]]) -> str:

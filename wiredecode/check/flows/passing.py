@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
 from operator import itemgetter
 
@@ -14,12 +14,13 @@ from wiredecode.check.flows.view import (
     WHILE_NS,
     FlowView,
     by_label,
+    messages_after,
     names_of,
     total,
     whose,
     with_messages,
 )
-from wiredecode.flows.table import ClientFlow, grouped
+from wiredecode.flows.table import ClientFlow, grouped, subject_of
 
 CUTS = 64
 """Times that are tried."""
@@ -29,14 +30,26 @@ Counted = list[tuple[int, float]]
 
 def not_passed_on(view: FlowView) -> None:
     """A service gets messages and publishes nothing for them since a time, and did so before."""
-    sent = grouped(with_messages(view.sent), lambda side: whose(side.party))
+    sent = grouped((each for each in with_messages(view.sent) if each.party.is_whole), lambda side: whose(side.party))
+    read = {topic.subject for topic in view.topics if with_messages(topic.consumers)}
     for service, came in view.came.items():
-        out = [each for each in sent.get(service, ()) if each.party.is_whole]
-        for topic, sides in grouped(came, lambda side: (side.party.space, side.flow.key.topic)).items():
-            if out and total(sides) >= MOST * total(came) and 2 * sum(each.flow.again for each in sides) < total(sides):
-                found = max(turns(counted(sides), counted(out)), default=None)
+        out, unread = apart(sent.get(service, ()), lambda side: subject_of(side) in read)
+        for (_, topic), sides in grouped(came, lambda side: (side.party.space, side.flow.key.topic)).items():
+            new = 2 * sum(each.flow.again for each in sides) < total(sides)
+            if new and total(sides) >= MOST * total(came):
+                found = max(turns(counted(sides), counted(out or unread)), default=None)
                 if found is not None:
-                    report(view, topic[1], sides, out, *found[1:])
+                    report(view, topic, sides, out or unread, unread if out else [], *found[1:])
+
+
+def apart(
+    sides: Iterable[ClientFlow], accept: Callable[[ClientFlow], bool]
+) -> tuple[list[ClientFlow], list[ClientFlow]]:
+    """Those that are accepted, and the others."""
+    both: tuple[list[ClientFlow], list[ClientFlow]] = [], []
+    for each in sides:
+        both[not accept(each)].append(each)
+    return both
 
 
 def turns(came: Counted, sent: Counted) -> Iterator[tuple[float, int, list[int]]]:
@@ -59,6 +72,7 @@ def report(
     topic: str,
     came: Sequence[ClientFlow],
     out: Sequence[ClientFlow],
+    unread: Sequence[ClientFlow],
     at_ns: int,
     counts: Sequence[int],
 ) -> None:
@@ -69,6 +83,9 @@ def report(
     key, times = (label, topic), {"since_ns": at_ns, "until_ns": max(each.flow.last_ns for each in came)}
     problem = view.add("flow.not-passed-on", title, key, [*came, *out], count=since - after, **times)
     problem.detail(f"it published to {', '.join(sorted({each.flow.key.topic for each in out})[:FEW])}")
+    late = [(each.flow.key.topic, messages_after(each.flow, at_ns)) for each in unread]
+    elsewhere = [f"{count:,} to {name}" for name, count in late if 2 * count >= since]
+    problem.detail(f"since then it publishes {', '.join(elsewhere)}, which no consumer reads" if elsewhere else "")
     subjects = (each.publishers for each in view.topics if each.subject[2] == topic)
     begun = [each for sides in subjects for each in sides if abs(each.flow.first_ns - at_ns) < WHILE_NS]
     if begun and len(by_label(begun)) == 1:

@@ -178,11 +178,12 @@ def left_out(view: FlowView, topic: Topic) -> None:
 
 
 def given_to_others(view: FlowView, topic: Topic) -> None:
-    """A consumer of partitions is not given messages between others, and a consumer beside it is."""
+    """A consumer that goes on where it was is not given messages between others, and a consumer beside it is."""
     came = [each for each in with_messages(topic.consumers) if each.flow.key.partition is not None]
     by_client = grouped(came, lambda each: (each.party.label, each.party.host))
     for client, sides in by_client.items():
-        holes = [(log_of(each.flow), *hole) for each in sides for hole in each.flow.offsets.holes()]
+        resumed = [each for each in sides if not any(start == FIRST for _, start in each.flow.starts)]
+        holes = [(log_of(each.flow), *hole) for each in resumed for hole in each.flow.offsets.holes()]
         for other, others in by_client.items() if len(holes) >= 2 and are_whole(sides) else ():
             got = offsets_of(each.flow for each in others)
             count = sum(got[log].within(begin, end) for log, begin, end in holes if log in got)

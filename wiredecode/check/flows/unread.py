@@ -25,7 +25,7 @@ from wiredecode.check.flows.view import (
     with_messages,
 )
 from wiredecode.flows import Flow
-from wiredecode.flows.table import ClientFlow, Subject, Topic, grouped
+from wiredecode.flows.table import ClientFlow, Topic, grouped, subject_of
 from wiredecode.patterns import pattern
 from wiredecode.protocols.shared.advertised import host_of
 from wiredecode.protocols.shared.problems import MAX_EVIDENCE
@@ -237,10 +237,6 @@ def without(consumers: Sequence[ClientFlow], others: Sequence[ClientFlow]) -> li
     """The consumers that are none of the others, by name."""
     known = {each.label for each in others}
     return [each for each in consumers if each.label not in known]
-
-
-def subject_of(side: ClientFlow) -> Subject:
-    return side.party.protocol, side.party.space, side.flow.key.topic
 
 
 def circles_of(passing: Sequence[ClientFlow]) -> Iterator[list[ClientFlow]]:

@@ -265,7 +265,7 @@ class AbortedReads(Rule):
             aborted = each.get("aborted_transactions")
             if aborted is not None:
                 known = self._aborted.get_or_make((topic, number), set) if aborted else set()
-                known.update((one["producer_id"], one["first_offset"]) for one in aborted[:MAX_ABORTED])
+                known.update((one["producer_id"], one["first_offset"]) for one in aborted[:MAX_ABORTED] if len(one) > 1)
                 self._careful.put(topic, short(frame.connection))
             elif each.get("batches"):
                 self._readers.get_or_make((short(frame.connection), topic), dict)[topic, number] = ref_of(frame)
