@@ -294,10 +294,14 @@ def shared(
         return session.totals
 
     def all_written() -> None:
-        with Postponed() as postponed:
-            write(session)
-        for totals in jobs.results():
-            session.totals.add_connections(totals)
+        try:
+            with Postponed() as postponed:
+                write(session)
+            for totals in jobs.results():
+                session.totals.add_connections(totals)
+        except KeyboardInterrupt:
+            session.shows_totals = False  # they are of some connections only
+            raise
         postponed.raise_again()
 
     with Jobs(count, work) as jobs:
