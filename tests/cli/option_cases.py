@@ -451,6 +451,7 @@ CASES: dict[str, dict[str, Case | See]] = {
         "--show-completion": Case("protocols", "--show-completion bash", has("^_wiredecode_completion")),
     },
     "pcap": {
+        "--jobs": See("tests/cli/test_jobs.py::test_lines_and_records_equal_those_of_one_process"),
         "-2": See(f"{TWO_PASSES}::test_every_command_reads_twice"),
         **SHOWING,
         **times_of_rows("pcap"),
@@ -570,6 +571,7 @@ CASES: dict[str, dict[str, Case | See]] = {
             "--show-secrets",
             has("006775657374006775657374", gone=["<redacted 12 bytes>"], of="a.ndjson"),
         ),
+        "--jobs": See("tests/cli/test_jobs.py::test_exported_records_equal_those_of_one_process"),
         "--summary-json": Case("{basic} -q -o a.csv", "--summary-json totals.json", totals_written),
         "-q": Case("{basic} -o a.csv", "-q", both(quiet, same("a.csv"))),
         "-v": Case("{basic} -o a.csv", "-v", VERBOSE),

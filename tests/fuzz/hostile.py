@@ -44,6 +44,7 @@ COMMANDS = {
     "trees": "pcap FILE -V",
     "bytes": "pcap FILE -x --hex",
     "json": "pcap FILE --json --ranges",
+    "processes": "pcap FILE --json --jobs 2",
     "fields": "pcap FILE -T fields -e frame.number -e nats.subject -e finding.code",
     "filter": 'pcap FILE --summary -Y finding.severity=="error"',
     "follow": "follow FILE -n 1",

@@ -81,20 +81,20 @@ def basic() -> Path:
 
 
 def test_a_process_that_is_ended_and_errors_in_one() -> None:
-    def fails(number: int) -> None:
+    def fails(number: int, _: object) -> None:
         if number == 1:
             raise ValueError("bad")
         os._exit(9)
 
     with Jobs(2, fails) as jobs, pytest.raises(ValueError, match="bad"):
         [*jobs.results()]
-    with Jobs(3, lambda number: os._exit(9)) as jobs, pytest.raises(ChildProcessError, match="exit code 9"):
+    with Jobs(3, lambda *_: os._exit(9)) as jobs, pytest.raises(ChildProcessError, match="exit code 9"):
         [*jobs.results()]
 
 
 def test_an_interrupt_ends_all_processes() -> None:
     running: list[int | None] = []
-    with pytest.raises(KeyboardInterrupt), Jobs(3, lambda _: time.sleep(600)) as jobs:
+    with pytest.raises(KeyboardInterrupt), Jobs(3, lambda *_: time.sleep(600)) as jobs:
         running += [process.pid for process, _ in jobs._running]
         raise KeyboardInterrupt
     assert len(running) == 2

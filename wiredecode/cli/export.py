@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from functools import cached_property, partial
+from io import BytesIO
 from typing import TYPE_CHECKING, Any, Literal
 
 from typer import Option
@@ -19,6 +20,7 @@ from wiredecode.frames.escape import escape, text_bytes
 
 if TYPE_CHECKING:
     from wiredecode.cli.session import CaptureSession
+    from wiredecode.dissect.share import Share
     from wiredecode.export.job import Export, ExportJob
     from wiredecode.filter import Filter
 UNREADABLE = 2
@@ -68,6 +70,23 @@ class ExportOptions(options.CaptureReading):
     two_passes: options.TwoPasses = False
     show_secrets: options.ShowSecrets = False
     summary_json: options.SummaryJson = None
+    jobs: int = Option(1, "--jobs", min=1, metavar="N", help="Decode in N processes, for large captures.")
+
+    def check_jobs(self) -> None:
+        """Raise UsageError if several processes cannot do it."""
+        from wiredecode.cli import jobs
+
+        jobs.check(self.files)
+        options.refuse(
+            (
+                not self.job.is_records,
+                "--jobs writes frames as ndjson or json; of other rows merging costs all that it gains",
+            ),
+            (self.count, "--jobs does not go with -c"),
+            (self.two_passes, "--jobs does not go with -2"),
+            (self.summary_json, "--jobs does not go with --summary-json"),
+        )
+        _ = self.decoding.keys  # before there are processes
 
     @cached_property
     def display(self) -> Filter | None:
@@ -119,6 +138,8 @@ def export(settings: ExportOptions) -> int:
         job = settings.job
     except ValueError as error:
         raise options.UsageError(str(error)) from None
+    if settings.jobs > 1:
+        settings.check_jobs()
     interrupt.raise_on(signal.SIGTERM)  # so that it, too, removes unfinished files
     stream = text_bytes() if job.form.is_text else sys.stdout.buffer
     try:
@@ -150,10 +171,11 @@ def kind_of_export(job: ExportJob) -> type[Export]:
 
 def run(settings: ExportOptions, export: Export) -> int:
     """Do the job; return the exit code."""
+    from wiredecode.dissect.share import NumbersInside
+
     job = export.job
     try:
-        session = open_session(settings, export)
-        code = session.work(partial(write, export, session))
+        code, session = work(settings, export)
         if code == INTERRUPTED:
             raise KeyboardInterrupt
         if code and not session.totals.packets:
@@ -167,7 +189,7 @@ def run(settings: ExportOptions, export: Export) -> int:
         export.discard()
         complain(export.describe_failure("interrupted"))
         return INTERRUPTED
-    except (OSError, ExportError) as error:
+    except (OSError, ExportError, NumbersInside) as error:
         export.discard()
         if isinstance(error, BrokenPipeError) and export.output is None:
             raise
@@ -201,6 +223,26 @@ def open_session(settings: ExportOptions, export: Export) -> CaptureSession:
         to_stdout=settings.out == STANDARD_OUTPUT,
         output=Output(binary=export.packed),
     )
+
+
+def work(settings: ExportOptions, export: Export) -> tuple[int, CaptureSession]:
+    """Write everything but the end; the exit code, and the session."""
+    if settings.jobs == 1:
+        session = open_session(settings, export)
+        return session.work(partial(write, export, session)), session
+    from wiredecode.cli.jobs import shared
+
+    def opened(share: Share) -> CaptureSession:
+        job = replace(export.job, demand=replace(export.job.demand, share=share))
+        if share.number == 0:
+            export.job = job
+            return open_session(settings, export)
+        parts[0] = type(export)(replace(job, out=STANDARD_OUTPUT, format=job.form.name, compression=None), BytesIO())
+        return open_session(replace(settings, verbosity=options.Verbosity(quiet=True)), parts[0])
+
+    parts = [export]
+    """Of this process."""
+    return shared(settings.jobs, opened, lambda session: write(parts[0], session))
 
 
 def write(export: Any, session: CaptureSession) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -66,6 +66,16 @@ class FrameOptions:
     ranges: bool = Option(False, "--ranges", help="With --json: byte range of every field. Trees always show it.")
     show_secrets: options.ShowSecrets = False
     color: options.Color = "auto"
+
+    @property
+    def needs_one_process(self) -> Iterator[str]:
+        """Why several processes (``--jobs``) cannot make this form."""
+        if self.shape in (TREES, PDML):
+            yield "goes with --summary, --json and -T fields"
+        if self.times.form == "delta" or any("displayed" in name for name in self.field or ()):
+            yield "does not know the frame before: choose another time"
+        if self.shape == LINES and sys.stdout.isatty():
+            yield "is for files and pipes"
 
     def check(self) -> None:
         """Refuse options that exclude each other."""
@@ -190,7 +200,8 @@ def _lines(session: CaptureSession, chosen: FrameOptions) -> FrameWriter:
     from wiredecode.view.summary import SummaryLines
 
     color = wants_color(chosen.color, sys.stdout)
-    lines: SummaryLines | ScreenLines = SummaryLines(color=color, times=chosen.times)
+    apart = session.shared is not None and session.shared.number > 0
+    lines: SummaryLines | ScreenLines = SummaryLines(color=color, times=chosen.times, apart=apart)
     heads: list[str] = []
     ends: Callable[[Frame], str] | None = None
     rules = chosen.rules
@@ -207,7 +218,8 @@ def _lines(session: CaptureSession, chosen: FrameOptions) -> FrameWriter:
         text = text if ends is None else ends(frame) + text
         return heads.pop() + text if heads else text
 
-    guarded = session.guard(lines.line if rules is None and not heads else line)
+    place = lines.placed if isinstance(lines, SummaryLines) else None
+    guarded = session.guard(lines.line if rules is None and not heads else line, place)
     if session.dissector.demand.blocks and isinstance(lines, SummaryLines):
         return partial(_in_blocks, session, lines, guarded)
     return _one_by_one(session.output.text, guarded)

@@ -6,11 +6,14 @@ merges; the other processes are forked before a capture is opened, and write not
 
 from __future__ import annotations
 
+import math
 import os
 import pickle
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import accumulate, chain
 from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -22,7 +25,16 @@ if TYPE_CHECKING:
     from multiprocessing.context import ForkProcess
 
     from wiredecode.capture import PacketBatch
+    from wiredecode.cli.session import CaptureSession
+    from wiredecode.dissect.share import Share
+    from wiredecode.frames.frame import Frame
+    from wiredecode.frames.totals import Totals
     from wiredecode.net.types import Connection
+
+
+Send = Callable[..., None]
+PIPE_BYTES = 1 << 20
+"""Bytes by which a process can be ahead of the first one."""
 
 
 def check(files: Sequence[str]) -> None:
@@ -37,34 +49,51 @@ def check(files: Sequence[str]) -> None:
 class Jobs:
     """Calls ``work`` with the numbers from 1 to below ``count`` in processes, and with 0 in none: that is the caller's.
 
-    A context manager: the processes end with it, done or not.
+    A context manager: the processes end with it, done or not. ``work`` gets a function, too, that sends parts of what
+    it makes, which :meth:`receive` returns.
     """
 
-    def __init__(self, count: int, work: Callable[[int], Any]) -> None:
+    def __init__(self, count: int, work: Callable[[int, Send], Any]) -> None:
         self._count, self._work = count, work
         self._running: list[tuple[ForkProcess, Pipe]] = []
 
     def __enter__(self) -> Self:
+        import fcntl  # not on all systems
+
         context = get_context("fork")
         for number in range(1, self._count):
             here, there = context.Pipe(duplex=False)
+            with suppress(OSError):  # more than the user may have
+                fcntl.fcntl(there.fileno(), fcntl.F_SETPIPE_SZ, PIPE_BYTES)
             process = context.Process(target=_run, args=(self._work, number, there), daemon=True)
             process.start()
             there.close()
             self._running.append((process, here))
         return self
 
+    def receive(self, number: int) -> tuple[Any, bool, bytes]:
+        """The next part, or the result, of a process; whether it is the result; and the bytes sent with it.
+
+        Raises what ``work`` raised, ChildProcessError if a process was ended.
+        """
+        process, pipe = self._running[number - 1]
+        try:
+            answer, is_result, error, size = pickle.loads(pipe.recv_bytes())
+            data = pipe.recv_bytes() if size else b""
+        except EOFError:
+            process.join()
+            raise ChildProcessError(f"a process of --jobs was ended (exit code {process.exitcode})") from None
+        if error is not None:
+            raise error
+        return answer, is_result, data
+
     def results(self) -> Iterator[Any]:
-        """The results, by number. Raises what ``work`` raised, ChildProcessError if a process was ended."""
-        for process, pipe in self._running:
-            try:
-                result, error = pickle.loads(pipe.recv_bytes())
-            except EOFError:
-                process.join()
-                raise ChildProcessError(f"a process of --jobs was ended (exit code {process.exitcode})") from None
-            if error is not None:
-                raise error
-            yield result
+        """The results, by number; parts before them are dropped. Raises as :meth:`receive`."""
+        for number in range(1, self._count):
+            answer, is_result, _ = self.receive(number)
+            while not is_result:
+                answer, is_result, _ = self.receive(number)
+            yield answer
 
     def __exit__(self, *_: object) -> None:
         for process, pipe in self._running:
@@ -74,22 +103,28 @@ class Jobs:
         self._running.clear()
 
 
-def _run(work: Callable[[int], Any], number: int, pipe: Pipe) -> None:
+def _run(work: Callable[[int, Send], Any], number: int, pipe: Pipe) -> None:
     """Do the work of a process. Ctrl-C reaches all of the terminal's; the first one then ends the others."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for each in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(each, signal.SIG_DFL)
+
+    def send(answer: Any, data: bytes = b"", *, is_result: bool = False, error: Exception | None = None) -> None:
+        message = pickle.dumps((answer, is_result, error, len(data)))
+        try:
+            pipe.send_bytes(message)
+            if data:
+                pipe.send_bytes(data)
+        except BrokenPipeError:  # the command has ended
+            os._exit(1)
+
     try:
-        answer = pickle.dumps((work(number), None))
+        send(work(number, send), is_result=True)
     except Exception as error:
         try:
-            answer = pickle.dumps((None, error))
+            send(None, error=error)
         except Exception:
-            answer = pickle.dumps((None, RuntimeError(f"{type(error).__name__}: {error}")))
-    try:
-        pipe.send_bytes(answer)
-    except BrokenPipeError:  # the command has ended
-        os._exit(1)
+            send(None, error=RuntimeError(f"{type(error).__name__}: {error}"))
 
 
 class ParentWatch:
@@ -139,3 +174,137 @@ def in_capture(every: Sequence[Numbers]) -> list[dict[int, int]]:
     firsts = sorted(first for each in every for first in each.first.values())
     number = {first: index for index, first in enumerate(firsts, 1)}
     return [{here: number[first] for here, first in each.first.items()} for each in every]
+
+
+# Frames of several processes in their order: see wiredecode.dissect.share.
+
+MERGING = 1.3
+"""The first process also merges and writes: the others do this many times its work."""
+PART_BYTES, PART_FRAMES = 256 * 1024, 4000
+"""Texts that are sent together, and frames: those of other processes count, too."""
+AS_UTF8 = "utf-8", "surrogatepass"
+
+
+class Sender:
+    """In all processes but the first: makes the texts of its own frames, and sends them with their numbers."""
+
+    def __init__(self, number: int, send: Send) -> None:
+        self.number, self._send = number, send
+        self._texts: list[Any] = []
+        self._numbers: list[int] = []
+        self._passed = self._size = 0
+
+    def frames(self, frames: Iterable[Frame]) -> Iterator[Frame]:
+        """The process's own frames."""
+        own = self.number
+        for frame in frames:
+            if frame.connection.process == own:
+                yield frame
+            self._passed += 1
+            if self._passed >= PART_FRAMES or self._size >= PART_BYTES:
+                self.send(frame.number)
+
+    def send(self, reached: float) -> None:
+        """Send all texts: those of the frames up to number ``reached``."""
+        texts = self._texts
+        is_text = len(texts) > 0 and isinstance(texts[0], str)
+        data = "".join(texts).encode(*AS_UTF8) if is_text else b"".join(texts)
+        self._send((self._numbers, [*map(len, texts)], is_text, reached), data)
+        self._texts, self._numbers, self._passed, self._size = [], [], 0, 0
+
+    def making(self, make: Callable[[Frame], Any], _: Any = None) -> Callable[[Frame], Any]:
+        def sending(frame: Frame) -> Any:
+            made = make(frame)
+            self._texts.append(made)
+            self._numbers.append(frame.number)
+            self._size += len(made)
+            return made
+
+        return sending
+
+
+class Merger:
+    """In the first process: its own frames and those of others that have a text, in order."""
+
+    number = 0
+
+    def __init__(self, jobs: Jobs, count: int) -> None:
+        self._jobs = jobs
+        self._texts: list[Iterator[tuple[float, Any]]] = [iter(())] * count
+        self._next: list[tuple[float, Any]] = [(0, None)] * count
+        """Of each process: number and text of its next frame that has one; or a number beyond the frame reached."""
+
+    def frames(self, frames: Iterable[Frame]) -> Iterator[Frame]:
+        following = self._next
+        for frame in frames:
+            process = frame.connection.process
+            if process:
+                number = frame.number
+                while following[process][0] < number:
+                    self._receive(process)
+                if following[process][0] != number:
+                    continue
+            yield frame
+
+    def _receive(self, process: int) -> None:
+        (numbers, sizes, is_text, reached), _, data = self._jobs.receive(process)
+        joined = data.decode(*AS_UTF8) if is_text else data
+        ends = [*accumulate(sizes)]
+        texts = (joined[end - size : end] for end, size in zip(ends, sizes, strict=True))
+        self._texts[process] = chain(zip(numbers, texts, strict=True), [(reached + 0.5, None)])
+        self._next[process] = next(self._texts[process])
+
+    def making(
+        self, make: Callable[[Frame], Any], place: Callable[[Frame, Any], Any] | None = None
+    ) -> Callable[[Frame], Any]:
+        """``place``: completes a text of another process by what came before it."""
+
+        def taking(frame: Frame) -> Any:
+            process = frame.connection.process
+            if not process:
+                return make(frame)
+            text = self._next[process][1]
+            self._next[process] = next(self._texts[process])
+            return text if place is None else place(frame, text)
+
+        return taking
+
+
+def shared(
+    count: int, open_session: Callable[[Share], CaptureSession], write: Callable[[CaptureSession], None]
+) -> tuple[int, CaptureSession]:
+    """Write the frames of a capture, each process those of its connections; the exit code, and the first session.
+
+    ``open_session``: of one of the processes; ``write``: writes its frames. Raises NumbersInside, OSError.
+    """
+    from wiredecode.capture.errors import Postponed
+    from wiredecode.cli.session import collect_less
+    from wiredecode.dissect.share import Share
+
+    speeds = (1.0, *[MERGING] * (count - 1))
+
+    def work(number: int, send: Send) -> Totals:
+        session = open_session(Share(number, speeds))
+        session.shared = sender = Sender(number, send)
+        session.mute()
+        collect_less()
+        with Postponed():  # all processes find the same error
+            write(session)
+        sender.send(math.inf)
+        return session.totals
+
+    def all_written() -> None:
+        try:
+            with Postponed() as postponed:
+                write(session)
+            for totals in jobs.results():
+                session.totals.add_connections(totals)
+        except KeyboardInterrupt:
+            session.shows_totals = False  # they are of some connections only
+            raise
+        postponed.raise_again()
+
+    with Jobs(count, work) as jobs:
+        session = open_session(Share(0, speeds))
+        session.shared = Merger(jobs, count)
+        return session.work(all_written), session

@@ -13,13 +13,14 @@ from typer import Option
 from wiredecode.cli import options
 from wiredecode.cli.frame_output import FIELDS, PDML, FrameOptions
 from wiredecode.cli.interrupt import INTERRUPTED
-from wiredecode.cli.output import say
+from wiredecode.cli.output import complain, say
 from wiredecode.dataclasses import replace
 from wiredecode.frames.escape import counted
 
 if TYPE_CHECKING:
     from wiredecode.capture import Capture
-    from wiredecode.cli.session import CaptureSession
+    from wiredecode.cli.session import CaptureSession, Selection
+    from wiredecode.dissect.dissector import Demand
 
 
 def pcap(
@@ -40,6 +41,7 @@ def pcap(
     follow_file: bool = Option(False, "--follow-file", help="Read on as the file grows, until Ctrl-C, like tail -f."),
     two_passes: options.TwoPasses = False,
     summary_json: options.SummaryJson = None,
+    jobs: int = Option(1, "--jobs", min=1, metavar="N", help="Decode in N processes, for large captures."),
     with_overview: bool = Option(False, "--overview", hidden=True),
 ) -> int:
     """Decode captures: a tree per frame, or lines, or JSON records.
@@ -71,6 +73,10 @@ def pcap(
         )
         return _packets(session, captures, frames, write, whole=whole_connections)
     demand = frames.demand(display)
+    if jobs > 1:
+        others = ("-c", count), ("-w", write), ("--follow-file", follow_file), ("-2", two_passes)
+        reasons = [f"does not go with {name}" for name, given in (*others, ("--summary-json", summary_json)) if given]
+        return _in_processes(jobs, captures, selection, frames, demand, [*reasons, *frames.needs_one_process])
     if kind is CaptureSession and write is None and selection.is_everything:
         demand = replace(demand, blocks=frames.are_bulk_lines)
     session = kind.of(
@@ -90,6 +96,34 @@ def pcap(
 
         session.output.text(overview(captures))
     return session.run(frames.writer(session))
+
+
+def _in_processes(
+    jobs: int,
+    captures: options.CaptureReading,
+    selection: Selection,
+    frames: FrameOptions,
+    demand: Demand,
+    reasons: list[str],
+) -> int:
+    """Show frames, each of several processes those of its connections; ``reasons`` why that cannot be."""
+    from wiredecode.cli.jobs import check, shared
+    from wiredecode.cli.session import CaptureSession
+    from wiredecode.dissect.share import NumbersInside, Share
+
+    options.refuse(*((reason, f"--jobs {reason}") for reason in reasons))
+    check(captures.files)
+    _ = captures.decoding.keys  # before there are processes
+
+    def opened(share: Share) -> CaptureSession:
+        shares = replace(demand, share=share)
+        return CaptureSession.of(captures, captures.files, selection, shares, colors=frames.colors)
+
+    try:
+        return shared(jobs, opened, lambda session: frames.writer(session)(session.frames()))[0]
+    except (ChildProcessError, NumbersInside) as error:
+        complain(f"{error}; what was shown is not complete")
+        return 2
 
 
 def _packets(

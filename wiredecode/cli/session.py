@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Self, TypeVar
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from wiredecode.capture.live.sniffer import Sniffer
+    from wiredecode.cli.jobs import Merger, Sender
     from wiredecode.filter import Filter
     from wiredecode.frames.block import FrameBlock
     from wiredecode.tables.connections import ConnectionTable
@@ -102,6 +104,8 @@ class CaptureSession:
         self.shown: int | None = None
         """Number of frames shown, if not all are."""
         self.interrupted = False
+        self.shared: Sender | Merger | None = None
+        """With ``--jobs``: what goes to, or comes from, other processes."""
         self.connections: ConnectionTable | None = None
         """Ended connections, for ``--summary-json``."""
         if summary_json is not None:
@@ -186,8 +190,19 @@ class CaptureSession:
             return 2
         return 2 if failure else 0
 
-    def guard(self, make: Callable[[Frame], Rendered]) -> Callable[[Frame], Rendered]:
-        """Wrap a function that shows a frame: if it raises (a bug of ours), the frame is shown without contents."""
+    def mute(self) -> None:
+        """Show nothing: another process writes what this one makes."""
+        self.shows_totals, self.output = False, Output(binary=BytesIO())
+        self.output.write = self.output.text = lambda _: None  # type: ignore[method-assign, assignment]
+        self._bar.end()
+
+    def guard(
+        self, make: Callable[[Frame], Rendered], place: Callable[[Frame, Rendered], Rendered] | None = None
+    ) -> Callable[[Frame], Rendered]:
+        """Wrap a function that shows a frame: if it raises (a bug of ours), the frame is shown without contents.
+
+        ``place``: of :meth:`wiredecode.cli.jobs.Merger.making`.
+        """
 
         def safely(frame: Frame) -> Rendered:
             try:
@@ -196,7 +211,7 @@ class CaptureSession:
                 self.totals.failures[strip(frame, error, "show").message] += 1
                 return make(frame)
 
-        return safely
+        return safely if self.shared is None else self.shared.making(safely, place)
 
     def frames(self) -> Iterator[Frame]:
         """The selected frames. All frames are decoded, as later ones may depend on them."""
@@ -204,7 +219,8 @@ class CaptureSession:
 
     def all_frames(self, on_batch: Callable[[PacketBatch], None] | None = None) -> Iterator[Frame]:
         """All frames; ``on_batch`` as in :meth:`batches`."""
-        return self.dissector.frames(self.batches(on_batch))
+        frames = self.dissector.frames(self.batches(on_batch))
+        return frames if self.shared is None else self.shared.frames(frames)
 
     def items(self) -> Iterator[list[Frame | FrameBlock]]:
         """All frames, plain ones in blocks; each list holds the next numbers, in any order."""
@@ -232,9 +248,12 @@ class CaptureSession:
         matches = None if display is None else display.matches
         self.count_shown(0)
         messages = self.dissector.demand.messages
+        shared = self.shared
         for frame in frames:
-            ended = self.stopped or self.shown == count
-            if ended or not self.within(frame.time_ns) or (matches is not None and not matches(frame)):
+            ended, chosen = self.stopped or self.shown == count, self.within(frame.time_ns)
+            if shared is None or frame.connection.process == shared.number:
+                chosen = chosen and (matches is None or matches(frame))
+            if ended or not chosen:
                 if messages is not None:
                     messages.of(frame)  # no other reader takes them
                 continue

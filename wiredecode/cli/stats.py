@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from wiredecode.capture import PacketBatch
-    from wiredecode.cli.jobs import Numbers
+    from wiredecode.cli.jobs import Numbers, Send
     from wiredecode.cli.session import CaptureSession
     from wiredecode.dissect.dissector import ConnectionCallback, Demand
     from wiredecode.filter import Filter
@@ -101,7 +101,7 @@ def stats(settings: CaptureOptions) -> int:
     return code
 
 
-class Share:
+class Counting:
     """Counts the connections of process ``number``, or all. ``sessions``: with several, see :class:`Buckets`."""
 
     def __init__(
@@ -158,7 +158,7 @@ def _count(
     without_pandas()
     if settings.jobs > 1:
         return _count_in_processes(settings, statistics, interval)
-    share = Share(settings, statistics, interval)
+    share = Counting(settings, statistics, interval)
     code = share.session.work(share.count)
     failed = code == INTERRUPTED or (code and not share.session.totals.packets)
     return code, None if failed else share.finish()
@@ -175,8 +175,8 @@ def _count_in_processes(
     from wiredecode.protocols.registry import session_ports
     from wiredecode.stats import counters  # noqa: F401 - the same
 
-    def of(number: int) -> tuple[Counted, Numbers | None, Totals]:
-        share = Share(settings, statistics, interval, number, sessions, options.Verbosity(quiet=True))
+    def of(number: int, _: Send) -> tuple[Counted, Numbers | None, Totals]:
+        share = Counting(settings, statistics, interval, number, sessions, options.Verbosity(quiet=True))
         collect_less()
         with Postponed():  # all processes find the same error
             share.count(ParentWatch())
@@ -200,7 +200,7 @@ def _count_in_processes(
 
     try:
         with Jobs(settings.jobs, of) as jobs:
-            share = Share(settings, statistics, interval, 0, sessions)
+            share = Counting(settings, statistics, interval, 0, sessions)
             code = share.session.work(work)
     except Apart as apart:
         if not settings.verbosity.quiet:
@@ -209,7 +209,7 @@ def _count_in_processes(
     return code, counted if code != INTERRUPTED and (not code or share.session.totals.packets) else None
 
 
-def _merge(share: Share, results: Sequence[tuple[Counted, Numbers | None, Totals]]) -> Counted:
+def _merge(share: Counting, results: Sequence[tuple[Counted, Numbers | None, Totals]]) -> Counted:
     """The results of all processes; the totals go to those of the first one. Raises Apart."""
     from wiredecode.cli.jobs import Apart, in_capture
 

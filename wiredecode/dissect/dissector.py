@@ -24,6 +24,7 @@ from wiredecode.dissect.accounts import Accounts
 from wiredecode.dissect.identify import Candidate, choices_of
 from wiredecode.dissect.ledger import LIMIT, WAIT_NS, KnownOutcome, Ledger
 from wiredecode.dissect.order import STEP_BYTES, BlockOrder, FrameOrder, partial_limits
+from wiredecode.dissect.share import NumbersInside, Share
 from wiredecode.dissect.tracker import Tracker
 from wiredecode.extras import installed
 from wiredecode.frames.frame import NOTHING, OK, UNDECODED, Frame, connection_id, merge_generated, strip
@@ -71,6 +72,8 @@ class Demand:
     limits: Limits = DEFAULT_LIMITS
     bucket: Bucket | None = None
     """Only its connections are dissected; None: all."""
+    share: Share | None = None
+    """One of several processes: frames of others are numbered and passed on as they are. None: the only one."""
     decrypt: bool = True
     """Use TLS secrets: those in captures, and ``keys``."""
     keys: KeyLog | None = None
@@ -243,7 +246,10 @@ class Dissector:
         self.totals.late_requests += self._ledger.late_count
         if self._ledger.missed:
             self.totals.limits[LIMIT] += self._ledger.missed
-        self.accounts.finish(self.network)
+        if self.demand.share is None or self.demand.share.number == 0:
+            self.accounts.finish(self.network)
+        else:
+            self.totals.notes.clear()  # the first process counts what all see
 
     def frames_and_blocks(self, batches: Iterable[PacketBatch]) -> Iterator[list[Frame | FrameBlock]]:
         """Yield lists of numbered frames and blocks, each list unordered. Requests do not get their response."""
@@ -377,7 +383,9 @@ class Dissector:
                 self._note_pending(tracker)
             elif self.demand.stable_ids:  # it had no payload
                 connection.stable_id = connection_id(connection.endpoints, connection.first_ns)
-            self.accounts.close_connection(connection, tracker)
+            share = self.demand.share
+            if share is None or share.assign(connection, tracker) == share.number:
+                self.accounts.close_connection(connection, tracker)
             if tracker is not None:
                 tracker.framers = None
             foreign = None if tracker is None else tracker.foreign
@@ -404,7 +412,8 @@ class Dissector:
 
     def _decode_ready(self, watermark: int | None) -> Iterator[Any]:
         """Decode the frames and blocks ready before packet ``watermark`` (None: all), in order, and yield them."""
-        order, select, trackers = self._take_ready(watermark), self.demand.select, self._trackers
+        order, trackers = self._take_ready(watermark), self._trackers
+        select, share = self.demand.select, self.demand.share
         for item, number in order:
             tracker = trackers[item.connection]
             conversation = tracker.conversation_of(item)
@@ -413,12 +422,18 @@ class Dissector:
                 if not item.refused:
                     yield item
                 continue
+            if share is not None and not share.is_own(item, tracker):
+                item.number = self._number = number
+                yield item
+                continue
             if select is not None and self._skip(item, number, tracker, conversation, select):
                 continue
             self._decode(item, number, conversation, item.status == OK or tracker.can_decode(item))
             yield item
             if not conversation.inner_frames:
                 continue
+            if share is not None:
+                raise NumbersInside
             for count, inner in enumerate(conversation.inner_frames, 1):  # decoding one may add others
                 inner.inner_index = count
                 self._decode(inner, self._number + 1, conversation, True)

@@ -54,6 +54,8 @@ class Connection:
     waited: bool = False
     """Whether TLS decryption held its first bytes back: then their times give the order."""
     stable_id: int | None = None
+    process: int | None = None
+    """The process that decodes its frames, if there are several and it is known (:mod:`wiredecode.dissect.share`)."""
     client: int | None = None
     """The endpoint that is the client by its protocol, known at its end."""
     protocols: dict[str, None] = field(default_factory=dict)

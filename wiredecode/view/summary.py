@@ -38,8 +38,9 @@ class SummaryLines:
     The client is on the left: ``10.0.0.1:40000 → 10.0.0.2:5552`` is from the client, ``←`` from the server.
     """
 
-    def __init__(self, *, color: bool = False, times: Times = USUAL) -> None:
-        self.color = color
+    def __init__(self, *, color: bool = False, times: Times = USUAL, apart: bool = False) -> None:
+        """``apart``: lines are completed elsewhere, by :meth:`placed`: the widths of columns depend on lines before."""
+        self.color, self._apart = color, apart
         self.times = None if times.is_usual else times
         """Form of times; None: seconds since the first packet, which is faster."""
         self._head = "%7d %11.6f%s%s  %-24s%s" if self.times is None else "%7d %s%s%s  %-24s%s"
@@ -65,6 +66,13 @@ class SummaryLines:
         if frame.findings or frame.status != OK:
             text += self._remarks(frame)
         return text + "\n"
+
+    def placed(self, frame: Frame, text: str) -> str:
+        """The line of a frame that was not decoded here, of the ``text`` that another process has made."""
+        before, sender, after = text.split("\0")
+        frame.sender = sender or None
+        key = frame.connection.number, frame.side, frame.sender
+        return f"{before}{self._directions.get(key) or self._direction(frame)}{after}"
 
     def of_items(self, items: list[Frame | FrameBlock], line: Callable[[Frame], str]) -> str:
         """The lines of frames and blocks in the order of their numbers; ``line``: makes that of a frame."""
@@ -128,6 +136,8 @@ class SummaryLines:
         """Connection and addresses: the same for all frames of a direction."""
         if len(self._directions) >= MAX_DIRECTIONS:
             self._directions.clear()
+        if self._apart:
+            return f"\0{frame.sender or ''}\0"
         left, ends = left_side(frame), self._ends(frame)
         widths = [max(self._widths[0], len(ends[0])), max(self._widths[1], len(ends[1]))]
         if widths != self._widths:

@@ -1,0 +1,113 @@
+"""``pcap --jobs`` and ``export --jobs``: several processes write what one writes, byte for byte."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+from tests.conftest import CAPTURES, sampled
+from wiredecode.cli import jobs
+from wiredecode.dissect.share import Share
+from wiredecode.protocols.rabbitmq_stream.conversation import RabbitMQConversation
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are forked")
+SEVERAL = (
+    *("rabbitmq-stream/c43_multi.pcap", "rabbitmq-stream/d_drop1pct.pcap", "rabbitmq-stream/d_cutfile.pcap"),
+    *("rabbitmq-stream/d_shuffled_dups.pcap", "nats/14-cluster-routes.pcap", "nats/60-limits.pcap"),
+    *("cursus/group.pcap", "stories/advertised-refused.pcap", "tank/tank_08_consume_positions.pcap"),
+    *("pravega/read_cuts.pcap", "liftbridge/30-lb-publish-ack.pcap", "kafka/coordinators.pcap.gz"),
+    *("amqp091/basic.pcap.zst", "hostile/12a-controls-rabbitmq.pcap"),
+)
+MULTI = CAPTURES / SEVERAL[0]
+FORMS = (
+    *(["--summary"], ["--json"], ["-T", "json"], ["-T", "tabs"], ["--json", "-Y", "frame.length > 40"]),
+    *(["-T", "fields", "-e", "frame.number", "-e", "frame.response", "-E", "header=y"],),
+    *(["--summary", "--color", "always", "--time", "epoch", "-Y", "connection == 2 || frame.number < 40"],),
+    *(["--summary", "--from", "0.01", "--to", "1"],),
+)
+
+
+@pytest.mark.parametrize("path", sampled(SEVERAL, 4))
+@pytest.mark.parametrize("count", [2, 3])
+def test_lines_and_records_equal_those_of_one_process(run: Run, path: str, count: int) -> None:
+    """Numbers, responses, widths of columns, totals, errors and exit code."""
+    for words in FORMS:
+        assert run("pcap", CAPTURES / path, *words, "--jobs", count) == run("pcap", CAPTURES / path, *words), words
+
+
+@pytest.mark.parametrize("words", [["--format", "ndjson"], ["--format", "json", "-Y", "frame.response"]])
+def test_exported_records_equal_those_of_one_process(run: Run, tmp_path: Path, words: list[str]) -> None:
+    for path in SEVERAL[:4]:
+        found = []
+        for count in (1, 3):
+            result = run("export", CAPTURES / path, "-o", tmp_path / "out", *words, "--jobs", count)
+            found.append((result, (tmp_path / "out").read_bytes()))
+        assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_bug_in_one_process_costs_the_contents_of_one_frame(
+    run: Run, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    plain = RabbitMQConversation.decode
+
+    def failing(self: RabbitMQConversation, frame: object, *rest: object, **named: object) -> None:
+        if frame.number == 20:  # type: ignore[attr-defined]
+            raise KeyError
+        plain(self, frame, *rest, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(RabbitMQConversation, "decode", failing)
+    result = run("pcap", MULTI, "--summary", "--jobs", count)
+    assert (result.code, len(result.lines)) == (2, 560)
+    assert "[error: wiredecode could not" in result.lines[19] and result.err.count("please report it") == 1
+
+
+def test_frames_inside_others_are_refused(run: Run, tmp_path: Path) -> None:
+    path = CAPTURES / "nats/50-server-links.pcap"
+    for words in (["pcap", path, "--json"], ["export", path, "-o", tmp_path / "out.ndjson"]):
+        result = run(*words, "--jobs", 2, "-q")
+        assert result.code == 2 and "Traceback" not in result.err
+        assert "which only one process can number: leave out --jobs" in result.err
+    assert not (tmp_path / "out.ndjson").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["pcap", "-V"], "goes with --summary, --json and -T"),
+        (["pcap", "--summary", "--time", "delta"], "does not know the frame before"),
+        (["pcap", "--summary", "-c", "5"], "does not go with -c"),
+        (["export", "-o", "out.parquet"], "writes frames as ndjson or json"),
+        (["export", "-o", "out.json", "--level", "messages"], "writes frames as ndjson or json"),
+    ],
+    ids=["trees", "delta", "count", "parquet", "messages"],
+)
+def test_work_for_one_process_is_refused(run: Run, words: list[str], said: str) -> None:
+    result = run(words[0], MULTI, *words[1:], "--jobs", 2)
+    assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
+    assert said in result.err
+
+
+def test_a_process_that_is_killed_is_one_line(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs.Sender, "frames", lambda *_: os._exit(9))
+    result = run("pcap", MULTI, "--json", "--jobs", 2, "-q")
+    assert result.code == 2
+    assert result.err == "wiredecode: a process of --jobs was ended (exit code 9); what was shown is not complete\n"
+
+
+def test_every_process_has_connections_to_decode() -> None:
+    """The next connection goes to the process with the least to do, in all processes alike."""
+    from wiredecode.capture import open_capture
+    from wiredecode.dissect.dissector import Demand, Dissector
+
+    owners = []
+    for number in range(3):
+        dissector = Dissector(Demand(share=Share(number, (1.0, 1.0, 1.0))))
+        frames = list(dissector.frames(open_capture([str(MULTI)])))
+        owners.append([(frame.number, frame.connection.process) for frame in frames])
+    assert owners[0] == owners[1] == owners[2]
+    assert {process for _, process in owners[0]} == {0, 1, 2}
