@@ -129,6 +129,7 @@ NEAR: Mapping[str, Case] = {
     "flow.read-again": "flows/rh-deploy.pcap.gz",  # it continues at its stored offset
     "flow.stuck": partial(check, ARRIVALS / "n_late_ack.pcap.zst"),  # a stream delivers again, nobody goes back
     "flow.emptied": "flows/k-dup-group.pcap.gz",
+    "flow.set-back": "flows/rh-deploy.pcap.gz",  # it stores its position, and goes on there
     "flow.not-passed-on": partial(check, ARRIVALS / "r_pod_ref.pcap.zst"),  # it reads the same again in one go
     "flow.left-out": partial(check, ARRIVALS / "kh_txn_eos.pcap.zst"),  # markers of transactions lie between
     "kafka.aborted-reads": partial(check, ARRIVALS / "kh_txn_eos.pcap.zst"),  # readers of committed records only
@@ -200,7 +201,7 @@ NEAR: Mapping[str, Case] = {
     "check.internal": "rabbitmq-stream/c43_puberr.pcap",
     "tcp.refused": "stories/amqp-at-stream-port.pcap",  # accepted, and closed immediately
     "tcp.no-answer": partial(syn, answered=True),
-    "tcp.no-ack": "stories/broker-paused.pcap",  # stopped: its kernel acknowledges
+    "tcp.no-ack": "stories/broker-paused.pcap.gz",  # stopped: its kernel acknowledges
     "tcp.reset": "rabbitmq-stream/c43_basic.pcap",  # FIN
     "tcp.loss": "cursus/produce.drop1pct.pcap",  # not captured, as no side sent it again
     "tcp.zero-window": "stories/consumer-stopped.pcap.gz",  # no credit, but the socket is read
@@ -225,7 +226,7 @@ NEAR: Mapping[str, Case] = {
     "publish.refused": "cursus/group.pcap",
     "rabbitmq_stream.no-stream": "rabbitmq-stream/c43_basic.pcap",  # created before it is asked for
     "publish.slow-confirm": "stories/healthy-tail.pcap.zst",
-    "request.slower": "stories/broker-paused.pcap",  # one pause
+    "request.slower": "stories/broker-paused.pcap.gz",  # one pause
     "consumer.too-slow": "kafka/groups.pcap.gz",
     "liftbridge.refused": "liftbridge/34-lb-replication.pcap",
     "liftbridge.server-silent": "liftbridge/34-lb-replication.pcap",

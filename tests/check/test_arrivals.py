@@ -40,6 +40,7 @@ FIRST = {
     "r_no_resub": ("flow.nothing-since", ("indexer gets nothing of docs since 8.755 s", "did not subscribe again")),
     "k_assign_scaled": ("flow.done-twice", ("2 consumers of addr with the name geocoder", "215 came twice")),
     "k_autocreate_typo": ("flow.no-consumer", ("195 messages of order-api-1 to shop-orders", "before to shop.orders")),
+    "k_commit_back": ("flow.set-back", ("exporter stores its position in sales[0] with a lower offset",)),
     "k_compacted_events": ("flow.left-out", ("fraud-check is not given 109 messages of order-status", "compacted")),
     "k_crashloop_member": ("kafka.rebalance-storm", ("group claims", "worker-3 joined and ended 6 times")),
     "k_dirty_read": ("kafka.aborted-reads", ("payout (#10) reads records of 18 aborted transactions", "ledger (#6)")),
@@ -52,6 +53,10 @@ FIRST = {
     "n_term_v2": ("flow.not-passed-on", ("picker passes 2 of 197 messages of ord.new",)),
     "r_compress_skip": ("flow.not-passed-on", ("indexer passes 15 of 219 messages of events", "web, which began")),
     "r_heartbeat": ("rabbitmq_stream.heartbeat", ("etl (#3) was silent for 8.5 s",)),
+    "r_pubid_order": (
+        "rabbitmq_stream.messages-dropped",
+        ("77 new messages of sensor-gw", "after messages with higher ids"),
+    ),
     "r_unsub_wrong": ("flow.nothing-since", ("warehouse gets nothing of orders since 9.047 s", "it unsubscribed")),
     "r_pod_ref": ("flow.read-again", ("welcome reads signups under a new name", "welcome-c3aa-0tr5w")),
     "r_resend_file": (
@@ -106,7 +111,7 @@ SILENT = ("r_store_first",)
 HEALTHY = (
     *("kh_txn_eos", "nh_pause_batch", "nh_replay", "nh_scale_reqrep", "nh_workqueue_deploy"),
     *("nh_kv_nak", "nh_lameduck", "rh_backfill", "rh_late_readers", "rh_pool_scale"),
-    *("rh_bluegreen", "nh_lease", "nh_stream_move"),
+    *("rh_bluegreen", "rh_window", "nh_lease", "nh_stream_move"),
 )
 
 

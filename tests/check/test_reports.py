@@ -69,7 +69,7 @@ TABLE = (
         (ENDED,),
     ),
     Told(
-        "kafka-fetch-sessions-wasted.pcap",
+        "kafka-fetch-sessions-wasted.pcap.gz",
         "kafka.fetch-sessions",
         ("opened 120 fetch sessions and used none again", "39 sessions of connection #2"),
         severity="warning",

@@ -130,12 +130,12 @@ def test_unconfirmed_publishes_of_a_killed_broker() -> None:
 
 
 def test_confirms_of_a_paused_broker_are_as_late_as_it_was_paused() -> None:
-    said, found = truth("broker-paused"), told("broker-paused.pcap")
+    said, found = truth("broker-paused"), told("broker-paused.pcap.gz")
     (problem,) = found.pop("publish.slow-confirm")
     paused = said["continued_at_epoch_s"] - said["stopped_at_epoch_s"]
     worst = seconds_in(problem, "worst")
     assert abs(worst - paused) < 0.1
-    rows = read(STORIES / "broker-paused.pcap", level="messages", columns=["frame", "latency_ns"])
+    rows = read(STORIES / "broker-paused.pcap.gz", level="messages", columns=["frame", "latency_ns"])
     assert problem.count == len({row["frame"] for row in rows if row.get("latency_ns", 0) >= 200_000_000})
     (stalled,) = found.pop("server.stalled")
     assert abs(stalled.last_ns / 1e9 - said["continued_at_epoch_s"]) < 0.1

@@ -90,7 +90,7 @@ def test_a_client_that_reads_nothing_is_a_stall(run: Run) -> None:
 @pytest.mark.parametrize(
     ("name", "kind", "what"),
     [
-        ("broker-paused.pcap", "silence", "sends nothing for 2."),
+        ("broker-paused.pcap.gz", "silence", "sends nothing for 2."),
         ("mtu-black-hole.pcap", "stall", "10.77.0.1:5552 acknowledges nothing for 13.287 s (#2)"),
     ],
 )
