@@ -171,7 +171,7 @@ def left_alone(view: FlowView, topic: Topic) -> None:
         key = side.label, topic.subject
         problem = report(view, side.label, name, key, [side], left_ns, ended(sent), count)
         problem.likely = (
-            "it unsubscribed and did not subscribe again, though it goes on with others: a wrong subscription?"
+            "it unsubscribed and did not subscribe again, though it continues with others: a wrong subscription?"
         )
 
 
