@@ -230,7 +230,7 @@ def work(settings: ExportOptions, export: Export) -> tuple[int, CaptureSession]:
     if settings.jobs == 1:
         session = open_session(settings, export)
         return session.work(partial(write, export, session)), session
-    from wiredecode.cli.jobs import shared
+    from wiredecode.cli.sharing import shared
 
     def opened(share: Share) -> CaptureSession:
         job = replace(export.job, demand=replace(export.job.demand, share=share))

@@ -107,8 +107,9 @@ def _in_processes(
     reasons: list[str],
 ) -> int:
     """Show frames, each of several processes those of its connections; ``reasons`` why that cannot be."""
-    from wiredecode.cli.jobs import check, shared
+    from wiredecode.cli.jobs import check
     from wiredecode.cli.session import CaptureSession
+    from wiredecode.cli.sharing import shared
     from wiredecode.dissect.share import NumbersInside, Share
 
     options.refuse(*((reason, f"--jobs {reason}") for reason in reasons))

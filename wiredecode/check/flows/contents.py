@@ -89,7 +89,7 @@ def sent_by_both(view: FlowView, topic: Topic) -> None:
         name, key = topic.subject[2], (one, other, topic.subject)
         title = f"{one[0]} and {other[0]} publish the same messages to {name}: {count:,} of the first {len(known):,}"
         problem = view.add("flow.sent-again", title, key, [*second, *first], count=count)
-        problem.likely = "both do the same work: nothing divides it between both, or each of both believes that it leads"
+        problem.likely = "nothing divides the work between both, or each of both believes that it leads"
         return
 
 
