@@ -33,7 +33,9 @@ def not_passed_on(view: FlowView) -> None:
     sent = grouped((each for each in with_messages(view.sent) if each.party.is_whole), lambda side: whose(side.party))
     read = {topic.subject for topic in view.topics if with_messages(topic.consumers)}
     for service, came in view.came.items():
-        out, unread = apart(sent.get(service, ()), lambda side: subject_of(side) in read)
+        if service not in sent or total(came) < 2 * MANY or total(sent[service]) < 2 * FEW:
+            continue
+        out, unread = apart(sent[service], lambda side: subject_of(side) in read)
         for (_, topic), sides in grouped(came, lambda side: (side.party.space, side.flow.key.topic)).items():
             new = 2 * sum(each.flow.again for each in sides) < total(sides)
             if new and total(sides) >= MOST * total(came):

@@ -193,6 +193,8 @@ def left_out(view: FlowView, topic: Topic) -> None:
 def given_to_others(view: FlowView, topic: Topic) -> None:
     """A consumer that resumes where it was is not given messages between others, and a consumer beside it is."""
     came = [each for each in with_messages(topic.consumers) if each.flow.key.partition is not None]
+    if not any(len(each.flow.offsets.begins) > 1 for each in came):
+        return
     by_client = grouped(came, lambda each: (each.party.label, each.party.host))
     for client, sides in by_client.items():
         resumed = [each for each in sides if not any(start == FIRST for _, start in each.flow.starts)]
