@@ -5,7 +5,7 @@ twice, what a client does now and did not do before.
 """
 
 from wiredecode.check.flows import choice, contents, passing, repeated, shared, starved, unread
-from wiredecode.check.flows.view import FlowView, space_of
+from wiredecode.check.flows.view import FEW, FlowView, space_of, total
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.flows import Flows
 from wiredecode.protocols.shared.problems import Checks, Rule
@@ -59,6 +59,9 @@ class FlowRule(Rule):
         for rule in BEFORE:
             rule(view)
         for topic in view.topics:
+            sides = *topic.publishers, *topic.consumers
+            if total(sides) < FEW and all(each.flow.limit <= 1 for each in sides):
+                continue  # too few to be meant
             sampled = any(each.flow.samples for each in topic.publishers)
             for of_topic in (*OF_TOPIC, *OF_CONTENTS) if sampled else OF_TOPIC:
                 of_topic(view, topic)
