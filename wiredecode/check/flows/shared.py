@@ -136,8 +136,8 @@ def shared_positions(view: FlowView) -> None:
 def not_competing(view: FlowView) -> None:
     """Instances of one service share the name of their positions, and each gets every message."""
     for (*log, group), storing in view.positions.items():
-        came = {id(side): side for each in (storing if group else ()) for side in view.came_to(each.party, log[-1])}
-        alone = [side for side in came.values() if side.flow.key.partition is None or not side.group]  # no members
+        came = view.came_to(storing if group else (), log[-1])
+        alone = [side for side in came if side.flow.key.partition is None or not side.group]  # no members
         clients = grouped(alone, lambda side: (side.party.name, side.party.host)).values()
         ordered = sorted(clients, key=lambda sides: min(side.party.since_ns for side in sides))
         pairs = [pair for pair in pairwise(ordered) if overlaps(pair[0][0].party, pair[1][0].party)]

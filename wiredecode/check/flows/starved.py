@@ -160,7 +160,7 @@ def left_alone(view: FlowView, topic: Topic) -> None:
     """A client that notes where it is unsubscribed, and stays for others: none of its service gets the messages."""
     for side in (each for each in with_messages(topic.consumers) if each.flow.left_ns):
         left_ns, who, name = side.flow.left_ns, whose(side.party), topic.subject[2]
-        notes = any(of[2] in (name, side.flow.log) for of in view.names.get(who, ()))
+        notes = not view.noted.isdisjoint({(who, name), (who, side.flow.log)})
         stays = any(each.flow.last_ns > left_ns + WHILE_NS for each in view.came.get(who, ()) if each is not side)
         own = [each for each in topic.consumers if whose(each.party) == who or each.group == side.group != ""]
         again = any(each.flow.last_ns > left_ns + MOMENT_NS or each.flow.starts[-1:] > [(left_ns, "")] for each in own)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import Any
 
 from wiredecode.check.changes import said
@@ -21,6 +23,11 @@ MOMENT_NS, WHILE_NS = 1_000_000_000, 2_000_000_000
 """Times of both ends that differ by less are the same; how long something lasts that is no accident."""
 MOST = 0.8
 """Share of the messages that is nearly all."""
+
+
+SINCE = attrgetter("party.since_ns")
+MAX_NEAR = 16
+"""Flows with named positions that are looked at, the latest first, for the one of a consumer."""
 
 
 class FlowView:
@@ -47,11 +54,13 @@ class FlowView:
                 self.storing.setdefault((name, side.party.host), []).append(side)
         self.positions = grouped((side for side in consumers if side.flow.stores), log_and_group)
         """The same by log and group."""
-        self.names: dict[tuple[str, str, str], dict[tuple[str, str, str, str], None]] = {}
-        """These names of positions, by protocol, service and host."""
-        for of, storing in self.positions.items():
-            for side in storing if of[-1] else ():
-                self.names.setdefault(whose(side.party), {})[of] = None
+        self.names: dict[tuple[str, str, str], list[ClientFlow]] = {}
+        """These flows by protocol, service and host, in order of time, if their positions have names."""
+        for side in sorted(consumers, key=SINCE):
+            if side.flow.stores and side.group:
+                self.names.setdefault(whose(side.party), []).append(side)
+        self.noted = {(who, log_and_group(each)[2]) for who, named in self.names.items() for each in named}
+        """The same services, and the logs in which they note their positions."""
         self.skipped: set[str] = set()
         """Topics of which a consumer left messages out, as a rule has reported."""
 
@@ -83,24 +92,27 @@ class FlowView:
         keys = {(each.party.connection, each.flow.key.group) for each in sides}
         return [side for key in keys for side in self.consumers[key]]
 
-    def came_to(self, party: Party, topic: str) -> list[ClientFlow]:
-        """The messages of a topic or log that came to a service on a host, on any of its connections."""
-        return [each for each in self.came.get(whose(party), ()) if topic in (each.flow.key.topic, each.flow.log)]
+    def came_to(self, sides: Iterable[ClientFlow], topic: str) -> list[ClientFlow]:
+        """The messages of a topic or log that came to the services of some flows, on any connection of their hosts."""
+        services = dict.fromkeys(whose(each.party) for each in sides)
+        came = (each for who in services for each in self.came.get(who, ()))
+        return [each for each in came if topic in (each.flow.key.topic, each.flow.log)]
 
     def sharers(self, sides: Sequence[ClientFlow], topic: str) -> list[ClientFlow]:
         """The messages of a topic that came to clients which note their positions under the names that these use."""
-        names = {name for each in sides for name in self.names.get(whose(each.party), ())}
-        storing = (each for name in sorted(names) for each in self.positions[name])
-        return [came for each in storing for came in self.came_to(each.party, topic)]
+        services = dict.fromkeys(whose(each.party) for each in sides)
+        names = dict.fromkeys(log_and_group(each) for who in services for each in self.names.get(who, ()))
+        return self.came_to((each for name in names for each in self.positions[name]), topic)
 
     def name_of(self, side: ClientFlow) -> str:
         """The group of a consumer, or the name under which it notes its position."""
         if side.group:
             return side.group
-        for of in self.names.get(whose(side.party), ()):
-            stored = any(overlaps(each.party, side.party) for each in self.positions[of])
-            if stored and of[2] in (side.flow.key.topic, side.flow.log):
-                return of[-1]
+        named = self.names.get(whose(side.party), [])
+        last = bisect_right(named, side.party.until_ns, key=SINCE)
+        for each in reversed(named[max(last - MAX_NEAR, 0) : last]):
+            if overlaps(each.party, side.party) and log_and_group(each)[2] in (side.flow.key.topic, side.flow.log):
+                return each.group
         return ""
 
     def stores(self, sides: Sequence[ClientFlow]) -> list[ClientFlow]:
