@@ -80,11 +80,13 @@ def sent_by_both(view: FlowView, topic: Topic) -> None:
     """Two publishers publish the same messages, and a server stores both."""
     stored = (each for each in topic.publishers if each.flow.confirmed and each.flow.samples)
     by_client = grouped(stored, lambda each: (each.party.label, each.party.host))
-    for (one, first), (other, second) in combinations(by_client.items(), 2):
-        known = {each.content: each.once for each in samples_of(first)}
-        some = [each for each in samples_of(second) if each.content in known]
-        count = sum(each.once is None or each.once != known[each.content] for each in some)
-        if count < MANY or not overlaps(first[0].party, second[0].party) or 2 * count < len(samples_of(second)):
+    clients = [
+        (client, sides, {each.content: each.once for each in samples_of(sides)}) for client, sides in by_client.items()
+    ]
+    for (one, first, known), (other, second, new) in combinations(clients, 2):
+        both = known.keys() & new.keys()
+        count = sum(new[content] is None or new[content] != known[content] for content in both)
+        if count < MANY or not overlaps(first[0].party, second[0].party) or 2 * count < len(new):
             continue
         name, key = topic.subject[2], (one, other, topic.subject)
         title = f"{one[0]} and {other[0]} publish the same messages to {name}: {count:,} of the first {len(known):,}"
