@@ -7,8 +7,10 @@ added.
 
 from collections.abc import Iterable, Sequence
 from itertools import islice
+from sys import intern
 from typing import ClassVar, NamedTuple
 
+import orjson
 from crc32c import crc32c
 
 from wiredecode.frames.frame import DAMAGED, Frame
@@ -37,8 +39,12 @@ FIRST, LATEST, STORED = "first", "latest", "stored"
 """Where a consumer begins."""
 MAX_KNOWN = 65_536
 """Subscriptions, requests and the like that a reader remembers."""
-SAMPLES, MAX_SAMPLES = 256, 20_000
+SAMPLES, MAX_SAMPLES = 2048, 20_000
 """Messages of a connection and topic whose contents are compared, and of a capture."""
+MAX_BODY, MAX_FIELDS, MAX_VALUE = 4096, 8, 64
+"""Bytes of a body whose fields are read, fields of one that are known again, and bytes of their values."""
+STRING = 1 << 64
+"""Added to the checksums of texts: they are no numbers."""
 
 
 class MessageSample(NamedTuple):
@@ -52,6 +58,10 @@ class MessageSample(NamedTuple):
     """It has no body."""
     once: int | None = None
     """Of the id by which its server knows whether it has the message, and stores it once; None: it has no id."""
+    time_ns: int = 0
+    frame: int = 0
+    fields: Sequence[tuple[str, int]] = ()
+    """Of the first members of a JSON object: their names and numbers, or checksums of their texts."""
 
 
 class Sampler:
@@ -66,19 +76,47 @@ class Sampler:
         return self._samples < MAX_SAMPLES and self._taken.get((connection, topic), 0) < SAMPLES
 
     def take(
-        self, connection: int, topic: str, count: int, messages: Iterable[tuple[bytes | None, bytes | None, str]]
+        self, frame: Frame, topic: str, count: int, messages: Iterable[tuple[bytes | None, bytes | None, str]]
     ) -> Sequence[MessageSample]:
         """Samples of ``count`` messages, of which each is a key, a body, and the id by which its server knows it."""
-        taken = self._taken.get((connection, topic), 0)
-        self._taken.put((connection, topic), taken + count)
-        samples = [sample_of(*each) for each in islice(messages, SAMPLES)]
+        key = frame.connection.number, topic
+        self._taken.put(key, self._taken.get(key, 0) + count)
+        samples = [sample_of(*each, frame.time_ns, frame.number) for each in islice(messages, SAMPLES)]
         self._samples += len(samples)
         return samples
 
 
-def sample_of(key: bytes | None, body: bytes | None, once: str) -> MessageSample:
+def sample_of(key: bytes | None, body: bytes | None, once: str, time_ns: int, frame: int) -> MessageSample:
     number = None if key is None else crc32c(key)
-    return MessageSample(number, crc32c(body or b"", number or 0), not body, crc32c(once.encode()) if once else None)
+    content, known = crc32c(body or b"", number or 0), crc32c(once.encode()) if once else None
+    return MessageSample(number, content, not body, known, time_ns, frame, fields_of(body))
+
+
+def fields_of(body: bytes | None) -> Sequence[tuple[str, int]]:
+    """See :attr:`MessageSample.fields`; those of an object inside have its name and a dot before theirs."""
+    if not body or body[0] != OPENED or len(body) > MAX_BODY:
+        return ()
+    try:
+        members = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return ()
+    known: list[tuple[str, int]] = []
+    for name, value in members.items():
+        inner = value.items() if isinstance(value, dict) else ()
+        for each, item in ((name, value), *((f"{name}.{within}", item) for within, item in inner)):
+            if len(known) < MAX_FIELDS and isinstance(item, int | str) and (number := number_of(item)) is not None:
+                known.append((intern(each), number))
+    return known
+
+
+OPENED = ord("{")
+
+
+def number_of(value: int | str) -> int | None:
+    """What is equal if a value is; None: it says too little, or is too long to be an id."""
+    if isinstance(value, int):
+        return None if isinstance(value, bool) else value
+    return STRING + crc32c(value.encode()) if 0 < len(value) <= MAX_VALUE else None
 
 
 class Step(NamedTuple):
