@@ -5,15 +5,16 @@ state of a reader has to be bounded, and to concern one connection at a time: fl
 added.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from sys import intern
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import orjson
 from crc32c import crc32c
 
 from wiredecode.frames.frame import DAMAGED, Frame
+from wiredecode.patterns import pattern
 from wiredecode.protocols.shared.pairing import Newest
 
 PUBLISH, CONFIRM, REFUSE, DELIVER = "publish", "confirm", "refuse", "deliver"
@@ -61,7 +62,7 @@ class MessageSample(NamedTuple):
     time_ns: int = 0
     frame: int = 0
     fields: Sequence[tuple[str, int]] = ()
-    """Of the first members of a JSON object: their names and numbers, or checksums of their texts."""
+    """Of the first members of a JSON object, or words of a text, and of the key: names, numbers or checksums."""
 
 
 class Sampler:
@@ -89,34 +90,49 @@ class Sampler:
 def sample_of(key: bytes | None, body: bytes | None, once: str, time_ns: int, frame: int) -> MessageSample:
     number = None if key is None else crc32c(key)
     content, known = crc32c(body or b"", number or 0), crc32c(once.encode()) if once else None
-    return MessageSample(number, content, not body, known, time_ns, frame, fields_of(body))
+    fields = [each for each in fields_of(body or b"") if not is_clock(each[1], time_ns)]
+    if number is not None:
+        fields.append((KEY, STRING + number))
+    return MessageSample(number, content, not body, known, time_ns, frame, fields)
 
 
-def fields_of(body: bytes | None) -> Sequence[tuple[str, int]]:
+KEY = "key"
+DAY_NS = 86_400_000_000_000
+DATE = pattern(r"\d{4}-\d\d-\d\d[T ]\d\d:")
+
+
+def is_clock(value: int, time_ns: int) -> bool:
+    """Whether a number is the time of its message, in s, ms, us or ns."""
+    return value > 1_000_000_000 and any(abs(value * unit - time_ns) < DAY_NS for unit in (10**9, 10**6, 1000, 1))
+
+
+def fields_of(body: bytes) -> Sequence[tuple[str, int]]:
     """See :attr:`MessageSample.fields`; those of an object inside have its name and a dot before theirs."""
-    if not body or body[0] != OPENED or len(body) > MAX_BODY:
+    if len(body) > MAX_BODY:
         return ()
     try:
-        members = orjson.loads(body)
+        if body.startswith(b"{"):
+            return [*islice(numbered(orjson.loads(body).items()), MAX_FIELDS)]
     except orjson.JSONDecodeError:
-        return ()
-    known: list[tuple[str, int]] = []
-    for name, value in members.items():
-        inner = value.items() if isinstance(value, dict) else ()
-        for each, item in ((name, value), *((f"{name}.{within}", item) for within, item in inner)):
-            if len(known) < MAX_FIELDS and isinstance(item, int | str) and (number := number_of(item)) is not None:
-                known.append((intern(each), number))
-    return known
+        pass
+    words = WORD if body.isascii() else LONG_WORD
+    texts = (match[0] for match in islice(words.finditer(body), MAX_FIELDS))
+    return [(NAMES[at], int(text) if text.isdigit() else STRING + crc32c(text)) for at, text in enumerate(texts)]
 
 
-OPENED = ord("{")
+WORD, LONG_WORD = pattern(rb"[\w.@:/-]{1,64}"), pattern(rb"[\w.@:/-]{8,64}")
+NAMES = [f"word {number}" for number in range(1, MAX_FIELDS + 1)]
 
 
-def number_of(value: int | str) -> int | None:
-    """What is equal if a value is; None: it says too little, or is too long to be an id."""
-    if isinstance(value, int):
-        return None if isinstance(value, bool) else value
-    return STRING + crc32c(value.encode()) if 0 < len(value) <= MAX_VALUE else None
+def numbered(members: Iterable[tuple[str, Any]], before: str = "") -> Iterator[tuple[str, int]]:
+    """Numbers and checksums of texts, of values that say enough and are short enough to be an id."""
+    for name, value in members:
+        if isinstance(value, dict) and not before:
+            yield from numbered(value.items(), f"{name}.")
+        elif isinstance(value, str) and 0 < len(value) <= MAX_VALUE and not DATE.match(value):
+            yield intern(f"{before}{name}"), STRING + crc32c(value.encode())
+        elif isinstance(value, int) and not isinstance(value, bool):
+            yield intern(f"{before}{name}"), value
 
 
 class Step(NamedTuple):
