@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from wiredecode.check.flows.names import service_of
 from wiredecode.check.flows.view import FEW, MANY, MOST, WHILE_NS, FlowView, ended, names_of, total, with_messages
-from wiredecode.dataclasses import dataclass
+from wiredecode.dataclasses import dataclass, field, replace
 from wiredecode.flows import Party
 from wiredecode.flows.table import ClientFlow, Topic, grouped
 from wiredecode.frames.escape import counted
@@ -42,12 +42,14 @@ class Work:
 
     topic: Topic
     results: Topic
-    field: str
+    name: str
+    """The field."""
     came: list[Made]
     """The messages, in order of time."""
     sent: list[Made]
     """The results, in order of time."""
-    sides: list[ClientFlow]
+    service: str = ""
+    sides: list[ClientFlow] = field(default_factory=list)
     """The flows to the service."""
 
     @property
@@ -57,9 +59,16 @@ class Work:
 
 def judge(view: FlowView) -> None:
     """Messages that a service left out, did twice, or whose results come in another order."""
-    for work in works_of(view):
-        for rule in (not_done, done_again, out_of_order):
-            rule(view, work)
+    works = grouped(works_of(view), lambda work: (work.service, work.topic.subject))
+    for some in works.values():
+        not_done(view, max(some, key=lambda work: len(work.sent)), {each.id for work in some for each in work.sent})
+        for work in some:
+            done_again(view, work)
+            out_of_order(view, work)
+    results = {work.results.subject for some in works.values() for work in some}
+    for topic in view.topics:
+        if topic.subject not in results:
+            done_by_both(view, topic)
 
 
 def works_of(view: FlowView) -> Iterator[Work]:
@@ -72,12 +81,12 @@ def works_of(view: FlowView) -> Iterator[Work]:
     for results in sampled:
         for service, made in grouped(results.publishers, lambda side: service_name(side.party)).items():
             topics = [each for each in came.get(service, ()) if each is not results]
-            for topic in topics if samples_in(made) >= MANY else ():
+            for topic in topics if samples_in(made) >= FEW else ():
                 others = [each for each in topic.publishers if service_name(each.party) != service]
                 sides = [each for each in with_messages(topic.consumers) if service_name(each.party) == service]
-                work = work_of(topic, results, others, made, sides)
+                work = work_of(view, topic, results, others, made)
                 if work is not None:
-                    yield work
+                    yield replace(work, service=service, sides=sides)
 
 
 def samples_in(sides: Iterable[ClientFlow]) -> int:
@@ -90,63 +99,68 @@ def service_name(party: Party) -> str:
 
 
 def work_of(
+    view: FlowView,
     topic: Topic,
     results: Topic,
     publishers: Sequence[ClientFlow],
     made: Sequence[ClientFlow],
-    sides: list[ClientFlow],
 ) -> Work | None:
     """The work of a service, by the fields that most results have in common with messages before them."""
     best: Work | None = None
-    there = names_in(made)
-    for name, keyed in product(names_in(publishers), (False, True)):
-        came = with_id(publishers, name, keyed)
+    there = names_in(view, made)
+    for name, keyed in product(names_in(view, publishers), (False, True)):
+        came = with_id(view, publishers, name, keyed=keyed)
         times: dict[Id, int] = {}
         for each in came:
             times.setdefault(each.id, each.sample.time_ns)
         if len(came) < MANY or len(times) < UNIQUE * len(came):
             continue
         for other in (name, *there):  # of equal ones that of the same name
-            sent = [each for each in with_id(made, other, keyed) if times.get(each.id, END) <= each.sample.time_ns]
-            if len({each.id for each in sent}) >= (MANY if best is None else len(best.sent) + 1):
-                best = Work(topic, results, f"{'key and ' * keyed}{name}", came, sent, sides)
+            sent = [
+                each
+                for each in with_id(view, made, other, keyed=keyed)
+                if times.get(each.id, END) <= each.sample.time_ns
+            ]
+            if len({each.id for each in sent}) >= (FEW if best is None else len(best.sent) + 1):
+                best = Work(topic, results, f"{'key and ' * keyed}{name}", came, sent)
     return best
 
 
-def names_in(sides: Iterable[ClientFlow]) -> list[str]:
+def names_in(view: FlowView, sides: Iterable[ClientFlow]) -> list[str]:
     """The fields of most messages."""
     samples = [sample for each in sides for sample in each.flow.samples]
-    names = Counter(name for sample in samples for name, _ in sample.fields)
+    names = Counter(name for sample in samples for name, _ in view.fields_of(sample))
     return [name for name, count in names.most_common() if 2 * count >= len(samples)]
 
 
-def with_id(sides: Iterable[ClientFlow], name: str, keyed: bool) -> list[Made]:
+def with_id(view: FlowView, sides: Iterable[ClientFlow], name: str, *, keyed: bool = False) -> list[Made]:
     """The messages that have a field, in order of time; ``keyed``: and a key."""
     found = [
         Made((sample.key if keyed else None, value), sample, side)
         for side in sides
         for sample in side.flow.samples
         if not (keyed and sample.key is None)
-        for field, value in sample.fields
-        if field == name
+        for each, value in view.fields_of(sample)
+        if each == name
     ]
     return sorted(found, key=lambda each: each.sample.time_ns)
 
 
-def not_done(view: FlowView, work: Work) -> None:
-    """Messages that a service got, and that are missing in its results, although it went on to later ones."""
-    done = {each.id for each in work.sent}
+def not_done(view: FlowView, work: Work, done: set[Id]) -> None:
+    """Messages that a service got, and that are missing in all of its results, although it went on to later ones."""
+    if len(work.sent) < MANY:
+        return
     came = between(work, done)
     missing = {place for place, each in enumerate(came) if each.id not in done}
     alone = sum(missing.isdisjoint((place - 1, place + 1)) for place in missing)
     if not FEW <= len(missing) <= len(came) // 2 or alone > ISOLATED * len(missing):
         return
     lost, rest = [came[place] for place in sorted(missing)], [each for each in came if each.id in done]
-    if differ_by_kind(lost, rest) or not are_captured(work) or not all_came(work):
+    if differ_by_kind(view, lost, rest) or not are_captured(work) or not all_came(work):
         return
     name, results = work.topic.subject[2], work.results.subject[2]
     title = f"{work.label} got {len(lost):,} messages of {name} and published nothing to {results} for them, "
-    title += f"as it did for {len(rest):,} others: {work.field} {numbers_of(each.id[1] for each in lost)}"
+    title += f"as it did for {len(rest):,} others: {work.name} {numbers_of(each.id[1] for each in lost)}"
     times = {"since_ns": lost[0].sample.time_ns, "until_ns": rest[-1].sample.time_ns}
     key = work.label, work.topic.subject
     problem = view.add("flow.not-done", title, key, work.sides, count=len(lost), **times)
@@ -185,14 +199,14 @@ def may_come_again(view: FlowView, work: Work, lost: Sequence[Made]) -> bool:
     return unacknowledged and view.report.last_ns - lost[-1].sample.time_ns < ACK_WAIT_NS
 
 
-def differ_by_kind(lost: Sequence[Made], rest: Sequence[Made]) -> bool:
+def differ_by_kind(view: FlowView, lost: Sequence[Made], rest: Sequence[Made]) -> bool:
     """Whether a field or the publisher tells the missing messages from others: then they are left out on purpose."""
     if {each.side.party.label for each in lost}.isdisjoint({each.side.party.label for each in rest}):
         return True
-    names = {name for each in lost for name, _ in each.sample.fields}
+    names = {name for each in lost for name, _ in view.fields_of(each.sample)}
     for name in names:
-        values = {value for each in lost for field, value in each.sample.fields if field == name}
-        others = {value for each in rest for field, value in each.sample.fields if field == name}
+        values = {value for each in lost for known, value in view.fields_of(each.sample) if known == name}
+        others = {value for each in rest for known, value in view.fields_of(each.sample) if known == name}
         if len(values) <= max(1, len(lost) // FEW) and values.isdisjoint(others):
             return True
     return False
@@ -238,7 +252,7 @@ def done_again(view: FlowView, work: Work) -> None:
     name, results = work.topic.subject[2], work.results.subject[2]
     sides = [each.side for each in again.values()]
     title = f"{names_of(sides)} published {len(again):,} results to {results} again, for messages of {name} that "
-    title += f"were done before: {work.field} {numbers_of(each[1] for each in again)}"
+    title += f"were done before: {work.name} {numbers_of(each[1] for each in again)}"
     times = {"since_ns": next(iter(again.values())).sample.time_ns, "until_ns": ended(sides)}
     key = work.label, work.results.subject
     problem = view.add("flow.sent-again", title, key, [*sides, *work.sides], count=len(again), **times)
@@ -247,25 +261,22 @@ def done_again(view: FlowView, work: Work) -> None:
     problem.likely = "it came back to messages that it had done, and does not leave them out"
 
 
-def done_by_both(view: FlowView) -> None:
-    """Two instances of a service publish results with the same ids at the same time."""
-    for topic in view.topics:
-        publishers = [each for each in topic.publishers if each.flow.samples]
-        by_client = grouped(publishers, lambda side: (service_name(side.party), side.party.label, side.party.host))
-        for (one, first), (other, second) in combinations(by_client.items(), 2):
-            if one[0] != other[0]:
-                continue
-            for name in names_in((*first, *second)):
-                known, new = ({each.id: each for each in with_id(some, name, keyed=False)} for some in (first, second))
-                both = [each for each in known if each in new]
-                if len(both) < MANY or both[0] == next(iter(known)) == next(iter(new)):
-                    continue  # each may count what it sends
-                near = [each for each in both if abs(known[each].sample.time_ns - new[each].sample.time_ns) < WHILE_NS]
-                same = sum(known[each].sample.content == new[each].sample.content for each in near)
-                distinct = all(len(some) >= UNIQUE * total(sides) for some, sides in ((known, first), (new, second)))
-                if distinct and same < MANY <= len(near) and len(near) >= MOST * len(both):
-                    report_both(view, topic, name, [(known[each], new[each]) for each in near])
-                    break
+def done_by_both(view: FlowView, topic: Topic) -> None:
+    """Two instances of a service publish messages with the same ids at the same time."""
+    publishers = [each for each in topic.publishers if each.flow.samples]
+    by_client = grouped(publishers, lambda side: (service_name(side.party), side.party.label, side.party.host))
+    for (one, first), (other, second) in combinations(by_client.items(), 2):
+        for name in names_in(view, (*first, *second)) if one[0] == other[0] else ():
+            known, new = ({each.id: each for each in with_id(view, some, name)} for some in (first, second))
+            both = [each for each in known if each in new]
+            if len(both) < MANY or both[0] == next(iter(known)) == next(iter(new)):
+                continue  # each may count what it sends
+            near = [each for each in both if abs(known[each].sample.time_ns - new[each].sample.time_ns) < WHILE_NS]
+            same = sum(known[each].sample.content == new[each].sample.content for each in near)
+            distinct = all(len(some) >= UNIQUE * samples_in(sides) for some, sides in ((known, first), (new, second)))
+            if distinct and same < MANY <= len(near) and len(near) >= MOST * len(both):
+                report_both(view, topic, name, [(known[each], new[each]) for each in near])
+                return
 
 
 def report_both(view: FlowView, topic: Topic, name: str, pairs: Sequence[tuple[Made, Made]]) -> None:
@@ -302,4 +313,4 @@ def out_of_order(view: FlowView, work: Work) -> None:
     key, times = (work.label, work.results.subject), {"since_ns": at.sample.time_ns, "until_ns": ended([at.side])}
     problem = view.add("flow.out-of-order", title, key, [at.side, *work.sides], count=len(late), **times)
     problem.frames[:] = [each.sample.frame for _, each in late][:MAX_EVIDENCE]
-    problem.detail(f"the messages of {work.topic.subject[2]} are known again by {work.field}")
+    problem.detail(f"the messages of {work.topic.subject[2]} are known again by {work.name}")

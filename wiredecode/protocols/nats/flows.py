@@ -90,9 +90,9 @@ class SubjectFlows(FlowReader):
             number = frame.connection.number
             step = Step(flows.PUBLISH, printable(subject), None, "", None, 1, values["size"])
             sampled = frame.expects_response or values["data"].startswith(OBJECT)
-            if sampled and self._sampler.wants(number, subject):
+            if sampled and self._sampler.wants(frame):
                 known = next((each["value"] for each in values.get("headers") or () if each["key"] == MESSAGE_ID), "")
-                samples = self._sampler.take(frame, subject, 1, ((None, values["data"], known),))
+                samples = self._sampler.take(frame, 1, ((None, values["data"], known),))
                 step = step._replace(samples=samples)
             if number not in self._listening:
                 return (step,)
