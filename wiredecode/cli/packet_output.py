@@ -9,9 +9,11 @@ import pyarrow as pa
 
 from wiredecode.capture import CaptureError, open_capture
 from wiredecode.capture.errors import Postponed
-from wiredecode.cli.frame_output import FrameOptions
+from wiredecode.cli.frame_output import FIELDS, FrameOptions
+from wiredecode.cli.options import UsageError
 from wiredecode.cli.output import wants_color
 from wiredecode.cli.session import CaptureSession
+from wiredecode.filter.tables import NAMES, as_frames
 from wiredecode.frames.record import BYTES, JsonArray
 from wiredecode.net.limits import Limits
 from wiredecode.tables.reader import PACKETS, TableReader
@@ -65,14 +67,45 @@ def packet_writer(
             for record in records:
                 session.output.write(record + b"\n")
 
+    def show_fields() -> None:
+        lines = options.lines
+        assert lines is not None
+        session.output.text(lines.header())
+        columns = fields_of(options)
+        for batch in batches:
+            rows_shown = batch.to_pylist()
+            frames = as_frames(batch.select(columns), session.first_ns)
+            for row, frame in zip(rows_shown, frames, strict=True):
+                frame.protocol, frame.type = row["transport"] or row["not_decoded"], _info(row).strip()
+                session.output.text(lines.line(frame))
+
+    if options.shape == FIELDS:
+        return show_fields
     return show_records if options.is_records else show_lines
+
+
+def fields_of(options: FrameOptions) -> list[str]:
+    """Columns of packets that the fields of ``-T fields`` need. Raises ``UsageError``."""
+    from wiredecode.view.fieldlines import UnknownField
+
+    if options.lines is None:
+        return []
+    try:
+        return options.lines.columns_of_packets(NAMES[PACKETS])
+    except UnknownField as error:
+        raise UsageError(str(error)) from None
 
 
 def _facts(row: dict[str, Any], ends: str, *, color: bool) -> str:
     """The line of a packet after its time."""
     number = "-" if row["connection"] is None else f"#{row['connection']}"
-    text = f"  {number:<4} {ends}  {row['transport'] or row['not_decoded']}"
-    if row["flags"] is not None:
-        text += f"  {row['flags']:<7} seq={row['seq']} ack={row['ack']} len={row['payload']}"
+    text = f"  {number:<4} {ends}  {row['transport'] or row['not_decoded']}{_info(row)}"
     marks = f"  [{', '.join(row['tcp_analysis'])}]" if row["tcp_analysis"] else ""
     return text + paint(marks, SEVERITY["warning"], color=color)
+
+
+def _info(row: dict[str, Any]) -> str:
+    """Header values of a packet with TCP, as text."""
+    if row["flags"] is None:
+        return ""
+    return f"  {row['flags']:<7} seq={row['seq']} ack={row['ack']} len={row['payload']}"

@@ -11,7 +11,7 @@ from wiredecode.dataclasses import replace
 from wiredecode.fields.layer import Layer
 from wiredecode.filter.model import Field, Level, Type, Values, close_names, did_you_mean, nearest
 from wiredecode.filter.values import Records, as_any, field_reader, values_below
-from wiredecode.filter.wireshark_names import ALIASES, ELSEWHERE, IN_PACKETS, analysis_values
+from wiredecode.filter.wireshark_names import ALIASES, ELSEWHERE, IN_PACKETS, packet_values
 from wiredecode.frames.columns import NAMES, FrameName
 from wiredecode.frames.frame import MALFORMED, OK, OUTCOMES, PARTIAL, UNDECODED, Frame
 from wiredecode.protocols import registry
@@ -63,7 +63,7 @@ def address_of(endpoint: str) -> tuple[Address | None, int | None]:
 
 def frame_fields() -> dict[str, Field]:
     """The names of :data:`wiredecode.frames.columns.NAMES`."""
-    multi_valued = {**_multi_valued(), **analysis_values()}
+    multi_valued = {**_multi_valued(), **packet_values()}
     by_name = {}
     for each in NAMES:
         single = None if each.name in multi_valued else _single_valued(each)
