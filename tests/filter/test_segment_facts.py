@@ -130,3 +130,11 @@ def test_facts_are_made_only_if_asked_for_and_the_oldest_are_forgotten() -> None
     log.begin()
     assert (len(log.by_packet), min(log.by_packet)) == (KEPT, 3)
     assert all(Names().find(name) for name in FACTS)
+
+
+def test_the_command_of_a_tcp_problem_shows_the_packets_that_matter(run: Run) -> None:
+    """``tcp.flags.syn`` alone is true of every packet, as in Wireshark: all 99 were shown."""
+    found = next(line for line in run("check", BLACK_HOLE).lines if "show" in line and "tcp.stream" in line)
+    shown = run("pcap", BLACK_HOLE, "-q", "--summary", "-Y", found.split("'")[1]).lines
+    assert len(shown) == 14
+    assert all("[" in line or "SYN" in line for line in shown)
