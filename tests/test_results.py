@@ -6,6 +6,8 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import pandas as pd
 import polars as pl
@@ -19,6 +21,7 @@ from wiredecode.tables.schema import declared_columns
 
 CAPTURES = RABBITMQ.parent
 BASIC = RABBITMQ / "c43_basic.pcap"
+CUT = RABBITMQ / "d_cutfile.pcap"
 STARVED = CAPTURES / "stories" / "credit-starvation.pcap"
 SKIPPED = CAPTURES / "flows" / "r-wrong-offset.pcap.gz"
 
@@ -77,11 +80,37 @@ def test_a_filter_leaves_the_problems_of_the_connections_that_it_chooses() -> No
     assert wiredecode.check(STARVED, filter="tcp.stream == 5").warnings
 
 
-def test_damage_is_an_error_or_a_warning_as_when_reading() -> None:
-    with pytest.raises(wiredecode.api.CaptureError):
-        wiredecode.check(RABBITMQ / "d_cutfile.pcap")
-    with pytest.warns(wiredecode.api.DamagedCapture):
-        assert wiredecode.check(RABBITMQ / "d_cutfile.pcap", strict=False).verdict.judged
+QUESTIONS: dict[str, Callable[..., Any]] = {
+    "check": wiredecode.check,
+    "stats": wiredecode.stats,
+    "flows": wiredecode.flows,
+    "trace": lambda path, **reading: wiredecode.trace(path, frame=31, **reading),
+    "follow": lambda path, **reading: wiredecode.follow(path, 1, **reading),
+}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_damage_is_raised_with_the_answer_from_before_it_or_is_a_warning(question: str) -> None:
+    ask = QUESTIONS[question]
+    with pytest.raises(wiredecode.CaptureError, match="truncated in the middle of a packet record") as raised:
+        ask(CUT)
+    answer = raised.value.result
+    assert answer.damage == raised.value.errors == [raised.value]
+    with pytest.warns(wiredecode.DamagedCapture, match="truncated in the middle of a packet record"):
+        lenient = ask(CUT, strict=False)
+        assert str(lenient) == str(answer)
+        assert lenient.table() == answer.table() and answer.table().num_rows
+    assert str(answer).splitlines()[-1] == f"not read to the end: {raised.value}"
+    assert not ask(BASIC).damage
+
+
+def test_rows_before_damage_are_kept() -> None:
+    with pytest.raises(wiredecode.CaptureError) as raised:
+        wiredecode.read(CUT).table()
+    assert raised.value.result.num_rows == 95
+    with pytest.raises(wiredecode.CaptureError) as raised:
+        wiredecode.read(CUT).messages().to_pandas()
+    assert raised.value.result.num_rows == len(wiredecode.read(CUT).messages())
 
 
 def test_a_trace_that_finds_nothing_is_false_and_says_why() -> None:

@@ -15,6 +15,7 @@ from wiredecode.view.notebook import row_fields
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from wiredecode.capture import CaptureError
     from wiredecode.check.verdict import CheckVerdict
     from wiredecode.flows.table import Row
     from wiredecode.trace import SightedMessage
@@ -73,8 +74,22 @@ class Tabular:
         return f"<pre>{escape(str(self))}</pre>"
 
 
+class Answer(Tabular):
+    """A result of one question: its text is that of the command, and says whether captures were damaged."""
+
+    damage: Sequence[CaptureError] = ()
+    """Errors of captures that were not read to their end."""
+
+    def text(self) -> str:
+        """The text of the command."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return "\n".join([self.text(), *(f"not read to the end: {each}" for each in self.damage)])
+
+
 @dataclass(repr=False, eq=False)
-class CheckResult(Judged, Tabular):
+class CheckResult(Judged, Answer):
     """Problems of captures, the worst first, of ``wiredecode.check``: ``assert not wiredecode.check(f).errors``.
 
     As text it is the report of the command, with errors and warnings.
@@ -104,7 +119,7 @@ class CheckResult(Judged, Tabular):
     def __bool__(self) -> bool:
         return True
 
-    def __str__(self) -> str:
+    def text(self) -> str:
         from wiredecode.check.text import Layout, report_lines
 
         lines = report_lines([*self.errors, *self.warnings], self.first_ns, Layout(WIDTH, files=self.files))
@@ -121,7 +136,7 @@ def _with_numbers(record: dict[str, Any], problem: Problem) -> dict[str, Any]:
 
 
 @dataclass(repr=False, eq=False)
-class StatsResult(Tabular):
+class StatsResult(Answer):
     """Statistics of captures, of ``wiredecode.stats``: Arrow tables by name, ``stats["latency"]``."""
 
     tables: Mapping[str, pa.Table]
@@ -144,7 +159,7 @@ class StatsResult(Tabular):
         need("pandas", "to_pandas()")
         return self.table(name).to_pandas(types_mapper=exact_type)
 
-    def __str__(self) -> str:
+    def text(self) -> str:
         from wiredecode.stats.tables import choose_statistics, counted_grid
         from wiredecode.view.grid import plain
 
@@ -160,7 +175,7 @@ class StatsResult(Tabular):
 
 
 @dataclass(repr=False, eq=False)
-class FlowsResult(Tabular):
+class FlowsResult(Answer):
     """Publishers, topics and consumers, of ``wiredecode.flows``: a row per topic and consumer."""
 
     rows: Sequence[Row]
@@ -180,7 +195,7 @@ class FlowsResult(Tabular):
     def __iter__(self) -> Iterator[Row]:
         return iter(self.rows)
 
-    def __str__(self) -> str:
+    def text(self) -> str:
         from wiredecode.view.flows import columns_of, grid
         from wiredecode.view.grid import plain
 
@@ -194,7 +209,7 @@ class FlowsResult(Tabular):
 
 
 @dataclass(repr=False, eq=False)
-class TraceResult(Tabular):
+class TraceResult(Answer):
     """One message on its way, of ``wiredecode.trace``; without hops, and false, if none fits (:attr:`why`)."""
 
     messages: Sequence[SightedMessage]
@@ -232,7 +247,7 @@ class TraceResult(Tabular):
     def __iter__(self) -> Iterator[TraceHop]:
         return iter(self.hops)
 
-    def __str__(self) -> str:
+    def text(self) -> str:
         from wiredecode.trace.text import hop_lines
 
         if not self.messages:
@@ -244,7 +259,7 @@ class TraceResult(Tabular):
 
 
 @dataclass(repr=False, eq=False)
-class FollowResult(Tabular):
+class FollowResult(Answer):
     """One connection, of ``wiredecode.follow``: iterating gives its frames; as text it is a dialogue."""
 
     connection: int
@@ -264,7 +279,7 @@ class FollowResult(Tabular):
     def __len__(self) -> int:
         return len(self.frames)
 
-    def __str__(self) -> str:
+    def text(self) -> str:
         return self.lines()
 
     def __repr__(self) -> str:
