@@ -113,6 +113,18 @@ def test_rows_before_damage_are_kept() -> None:
     assert raised.value.result.num_rows == len(wiredecode.read(CUT).messages())
 
 
+def test_wrong_words_are_refused_at_once_with_those_that_there_are() -> None:
+    with pytest.raises(ValueError, match=r"columns=\['type'\]"):
+        wiredecode.read(BASIC, columns="type")
+    with pytest.raises(ValueError, match="one of raw, hex"):
+        wiredecode.read(BASIC, bytes="octal")
+    with pytest.raises(ValueError, match=r"packets have no frame\.type"):
+        wiredecode.read(BASIC, level="packets", filter="frame.type == Publish")
+    with pytest.raises(KeyError, match="there is frames, latency"):
+        wiredecode.stats(BASIC)["latncy"]
+    assert "no message with 'no such'" in repr(wiredecode.trace(BASIC, text="no such"))
+
+
 def test_a_trace_that_finds_nothing_is_false_and_says_why() -> None:
     found = wiredecode.trace(BASIC, id="no such")
     assert not found and "no such" in str(found) and found.table().num_rows == 0

@@ -22,10 +22,11 @@ from wiredecode.dissect.dissector import ConnectionCallback, Demand, Dissector
 from wiredecode.extras import need
 from wiredecode.frames.escape import escape as printable
 from wiredecode.frames.frame import Frame
+from wiredecode.frames.record import BYTES as CHOICES
 from wiredecode.frames.totals import Totals
 from wiredecode.net.limits import limits_of
 from wiredecode.protocols.registry import decoding
-from wiredecode.results import Answer, Tabular, exact_type
+from wiredecode.results import CaptureAnswer, Tabular, exact_type
 from wiredecode.view.notebook import ShownFrame, style
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 Path_ = str | os.PathLike[str] | BinaryIO
 Item = TypeVar("Item")
-Made = TypeVar("Made", bound=Answer)
+Made = TypeVar("Made", bound=CaptureAnswer)
 
 __all__ = ["DamagedCapture", "Dissection", "check", "exact_type", "flows", "follow", "read", "stats", "trace"]
 
@@ -89,7 +90,7 @@ def read(
 
     keylog: a file of TLS secrets (docs/tls.md), for which the extra ``tls`` is needed.
 
-    Raises ValueError for a wrong argument, an unknown column, or a pattern that nothing matches; OSError for a key log.
+    Raises ValueError for a wrong argument, column or filter, or a pattern that nothing matches; OSError for a key log.
     """
     single = isinstance(paths, str | os.PathLike) or hasattr(paths, "read")
     given: Any = paths
@@ -101,7 +102,15 @@ def read(
     if filter is not None:
         from wiredecode.filter import compile_filter
 
-        compile_filter(filter, secrets=show_secrets, utc=utc)
+        display = compile_filter(filter, secrets=show_secrets, utc=utc)
+        if level == PACKETS:
+            from wiredecode.tables.reader import where
+
+            where(display, level, blocks=False)
+    if bytes not in (RAW, *CHOICES):
+        raise ValueError(f"bytes={bytes!r}: it is one of {', '.join((RAW, *CHOICES))}")
+    if isinstance(columns, str):
+        raise ValueError(f"columns are a list: columns=[{columns!r}]")
     if columns is not None:
         from wiredecode.tables.reader import table_schema
         from wiredecode.tables.schema import select
@@ -286,7 +295,7 @@ class Dissection(Tabular):
             if counts:
                 chosen.add(frame.connection.number)
         problems = [each for each in checker.finish() if self.filter is None or concerns(each, chosen)]
-        conclusion = verdict(checker.coverage, problems, self.totals)
+        conclusion = verdict(checker.coverage, problems, self.totals, damaged=bool(self.errors))
         return self._answer(CheckResult(problems, conclusion, checker.report.first_ns, [*map(str, self.paths)]))
 
     def stats(self, *, tables: Sequence[str] | None = None, interval: str = "auto", hops: bool = False) -> StatsResult:

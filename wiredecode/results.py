@@ -74,7 +74,7 @@ class Tabular:
         return f"<pre>{escape(str(self))}</pre>"
 
 
-class Answer(Tabular):
+class CaptureAnswer(Tabular):
     """A result of one question: its text is that of the command, and says whether captures were damaged."""
 
     damage: Sequence[CaptureError] = ()
@@ -89,7 +89,7 @@ class Answer(Tabular):
 
 
 @dataclass(repr=False, eq=False)
-class CheckResult(Judged, Answer):
+class CheckResult(Judged, CaptureAnswer):
     """Problems of captures, the worst first, of ``wiredecode.check``: ``assert not wiredecode.check(f).errors``.
 
     As text it is the report of the command, with errors and warnings.
@@ -136,12 +136,14 @@ def _with_numbers(record: dict[str, Any], problem: Problem) -> dict[str, Any]:
 
 
 @dataclass(repr=False, eq=False)
-class StatsResult(Answer):
+class StatsResult(CaptureAnswer):
     """Statistics of captures, of ``wiredecode.stats``: Arrow tables by name, ``stats["latency"]``."""
 
     tables: Mapping[str, pa.Table]
 
     def __getitem__(self, name: str) -> pa.Table:
+        if name not in self.tables:
+            raise KeyError(f"no table is called {name!r}; there is {', '.join(self.tables)}")
         return self.tables[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -152,7 +154,7 @@ class StatsResult(Answer):
 
     def table(self, name: str | None = None) -> pa.Table:
         """The table of this name; None: ``frames``, or the only one. Raises KeyError."""
-        return self.tables[name or (DEFAULT_TABLE if DEFAULT_TABLE in self.tables else next(iter(self.tables)))]
+        return self[name or (DEFAULT_TABLE if DEFAULT_TABLE in self.tables else next(iter(self.tables)))]
 
     def to_pandas(self, name: str | None = None) -> Any:
         """:meth:`table` as a pandas DataFrame. Needs pandas."""
@@ -175,7 +177,7 @@ class StatsResult(Answer):
 
 
 @dataclass(repr=False, eq=False)
-class FlowsResult(Answer):
+class FlowsResult(CaptureAnswer):
     """Publishers, topics and consumers, of ``wiredecode.flows``: a row per topic and consumer."""
 
     rows: Sequence[Row]
@@ -209,7 +211,7 @@ class FlowsResult(Answer):
 
 
 @dataclass(repr=False, eq=False)
-class TraceResult(Answer):
+class TraceResult(CaptureAnswer):
     """One message on its way, of ``wiredecode.trace``; without hops, and false, if none fits (:attr:`why`)."""
 
     messages: Sequence[SightedMessage]
@@ -255,11 +257,12 @@ class TraceResult(Answer):
         return "\n".join(line for _, line in hop_lines(self.messages[self.nth - 1], self.first_ns, WIDTH))
 
     def __repr__(self) -> str:
-        return f"<TraceResult: {len(self)} hops, message {self.nth} of {len(self.messages):,}>"
+        found = f"{len(self)} hops, message {self.nth} of {len(self.messages):,}"
+        return f"<TraceResult: {found if self.messages else self.why}>"
 
 
 @dataclass(repr=False, eq=False)
-class FollowResult(Answer):
+class FollowResult(CaptureAnswer):
     """One connection, of ``wiredecode.follow``: iterating gives its frames; as text it is a dialogue."""
 
     connection: int

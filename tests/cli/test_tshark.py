@@ -72,7 +72,7 @@ WAYS = {
     "-r {f} -o tcp.desegment_tcp_streams:FALSE": "--limit",
     "-r {f} -N mnt": "leave -N out",
     "-r {f} -q -z conv,udp": "wiredecode stats FILE counts",
-    "-r {f} -q -z endpoints,ip": "wiredecode stats FILE counts",
+    "-r {f} -q -z endpoints,ip": "--table connections",
     "-r {f} -O tcp": "-T fields",
     "-r {f} -T psml": "-T pdml",
     "-r {f} -T fields": "-e NAME",

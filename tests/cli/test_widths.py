@@ -36,6 +36,7 @@ TABLES = (
     ("flows", CREDIT),
     ("flows", "captures/flows/k-hot-partition.pcap.gz", "--by", "partition"),
     ("flows", CREDIT, "--by", "client"),
+    ("flows", GROUPS),
     ("trace", CREDIT, "--frame", "92", "--message", "1"),
     ("sql", CREDIT, "from messages limit 5"),
     ("sql", CREDIT, "from frames limit 3"),

@@ -11,7 +11,7 @@ from wiredecode.dataclasses import replace
 from wiredecode.fields.layer import Layer
 from wiredecode.filter.model import Field, Level, Type, Values, close_names, did_you_mean, nearest
 from wiredecode.filter.values import Records, as_any, field_reader, values_below
-from wiredecode.filter.wireshark_names import ALIASES, ELSEWHERE, IN_PACKETS, packet_values
+from wiredecode.filter.wireshark_names import ABSENT, ALIASES, ELSEWHERE, IN_PACKETS, OF_HEADERS, packet_values
 from wiredecode.frames.columns import NAMES, FrameName
 from wiredecode.frames.frame import MALFORMED, OK, OUTCOMES, PARTIAL, UNDECODED, Frame
 from wiredecode.protocols import registry
@@ -127,7 +127,6 @@ def _multi_valued() -> dict[str, Callable[[Frame], Values]]:
         "tcp.port": both(1),
         "ip": lambda frame: [frame.connection] if _version(frame) == 4 else [],
         "ipv6": lambda frame: [frame.connection] if _version(frame) == 6 else [],
-        **dict.fromkeys(("udp", "arp"), lambda frame: []),
         "ip.addr": both(0),
         "frame.protocols": lambda frame: [":".join(_layers(frame))],
         "tcp.payload": lambda frame: [frame.data],
@@ -183,6 +182,8 @@ class Names:
     def __init__(self, *, secrets: bool = False) -> None:
         self.records = Records(secrets=secrets)
         self._frames = frame_fields()
+        self._first = frozenset(each.partition(".")[0] for each in (*self._frames, *ALIASES))
+        """First words of names that no protocol has."""
 
     def find(self, name: str) -> Field | None:
         """The field of that name, which may be that of a record; None: there is none."""
@@ -190,8 +191,10 @@ class Names:
         field = self._frames.get(name)
         if field is not None:
             return field
+        if name in ABSENT:
+            return Field(name, Type.STRUCTURE, Level.CONNECTION, lambda frame: [])
         prefix, _, rest = name.partition(".")
-        if prefix in entries_by_name(prefix):
+        if prefix not in self._first and prefix in entries_by_name(prefix):
             return self._protocol(name, prefix, rest)
         return None
 
@@ -258,8 +261,10 @@ class Names:
             return f"; packets have it: wiredecode sql FILE 'select packet, {IN_PACKETS[name]} from packets'"
         if name in ELSEWHERE:
             return f"; {ELSEWHERE[name]}"
-        names = sorted((each for each in (*self.all(), *more) if each[0] != "_"), key=_depth)
         word, _, rest = name.partition(".")
+        own = (*self._frames, *ALIASES, *more)
+        known = own if rest and word in self._first else (*self.all(), *more)
+        names = sorted((each for each in known if each[0] != "_"), key=_depth)
         same = [each for each in names if each.casefold().endswith(f".{name.casefold()}")]
         if same or not rest:
             short = {entry.name.rpartition(".")[2]: entry.name for entry in reversed(FRAME_ENTRIES)} | RECORD_NAMES
@@ -275,6 +280,7 @@ class Names:
             nearest(rest, inside, prefix=prefix)
             or nearest(rest.rpartition(".")[2], short, short, prefix)
             or f"; wiredecode fields {prefix[:-1]} lists those that there are"
+            + ", tshark has those of packets" * (word in OF_HEADERS)
         )
 
     def all(self) -> list[str]:

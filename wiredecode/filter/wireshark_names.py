@@ -67,6 +67,10 @@ ELSEWHERE = {
     "frame.time_delta_displayed": "-T fields -e frame.time_delta_displayed shows it",
 }
 """Other names that frames do not have, and what does."""
+ABSENT = frozenset(("udp", "arp", "dns", "mdns", "icmp", "icmpv6", "dhcp", "ssh"))
+"""Protocols that no frame has: filters exclude them by habit."""
+OF_HEADERS = frozenset(("eth", "ip", "ipv6", "tcp"))
+"""Layers of packets of which only few fields are kept."""
 OF_PACKETS = frozenset(
     ("ip", "ipv6", "eth", "ip.addr", "ip.src", "ip.dst", "tcp.port", "tcp.srcport", "tcp.dstport", "tcp.stream")
 )
