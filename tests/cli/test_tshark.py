@@ -200,6 +200,14 @@ def test_layers_are_those_of_the_packets(run: Run) -> None:
     assert (len(run(*export, "ip").lines), len(run(*export, "ipv6").lines)) == (230, 0)
 
 
+def test_amqp_means_all_its_versions(run: Run) -> None:
+    """It found nothing of AMQP 0-9-1, as only AMQP 1.0 has fields of that name."""
+    path = CAPTURES / "amqp091/heartbeat.pcap.zst"
+    every = len(run("-r", path, "-q", "-T", "text", "-Y", "amqp091").lines)
+    assert len(run("-r", path, "-q", "-T", "text", "-Y", "amqp && !arp && !dns").lines) == every > 5
+    assert "begin with amqp091" in run("-r", path, "-Y", "amqp.method.class == 60").err
+
+
 @pytest.fixture
 def tshark() -> str:
     found = shutil.which("tshark")

@@ -42,6 +42,8 @@ TYPES = {
     "uuid": Type.STRING,
 }
 """By the word of the catalogue; types with ``int`` are numbers, all others can be anything."""
+AMQP = ("amqp", "amqp091")
+"""Protocols that Wireshark calls ``amqp``."""
 MAPS = ("map", "any", "struct")
 """Types of the catalogue below which, as below generated fields, there may be names that no declaration knows."""
 
@@ -201,7 +203,8 @@ class Names:
     def _protocol(self, name: str, prefix: str, rest: str) -> Field | None:
         fields = entries_by_name(prefix)
         if not rest:
-            return Field(name, Type.PROTOCOL, Level.HEADER, _bytes_of(prefix))
+            meant = AMQP if prefix == "amqp" else (prefix,)
+            return Field(name, Type.PROTOCOL, Level.HEADER, _bytes_of(*meant))
         entries = fields.get(name)
         if entries is not None:
             return self._declared_field(name, entries)
@@ -281,6 +284,7 @@ class Names:
             or nearest(rest.rpartition(".")[2], short, short, prefix)
             or f"; wiredecode fields {prefix[:-1]} lists those that there are"
             + ", tshark has those of packets" * (word in OF_HEADERS)
+            + ", those of AMQP 0-9-1 begin with amqp091" * (word == "amqp")
         )
 
     def all(self) -> list[str]:
@@ -296,12 +300,12 @@ def _is_open(entries: Iterable[FieldEntry]) -> bool:
     return any(entry.generated or entry.type in MAPS for entry in entries)
 
 
-def _bytes_of(prefix: str) -> Callable[[Frame], Values]:
-    """The bytes of a protocol in a frame: one value per layer of that name."""
+def _bytes_of(*prefixes: str) -> Callable[[Frame], Values]:
+    """The bytes of a protocol in a frame: one value per layer of one of these names."""
 
     def get(frame: Frame) -> Values:
-        carried = [inner.data for inner in frame.inner if inner.layer.filter_name == prefix]
-        own = frame.layer.filter_name == prefix if frame.layer is not None else frame.protocol == prefix
+        carried = [inner.data for inner in frame.inner if inner.layer.filter_name in prefixes]
+        own = (frame.protocol if frame.layer is None else frame.layer.filter_name) in prefixes
         return [frame.data, *carried] if own else carried
 
     return get
