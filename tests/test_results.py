@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -102,6 +103,19 @@ def test_damage_is_raised_with_the_answer_from_before_it_or_is_a_warning(questio
         assert lenient.table() == answer.table() and answer.table().num_rows
     assert str(answer).splitlines()[-1] == f"not read to the end: {raised.value}"
     assert not ask(BASIC).damage
+
+
+def test_the_verdict_on_a_damaged_capture_says_that_it_is_not_the_whole(tmp_path: Path) -> None:
+    """The command printed nothing, and ``whole`` was true in JSON."""
+    cut = tmp_path / "cut.pcap"
+    cut.write_bytes(BASIC.read_bytes()[:5000])
+    run = [sys.executable, "-m", "wiredecode", "check", str(cut)]
+    said, json = (subprocess.run([*run, *more], capture_output=True, text=True) for more in ([], ["--json"]))
+    assert (said.returncode, json.returncode) == (2, 2)
+    assert "No problems in 28 messages" in said.stdout and "captures were not read to the end" in said.stdout
+    assert '"whole":false' in json.stdout
+    with pytest.warns(wiredecode.DamagedCapture):
+        assert not wiredecode.check(cut, strict=False).verdict.whole
 
 
 def test_rows_before_damage_are_kept() -> None:
