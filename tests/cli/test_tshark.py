@@ -77,6 +77,7 @@ WAYS = {
     "-r {f} -q -z endpoints,ip": "--table connections",
     "-r {f} -O tcp": "-T fields",
     "-r {f} -P": "leave -P out",
+    "-r {f} -T fields -e tcp.analysis.initial_rtt": "handshake_ns from connections",
     "-r {f} -q -z conv,ip": "--table connections",
     "-r {f} -Y ip.ttl<64": "tshark has those of packets",
     "-r {f} -c x": "a whole number is needed",

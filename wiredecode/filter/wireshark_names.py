@@ -65,6 +65,7 @@ IN_PACKETS = {"frame.cap_len": "captured", "ip.version": "ip_version"}
 """Names that frames do not have, and the columns of the table of packets that do."""
 ELSEWHERE = {
     "frame.time_delta_displayed": "-T fields -e frame.time_delta_displayed shows it",
+    "tcp.analysis.initial_rtt": "wiredecode sql FILE 'select connection, handshake_ns from connections' has it",
 }
 """Other names that frames do not have, and what does."""
 ABSENT = frozenset(("udp", "arp", "dns", "mdns", "icmp", "icmpv6", "dhcp", "ssh"))
