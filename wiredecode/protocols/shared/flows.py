@@ -63,6 +63,17 @@ class MessageSample(NamedTuple):
     frame: int = 0
     body: bytes = b""
     """Empty if it is long."""
+    headers: Sequence[tuple[str, str | bytes]] = ()
+
+
+class Content(NamedTuple):
+    """A message that is published."""
+
+    key: bytes | None
+    body: bytes | None
+    once: str
+    """The id by which its server knows it; empty: it has none."""
+    headers: Sequence[tuple[str, str | bytes]] = ()
 
 
 class Sampler:
@@ -79,35 +90,44 @@ class Sampler:
         taken, since_ns = self._taken.get(frame.connection.number, (0, 0))
         return taken < SAMPLES or taken < min(MAX_SLOW, (frame.time_ns - since_ns) * SLOW // 1_000_000_000)
 
-    def take(
-        self, frame: Frame, count: int, messages: Iterable[tuple[bytes | None, bytes | None, str]]
-    ) -> Sequence[MessageSample]:
-        """Samples of ``count`` messages, of which each is a key, a body, and the id by which its server knows it."""
+    def take(self, frame: Frame, count: int, messages: Iterable[Content]) -> Sequence[MessageSample]:
+        """Samples of ``count`` messages."""
         connection, time_ns = frame.connection.number, frame.time_ns
         taken, since_ns = self._taken.get(connection, (0, time_ns))
         self._taken.put(connection, (taken + count, since_ns))
-        samples = [sample_of(*each, time_ns, frame.number) for each in islice(messages, SAMPLES)]
+        samples = [sample_of(each, time_ns, frame.number) for each in islice(messages, SAMPLES)]
         self._samples += len(samples)
         return samples
 
 
-def sample_of(key: bytes | None, body: bytes | None, once: str, time_ns: int, frame: int) -> MessageSample:
+def sample_of(message: Content, time_ns: int, frame: int) -> MessageSample:
+    key, body, once, headers = message
     number, body = None if key is None else crc32c(key), body or b""
     content, known = crc32c(body, number or 0), crc32c(once.encode()) if once else None
-    return MessageSample(number, content, not body, known, time_ns, frame, body if len(body) <= MAX_BODY else b"")
+    kept = body if len(body) <= MAX_BODY else b""
+    return MessageSample(number, content, not body, known, time_ns, frame, kept, tuple(headers[:MAX_FIELDS]))
 
 
 def fields_of(sample: MessageSample) -> Sequence[tuple[str, int]]:
     """What tells a message from others: names with numbers, or checksums of texts.
 
-    Of the first members of a JSON object and of those inside it (``order.id``), of the words of another body, and of
-    the key. Times of the message are left out.
+    Of the first members of a JSON object and of those inside it (``order.id``), of the words of another body, of the
+    headers and the key. Times of the message are left out.
     """
-    fields = [each for each in members_of(sample.body) if not is_clock(each[1], sample.time_ns)]
-    return fields if sample.key is None else [*fields, (KEY, STRING + sample.key)]
+    fields = [] if sample.key is None else [(KEY, STRING + sample.key)]
+    for name, value in sample.headers:
+        text = value if isinstance(value, bytes) else value.encode()
+        if 0 < len(text) <= MAX_VALUE:
+            fields.append((f"header {name}", number_of(text)))
+    return [each for each in (*fields, *members_of(sample.body)) if not is_clock(each[1], sample.time_ns)]
 
 
-KEY = "key"
+def number_of(text: bytes) -> int:
+    return int(text) if text.isdigit() else STRING + crc32c(text)
+
+
+KEY, COUNT = "key", " (number)"
+"""Name of the key; end of the name of a list's length."""
 DAY_NS = 86_400_000_000_000
 DATE = pattern(r"\d{4}-\d\d-\d\d[T ]\d\d:")
 
@@ -125,7 +145,7 @@ def members_of(body: bytes) -> Sequence[tuple[str, int]]:
         pass
     words = WORD if body.isascii() else LONG_WORD
     texts = (match[0] for match in islice(words.finditer(body), MAX_FIELDS))
-    return [(NAMES[at], int(text) if text.isdigit() else STRING + crc32c(text)) for at, text in enumerate(texts)]
+    return [(NAMES[at], number_of(text)) for at, text in enumerate(texts)]
 
 
 WORD, LONG_WORD = pattern(rb"[\w.@:/-]{1,64}"), pattern(rb"[\w.@:/-]{8,64}")
@@ -141,6 +161,8 @@ def numbered(members: Iterable[tuple[str, Any]], before: str = "") -> Iterator[t
             yield intern(f"{before}{name}"), STRING + crc32c(value.encode())
         elif isinstance(value, int) and not isinstance(value, bool):
             yield intern(f"{before}{name}"), value
+        elif isinstance(value, list):
+            yield intern(f"{before}{name}{COUNT}"), len(value)
 
 
 class Step(NamedTuple):
