@@ -105,6 +105,25 @@ def test_damage_is_raised_with_the_answer_from_before_it_or_is_a_warning(questio
     assert not ask(BASIC).damage
 
 
+@pytest.mark.parametrize(
+    "ask",
+    [
+        *QUESTIONS.values(),
+        lambda path, **reading: list(wiredecode.read(path, **reading)),
+        lambda path, **reading: list(wiredecode.read(path, **reading).messages()),
+        lambda path, **reading: wiredecode.read(path, **reading).totals,
+        lambda path, **reading: wiredecode.read(path, **reading).reader().read_all(),
+        lambda path, **reading: wiredecode.read(path, **reading).to_polars(),
+        lambda path, **reading: pd.DataFrame(wiredecode.read(path, **reading)),
+    ],
+)
+def test_the_warning_names_the_line_that_asked(ask: Any) -> None:
+    """It named a line of the package, or of the package that read for the user."""
+    with pytest.warns(wiredecode.DamagedCapture) as warned:
+        ask(CUT, strict=False)
+    assert {each.filename for each in warned} == {__file__}
+
+
 def test_the_verdict_on_a_damaged_capture_says_that_it_is_not_the_whole(tmp_path: Path) -> None:
     """The command printed nothing, and ``whole`` was true in JSON."""
     cut = tmp_path / "cut.pcap"

@@ -503,7 +503,7 @@ class Dissection(Tabular):
             if self.strict:
                 error.result = result
                 raise error
-            warnings.warn(str(error), DamagedCapture, stacklevel=3)
+            _warn(error)
         return result
 
     def _display(self) -> Filter | None:
@@ -529,7 +529,7 @@ class Dissection(Tabular):
             self.errors = error.errors
             if self.strict:
                 raise
-            warnings.warn(str(error), DamagedCapture, stacklevel=3)
+            _warn(error)
 
     def _start(self, running: Generator[Item]) -> Generator[Item]:
         self._running.add(running)
@@ -643,6 +643,16 @@ class Dissection(Tabular):
         return head + "".join(shown) + (f"<p>the first {SHOWN} frames</p>" if len(shown) == SHOWN else "")
 
 
+def _warn(error: CaptureError) -> None:
+    """A DamagedCapture warning that names the line of the user, however many functions of packages are between."""
+    level, caller = 1, sys._getframe()
+    while caller.f_back is not None and caller.f_globals["__name__"].partition(".")[0] in BETWEEN:
+        level, caller = level + 1, caller.f_back
+    warnings.warn(str(error), DamagedCapture, stacklevel=level)
+
+
+BETWEEN = frozenset(("wiredecode", "pandas", "polars", "pyarrow", "duckdb"))
+"""Packages that read captures for the user."""
 READING = frozenset(inspect.signature(read).parameters) - {"paths"}
 """Arguments of :func:`read`."""
 

@@ -48,6 +48,7 @@ def test_a_link_stays_a_link_and_long_names_fit(tmp_path: Path) -> None:
 def test_a_folder_never_mixes_with_an_older_one(tmp_path: Path) -> None:
     target = tmp_path / "lake"
     target.mkdir()
+    target.chmod(0o2775)
     (target / "old").touch()
     with pytest.raises(FileExistsError, match="is not empty"):
         NewFolder(target)
@@ -56,6 +57,7 @@ def test_a_folder_never_mixes_with_an_older_one(tmp_path: Path) -> None:
     assert names(target) == ["old"]
     new.commit()
     assert (names(target), names(tmp_path)) == (["new"], ["lake"])
+    assert target.stat().st_mode & 0o7777 == 0o2775
 
 
 def test_an_empty_folder_is_filled_and_a_file_is_not_replaced(tmp_path: Path) -> None:

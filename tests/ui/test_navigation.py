@@ -286,5 +286,8 @@ def test_all_lines_of_a_title_have_the_colour_of_its_severity() -> None:
         styles = [line.text.style for line in listing.report[at : at + 3]]
         assert listing.report[at + 2].text.plain.startswith("  when")
         assert styles == [theme.SEVERITY["warning"]] * 2 + [""]
+        command = next(line.text.plain for line in listing.report[at:] if line.text.plain.startswith("  show"))
+        assert f"wiredecode pcap {capture} -Y" in command
 
-    drive(CAPTURES / "stories/credit-starvation.pcap", test, size=(120, 36))
+    capture = CAPTURES / "stories/credit-starvation.pcap"
+    drive(capture, test, size=(120, 36))

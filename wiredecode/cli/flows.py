@@ -144,23 +144,23 @@ def _show(rows: Sequence[Row], settings: FlowOptions, output: Output, first_ns: 
             output.write(dumps(row.record()))
         output.flush()
         return
-    from rich.text import Text
-
     from wiredecode.view import theme
     from wiredecode.view.console import tree_console
     from wiredecode.view.flows import DROPPED, columns_of, grid
-    from wiredecode.view.grid import fitting, plain
+    from wiredecode.view.grid import fitting, plain, remarks
 
     terminal, color = sys.stdout.isatty(), wants_color(settings.color, sys.stdout)
     shown = rows[: MAX_ROWS if terminal else None]
     columns = columns_of(shown, first_ns, settings.by, terminal=terminal)
     console = tree_console(output, color=color, terminal=terminal)
-    names = fitting([*columns], DROPPED.split() if terminal else (), partial(grid, columns), console)
+    equal = {name: texts[0] for name, texts in columns.items() if len(texts) > 1 and len(set(texts)) == 1}
+    names = fitting([*columns], [*equal, *DROPPED.split()] if terminal else (), partial(grid, columns), console)
     left_out = [name for name in columns if name not in names]
     if terminal or color:
         console.print(grid(columns, names, theme.HEAD))
-        if left_out:
-            console.print(Text(f"no room for {', '.join(left_out)}: --json", "dim"))
+        same = {name: text for name, text in equal.items() if name in left_out}
+        for line in remarks([name for name in left_out if name not in same], same, ": --json"):
+            console.print(line)
     else:
         output.text("".join(f"{line}\n" for line in plain(grid(columns, names))))
     output.flush()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, partial
 from itertools import chain, islice
 from pathlib import Path
@@ -21,7 +21,9 @@ from wiredecode.frames.escape import escape, text_bytes
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     from wiredecode.export.query import Open
     from wiredecode.export.writers import WriterSettings
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 MAX_ROWS = 1_000
 """Most rows of a table on a terminal."""
 
+KEPT = "frame packet type topic to client published delivered ended reason time connection operation body flags length"
+"""Columns that a narrow terminal drops last, the last one first; before, others from the right."""
 SHORT = 40
 """Characters of a value where not all columns fit."""
 SHOWN = ("table", "vertical", "markdown")
@@ -187,13 +191,10 @@ def _show(
     bar: ReadingBar,
 ) -> bool:
     """Show the first rows to people, with the columns that fit the terminal; return whether there are more."""
-    import pyarrow as pa
-    from rich.text import Text
-
     from wiredecode.frames.record import BYTES
     from wiredecode.tables.rows import values
     from wiredecode.view.console import tree_console
-    from wiredecode.view.grid import fitting, grid, markdown, vertical, width_of
+    from wiredecode.view.grid import grid, markdown, vertical, width_of
     from wiredecode.view.values import text_or_hex
 
     show = text_or_hex if form_of_bytes == "hex" else BYTES[form_of_bytes]
@@ -211,35 +212,46 @@ def _show(
     if form == "markdown":
         output.text(markdown(schema.names, rows))
     else:
-        table = grid(schema, rows)
         console = tree_console(output, color=wants_color(color, sys.stdout), terminal=sys.stdout.isatty())
-        needed, names = width_of(table, console), schema.names
-        if form is None and needed > console.width and len(rows) == 1:
-            form = "vertical"
-        elif form is None and needed > console.width:
-            columns = list(zip(*rows, strict=True)) or [()] * len(names)
-
-            def made(places: list[str]) -> Table:
-                chosen = [int(place) for place in places]
-                cells = zip(*(columns[place] for place in chosen), strict=True)
-                return grid(pa.schema([schema.field(place) for place in chosen]), cells, SHORT)
-
-            every = [str(place) for place in range(len(names))]  # two may have one name
-            empty = [place for place in every if all(value is None for value in columns[int(place)])]
-            equal = [place for place in every if len(rows) > 1 and len(set(map(repr, columns[int(place)]))) == 1]
-            instants = {f"{field.name}_ns" for field in schema if pa.types.is_timestamp(field.type)}
-            twice = [place for place in every if schema.names[int(place)] in instants]
-            names = fitting(every, [*empty, *twice, *equal, *reversed(every)], made, console) or every[:1]
-            table = made(names)
+        table, notes = grid(schema, rows), list["Text"]()
+        needed = width_of(table, console)
+        if form is None and needed > console.width:
+            form = "vertical" if len(rows) == 1 else None
+            table, notes = _narrow(schema, rows, console)
             needed = min(width_of(table, console), console.width)
-        if form == "vertical":
-            for line in vertical(schema.names, rows):
+        for line in vertical(schema.names, rows) if form == "vertical" else ():
+            console.print(line)
+        if form != "vertical":
+            console.print(table, width=needed, crop=False, no_wrap=len(table.columns) == len(schema.names))
+            for line in notes:
                 console.print(line)
-        else:
-            console.print(table, width=needed, crop=False, no_wrap=len(names) == len(schema.names))
-            if len(names) < len(schema.names):
-                console.print(
-                    Text(f"({len(schema.names)} columns, {len(names)} shown; --format vertical has all)", "dim")
-                )
     output.flush()
     return more
+
+
+def _narrow(schema: pa.Schema, rows: list[tuple[Any, ...]], console: Console) -> tuple[Table, list[Text]]:
+    """A table of the columns that fit the terminal, without constant ones first, and lines about the others."""
+    import pyarrow as pa
+    from rich.text import Text
+
+    from wiredecode.view.grid import fitting, grid, remarks
+
+    columns = list(zip(*rows, strict=True)) or [()] * len(schema.names)
+    instants = {f"{field.name}_ns" for field in schema if pa.types.is_timestamp(field.type)}
+    every = range(len(columns))  # two may have one name
+    empty = [at for at in every if schema.names[at] in instants or all(value is None for value in columns[at])]
+    equal = [at for at in every if at not in empty and len(rows) > 1 and len(set(map(repr, columns[at]))) == 1]
+    last = [at for name in KEPT.split() for at in every if schema.names[at] == name]
+    others = [at for at in every if at not in last]
+
+    def made(places: Sequence[int]) -> Table:
+        cells = zip(*(columns[at] for at in places), strict=True)
+        return grid(pa.schema([schema.field(at) for at in places]), cells, SHORT)
+
+    places = fitting(every, [*empty, *equal, *reversed(others), *reversed(last)], made, console) or [0]
+    gone = [at for at in every if at not in (*places, *empty)]
+    same = {schema.names[at]: columns[at][0] for at in gone if at in equal}
+    notes = [*remarks([schema.names[at] for at in gone if at not in equal], same)]
+    if len(places) < len(every):
+        notes.append(Text(f"({len(every)} columns, {len(places)} shown; --format vertical has all)", "dim"))
+    return made(places), notes

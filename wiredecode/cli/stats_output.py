@@ -24,11 +24,8 @@ if TYPE_CHECKING:
 TABLES = ("frames", "latency", "confirms", "throughput", "findings", "connections", "deliveries", "consumers")
 MAX_ROWS = 40
 """Most rows of a table on a terminal."""
-MAX_NAMED = 6
-"""Columns without room that are named; of more the number is said."""
-TEXTS = ("message", "reason")
-TEXT_WIDTH = 32
-"""Columns of a text on a terminal, at least: it continues in the next line."""
+TEXTS = {"message": 32, "reason": 19}
+"""Columns that a text has on a terminal, at least: it continues in the next line."""
 
 
 @options.group
@@ -94,7 +91,7 @@ def _show_tables(answers: Answers, *, color: bool) -> None:
     from wiredecode.stats.tables import counted_grid, differing, heading, shown_columns
     from wiredecode.view import theme
     from wiredecode.view.console import UNBOUNDED_WIDTH, tree_console
-    from wiredecode.view.grid import fitting, plain, width_of
+    from wiredecode.view.grid import fitting, plain, remarks, width_of
 
     terminal = sys.stdout.isatty()
     output = Output()
@@ -107,13 +104,13 @@ def _show_tables(answers: Answers, *, color: bool) -> None:
             console.print(Text("none", "dim"))
             continue
         shown = table.slice(0, MAX_ROWS if terminal else None)
-        names, same = differing(statistic, table) if terminal else (shown_columns(table, table.schema.names), "")
+        names, same = differing(statistic, table) if terminal else (shown_columns(table, table.schema.names), {})
 
-        def made(names: list[str], shown: pa.Table = shown) -> Table:
+        def made(names: list[str], shown: pa.Table = shown, room: int = 0) -> Table:
             grid = counted_grid(shown, names, people=terminal)
             for column in grid.columns:
-                if str(column.header) in TEXTS:
-                    column.max_width = TEXT_WIDTH
+                if (least := TEXTS.get(str(column.header))) is not None:
+                    column.max_width = least + room
             return grid
 
         if not color and console.width == UNBOUNDED_WIDTH:
@@ -124,16 +121,9 @@ def _show_tables(answers: Answers, *, color: bool) -> None:
         narrow = shown_columns(table, statistic.narrow)
         optional = [name for name in names if name not in narrow and name not in statistic.preferred]
         kept = fitting(names, [*reversed(optional), *reversed(statistic.preferred)], made, console)
-        left_out = [name for name in names if name not in kept]
-        names = kept
-        whole = counted_grid(shown, names, people=terminal)
-        console.print(whole if width_of(whole, console) <= console.width else made(names))
-        if same:
-            console.print(Text(same, "dim"))
-        if len(left_out) > MAX_NAMED:
-            console.print(Text(f"{len(left_out)} more columns: --json", "dim"))
-        elif left_out:
-            console.print(Text(f"no room for {', '.join(map(heading, left_out))}: --json", "dim"))
+        console.print(made(kept, room=max(console.width - width_of(made(kept), console), 0)))
+        for line in remarks([heading(name) for name in names if name not in kept], same, ": --json"):
+            console.print(line)
     output.flush()
     hidden = [statistic.name for statistic, table in answers if terminal and table.num_rows > MAX_ROWS]
     if hidden:

@@ -142,6 +142,7 @@ class NewFolder:
     """A new folder for ``path``: write below ``part``, then :meth:`commit` or :meth:`discard`.
 
     A folder that is not empty is replaced as a whole, and only if ``overwrite``; its files never mix with new ones.
+    An existing folder keeps its permissions.
     Raises FileExistsError, NotADirectoryError and other OSErrors.
     """
 
@@ -155,6 +156,8 @@ class NewFolder:
         _parts.add(self.part)
         try:
             self.part.mkdir()
+            if self.path.exists():
+                self.part.chmod(self.path.stat().st_mode & 0o7777)
         except BaseException:  # an interrupt, too
             shutil.rmtree(self.part, ignore_errors=True)
             raise

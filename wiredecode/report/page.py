@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from wiredecode.check import SEVERITIES
-from wiredecode.check.text import effects, evidence
+from wiredecode.check.text import Layout, effects, evidence
 from wiredecode.check.timeline import ERROR, condense, ranged_text
 from wiredecode.check.verdict import verdict
 from wiredecode.dataclasses import asdict, dataclass
@@ -97,7 +97,7 @@ def page(gathering: Gathering, source: ReportSource, number: int | None, sequenc
         events_left_out=left_out,
         flows=Drawing(gathering.flows, links).shown(),
         plots=drawn(gathering),
-        sequence=diagram(gathering, number, sequence),
+        sequence=diagram(gathering, number, sequence, names),
         no_sequence="No connection sent anything that is decoded.",
         tables=tables,
         texts=TEXTS,
@@ -198,15 +198,19 @@ def event_rows(gathering: Gathering) -> tuple[list[dict[str, str]], int]:
     return shown, left_out + gathering.timeline.omitted
 
 
-def diagram(gathering: Gathering, number: int | None, sequence: Sequence | None) -> dict[str, Any] | None:
+def diagram(
+    gathering: Gathering, number: int | None, sequence: Sequence | None, names: list[str]
+) -> dict[str, Any] | None:
+    """The sequence of a connection; the command that shows all of it has the ``names`` of the captures."""
     if sequence is None or number is None or number not in gathering.connections or not sequence.items:
         return None
     activity = gathering.connections[number]
     client, ends = activity.client_side, activity.connection.named_endpoints
+    command = Layout(files=names).command(f"wiredecode follow FILE -n {number}")
     return {
         "title": f"Connection #{number}: {cut(identity.describe(activity.connection))}",
         "note": f"{sequence.frames:,} frames; shown are the first ones of each type, those with findings, those that "
-        f"are evidence (shaded), and the last ones. wiredecode follow FILE -n {number} shows all.",
+        f"are evidence (shaded), and the last ones. {command} shows all.",
         "client": f"client {ends[client]}",
         "server": f"server {ends[1 - client]}",
         "steps": [

@@ -9,7 +9,7 @@ from rich.table import Table as RichTable
 
 from wiredecode.data import tables_of
 from wiredecode.dataclasses import dataclass
-from wiredecode.frames.escape import duration, escape
+from wiredecode.frames.escape import duration
 from wiredecode.tables.rows import values
 from wiredecode.view.grid import grid
 
@@ -91,8 +91,8 @@ def shown_columns(table: pa.Table, columns: Sequence[str]) -> list[str]:
     return [SOURCE] * several + [name for name in columns if name != SOURCE]
 
 
-def differing(statistic: Statistic, table: pa.Table, *, keep: bool = True) -> tuple[list[str], str]:
-    """Columns for people, and a line about those that have the same value in all of several rows.
+def differing(statistic: Statistic, table: pa.Table, *, keep: bool = True) -> tuple[list[str], dict[str, Any]]:
+    """Columns for people, and the value of those that have the same one in all of several rows.
 
     ``keep``: the most important columns are among the former, also if their values are equal.
     """
@@ -103,8 +103,7 @@ def differing(statistic: Statistic, table: pa.Table, *, keep: bool = True) -> tu
         if table.num_rows > 1 and is_constant(table, name)
     }
     same = {name: value for name, value in same.items() if value is None or not (keep and name in statistic.narrow)}
-    text = ", ".join(f"{name} {value}" for name, value in same.items() if value)
-    return [name for name in names if name not in same], f"in all rows: {escape(text)}" if text else ""
+    return [name for name in names if name not in same], same
 
 
 def is_constant(table: pa.Table, name: str) -> bool:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from wiredecode.check import Problem
+    from wiredecode.check.text import Layout
     from wiredecode.check.timeline import Timeline
     from wiredecode.flows import Flows
     from wiredecode.stats.tables import Statistic
@@ -95,17 +96,24 @@ def findings(model: CaptureModel, job: Job, number: int, width: int) -> list[Rep
 
 
 def _problems(problems: list[Problem], heading: str, model: CaptureModel, width: int) -> list[ReportLine]:
-    from wiredecode.check.text import Layout, report_lines
+    from wiredecode.check.text import report_lines
 
     lines = [ReportLine(Text(heading, theme.HEAD)), ReportLine(Text())]
     before: Problem | None = None
     title = False
-    for problem, line in report_lines(problems, model.first_ns, Layout(max(width, MIN_WIDTH))):
+    for problem, line in report_lines(problems, model.first_ns, _layout(model, width)):
         title = problem is not before or (title and line[:4].isspace())  # all lines of it
         style = theme.SEVERITY[problem.severity] if problem is not None and title else ""
         lines.append(ReportLine(Text(line, style), () if problem is None else tuple(problem.frames)))
         before = problem
     return lines
+
+
+def _layout(model: CaptureModel, width: int) -> Layout:
+    """The layout of problems; commands name the captures, unless they are parts of a live one."""
+    from wiredecode.check.text import Layout
+
+    return Layout(max(width, MIN_WIDTH), files=Layout.files if model.source.grows else model.files)
 
 
 def statistics(model: CaptureModel, job: Job, number: int, width: int) -> list[ReportLine]:
@@ -139,14 +147,13 @@ def _tables(model: CaptureModel, counted: Counted, wanted: Sequence[Statistic]) 
 def _table(model: CaptureModel, statistic: Statistic, table: pa.Table) -> Iterator[ReportLine]:
     """The lines of a table, as wide as they are; a row leads to the first frame that it counts, where that is known."""
     from wiredecode.stats.tables import counted_grid, differing
-    from wiredecode.view.grid import plain
+    from wiredecode.view.grid import plain, remarks
 
     names, same = differing(statistic, table)
     rows, shown = table.to_pylist(), counted_grid(table, names, people=True)
     for index, line in enumerate(plain(shown), -2):  # those of rows are below the heading
         yield ReportLine(Text(line.rstrip()), _first_frame(model, rows[index]) if index >= 0 else ())
-    if same:
-        yield ReportLine(Text(same, "dim"))
+    yield from map(ReportLine, remarks([], same))
 
 
 def _first_frame(model: CaptureModel, row: dict[str, Any]) -> tuple[int, ...]:
@@ -304,8 +311,9 @@ def trace(model: CaptureModel, job: Job, number: int, width: int) -> list[Report
             begins, before = hop is not None and hop is not before, hop
             rows.append(ReportLine(Text(line, theme.HEAD if begins else ""), () if hop is None else (hop.event.frame,)))
     if len(messages) > MAX_TRACED:
-        more = f"and {len(messages) - MAX_TRACED:,} more: wiredecode trace --frame {number} --message M"
-        rows += [ReportLine(Text()), ReportLine(Text(more, "dim"))]
+        command = _layout(model, width).command(f"wiredecode trace FILE --frame {number} --message M")
+        more = f"and {len(messages) - MAX_TRACED:,} more: {command}"
+        rows += [ReportLine(Text()), ReportLine(Text(escape(more), "dim"))]
     return rows
 
 

@@ -13,7 +13,7 @@ from wiredecode.flows.table import NOT_CAPTURED, Row
 from wiredecode.frames.escape import escape
 
 SECOND = 1_000_000_000
-DROPPED = "p99 worst-lag until since confirmed p50 lag skipped again delivered"
+DROPPED = "p99 until since worst-lag confirmed p50 lag skipped again delivered"
 """Columns that a narrow terminal leaves out, the first one first."""
 NUMBERS = frozenset(
     ("published", "confirmed", "refused", "delivered", "again", "skipped", "lag", "worst-lag", "p50", "p99")

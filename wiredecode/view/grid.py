@@ -1,7 +1,7 @@
 """Rows of values from the wire as a rich table."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from rich import box
@@ -14,6 +14,10 @@ from wiredecode.frames.escape import escape, shorten
 from wiredecode.tables.rows import dumps
 from wiredecode.view import theme
 from wiredecode.view.console import UNBOUNDED_WIDTH
+
+Name = TypeVar("Name")
+MAX_NAMED = 12
+"""Columns without room that are named; of more the number is said."""
 
 
 def grid(schema: pa.Schema, rows: Iterable[Iterable[Any]], most: int = theme.SHOWN_CHARACTERS) -> Table:
@@ -37,14 +41,14 @@ def width_of(table: Table, console: Console) -> int:
 
 
 def fitting(
-    names: Sequence[str], dropped: Iterable[str], make: Callable[[list[str]], Table], console: Console
-) -> list[str]:
+    names: Sequence[Name], dropped: Iterable[Name], make: Callable[[list[Name]], Table], console: Console
+) -> list[Name]:
     """The columns that fit a terminal: ``names`` without the first of ``dropped``. ``make``: a table of columns."""
 
-    def fits(columns: list[str]) -> bool:
+    def fits(columns: list[Name]) -> bool:
         return width_of(make(columns), console) <= console.width
 
-    kept, gone = [*names], list[str]()
+    kept, gone = [*names], list[Name]()
     for name in dropped:
         if fits(kept):
             break
@@ -55,6 +59,18 @@ def fitting(
         more = [each for each in names if each in kept or each == name]
         kept = more if fits(more) else kept
     return kept
+
+
+def remarks(missing: Sequence[str], same: Mapping[str, Any], where: str = "") -> Iterator[Text]:
+    """Lines below a table without some columns: the value of those that are ``same`` in all rows, unless it is
+    nothing, and the names of the others. ``where``: what shows them.
+    """
+    if values := [f"{escape(name)} {_cell(value).plain}" for name, value in same.items() if value]:
+        yield Text(f"in all rows: {', '.join(values)}", "dim")
+    if missing:
+        more = f" and {len(missing) - MAX_NAMED} more" if len(missing) > MAX_NAMED + 1 else ""
+        named = map(escape, missing[:MAX_NAMED] if more else missing)
+        yield Text(f"no room for {', '.join(named)}{more}{where}", "dim")
 
 
 def plain(table: Table) -> Iterator[str]:
@@ -87,7 +103,7 @@ def markdown(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 def _cell(value: Any, most: int = theme.SHOWN_CHARACTERS) -> Text:
     if value is None:
-        return Text("null", "dim")
+        return Text()  # as a terminal of psql shows it
     if isinstance(value, bool):
         return Text(str(value).lower())
     if isinstance(value, dict | list):
