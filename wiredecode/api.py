@@ -646,7 +646,7 @@ class Dissection(Tabular):
 def _warn(error: CaptureError) -> None:
     """A DamagedCapture warning that names the line of the user, however many functions of packages are between."""
     level, caller = 1, sys._getframe()
-    while caller.f_back is not None and caller.f_globals["__name__"].partition(".")[0] in BETWEEN:
+    while caller.f_back is not None and str(caller.f_globals.get("__name__")).partition(".")[0] in BETWEEN:
         level, caller = level + 1, caller.f_back
     warnings.warn(str(error), DamagedCapture, stacklevel=level)
 
