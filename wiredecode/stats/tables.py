@@ -92,7 +92,8 @@ def shown_columns(table: pa.Table, columns: Sequence[str]) -> list[str]:
 
 
 def differing(statistic: Statistic, table: pa.Table, *, keep: bool = True) -> tuple[list[str], dict[str, Any]]:
-    """Columns for people, and the value of those that have the same one in all of several rows.
+    """Columns for people, and the value of those that have the same one in all rows; of a single row only those that it
+    is sorted by.
 
     ``keep``: the most important columns are among the former, also if their values are equal.
     """
@@ -100,8 +101,9 @@ def differing(statistic: Statistic, table: pa.Table, *, keep: bool = True) -> tu
     same = {
         name: values(table.column(name).slice(0, 1).combine_chunks())[0]
         for name in names
-        if table.num_rows > 1 and is_constant(table, name)
+        if (table.num_rows > 1 or name in statistic.order) and is_constant(table, name)
     }
+    keep = keep or table.num_rows == 1
     same = {name: value for name, value in same.items() if value is None or not (keep and name in statistic.narrow)}
     return [name for name in names if name not in same], same
 
