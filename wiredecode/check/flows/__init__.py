@@ -20,6 +20,7 @@ OF_TOPIC = (
     *(
         shared.mixed,
         shared.subscribed_twice,
+        shared.now_shared,
         shared.uneven,
         shared.idle,
         unread.left_behind,
