@@ -19,7 +19,6 @@ EXPIRE_NS = 1_000_000_000
 """Between two looks for requests that have waited for too long."""
 REMARKABLE_NS = 200_000_000
 """A wait for an answer that is worth a note."""
-NO_CHECKS = Checks()
 RequestKey = tuple[str, str | None, str | None, str | None]
 """Protocol, type of the request, topic, broker."""
 
@@ -112,7 +111,7 @@ class Exchanges:
         if frame.request is not None:
             self._answer(frame, frame.request)
         if frame.expects_response or frame.type in requests_of(frame.protocol):
-            self.open[frame.id] = Exchange(frame, checks_of(frame.protocol) or NO_CHECKS)
+            self.open[frame.id] = Exchange(frame, checks_of(frame.protocol))
             if len(self.open) > MAX_OPEN:
                 self._given_up(self.open.popitem(last=False)[1])
 
@@ -164,5 +163,4 @@ class Exchanges:
 @lru_cache(maxsize=4096)
 def calls_of(protocol: str, topic: str) -> list[Called]:
     """The possible names of a request with such a topic."""
-    checks = checks_of(protocol)
-    return [] if checks is None else checks.calls(topic)
+    return checks_of(protocol).calls(topic)

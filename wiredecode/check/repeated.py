@@ -4,7 +4,7 @@ import re
 from functools import lru_cache
 
 from wiredecode.check.codes import CODES
-from wiredecode.check.exchanges import NO_CHECKS, Exchange, Exchanges
+from wiredecode.check.exchanges import Exchange, Exchanges
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.identity import short
@@ -53,7 +53,7 @@ def reason_of(message: str, protocol: str) -> str:
     """
     text = message.partition(" refused: ")[2] or message
     reason = TIMES.sub("", text.partition(": ")[0])
-    return "" if any(word in reason for word in (checks_of(protocol) or NO_CHECKS).expected) else reason
+    return "" if any(word in reason for word in checks_of(protocol).expected) else reason
 
 
 @dataclass(eq=False)

@@ -8,7 +8,7 @@ import numpy as np
 
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.check.codes import CODES, code_of
-from wiredecode.check.exchanges import NO_CHECKS, Exchange, Exchanges
+from wiredecode.check.exchanges import Exchange, Exchanges
 from wiredecode.check.transport import why_ended
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.dissect.identify import LONGEST_BEGINNING, UNKNOWN, foreign_name
@@ -77,7 +77,7 @@ class Requests(Rule):
     def gather(self) -> None:
         servers = self._servers()
         for request in self._exchanges.open.values():
-            checks = checks_of(request.protocol) or NO_CHECKS
+            checks = checks_of(request.protocol)
             unknown = request.type in checks.publishes and request.server not in servers
             if request.is_heard or not request.is_judged or unknown:
                 continue
@@ -94,7 +94,7 @@ class Requests(Rule):
             connection, since_ns, kind = request.connection, request.time_ns, request.type or ""
             if request.is_heard or not request.is_judged:
                 continue
-            checks = checks_of(request.protocol) or NO_CHECKS
+            checks = checks_of(request.protocol)
             if kind in ("Close", *checks.answered, *checks.publishes):
                 continue
             requests, answers = connection.directions[request.side], connection.directions[1 - request.side]
@@ -187,7 +187,7 @@ class Findings(Rule):
     def frame(self, frame: Frame) -> None:
         checks = checks_of(frame.protocol)
         for finding in frame.findings:
-            if checks is not None and finding.code in checks.covered:
+            if finding.code in checks.covered:
                 continue
             if self.refusal_told and finding.group == "response":
                 continue

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from wiredecode.check.codes import CODES
-from wiredecode.check.exchanges import NO_CHECKS, REMARKABLE_NS, Exchange, Exchanges
+from wiredecode.check.exchanges import REMARKABLE_NS, Exchange, Exchanges
 from wiredecode.check.gauges import read_gauge
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields import printable
@@ -95,7 +95,7 @@ class Trends(Rule):
             self._answer(frame, request)
 
     def _answer(self, frame: Frame, request: Exchange) -> None:
-        checks, kind = checks_of(request.protocol) or NO_CHECKS, request.name or ""
+        checks, kind = checks_of(request.protocol), request.name or ""
         if request.sender != "client" or request.connection is not frame.connection or kind in checks.waits:
             return
         if not request.is_held(frame):

@@ -111,8 +111,7 @@ class ConfirmLatency:
 
     def frame(self, frame: Frame, parts: Sequence[FrameMessages]) -> None:
         """Count the next frame, after :meth:`Exchanges.frame`, and its messages."""
-        checks = checks_of(frame.protocol) if frame.request is None and frame.findings else None
-        if checks is not None and (refused := checks.refuses(frame)):
+        if frame.request is None and frame.findings and (refused := checks_of(frame.protocol).refuses(frame)):
             self.tally[frame.protocol, refused, broker(frame)].failed += 1
         if not parts or not frame.expects_response:
             return
