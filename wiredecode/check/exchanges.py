@@ -94,6 +94,8 @@ class Exchanges:
     def __init__(self) -> None:
         self.open: OrderedDict[int, Exchange] = OrderedDict()
         """By id of the request, without their last answer; the oldest first."""
+        self.answered: Exchange | None = None
+        """The one that the newest frame answers, if it is known."""
         self.confirm: list[Callable[[Frame, Exchange, Confirmation], None]] = []
         """Called for each publish that a frame confirms or refuses."""
         self.give_up: list[Callable[[Exchange], None]] = []
@@ -108,31 +110,28 @@ class Exchanges:
 
     def frame(self, frame: Frame) -> None:
         """The next frame."""
-        if frame.request is not None:
-            self._answer(frame, frame.request)
+        self.answered, asked = None, frame.request
+        if asked is not None:
+            self.answered = self.open.get(asked) or self._over.get(asked) or self._over_before.get(asked)
+            self._answer(frame, self.answered)
         if frame.expects_response or frame.type in requests_of(frame.protocol):
             self.open[frame.id] = Exchange(frame, checks_of(frame.protocol))
             if len(self.open) > MAX_OPEN:
                 self._given_up(self.open.popitem(last=False)[1])
-
-    def of(self, request: int) -> Exchange | None:
-        """The exchange of the request with this id; None: it is not known."""
-        return self.open.get(request) or self._over.get(request) or self._over_before.get(request)
 
     def over(self) -> Iterator[Exchange]:
         """Those that were answered last."""
         yield from self._over_before.values()
         yield from self._over.values()
 
-    def _answer(self, frame: Frame, request: int) -> None:
-        request_open = self.of(request)
+    def _answer(self, frame: Frame, request: Exchange | None) -> None:
         over: Sequence[Exchange] = ()
         confirmed: Sequence[tuple[Exchange, Confirmation]] = ()
-        if frame.confirmations or (request_open is not None and request_open.publishing is not None):
+        if frame.confirmations or (request is not None and request.publishing is not None):
             confirmed = [(self.open[each.request], each) for each in confirmations(frame, self.open)]
             over = [each for each, confirmation in confirmed if confirmation.final is not None]
-        elif request_open is not None:
-            over = (request_open,)
+        elif request is not None:
+            over = (request,)
         for each in over:
             if each.connection is frame.connection and frame.latency_ns is not None:
                 self.open.pop(each.id, None)

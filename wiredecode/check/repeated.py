@@ -69,13 +69,13 @@ class RefusedAlways(Rule):
 
     def frame(self, frame: Frame) -> None:
         """The next frame that may be an answer."""
-        if frame.request is None or (not frame.findings and frame.connection.number in self._quiet):
+        request = self._exchanges.answered
+        if request is None or (not frame.findings and frame.connection.number in self._quiet):
             return
         refusal = frame.refusal if frame.findings else None
         if refusal is None and (frame.is_partial or not self._tallies):
             return  # a truncated answer may refuse
-        request = self._exchanges.of(frame.request)
-        if request is None or request.connection is not frame.connection or request.is_copy:
+        if request.connection is not frame.connection or request.is_copy:
             return
         client = self._client(request)
         if refusal is None:

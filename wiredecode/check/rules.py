@@ -59,7 +59,7 @@ class Requests(Rule):
     """The newest answered one of equal requests of a connection."""
 
     def frame(self, frame: Frame) -> None:
-        if frame.request is not None and (request := self._exchanges.of(frame.request)) is not None:
+        if (request := self._exchanges.answered) is not None:
             request.is_heard = True
             if request.publishing is not None:
                 return

@@ -90,7 +90,7 @@ class Trends(Rule):
             self._answer(frame, request)
 
     def frame(self, frame: Frame) -> None:
-        request = None if frame.request is None else self._exchanges.of(frame.request)
+        request = self._exchanges.answered
         if request is not None and request.publishing is None:
             self._answer(frame, request)
 

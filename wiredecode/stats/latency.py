@@ -35,7 +35,7 @@ class RequestLatency:
         """Count a response, after :meth:`Exchanges.frame` has found its request."""
         if frame.request is None or frame.latency_ns is None:
             return
-        request = self._exchanges.of(frame.request)
+        request = self._exchanges.answered
         if request is None or (request.given_up and request.latency_key is None):  # its type is unknown
             self.tally[frame.protocol, None, None, broker(frame)].latency.add(frame.latency_ns)
         elif self._hops or not request.is_copy:

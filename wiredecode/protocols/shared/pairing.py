@@ -193,7 +193,7 @@ def outcome_of(response: Frame) -> str:
 
 def link(frame: Frame, request: Request) -> None:
     """Link a response with its request."""
-    frame.request = request.frame
+    frame.request, frame.asked = request.frame, request
     latency_ns = frame.time_ns - request.time_ns
     frame.latency_ns = latency_ns if latency_ns >= 0 else None  # captured out of order
 
