@@ -287,15 +287,11 @@ def senders_time(earlier: PacketBatch, later: PacketBatch) -> int | None:
 def timestamps(batch: PacketBatch) -> Iterator[tuple[tuple[int, ...], int]]:
     """``(flow, TSval)`` of the segments that have one."""
     segments = HeaderReader(DEFAULT_LIMITS, Counter(), Counter()).read(batch)
-    flows = zip(
-        *(column.tolist() for column in (segments.source_high, segments.source_low, segments.target_high)),
-        *(column.tolist() for column in (segments.target_low, segments.ports, segments.header, segments.start)),
-        strict=True,
-    )
-    for *flow, header, payload in flows:
+    places = segments.header.tolist(), segments.start.tolist()
+    for flow, header, payload in zip(segments.flows(), *places, strict=True):
         for kind, value in each_option(segments.buffer[header:payload]) if 0 <= header <= payload - 20 else ():
             if kind == TIMESTAMPS and len(value) == 8:
-                yield tuple(flow), int.from_bytes(value[:4])
+                yield flow, int.from_bytes(value[:4])
 
 
 MAX_SERVERS = 10_000
