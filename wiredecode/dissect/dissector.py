@@ -53,8 +53,9 @@ PART_FRAMES = 16 * 1024
 """Approximate number of frames per part."""
 MIN_PART_BYTES = 256 * 1024
 """Captured bytes of the first part, and of the smallest."""
-FrameReader = tuple[Callable[[Frame], None], Mapping[str | None, IdentityReader]]
-"""Of a conversation: the function that decodes its frames, and what these say about client and server."""
+FrameReader = tuple[Callable[[Frame], None], Mapping[str | None, IdentityReader], frozenset[str]]
+"""Of a conversation: the function that decodes its frames, what these say about client and server, and the generated
+fields that no record shows."""
 ConnectionCallback = Callable[[Connection, str | None], None]
 EventCallback = Callable[[list[Event]], None]
 
@@ -463,9 +464,9 @@ class Dissector:
             return
         held, ledger = self._held, self._ledger
         for frame in frames:
-            ledger.add(frame)
+            waiting = ledger.add(frame)
             held.append(frame)
-            while len(held) > ledger.waiting:
+            while len(held) > waiting:
                 yield held.popleft()
 
     def _release_held(self) -> Iterator[Frame]:
@@ -491,11 +492,11 @@ class Dissector:
         if readable:
             try:
                 BUDGET.begin()
-                decode, identities = self._readers.get(conversation) or self._reader(frame.connection, conversation)
+                reader = self._readers.get(conversation) or self._reader(frame.connection, conversation)
+                decode, identities, unshown = reader
                 decode(frame)
                 if frame.layers and frame.generated is not NOTHING:
-                    protocol = self._trackers[frame.connection].protocol
-                    merge_generated(frame, protocol.unshown if protocol is not None else frozenset())
+                    merge_generated(frame, unshown)
                 read_identity = identities.get(frame.type)
                 if read_identity is not None:
                     learn(frame, read_identity)
@@ -531,7 +532,8 @@ class Dissector:
 
         plain = select is None and messages is None
         decode = partial(conversation.decode, style=style) if plain else read
-        reader = self._readers[conversation] = decode, tracker.identities_of(conversation)
+        unshown = frozenset() if protocol is None else protocol.unshown
+        reader = self._readers[conversation] = decode, tracker.identities_of(conversation), unshown
         return reader
 
     def _skip(self, frame: Frame, number: int, tracker: Tracker, conversation: Conversation, select: Filter) -> bool:

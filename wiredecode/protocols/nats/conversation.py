@@ -391,7 +391,8 @@ class NatsConversation(Conversation):
             self.memory.ask(frame, values, first=True)
         if values["subject"] in self.memory.requests:
             self.memory.answer(frame, values, first=True)
-        self._report_headers(frame)
+        if "header_size" in values:
+            self._report_headers(frame)
 
     def _deliver(self, frame: Frame) -> None:
         values = frame.values
