@@ -68,12 +68,21 @@ def hungry(view: FlowView, topic: Topic) -> None:
         if count < MANY or until_ns - last_ns < HUNG_NS or any(each.flow.last_ns > last_ns for each in peers):
             continue
         name = f"{topic.subject[2]}[{number}]"
-        if view.report.facts.of(BLOCKED, name):
-            continue  # it reads committed messages only
+        if view.report.facts.of(BLOCKED, name) or went_over(view, topic, side):
+            continue  # it reads committed messages only; or reads another topic with the same messages
         key = side.label, topic.subject, number
         problem = report(view, side.label, name, key, [side], last_ns, until_ns, count)
         problem.likely = "it asks for no more: it hangs in its work on earlier messages, or it was paused"
         problem.detail("its group still counts on it: no other member gets them" if side.group else "")
+
+
+def went_over(view: FlowView, topic: Topic, side: ClientFlow) -> bool:
+    """Whether the service of a consumer reads another topic of the same publishers since then."""
+    publishers = {each.party.label for each in topic.publishers}
+    others = (each for each in view.came.get(whose(side.party), ()) if each.flow.key.topic != topic.subject[2])
+    later = {each.flow.key.topic for each in others if each.flow.first_ns > side.flow.last_ns}
+    by_topic = (each for each in view.topics if each.subject[2] in later)
+    return any(publishers == {sent.party.label for sent in each.publishers} for each in by_topic)
 
 
 def stopped(view: FlowView, topic: Topic) -> None:
