@@ -22,7 +22,7 @@ from wiredecode.check.flows.view import (
 )
 from wiredecode.flows.table import ClientFlow, Topic, grouped
 from wiredecode.patterns import pattern
-from wiredecode.protocols.shared.facts import BLOCKED, DELETED
+from wiredecode.protocols.shared.facts import BLOCKED, DELETED, UNBOUND
 from wiredecode.protocols.shared.problems import Problem
 
 HUNG_NS = 5_000_000_000
@@ -115,6 +115,10 @@ def report_stopped(
         return
     problem = report(view, group, topic.subject[2], (group, topic.subject), came, last_ns, until_ns, count)
     problem.detail(f"until then it got {got:,} of {before:,} messages")
+    unbound = [each for each in view.report.facts.of(UNBOUND, topic.subject[2]) if each.since_ns <= last_ns + WHILE_NS]
+    if unbound:
+        frame, at = unbound[-1].places[-1].number, view.report.seconds(unbound[-1].since_ns)
+        problem.likely = f"{unbound[-1].by} took its binding away at {at} (frame {frame})"
 
 
 def waits_for_acks(view: FlowView, sides: Sequence[ClientFlow]) -> bool:

@@ -30,6 +30,8 @@ SUBSCRIBE, PULL, EMPTY = "subscribe", "pull", "empty"
 PASS = "pass"
 """A client publishes a message that it got, on the topic :attr:`Step.group`; ``messages``: how often it did so quickly,
 ``again``: it passes this one on for the second time."""
+SAMPLE = "sample"
+"""A message that was counted before shows its contents."""
 SPACE = "space"
 """The topics of a connection are those of an account (``topic``); or of a server, ``log``, those of a cluster."""
 MEMBER = "member"
