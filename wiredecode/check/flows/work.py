@@ -1,4 +1,4 @@
-"""What services make of the messages that they get: by a field that messages and results have in common, an id."""
+"""The work of services: messages that they get, and the results with the same ids."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def samples_in(sides: Iterable[ClientFlow]) -> int:
 
 
 def service_name(party: Party) -> str:
-    """What instances of a service have in common."""
+    """The name that instances of a service share."""
     return service_of(party.name) or party.label
 
 
@@ -191,7 +191,7 @@ def with_id(view: FlowView, sides: Iterable[ClientFlow], name: str, *, keyed: bo
 
 
 def not_done(view: FlowView, work: Work, done: set[Id]) -> None:
-    """Messages that a service got, and that are missing in all of its results, although it went on to later ones."""
+    """Messages that a service got, and that are missing in all of its results, although later ones are there."""
     if len(work.sent) < MANY:
         return
     came = between(work, done)
@@ -248,7 +248,7 @@ def are_together(came: Sequence[Made], done: set[Id]) -> bool:
 
 
 def since_when(missing: set[int], came: Sequence[Made]) -> bool:
-    """Whether none was missing for so long before the first that this is no accident."""
+    """Whether none was missing before the first for longer than an accident lasts."""
     first = min(missing, default=0)
     return first >= MANY and (1 - len(missing) / (len(came) - first)) ** first < UNLIKELY
 
@@ -286,7 +286,7 @@ def less_for_each(view: FlowView, work: Work) -> None:
 
 
 def differ_by_kind(view: FlowView, lost: Sequence[Made], rest: Sequence[Made]) -> bool:
-    """Whether a field or the publisher tells the missing messages from others: then they are left out on purpose."""
+    """Whether the missing messages have another publisher or kind than others: then they are left out on purpose."""
     if {each.side.party.label for each in lost}.isdisjoint({each.side.party.label for each in rest}):
         return True
     names = {name for each in lost for name, _ in view.fields_of(each.sample)}

@@ -9,7 +9,7 @@ from wiredecode.protocols.amqp091.messages import topic_of
 from wiredecode.protocols.amqp091.names import FOR_ONE, STREAM_OFFSET
 from wiredecode.protocols.shared import flows
 from wiredecode.protocols.shared.amqp.tables import read_table
-from wiredecode.protocols.shared.flows import MAX_KNOWN, Content, FlowReader, Sampler, Step
+from wiredecode.protocols.shared.flows import MAX_KNOWN, FlowReader, PublishedContent, Sampler, Step
 from wiredecode.protocols.shared.pairing import Newest
 
 IDS = "message_id", "correlation_id"
@@ -61,7 +61,7 @@ class QueueFlows(FlowReader):
             self._begun.put(place, ContentStart(values["body_size"], headers))
         size, headers = self._begun.get(place, NOT_BEGUN)
         if size == values.get("size", 0) * (frame.type == "ContentBody") and self._sampler.wants(frame):
-            content = Content(None, values.get("body", b""), "", headers)
+            content = PublishedContent(None, values.get("body", b""), "", headers)
             yield Step(flows.SAMPLE, topic, samples=self._sampler.take(frame, 1, (content,)))
 
     def _subscribe(self, frame: Frame) -> Iterator[Step]:

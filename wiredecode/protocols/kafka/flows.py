@@ -10,7 +10,7 @@ from wiredecode.protocols.kafka import names
 from wiredecode.protocols.kafka.conversation_values import partitions
 from wiredecode.protocols.kafka.layers_records import Front, Slot, batches_of, message_count, slots
 from wiredecode.protocols.shared import flows
-from wiredecode.protocols.shared.flows import MAX_KNOWN, Content, FlowReader, Sampler, Step
+from wiredecode.protocols.shared.flows import MAX_KNOWN, FlowReader, PublishedContent, Sampler, Step
 from wiredecode.protocols.shared.pairing import Newest
 
 BATCH = struct.Struct(">q13xHiqq")
@@ -154,14 +154,14 @@ class RecordFlows(FlowReader):
                     yield Step(flows.DELIVER, printable(topic), number, first=first, messages=count, size=size, lag=lag)
 
 
-def contents_of(raw: bytes) -> Iterator[Content]:
+def contents_of(raw: bytes) -> Iterator[PublishedContent]:
     """The records of batches; their id is that of an idempotent producer, and its sequence number."""
     for _, values, contents in batches_of(raw):
         producer, first = values.get("producer_id", -1), values.get("base_sequence", -1)
         for place, record in enumerate(contents.records):
             once = f"{producer} {first + place}" if producer >= 0 else ""
             headers = [(each["name"], each["value"]) for each in record["headers"] if each["value"] is not None]
-            yield Content(record["key"], record["value"], once, headers)
+            yield PublishedContent(record["key"], record["value"], once, headers)
 
 
 def batches(partition: Mapping[str, Any], now_ns: int = 0) -> Iterator[StoredRecords]:

@@ -7,7 +7,7 @@ from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.nats.conversation_acks import ACK, parse_ack_subject
 from wiredecode.protocols.shared import flows
-from wiredecode.protocols.shared.flows import MAX_KNOWN, Content, FlowReader, Sampler, Step
+from wiredecode.protocols.shared.flows import MAX_KNOWN, FlowReader, PublishedContent, Sampler, Step
 from wiredecode.protocols.shared.pairing import Newest
 
 NEXT = ".CONSUMER.MSG.NEXT."
@@ -92,7 +92,7 @@ class SubjectFlows(FlowReader):
             headers = values.get("headers", ())
             if (frame.expects_response or headers or values["data"].startswith(OBJECT)) and self._sampler.wants(frame):
                 named = [(each["key"], each["value"]) for each in headers]
-                content = Content(None, values["data"], dict(named).get(MESSAGE_ID, ""), named)
+                content = PublishedContent(None, values["data"], dict(named).get(MESSAGE_ID, ""), named)
                 step = step._replace(samples=self._sampler.take(frame, 1, (content,)))
             if number not in self._listening:
                 return (step,)

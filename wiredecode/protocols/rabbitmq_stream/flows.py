@@ -7,7 +7,7 @@ from wiredecode.fields import printable
 from wiredecode.frames.frame import ALL, Frame
 from wiredecode.protocols.reading import values_of
 from wiredecode.protocols.shared import flows
-from wiredecode.protocols.shared.flows import MAX_KNOWN, Content, FlowReader, MessageSample, Sampler, Step
+from wiredecode.protocols.shared.flows import MAX_KNOWN, FlowReader, MessageSample, PublishedContent, Sampler, Step
 from wiredecode.protocols.shared.pairing import Newest
 
 STARTS = {1: flows.FIRST, 2: flows.LATEST, 3: flows.LATEST, 5: "time"}
@@ -90,9 +90,9 @@ class StreamFlows(FlowReader):
             yield Step(flows.DELIVER, known.stream, group=known.group, first=first, messages=count, size=frame.length)
 
 
-def contents_of(frame: Frame) -> Iterator[Content]:
+def contents_of(frame: Frame) -> Iterator[PublishedContent]:
     """The simple messages; they have an id if the publisher has a name."""
     name = frame.generated.get("reference", "")
     for each in values_of(frame).get("messages", ()):
         if "data" in each:
-            yield Content(None, each["data"], f"{name} {each['publishing_id']}" if name else "")
+            yield PublishedContent(None, each["data"], f"{name} {each['publishing_id']}" if name else "")

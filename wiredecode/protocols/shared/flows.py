@@ -68,7 +68,7 @@ class MessageSample(NamedTuple):
     headers: Sequence[tuple[str, str | bytes]] = ()
 
 
-class Content(NamedTuple):
+class PublishedContent(NamedTuple):
     """A message that is published."""
 
     key: bytes | None
@@ -92,7 +92,7 @@ class Sampler:
         taken, since_ns = self._taken.get(frame.connection.number, (0, 0))
         return taken < SAMPLES or taken < min(MAX_SLOW, (frame.time_ns - since_ns) * SLOW // 1_000_000_000)
 
-    def take(self, frame: Frame, count: int, messages: Iterable[Content]) -> Sequence[MessageSample]:
+    def take(self, frame: Frame, count: int, messages: Iterable[PublishedContent]) -> Sequence[MessageSample]:
         """Samples of ``count`` messages."""
         connection, time_ns = frame.connection.number, frame.time_ns
         taken, since_ns = self._taken.get(connection, (0, time_ns))
@@ -102,7 +102,7 @@ class Sampler:
         return samples
 
 
-def sample_of(message: Content, time_ns: int, frame: int) -> MessageSample:
+def sample_of(message: PublishedContent, time_ns: int, frame: int) -> MessageSample:
     key, body, once, headers = message
     number, body = None if key is None else crc32c(key), body or b""
     content, known = crc32c(body, number or 0), crc32c(once.encode()) if once else None
@@ -111,7 +111,7 @@ def sample_of(message: Content, time_ns: int, frame: int) -> MessageSample:
 
 
 def fields_of(sample: MessageSample) -> Sequence[tuple[str, int]]:
-    """What tells a message from others: names with numbers, or checksums of texts.
+    """The names of values by which messages differ, and their numbers, or checksums of texts.
 
     Of the first members of a JSON object and of those inside it (``order.id``), of the words of another body, of the
     headers and the key. Times of the message are left out.
