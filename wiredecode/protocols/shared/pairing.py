@@ -8,6 +8,19 @@ from typing import Any, Generic, TypeVar
 from wiredecode.dataclasses import dataclass
 from wiredecode.frames.frame import ANSWERED, REFUSED, Frame
 
+__all__ = [
+    "Hop",
+    "Losses",
+    "Newest",
+    "Outstanding",
+    "Request",
+    "hop_of_answer",
+    "link",
+    "note_unlinked",
+    "outcome_of",
+    "reply_captured",
+]
+
 MAX_OUTSTANDING = 10_000
 """Open requests remembered per connection; beyond it the oldest is dropped."""
 MAX_WEIGHT = 500_000
