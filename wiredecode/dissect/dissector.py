@@ -469,7 +469,7 @@ class Dissector:
             return
         held, ledger = self._held, self._ledger
         for frame in frames:
-            waiting = ledger.add(frame)
+            waiting = ledger.frame(frame)
             held.append(frame)
             while len(held) > waiting:
                 yield held.popleft()

@@ -96,7 +96,7 @@ class HeldMessages:
             ordered += unlinked_frames(block, sorted(linked))
         for item in sorted(ordered, key=attrgetter("number")):
             if isinstance(item, Frame):
-                self._ledger.add(item)
+                self._ledger.frame(item)
             else:
                 self._ledger.add_unlinked(item)
         self._held.append((self._ledger.seen, self._messages.drain()))

@@ -37,7 +37,7 @@ ASKED = struct.Struct(">4xhhi")
 """Key, version and correlation id of a request."""
 MAX_NAMED = 3
 """Partitions that a line names."""
-CARRIERS = names.TYPES["carriers"]
+CARRIERS, RETOLD = names.TYPES["carriers"], names.TYPES["retold"]
 TOKEN = FrameDecoder(SaslToken, "SaslToken")
 UNKNOWN = FrameDecoder(UnknownResponse, "Response")
 
@@ -60,8 +60,6 @@ class KafkaConversation(Conversation):
         self.copies = start.copies
         self.waiting: Outstanding[int, KafkaRequest] = Outstanding()
         self.topics, self.produced = topics, produced
-        self.answered: KafkaRequest | None = None
-        """The request that the frame just decoded answers."""
         self.raw_sasl = False
         """Tokens without headers follow, until the client sends a request again."""
 
@@ -72,7 +70,6 @@ class KafkaConversation(Conversation):
         if self.client is None:
             self.client = frame.side if judge_request(frame.data, 0).level >= GOOD else 1 - frame.side
         frame.sender = self.sender(frame)
-        self.answered = None
         if self.raw_sasl and frame.side == self.client and judge_request(frame.data, 0).level >= GOOD:
             self.raw_sasl = False
         if self.raw_sasl:
@@ -90,7 +87,7 @@ class KafkaConversation(Conversation):
 
     def messages(self, frame: Frame, out: Messages) -> None:
         if frame.type in CARRIERS:
-            add_messages(frame, self.answered, out, self.produced)
+            add_messages(frame, out, self.produced)
 
     def _request(self, frame: Frame, style: Style | None) -> None:
         if frame.stop - frame.start < ASKED.size:
@@ -108,14 +105,15 @@ class KafkaConversation(Conversation):
             return
         copies = (values.get("replica_state") or values).get("replica_id", -1) >= 0
         shares = shares_of(values) if key == names.PRODUCE else {}
-        self.waiting.add(frame, correlation, KafkaRequest(frame.id, frame.time_ns, key, version, copies, shares))
+        kept = values if frame.type in RETOLD else {}
+        self.waiting.add(frame, correlation, KafkaRequest(frame.id, frame.time_ns, key, version, copies, shares, kept))
 
     def _response(self, frame: Frame, style: Style | None) -> None:
         if frame.stop - frame.start < RESPONSE.size:
             UNKNOWN.read(frame, style)
             return
         correlation = RESPONSE.unpack_from(frame.buffer, frame.start)[1]
-        request = self.answered = self.waiting.pop(correlation)
+        request = self.waiting.pop(correlation)
         if request is None:
             UNKNOWN.read(frame, style)
             if self.connection.initiator is not None and frame.all_seen(1 - frame.side):
@@ -177,7 +175,7 @@ class KafkaConversation(Conversation):
             for content in ((topic, number, raw[slot.crc]) for slot in batches) if self.copies else ():
                 if frame.type == "ProduceRequest":
                     self.produced.put(content, Request(frame.id, frame.time_ns))
-                elif self.answered and self.answered.copies and content in self.produced:
+                elif frame.asked and frame.asked.copies and content in self.produced:
                     frame.generate("copy_of", frame.generated.get("copy_of", self.produced[content].frame))
 
     def _report_errors(self, frame: Frame) -> None:

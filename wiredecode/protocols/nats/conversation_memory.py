@@ -36,7 +36,7 @@ from wiredecode.protocols.nats.conversation_acks import (
 )
 from wiredecode.protocols.registry import carried_by
 from wiredecode.protocols.shared.carried import CarriedSessions
-from wiredecode.protocols.shared.pairing import Hop, Newest, Request, link
+from wiredecode.protocols.shared.pairing import Hop, Newest, Request, hop_of_answer, link
 
 OWN = "$JS."
 """Subjects of JetStream itself."""
@@ -389,7 +389,7 @@ class NatsMemory:
         request = self.requests.get(subject) or self.requests.get(plain_subject(subject))
         if request is None:
             return
-        hop = hop_of_answer(request, frame)
+        hop = hop_of_answer(request.hops, frame)
         if frame.time_ns < hop.time_ns or not is_recent(hop, frame):
             return  # if packets were lost, an older request may wait after a gap
         if values.get("status") == names.NO_RESPONDERS:
@@ -410,7 +410,7 @@ class NatsMemory:
             frame.confirmations = [Confirmation(hop.frame, 0, 0 if final is None else ALL, refusal, final)]
             for earlier in self.consumers.acknowledge(frame, acked, final):
                 if earlier is not request:
-                    answered = hop_of_answer(earlier, frame).frame
+                    answered = hop_of_answer(earlier.hops, frame).frame
                     frame.confirmations.append(Confirmation(answered, 0, ALL, None, final))
         asking = frame.connection.directions[1 - frame.side]
         if hop.connection == frame.connection.number and asking.lost_between(hop.time_ns, frame.time_ns, frame.ready):
@@ -419,12 +419,3 @@ class NatsMemory:
 
 def is_recent(hop: Hop, frame: Frame) -> bool:
     return frame.time_ns - hop.time_ns <= REQUEST_SECONDS * 1_000_000_000
-
-
-def hop_of_answer(request: RequestHops, frame: Frame) -> Hop:
-    """The hop that a reply answers: on its own connection from the other side, else the first one."""
-    number, side = frame.connection.number, frame.side
-    for hop in reversed(request.hops):
-        if hop.connection == number and hop.side != side:
-            return hop
-    return request.hops[0]
