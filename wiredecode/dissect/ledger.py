@@ -140,6 +140,12 @@ class Ledger:
         if self._held or self._released:
             self.release(frame.time_ns)
 
+    def follow(self, frame: Frame) -> None:
+        """Take a response that another process decodes; link it with its request."""
+        self._number = frame.number
+        self._add_response(frame)
+        self.release(frame.time_ns)
+
     def add_unlinked(self, frames: UnlinkedFrames) -> None:
         """Count the next frames, which are neither requests nor responses."""
         self._number = frames.number

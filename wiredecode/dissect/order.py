@@ -116,6 +116,9 @@ class FrameOrder:
         """Number one more frame, an inner one, after the last one."""
         self.last += 1
 
+    insert_before = insert
+    """Number one more frame before the last one."""
+
 
 class BlockOrder:
     """The same order with blocks: each is yielded, with number 0, before the next frame of its connection.
@@ -167,6 +170,10 @@ class BlockOrder:
     def insert(self) -> None:
         """As :meth:`FrameOrder.insert`."""
         self._inserted.append(self.rank)
+
+    def insert_before(self) -> None:
+        """As :meth:`FrameOrder.insert_before`."""
+        self._inserted.append(self.rank - 1)
 
     @property
     def last(self) -> int:

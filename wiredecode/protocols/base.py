@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from functools import cached_property
 from importlib import import_module
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 from wiredecode.dataclasses import dataclass
 from wiredecode.frames.frame import Frame
@@ -269,6 +269,14 @@ class Conversation(ABC):
 
     def messages(self, frame: Frame, out: Messages) -> None:
         """Add the published or delivered messages of a frame that was just decoded, without a style."""
+        return
+
+    def note(self, frame: Frame) -> Any:
+        """What other processes need to know of the frame just decoded, as plain values; None: nothing."""
+        return None
+
+    def follow(self, frame: Frame, note: Any) -> None:
+        """Take a frame that another process decodes, in place of :meth:`decode`; ``note``: of :meth:`note`."""
         return
 
     def sender(self, frame: Frame | FrameBlock) -> str | None:
