@@ -21,7 +21,7 @@ from wiredecode.capture.batch import PacketBatch
 from wiredecode.capture.errors import CaptureError, Postponed
 from wiredecode.dataclasses import dataclass, field, replace
 from wiredecode.dissect.accounts import Accounts
-from wiredecode.dissect.following import FollowedFrame, Following, NoteWriter
+from wiredecode.dissect.following import FollowedFrame, FollowedFrames, Following, NoteWriter
 from wiredecode.dissect.identify import Candidate, choices_of
 from wiredecode.dissect.ledger import LIMIT, WAIT_NS, KnownOutcome, Ledger
 from wiredecode.dissect.order import STEP_BYTES, BlockOrder, FrameOrder, partial_limits
@@ -368,7 +368,7 @@ class Dissector:
                 candidates,
                 self._decode_as,
                 blocks=self.demand.blocks,
-                copies=self.demand.copies and not self.demand.blocks,
+                copies=self.demand.copies and not (self.demand.blocks and self.demand.notes is None),
                 frame=self.demand.frame,
             )
         return tracker
@@ -411,6 +411,8 @@ class Dissector:
                 for conversation in filter(None, (tracker.conversation, tracker.security)):
                     self._readers.pop(conversation, None)
             self.accounts.drop_notes(connection)
+            if self.demand.notes is not None:
+                self.demand.notes.end(connection, self.network.watermark - 1)
             if self.on_decoded is not None:
                 self.on_decoded(connection, foreign)
             connection.part()
@@ -422,21 +424,25 @@ class Dissector:
         """Decode the frames and blocks ready before packet ``watermark`` (None: all), in order, and yield them."""
         order, trackers = self._take_ready(watermark), self._trackers
         select, share, notes = self.demand.select, self.demand.share, self.demand.notes
+        if notes is not None:
+            notes.at_end = watermark is None
         following = self._following
         for item, number in order:
             tracker = trackers[item.connection]
             if following.waiting and isinstance(item, Frame):
                 at = (item.packet_ready, None) if watermark is not None else (None, item.connection.first_ns)
-                for followed in following.due(*at):
-                    order.insert_before()
-                    yield from self._follow(*followed, number)
-                    number += 1
+                for followed, other in following.due(*at):
+                    order.insert_before(len(followed.notes))
+                    yield from self._follow(followed, other, number)
+                    number += len(followed.notes)
             if notes is not None and (tracker.protocol is None or not tracker.protocol.has_session):
                 continue
             conversation = tracker.conversation_of(item)
             if not isinstance(item, Frame):
                 item.refused = not self._decode_block(item, conversation)
                 if not item.refused:
+                    if notes is not None and self.demand.copies:
+                        notes.add_block(item)
                     yield item
                 continue
             if share is not None and not share.is_own(item, tracker):
@@ -447,7 +453,7 @@ class Dissector:
                 continue
             self._decode(item, number, conversation, item.status == OK or tracker.can_decode(item))
             if notes is not None:
-                self._note(item, conversation, notes, watermark)
+                self._note(item, conversation, notes)
             yield item
             if not conversation.inner_frames:
                 continue
@@ -458,12 +464,13 @@ class Dissector:
                 self._decode(inner, self._number + 1, conversation, True)
                 order.insert()
                 if notes is not None:
-                    self._note(inner, conversation, notes, watermark)
+                    self._note(inner, conversation, notes)
                 yield inner
             conversation.inner_frames.clear()
-        for followed in following.due(watermark):
-            order.insert()
-            yield from self._follow(*followed, order.last)
+        for followed, other in following.due(watermark):
+            first = order.last + 1
+            order.insert(len(followed.notes))
+            yield from self._follow(followed, other, first)
         self._number = order.last
         self.accounts.limit_notes(watermark)
         self._forget_ended()
@@ -474,18 +481,18 @@ class Dissector:
     def _protocol_named(self, name: str) -> Protocol:
         return next(each.protocol for each in self._candidates if each.entry.name == name)
 
-    def _follow(self, frame: Frame, conversation: Conversation, note: Any, number: int) -> Iterator[Frame]:
-        """Take a frame that another process decodes; yield it if it answers one."""
-        frame.number = self._number = number
-        conversation.follow(frame, note)
-        if self.demand.link_responses and (frame.request is not None or frame.confirmations):
-            yield frame
+    def _follow(self, followed: FollowedFrames, conversation: Conversation, number: int) -> Iterator[Frame]:
+        """Take frames that another process decodes, numbered from ``number`` on; yield those that are responses."""
+        followed.number, self._number = number, number + len(followed.notes) - 1
+        for frame in conversation.follow(followed):
+            if self.demand.link_responses and (frame.request is not None or frame.confirmations):
+                yield frame
 
-    def _note(self, frame: Frame, conversation: Conversation, notes: NoteWriter, watermark: int | None) -> None:
+    def _note(self, frame: Frame, conversation: Conversation, notes: NoteWriter) -> None:
         """Write the note of a decoded frame, if it needs one."""
         note, protocol = conversation.note(frame), self._trackers[frame.connection].protocol
         if note is not None and protocol is not None:
-            notes.add(frame, note, protocol.name, at_end=watermark is None)
+            notes.add(frame, note, protocol.name)
 
     def _take_ready(self, watermark: int | None) -> FrameOrder | BlockOrder:
         """Take what trackers have ready before packet ``watermark`` (None: all), in the order to decode it."""
@@ -522,7 +529,7 @@ class Dissector:
         """Decode a block as a whole; False: its frames must be decoded one by one."""
         if self.accounts.has_notes(block.connection, block.side):
             return False
-        if self.demand.messages is None:
+        if self.demand.messages is None and self.demand.notes is None:
             block.samples = block.bulk.samples(conversation, block)
             if block.samples is None:
                 return False

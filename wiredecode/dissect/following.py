@@ -9,11 +9,14 @@ know, without payload (:meth:`Conversation.note`). All others take it in the ord
 import marshal
 from collections import deque
 from collections.abc import Callable, Iterator
+from itertools import groupby
+from operator import attrgetter
 from typing import Any, NamedTuple
 
-from wiredecode.dataclasses import dataclass
+from wiredecode.dataclasses import dataclass, field
+from wiredecode.frames.block import FrameBlock
 from wiredecode.frames.frame import Frame
-from wiredecode.net.logical_time import logical_time
+from wiredecode.net.logical_time import logical_time, packets_of
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Conversation, Protocol, Start
 
@@ -32,29 +35,118 @@ class PacketNotes(NamedTuple):
 class FollowedFrame(Frame):
     """A frame that another process decodes, with what its note says."""
 
+    stable_id: int = 0
+
+    @property
+    def id(self) -> int:
+        return self.stable_id
+
+
+@dataclass(slots=True, eq=False)
+class FollowedFrames:
+    """Frames of one side of a connection that a packet completed: id and note of each."""
+
+    connection: Connection
+    side: int
+    time_ns: int
+    sender: str | None
+    packet: int
+    notes: list[tuple[int, Any]]
+    number: int = 0
+    """Number of the first frame."""
+
+    def frame(self, number: int, stable_id: int) -> FollowedFrame:
+        """One of the frames."""
+        where = (self.connection, self.side, b"", 0, 0, 0, 0, 0, [])
+        frame = FollowedFrame(*where, logical_time(self.packet), self.time_ns, self.time_ns, stable_id=stable_id)
+        frame.number, frame.sender = number, self.sender
+        return frame
+
+
+Place = tuple[int, int]
+"""Packet, and :attr:`PacketNotes.first_ns`."""
+
+
+@dataclass(slots=True)
+class _Entry:
+    place: Place
+    number: int
+    connection: Connection
+    side: int
+    time_ns: int
+    sender: str | None
+    notes: list[tuple[int, Any]] = field(default_factory=list)
+
 
 class NoteWriter:
-    """Collects notes of frames in the order in which they are decoded."""
+    """Collects notes of decoded frames."""
 
     def __init__(self) -> None:
-        self._notes: list[tuple[int, int, list[Any]]] = []
+        self._entries: list[_Entry] = []
+        self._protocols: dict[int, str] = {}
         self._introduced: set[int] = set()
+        self.at_end = False
+        """Whether frames are at the end of the capture, and no longer at a packet."""
 
-    def add(self, frame: Frame, note: Any, protocol: str, *, at_end: bool) -> None:
-        connection, introduction = frame.connection, None
-        if connection.id not in self._introduced:
-            self._introduced.add(connection.id)
-            introduction = protocol, connection.endpoints, connection.ports
-        place = (0, connection.first_ns) if at_end else (frame.packet_ready, -1)
-        if not self._notes or self._notes[-1][:2] != place:
-            self._notes.append((*place, []))
-        at = connection.id, frame.side, frame.offset, frame.inner_index, frame.time_ns, frame.sender
-        self._notes[-1][2].append((*at, introduction, note))
+    def add(self, frame: Frame, note: Any, protocol: str) -> None:
+        """Add the note of a frame. ``protocol``: the name of that of its connection."""
+        connection = frame.connection
+        self._protocols.setdefault(connection.id, protocol)
+        place = (0, connection.first_ns) if self.at_end else (frame.packet_ready, -1)
+        last = self._entries[-1] if self._entries else None
+        if (
+            last is None
+            or last.place != place
+            or last.connection is not connection
+            or (last.side, last.time_ns, last.sender) != (frame.side, frame.time_ns, frame.sender)
+        ):
+            last = _Entry(place, frame.number, connection, frame.side, frame.time_ns, frame.sender)
+            self._entries.append(last)
+        last.notes.append((frame.id, note))
+
+    def add_block(self, block: FrameBlock) -> None:
+        """Add the notes of the frames of a block."""
+        notes = block.bulk.notes(block)
+        if notes is None:
+            return
+        connection, place = block.connection, (0, block.connection.first_ns)
+        self._protocols.setdefault(connection.id, block.protocol)
+        packets = packets_of(block.ready).tolist()
+        columns = (packets, block.numbers.tolist(), block.time_ns.tolist(), block.ids.tolist(), notes)
+        last = None
+        for packet, number, time_ns, stable_id, note in zip(*columns, strict=True):
+            if last is None or packet != last.place[0] or time_ns != last.time_ns:
+                at = place if self.at_end else (packet, -1)
+                last = _Entry(at, number, connection, block.side, time_ns, block.sender)
+                self._entries.append(last)
+            last.notes.append((stable_id, note))
+
+    def end(self, connection: Connection, packet: int) -> None:
+        """A connection is over: nobody needs to follow it any more."""
+        if connection.id in self._protocols and not self.at_end:
+            self._entries.append(_Entry((packet, -1), END_NUMBER, connection, 0, 0, None))
 
     def take(self) -> list[PacketNotes]:
         """The notes since the last call."""
-        notes, self._notes = self._notes, []
-        return [PacketNotes(packet, first_ns, marshal.dumps(each)) for packet, first_ns, each in notes]
+        entries, self._entries = self._entries, []
+        entries.sort(key=attrgetter("place", "number"))  # blocks come later than single frames
+        return [
+            PacketNotes(*place, marshal.dumps([self._plain(each) for each in some]))
+            for place, some in groupby(entries, key=attrgetter("place"))
+        ]
+
+    def _plain(self, entry: _Entry) -> tuple[Any, ...]:
+        connection, introduction = entry.connection, None
+        if not entry.notes:
+            self._introduced.discard(connection.id)
+            self._protocols.pop(connection.id)
+        elif connection.id not in self._introduced:
+            self._introduced.add(connection.id)
+            introduction = self._protocols[connection.id], connection.endpoints, connection.ports
+        return connection.id, entry.side, entry.time_ns, entry.sender, entry.notes, introduction
+
+
+END_NUMBER = 1 << 62
 
 
 class Following:
@@ -64,10 +156,11 @@ class Following:
         self._protocol, self._copies = protocol, copies
         self.waiting: deque[PacketNotes] = deque()
         self._conversations: dict[int, Conversation] = {}
+        self._count = 0
 
-    def due(self, packet: int | None, first_ns: int | None = None) -> Iterator[tuple[Frame, Conversation, Any]]:
+    def due(self, packet: int | None, first_ns: int | None = None) -> Iterator[tuple[FollowedFrames, Conversation]]:
         """The frames of others before the packet of a number; None: before a frame at the end of the capture, of a
-        connection that began at ``first_ns``, or all. Each comes with its conversation and note.
+        connection that began at ``first_ns``, or all. They come with their conversations.
         """
         waiting = self.waiting
         while waiting:
@@ -77,41 +170,16 @@ class Following:
             if first_ns is not None and notes.first_ns >= first_ns:
                 break
             waiting.popleft()
-            for each in marshal.loads(notes.content):
-                yield self._frame(notes.packet, *each)
+            for label, side, time_ns, sender, some, introduction in marshal.loads(notes.content):
+                if not some:
+                    del self._conversations[label]
+                    continue
+                conversation = self._conversations.get(label) or self._introduce(label, *introduction)
+                yield FollowedFrames(conversation.connection, side, time_ns, sender, notes.packet, some), conversation
 
-    def _frame(
-        self,
-        packet: int,
-        label: int,
-        side: int,
-        offset: int,
-        inner_index: int,
-        time_ns: int,
-        sender: str | None,
-        introduction: tuple[str, tuple[str, str], tuple[int, int]] | None,
-        note: Any,
-    ) -> tuple[Frame, Conversation, Any]:
-        if introduction is not None:
-            protocol, endpoints, ports = introduction
-            connection = Connection(-1 - len(self._conversations), endpoints, ports, stable_id=label)
-            start = Start(connection, copies=self._copies)
-            self._conversations[label] = self._protocol(protocol).conversation(start)
-        conversation = self._conversations[label]
-        frame = FollowedFrame(
-            connection=conversation.connection,
-            side=side,
-            buffer=b"",
-            start=0,
-            stop=0,
-            offset=offset,
-            length=0,
-            missing=0,
-            packets=[],
-            ready=logical_time(packet),
-            time_ns=time_ns,
-            first_ns=time_ns,
-            inner_index=inner_index,
-            sender=sender,
-        )
-        return frame, conversation, note
+    def _introduce(self, label: int, protocol: str, endpoints: tuple[str, str], ports: tuple[int, int]) -> Conversation:
+        self._count += 1
+        connection = Connection(-self._count, endpoints, ports, stable_id=label)
+        conversation = self._protocol(protocol).conversation(Start(connection, copies=self._copies))
+        self._conversations[label] = conversation
+        return conversation

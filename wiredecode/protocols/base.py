@@ -27,6 +27,7 @@ from wiredecode.protocols.shared.data import data_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from wiredecode.dissect.following import FollowedFrames
     from wiredecode.fields.layer import Layer, Style
     from wiredecode.fields.lua import Script
     from wiredecode.frames.block import Bulk, FrameBlock
@@ -275,9 +276,9 @@ class Conversation(ABC):
         """What other processes need to know of the frame just decoded, as plain values; None: nothing."""
         return None
 
-    def follow(self, frame: Frame, note: Any) -> None:
-        """Take a frame that another process decodes, in place of :meth:`decode`; ``note``: of :meth:`note`."""
-        return
+    def follow(self, frames: FollowedFrames) -> Iterable[Frame]:
+        """Take frames that another process decodes, in place of :meth:`decode`; return those that may be responses."""
+        return ()
 
     def sender(self, frame: Frame | FrameBlock) -> str | None:
         """``"client"`` or ``"server"``; None while unknown."""

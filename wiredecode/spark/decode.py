@@ -192,6 +192,7 @@ def write_notes(rows: Iterable[pa.RecordBatch], demand: TableDemand) -> Iterator
         reading = replace(
             FRAMES_ONLY,
             copies=dissector.demand.copies and not dissector.demand.blocks,
+            blocks=True,
             decode_as=demand.decoding,
             keys=demand.keys,
             stable_ids=True,
@@ -201,12 +202,8 @@ def write_notes(rows: Iterable[pa.RecordBatch], demand: TableDemand) -> Iterator
         )
         others = [number for number in range(min(demand.buckets, LINKED)) if number != bucket]
         dissector = Dissector(reading)
-        for batch in packets(parcels, places=places):
-            for _ in dissector.feed(batch):
-                pass
+        for _ in dissector.frames_and_blocks(packets(parcels, places=places)):
             yield from note_parcels(source, writer.take(), places, others)
-        for _ in dissector.finish():
-            pass
         yield from note_parcels(source, writer.take(), places, others)
 
 

@@ -1,12 +1,14 @@
 """One connection to a broker: requests, the responses by their correlation ids, and SASL."""
 
+from __future__ import annotations
+
 import json
 import struct
 from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wiredecode.fields import printable
 from wiredecode.fields.layer import Style
@@ -36,6 +38,9 @@ from wiredecode.protocols.shared import proxy
 from wiredecode.protocols.shared.pairing import Newest, Outstanding, Request, link
 from wiredecode.protocols.shared.publications import confirm_parts
 from wiredecode.protocols.shared.seeking import GOOD
+
+if TYPE_CHECKING:
+    from wiredecode.dissect.following import FollowedFrames
 
 ASKED = struct.Struct(">4xhhi")
 """Key, version and correlation id of a request."""
@@ -106,15 +111,16 @@ class KafkaConversation(Conversation):
             for (each, inner), raw in zip(topics, raws, strict=True)
         ]
 
-    def follow(self, frame: Frame, note: Any) -> None:
-        named, produced = note
-        for number, name in named or ():
-            if number and name:
-                self.topics.put(number, name)
-        for topic, number, partition, checksums in produced or ():
-            name = topic_of({"topic": topic or self.topics.get(number), "topic_id": number}) or ""
-            for checksum in checksums:
-                self.produced.put((name, partition, checksum), Request(frame.id, frame.time_ns))
+    def follow(self, frames: FollowedFrames) -> Iterable[Frame]:
+        for stable_id, (named, produced) in frames.notes:
+            for number, name in named or ():
+                if number and name:
+                    self.topics.put(number, name)
+            for topic, number, partition, checksums in produced or ():
+                name = topic_of({"topic": topic or self.topics.get(number), "topic_id": number}) or ""
+                for checksum in checksums:
+                    self.produced.put((name, partition, checksum), Request(stable_id, frames.time_ns))
+        return ()
 
     def messages(self, frame: Frame, out: Messages) -> None:
         if frame.type in CARRIERS:

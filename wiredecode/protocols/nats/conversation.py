@@ -1,9 +1,11 @@
 """The state of one NATS connection: kind of link, subscriptions, open requests, transports inside it."""
 
+from __future__ import annotations
+
 import re
 from collections import OrderedDict, deque
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from crc32c import crc32c
 
@@ -19,6 +21,7 @@ from wiredecode.protocols.nats.conversation_acks import ACK
 from wiredecode.protocols.nats.conversation_memory import (
     BEGINNINGS,
     MAX_WAITING,
+    PRIVATE,
     Key,
     NatsMemory,
     NatsPublisher,
@@ -48,6 +51,9 @@ from wiredecode.protocols.shared import proxy
 from wiredecode.protocols.shared.carried import CarriedMessage, CarriedSession, without_carried_secrets
 from wiredecode.protocols.shared.pairing import Newest, Request, link
 from wiredecode.protocols.shared.tls import Handshakes, TlsRecord
+
+if TYPE_CHECKING:
+    from wiredecode.dissect.following import FollowedFrames
 
 MAX_SUBSCRIPTIONS = 65_536
 """Subscriptions remembered per connection; beyond it the oldest is forgotten."""
@@ -164,6 +170,10 @@ class NatsConversation(Conversation):
     def note(self, frame: Frame) -> Any:
         values, lost = frame.values, self.lost
         self.lost = False
+        if frame.type in PLAIN and not lost and "reply" not in values and "data" in values:
+            subject, data = values["subject"], values["data"]
+            if not PRIVATE.match(subject) and not data.startswith(HEADS) and subject not in self.memory.requests:
+                return (subject, crc32c(data)) if frame.type == "PUB" else None
         name, payload = values.get("operation", "").upper(), None
         kept = {each: values[each] for each in NOTED if each in values}
         if name == "CONNECT":
@@ -179,8 +189,24 @@ class NatsConversation(Conversation):
             payload = frame.data[payload_start(frame) :]
         return name, kept, payload, lost, hides_data(frame.layer)
 
-    def follow(self, frame: Frame, note: Any) -> None:
-        name, values, payload, lost, secret = note
+    def follow(self, frames: FollowedFrames) -> Iterator[Frame]:
+        requests, copies = self.memory.requests, self.memory.copies
+        publisher = self.sides[frames.side].publisher
+        for number, (stable_id, note) in enumerate(frames.notes, frames.number):
+            if len(note) == len(PLAIN):
+                if note[0] not in requests:
+                    if self.copies:
+                        copies.publish(note, publisher, (number, stable_id, frames.time_ns))
+                    continue
+                values = {"operation": "PUB", "subject": note[0], "digest": note[1], "size": 0}
+                note = "PUB", values, None, False, False
+            frame = frames.frame(number, stable_id)
+            self._follow(frame, *note)
+            yield frame
+
+    def _follow(
+        self, frame: Frame, name: str, values: dict[str, Any], payload: bytes | None, lost: bool, secret: bool
+    ) -> None:
         memory, subject = self.memory, values.get("subject")
         frame.protocol, frame.values = NAME, values
         if lost:
@@ -551,6 +577,8 @@ TRANSPORT_TITLES: dict[type[Layer], str] = {
 }
 
 
+PLAIN = ("PUB", "MSG")
+"""Without a reply subject: the note of the first is subject and digest, the second is of no interest elsewhere."""
 MESSAGES = frozenset(("PUB", "HPUB", "MSG", "HMSG", "RMSG", "LMSG"))
 NOTED = ("operation", "subject", "reply", "sid", "size", "header_size", "status", "description", "error")
 """Values that links depend on."""

@@ -110,6 +110,8 @@ MAX_LAST = 1_024
 MAX_AMBIGUOUS = 1_024
 """Contents delivered without a captured publish, and subjects with repeated contents, that are remembered."""
 
+PRIVATE = re.compile(r"_|\$(?:SYS|JS)|.*\._")
+"""Inboxes and subjects of the system account and of JetStream: requests are answered there."""
 Key = tuple[str, int]
 """Subject, and CRC-32C of the payload."""
 Passage = tuple[int, int, int]
