@@ -21,13 +21,14 @@ from wiredecode.capture.batch import PacketBatch
 from wiredecode.capture.errors import CaptureError, Postponed
 from wiredecode.dataclasses import dataclass, field, replace
 from wiredecode.dissect.accounts import Accounts
-from wiredecode.dissect.following import FollowedFrame, FollowedFrames, Following, NoteWriter
+from wiredecode.dissect.following import Following, NoteWriter
 from wiredecode.dissect.identify import Candidate, choices_of
 from wiredecode.dissect.ledger import LIMIT, WAIT_NS, KnownOutcome, Ledger
 from wiredecode.dissect.order import STEP_BYTES, BlockOrder, FrameOrder, partial_limits
 from wiredecode.dissect.share import NumbersInside, Share
 from wiredecode.dissect.tracker import Tracker
 from wiredecode.extras import installed
+from wiredecode.frames.followed import FollowedFrame, FollowedFrames
 from wiredecode.frames.frame import NOTHING, OK, UNDECODED, Frame, connection_id, merge_generated, strip
 from wiredecode.frames.identity import IdentityReader, learn
 from wiredecode.frames.totals import Totals
@@ -54,8 +55,9 @@ PART_FRAMES = 16 * 1024
 """Approximate number of frames per part."""
 MIN_PART_BYTES = 256 * 1024
 """Captured bytes of the first part, and of the smallest."""
-FrameReader = tuple[Callable[[Frame], None], Mapping[str | None, IdentityReader]]
-"""Of a conversation: the function that decodes its frames, and what these say about client and server."""
+FrameReader = tuple[Callable[[Frame], None], Mapping[str | None, IdentityReader], frozenset[str]]
+"""Of a conversation: the function that decodes its frames, what these say about client and server, and the generated
+fields that no record shows."""
 ConnectionCallback = Callable[[Connection, str | None], None]
 EventCallback = Callable[[list[Event]], None]
 
@@ -514,11 +516,11 @@ class Dissector:
         held, ledger = self._held, self._ledger
         for frame in frames:
             if type(frame) is FollowedFrame:
-                ledger.follow(frame)
+                waiting = ledger.follow(frame)
             else:
-                ledger.add(frame)
+                waiting = ledger.add(frame)
                 held.append(frame)
-            while len(held) > ledger.waiting:
+            while len(held) > waiting:
                 yield held.popleft()
 
     def _release_held(self) -> Iterator[Frame]:
@@ -544,11 +546,11 @@ class Dissector:
         if readable:
             try:
                 BUDGET.begin()
-                decode, identities = self._readers.get(conversation) or self._reader(frame.connection, conversation)
+                reader = self._readers.get(conversation) or self._reader(frame.connection, conversation)
+                decode, identities, unshown = reader
                 decode(frame)
                 if frame.layers and frame.generated is not NOTHING:
-                    protocol = self._trackers[frame.connection].protocol
-                    merge_generated(frame, protocol.unshown if protocol is not None else frozenset())
+                    merge_generated(frame, unshown)
                 read_identity = identities.get(frame.type)
                 if read_identity is not None:
                     learn(frame, read_identity)
@@ -584,7 +586,8 @@ class Dissector:
 
         plain = select is None and messages is None
         decode = partial(conversation.decode, style=style) if plain else read
-        reader = self._readers[conversation] = decode, tracker.identities_of(conversation)
+        unshown = frozenset() if protocol is None else protocol.unshown
+        reader = self._readers[conversation] = decode, tracker.identities_of(conversation), unshown
         return reader
 
     def _skip(self, frame: Frame, number: int, tracker: Tracker, conversation: Conversation, select: Filter) -> bool:

@@ -3,7 +3,7 @@
 Some protocols link connections: a reply comes on another one than its request, a consumer gets a copy of what another
 client published. A process that decodes a part of the connections writes a *note* of each frame that others may need to
 know, without payload (:meth:`Conversation.note`). All others take it in the order of the capture
-(:meth:`Conversation.follow`). So each has the memory of one process that decodes all, and its frames get the same links.
+(:meth:`Conversation.follow`). So each has the memory of one process that decodes all, and makes the same links.
 """
 
 import marshal
@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.frames.block import FrameBlock
+from wiredecode.frames.followed import FollowedFrames
 from wiredecode.frames.frame import Frame
-from wiredecode.net.logical_time import logical_time, packets_of
+from wiredecode.net.logical_time import packets_of
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Conversation, Protocol, Start
 
@@ -29,38 +30,6 @@ class PacketNotes(NamedTuple):
     first_ns: int
     """At the end of the capture, where frames come by connection: when that began. Before it -1."""
     content: bytes
-
-
-@dataclass(slots=True, eq=False)
-class FollowedFrame(Frame):
-    """A frame that another process decodes, with what its note says."""
-
-    stable_id: int = 0
-
-    @property
-    def id(self) -> int:
-        return self.stable_id
-
-
-@dataclass(slots=True, eq=False)
-class FollowedFrames:
-    """Frames of one side of a connection that a packet completed: id and note of each."""
-
-    connection: Connection
-    side: int
-    time_ns: int
-    sender: str | None
-    packet: int
-    notes: list[tuple[int, Any]]
-    number: int = 0
-    """Number of the first frame."""
-
-    def frame(self, number: int, stable_id: int) -> FollowedFrame:
-        """One of the frames."""
-        where = (self.connection, self.side, b"", 0, 0, 0, 0, 0, [])
-        frame = FollowedFrame(*where, logical_time(self.packet), self.time_ns, self.time_ns, stable_id=stable_id)
-        frame.number, frame.sender = number, self.sender
-        return frame
 
 
 Place = tuple[int, int]
@@ -131,8 +100,8 @@ class NoteWriter:
         entries, self._entries = self._entries, []
         entries.sort(key=attrgetter("place", "number"))  # blocks come later than single frames
         return [
-            PacketNotes(*place, marshal.dumps([self._plain(each) for each in some]))
-            for place, some in groupby(entries, key=attrgetter("place"))
+            PacketNotes(packet, first_ns, marshal.dumps([self._plain(each) for each in some]))
+            for (packet, first_ns), some in groupby(entries, key=attrgetter("place"))
         ]
 
     def _plain(self, entry: _Entry) -> tuple[Any, ...]:

@@ -123,8 +123,8 @@ class Ledger:
         """Frames from the oldest request that is held back to the newest frame."""
         return self.seen - self._held[0].seen if self._held else 0
 
-    def add(self, frame: Frame) -> None:
-        """Take the next frame; link a response with its request."""
+    def add(self, frame: Frame) -> int:
+        """Take the next frame; link a response with its request. Return how many of the last frames to hold back."""
         self._number = frame.number
         if frame.request is not None or frame.confirmations:
             self._add_response(frame)
@@ -139,12 +139,14 @@ class Ledger:
         self.size += frame.weight
         if self._held or self._released:
             self.release(frame.time_ns)
+        return self.waiting
 
-    def follow(self, frame: Frame) -> None:
-        """Take a response that another process decodes; link it with its request."""
+    def follow(self, frame: Frame) -> int:
+        """As :meth:`add`, of a response that another process decodes."""
         self._number = frame.number
         self._add_response(frame)
         self.release(frame.time_ns)
+        return self.waiting
 
     def add_unlinked(self, frames: UnlinkedFrames) -> None:
         """Count the next frames, which are neither requests nor responses."""

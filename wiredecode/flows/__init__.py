@@ -39,7 +39,7 @@ MAX_TIMES = 2048
 """Messages of a flow whose times are kept, evenly over its life: for the time from publish to delivery."""
 MAX_SENT = 65_536
 """Publishes that wait for their copies."""
-MAX_NEWEST, MAX_SAMPLES = 4096, 512
+MAX_NEWEST, MAX_SAMPLES = 4096, 2048
 OTHERS = "(others)"
 
 
@@ -411,7 +411,7 @@ class Flows:
 
     def parties(self) -> dict[int, Party]:
         """The clients, by connection."""
-        found = self._parties | {number: self._party(each) for number, each in self.connections.items()}
+        found = self._parties | {number: self.party(each) for number, each in self.connections.items()}
         spaces = self.spaces
         return {
             number: each if each.space else each._replace(space=spaces.get(each.server, ""))
@@ -424,7 +424,8 @@ class Flows:
         account = self._accounts.get(connection.number)
         return account or connection.identity.get("virtual_host") or self.spaces.get(server, "")
 
-    def _party(self, connection: Connection) -> Party:
+    def party(self, connection: Connection) -> Party:
+        """The client of a connection."""
         client, who, health = client_side(connection), connection.identity, connection.health
         last_ns = max(connection.first_ns, health.last_ns if health is not None else 0)
         return Party(

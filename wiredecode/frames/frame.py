@@ -390,13 +390,16 @@ class Frame:
 def merge_generated(frame: Frame, unshown: frozenset[str]) -> None:
     """Add generated fields to the record of the outermost layer, unless a layer of the record has them."""
     layers, layer = frame.layers, frame.layer
-    if layers and layer is not None and layer.filter_name in layers:
-        outermost = layers[layer.filter_name]
-        for name, value in frame.generated.items():
-            if name in outermost or name in unshown:
-                continue
-            if len(layers) > 1 and any(name in record for record in layers.values()):
-                continue
+    outermost = layers.get(layer.filter_name) if layers and layer is not None else None
+    if layers is None or outermost is None:
+        return
+    for name, value in frame.generated.items():
+        if name in unshown:
+            continue
+        for record in layers.values():
+            if name in record:
+                break
+        else:
             outermost[name] = value
 
 

@@ -27,10 +27,10 @@ from wiredecode.protocols.shared.data import data_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from wiredecode.dissect.following import FollowedFrames
     from wiredecode.fields.layer import Layer, Style
     from wiredecode.fields.lua import Script
     from wiredecode.frames.block import Bulk, FrameBlock
+    from wiredecode.frames.followed import FollowedFrames
     from wiredecode.frames.identity import IdentityReader
     from wiredecode.frames.message import Messages
     from wiredecode.net.types import Connection

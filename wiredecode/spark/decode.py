@@ -182,26 +182,20 @@ def bucket_report(
 
 def write_notes(rows: Iterable[pa.RecordBatch], demand: TableDemand) -> Iterator[pa.RecordBatch]:
     """Notes for all other buckets, from parcels in the order of ``packets.ORDER``, as parcels."""
+    wanted = LevelsReader(demand.reading(0)).dissector.demand
+    reading = replace(
+        FRAMES_ONLY,
+        copies=wanted.copies and not wanted.blocks,
+        blocks=True,
+        decode_as=demand.decoding,
+        keys=demand.keys,
+        stable_ids=True,
+        limits=demand.reassembly,
+    )
     for source, bucket, parcels in by_bucket(rows):
-        if bucket == REPORTS:
-            for _ in parcels:
-                pass
-            continue
-        places, writer = PacketPlaces(), NoteWriter()
-        dissector = LevelsReader(demand.reading(bucket)).dissector
-        reading = replace(
-            FRAMES_ONLY,
-            copies=dissector.demand.copies and not dissector.demand.blocks,
-            blocks=True,
-            decode_as=demand.decoding,
-            keys=demand.keys,
-            stable_ids=True,
-            limits=demand.reassembly,
-            bucket=Bucket(demand.bucketing, bucket, sessions_only=True),
-            notes=writer,
-        )
         others = [number for number in range(min(demand.buckets, LINKED)) if number != bucket]
-        dissector = Dissector(reading)
+        own, places, writer = Bucket(demand.bucketing, bucket, sessions_only=True), PacketPlaces(), NoteWriter()
+        dissector = Dissector(replace(reading, bucket=own, notes=writer))
         for _ in dissector.frames_and_blocks(packets(parcels, places=places)):
             yield from note_parcels(source, writer.take(), places, others)
         yield from note_parcels(source, writer.take(), places, others)

@@ -464,7 +464,11 @@ def note_parcels(
         heads["clock"], heads["place"] = ([each[0][part] for each in group] for part in (1, 2))
         heads["linktype"], heads["captured"] = NOTES, [len(each[1].content) for each in group]
         row = {"source": source, "clock": int(heads["clock"][0]), "file_ns": file_ns, "file": name, "secret": False}
-        row |= {"place": int(heads["place"][0]), "heads": heads.tobytes(), "data": b"".join(e[1].content for e in group)}
+        row |= {
+            "place": int(heads["place"][0]),
+            "heads": heads.tobytes(),
+            "data": b"".join(e[1].content for e in group),
+        }
         yield pa.RecordBatch.from_pylist([{**row, "bucket": bucket} for bucket in buckets], PARCELS)
 
 

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute
 
 from wiredecode.arrays import Int64s
-from wiredecode.dissect.following import FollowedFrame
 from wiredecode.dissect.ledger import Ledger, UnlinkedFrames
 from wiredecode.frames.block import BlockMessages, FrameBlock
+from wiredecode.frames.followed import FollowedFrame
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import PUBLISH, Coded, FrameMessages, MessagePart, Messages
 from wiredecode.frames.record import BYTES

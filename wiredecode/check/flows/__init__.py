@@ -4,14 +4,16 @@ Each is an asymmetry ("X while Y"), never a level: what a consumer got before an
 twice, what a client does now and did not do before.
 """
 
-from wiredecode.check.flows import choice, contents, passing, repeated, shared, starved, unread
+from wiredecode.check.flows import choice, contents, passing, repeated, shared, starved, unread, work
 from wiredecode.check.flows.view import FEW, FlowView, space_of, total
 from wiredecode.dataclasses import dataclass, field
-from wiredecode.flows import Flows
+from wiredecode.flows import Flows, Party
+from wiredecode.net.types import Connection
 from wiredecode.protocols.shared.problems import Checks, Rule
 
 __all__ = ["FlowRule", "space_of", "types_of"]
 
+MAX_SILENT = 10_000
 BEFORE = unread.moved, unread.never_began, unread.unread, choice.churn, shared.group_changes, starved.not_resumed
 OF_TOPIC = (
     *(starved.nothing_since, starved.hungry, starved.stopped, starved.sated, starved.left_alone, starved.beyond),
@@ -31,12 +33,14 @@ AFTER = (
     *(
         repeated.dropped,
         repeated.set_back,
+        repeated.misplaced,
         unread.loops,
         shared.strangers,
         shared.shared_positions,
         shared.not_competing,
     ),
-    *(choice.waits, choice.fetches, choice.polls, choice.commits, passing.not_passed_on),
+    *(choice.waits, choice.fetches, choice.polls, choice.commits, passing.not_passed_on, passing.publishes_no_more),
+    *(work.judge, work.done_by_both),
 )
 """Rules that look at all topics, at one topic, at one with samples of its messages, and again at all; each adds its
 problems to the report."""
@@ -53,9 +57,16 @@ class FlowRule(Rule):
 
     flows: Flows = field(default_factory=Flows)
     """Gets the frames."""
+    silent: list[Party] = field(default_factory=list)
+    """The first named clients whose connections are over without a flow."""
+
+    def ended(self, connection: Connection) -> None:
+        named = connection.identity.get("name") and connection.closed is not None
+        if named and connection.number not in self.flows.connections and len(self.silent) < MAX_SILENT:
+            self.silent.append(self.flows.party(connection))
 
     def finish(self) -> None:
-        view = FlowView(self.flows, self.report)
+        view = FlowView(self.flows, self.report, self.silent)
         for rule in BEFORE:
             rule(view)
         for topic in view.topics:

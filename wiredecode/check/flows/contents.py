@@ -55,7 +55,7 @@ def empty_of(sides: list[ClientFlow]) -> tuple[int, int]:
 
 def sent_again(view: FlowView, topic: Topic) -> None:
     """A publisher that came back publishes what it had published before: nothing keeps it from being stored twice."""
-    for label, sides in by_label(with_messages(topic.publishers)).items():
+    for label, sides in by_label(each for each in with_messages(topic.publishers) if each.flow.confirmed).items():
         some = sorted(grouped(sides, lambda each: each.party.connection).values(), key=began)
         pairs = [(now, before) for before, now in pairwise(some) if ended(before) < began(now)]
         repeats = [(now, before, in_both(samples_of(before), samples_of(now))) for now, before in pairs]

@@ -15,11 +15,14 @@ from wiredecode.check.flows.view import (
     FlowView,
     after,
     are_whole,
+    began,
     by_label,
     changes,
     log_and_group,
     names_of,
+    total,
     with_messages,
+    with_offsets,
 )
 from wiredecode.flows.intervals import Intervals
 from wiredecode.flows.table import ClientFlow, Log, Topic, grouped, log_of, offsets_of, skipped
@@ -72,6 +75,28 @@ def set_back(view: FlowView) -> None:
         ends = {"since_ns": side.party.since_ns, "until_ns": side.party.until_ns}
         problem = view.add("flow.set-back", title, key, [side], count=times, **ends)
         problem.detail(f"it had stored offset {side.flow.stored:,}")
+
+
+def misplaced(view: FlowView) -> None:
+    """A consumer stores positions in a log that it has not reached: those of another log."""
+    ends: dict[tuple[str, str, str], int] = {}
+    for side in with_offsets(view.sides):
+        place = log_and_group(side)[:3]
+        ends[place] = max(side.flow.offsets.ends[-1], ends.get(place, 0))
+    for (protocol, space, log, group), sides in view.positions.items():
+        end, stored = ends.get((protocol, space, log), 0), max(each.flow.stored for each in sides)
+        came = view.came_to(sides, log)
+        count = sum(each.flow.stores for each in sides)
+        if count < LIVES or total(came) < FEW or stored < end + FEW or not are_whole((*sides, *came)):
+            continue
+        title = f"{names_of(came)} stores offset {stored:,} for {log}, and no message with an offset above "
+        title += f"{end - 1:,} went to anybody"
+        times = {"since_ns": began(came), "until_ns": max(each.party.until_ns for each in sides)}
+        problem = view.add("flow.misplaced", title, (log, group), [*came, *sides], count=count, **times)
+        others = [(place[2], at) for place, at in ends.items() if place[:2] == (protocol, space) and place[2] != log]
+        near = [name for name, at in others if 0 <= at - stored <= MANY]
+        own = [each for each in near if view.came_to(sides, each)]
+        problem.likely = f"it is the position in {own[0]}, which it reads, too" if own else problem.likely
 
 
 def stuck(view: FlowView, topic: Topic) -> None:

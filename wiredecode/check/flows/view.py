@@ -33,8 +33,10 @@ MAX_NEAR = 16
 class FlowView:
     """The flows of a capture, and the report that rules add to."""
 
-    def __init__(self, flows: Flows, report: Report) -> None:
+    def __init__(self, flows: Flows, report: Report, silent: Sequence[Party] = ()) -> None:
         self.report, self.connections = report, flows.connections
+        self.silent = grouped(silent, lambda party: (party.label, party.host))
+        """By name and host: clients whose connections carried no flow."""
         self.sides = sides_of(flows)
         self.topics = topics_of(self.sides)
         self.sent = [side for topic in self.topics for side in topic.publishers]

@@ -1,17 +1,16 @@
 """One connection to a broker: requests, the responses by their correlation ids, and SASL."""
 
-from __future__ import annotations
-
 import json
 import struct
 from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wiredecode.fields import printable
 from wiredecode.fields.layer import Style
+from wiredecode.frames.followed import FollowedFrames
 from wiredecode.frames.frame import NOT_ASKED, OK, Frame
 from wiredecode.frames.message import Messages
 from wiredecode.protocols.base import Conversation, Start
@@ -38,9 +37,6 @@ from wiredecode.protocols.shared import proxy
 from wiredecode.protocols.shared.pairing import Newest, Outstanding, Request, link
 from wiredecode.protocols.shared.publications import confirm_parts
 from wiredecode.protocols.shared.seeking import GOOD
-
-if TYPE_CHECKING:
-    from wiredecode.dissect.following import FollowedFrames
 
 ASKED = struct.Struct(">4xhhi")
 """Key, version and correlation id of a request."""

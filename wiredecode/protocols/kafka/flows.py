@@ -103,8 +103,8 @@ class RecordFlows(FlowReader):
                 codec = batch.codec
                 counts[topic, number] = counts.get((topic, number), 0) + batch.records
                 how: dict[str, Any] = {"size": len(each["batches"]), "waited_ns": batch.waited_ns}
-                if self._sampler.wants(*(of := (frame.connection.number, topic))):
-                    how["samples"] = self._sampler.take(*of, batch.records, contents_of(each["batches"]))
+                if self._sampler.wants(frame.connection.number, topic):
+                    how["samples"] = self._sampler.take(frame, topic, batch.records, contents_of(each["batches"]))
                 yield Step(flows.PUBLISH, printable(topic), number, messages=batch.records, **how)
         self._produced.put(frame.id, counts)
         acks = frame.values["acks"]

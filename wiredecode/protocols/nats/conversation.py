@@ -1,17 +1,16 @@
 """The state of one NATS connection: kind of link, subscriptions, open requests, transports inside it."""
 
-from __future__ import annotations
-
 import re
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from crc32c import crc32c
 
 from wiredecode.fields import printable, redact, text
 from wiredecode.fields.credentials import TOKEN_HEAD, is_secret_value, is_token
 from wiredecode.fields.layer import Layer, Style
+from wiredecode.frames.followed import FollowedFrames
 from wiredecode.frames.frame import MALFORMED, NOTHING, OK, Frame
 from wiredecode.frames.message import Messages
 from wiredecode.protocols.base import Conversation, Protocol, Start
@@ -51,9 +50,6 @@ from wiredecode.protocols.shared import proxy
 from wiredecode.protocols.shared.carried import CarriedMessage, CarriedSession, without_carried_secrets
 from wiredecode.protocols.shared.pairing import Newest, Request, link
 from wiredecode.protocols.shared.tls import Handshakes, TlsRecord
-
-if TYPE_CHECKING:
-    from wiredecode.dissect.following import FollowedFrames
 
 MAX_SUBSCRIPTIONS = 65_536
 """Subscriptions remembered per connection; beyond it the oldest is forgotten."""
@@ -168,11 +164,13 @@ class NatsConversation(Conversation):
     # Frames that other processes decode.
 
     def note(self, frame: Frame) -> Any:
+        """Of a plain publish subject and digest; of others the arguments of :meth:`_follow`."""
         values, lost = frame.values, self.lost
         self.lost = False
         if frame.type in PLAIN and not lost and "reply" not in values and "data" in values:
             subject, data = values["subject"], values["data"]
-            if not PRIVATE.match(subject) and not data.startswith(HEADS) and subject not in self.memory.requests:
+            known = subject.startswith("$") or subject in self.memory.requests
+            if not known and not PRIVATE.match(subject) and not data.startswith(HEADS):
                 return (subject, crc32c(data)) if frame.type == "PUB" else None
         name, payload = values.get("operation", "").upper(), None
         kept = {each: values[each] for each in NOTED if each in values}
@@ -207,7 +205,12 @@ class NatsConversation(Conversation):
     def _follow(
         self, frame: Frame, name: str, values: dict[str, Any], payload: bytes | None, lost: bool, secret: bool
     ) -> None:
-        memory, subject = self.memory, values.get("subject")
+        """Do to the memory what :meth:`decode` does.
+
+        ``values``: those of :data:`NOTED`, and the digest of a whole payload. ``payload``: if more than its digest
+        matters. ``lost``: bytes were lost before. ``secret``: it may be a credential.
+        """
+        memory, subject = self.memory, values.get("subject", "")
         frame.protocol, frame.values = NAME, values
         if lost:
             memory.carried.interrupt(self.connection.number, frame.side, frame.time_ns)
@@ -227,13 +230,12 @@ class NatsConversation(Conversation):
         delivered = "sid" in values
         if secret:
             return
-        session = None if payload is None else memory.carried.of_message(subject, payload)
-        if session is not None:
+        if payload is not None and (session := memory.carried.of_message(subject, payload)) is not None:
             frame.is_partial = "digest" not in values
             session.decode(frame, CarriedMessage(payload, 0, subject, values.get("reply")), None)
             if frame.protocol != NAME and not delivered:
                 subjects = subject if "reply" not in values else f"{subject} {plain_subject(values['reply'])}"
-                self._find_copy(frame, (subjects or "", crc32c(payload)), name)
+                self._find_copy(frame, (subjects, crc32c(payload)), name)
         elif self.copies and "digest" in values and frame.request is None and "reply" not in values and not delivered:
             self._find_copy(frame, (subject, values["digest"]), name)
 
@@ -473,7 +475,8 @@ class NatsConversation(Conversation):
             self.memory.ask(frame, values, first=True)
         if values["subject"] in self.memory.requests:
             self.memory.answer(frame, values, first=True)
-        self._report_headers(frame)
+        if "header_size" in values:
+            self._report_headers(frame)
 
     def _deliver(self, frame: Frame) -> None:
         values = frame.values

@@ -18,7 +18,7 @@ NO_MESSAGES = 404
 MAX_LATEST, MAX_CONTENTS, SOON_NS, AGAIN = 256, 4096, 100_000_000, 2
 """Messages that are known again; a client that only passes messages on does so in this time; the second time."""
 NOTHING = "", ""
-MESSAGE_ID = "Nats-Msg-Id"
+MESSAGE_ID, OBJECT = "Nats-Msg-Id", b"{"
 STALLED = "Nats-Consumer-Stalled"
 """Header of heartbeats of a consumer that waits for an answer to a flow control request."""
 
@@ -89,9 +89,10 @@ class SubjectFlows(FlowReader):
                 self._published.put(frame.id, subject)
             number = frame.connection.number
             step = Step(flows.PUBLISH, printable(subject), None, "", None, 1, values["size"])
-            if frame.expects_response and self._sampler.wants(number, subject):
+            sampled = frame.expects_response or values["data"].startswith(OBJECT)
+            if sampled and self._sampler.wants(number, subject):
                 known = next((each["value"] for each in values.get("headers") or () if each["key"] == MESSAGE_ID), "")
-                samples = self._sampler.take(number, subject, 1, ((None, values["data"], known),))
+                samples = self._sampler.take(frame, subject, 1, ((None, values["data"], known),))
                 step = step._replace(samples=samples)
             if number not in self._listening:
                 return (step,)

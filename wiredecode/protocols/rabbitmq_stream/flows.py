@@ -44,7 +44,7 @@ class StreamFlows(FlowReader):
             self._published.put(frame.id, (stream, count))
             samples: Sequence[MessageSample] = ()
             if self._sampler.wants(frame.connection.number, stream):
-                samples = self._sampler.take(frame.connection.number, stream, count, contents_of(frame))
+                samples = self._sampler.take(frame, stream, count, contents_of(frame))
             yield Step(flows.PUBLISH, stream, messages=count, size=frame.length, samples=samples)
         elif frame.type in ("PublishConfirm", "PublishError"):
             yield from self._answered(frame)

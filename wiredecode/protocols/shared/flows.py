@@ -5,13 +5,16 @@ state of a reader has to be bounded, and to concern one connection at a time: fl
 added.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import ClassVar, NamedTuple
+from sys import intern
+from typing import Any, ClassVar, NamedTuple
 
+import orjson
 from crc32c import crc32c
 
 from wiredecode.frames.frame import DAMAGED, Frame
+from wiredecode.patterns import pattern
 from wiredecode.protocols.shared.pairing import Newest
 
 PUBLISH, CONFIRM, REFUSE, DELIVER = "publish", "confirm", "refuse", "deliver"
@@ -37,8 +40,12 @@ FIRST, LATEST, STORED = "first", "latest", "stored"
 """Where a consumer begins."""
 MAX_KNOWN = 65_536
 """Subscriptions, requests and the like that a reader remembers."""
-SAMPLES, MAX_SAMPLES = 256, 20_000
+SAMPLES, MAX_SAMPLES = 2048, 20_000
 """Messages of a connection and topic whose contents are compared, and of a capture."""
+MAX_BODY, MAX_FIELDS, MAX_VALUE = 4096, 8, 64
+"""Bytes of a body whose fields are read, fields of one that are known again, and bytes of their values."""
+STRING = 1 << 64
+"""Added to the checksums of texts: they are no numbers."""
 
 
 class MessageSample(NamedTuple):
@@ -52,6 +59,10 @@ class MessageSample(NamedTuple):
     """It has no body."""
     once: int | None = None
     """Of the id by which its server knows whether it has the message, and stores it once; None: it has no id."""
+    time_ns: int = 0
+    frame: int = 0
+    fields: Sequence[tuple[str, int]] = ()
+    """Of the first members of a JSON object, or words of a text, and of the key: names, numbers or checksums."""
 
 
 class Sampler:
@@ -66,19 +77,62 @@ class Sampler:
         return self._samples < MAX_SAMPLES and self._taken.get((connection, topic), 0) < SAMPLES
 
     def take(
-        self, connection: int, topic: str, count: int, messages: Iterable[tuple[bytes | None, bytes | None, str]]
+        self, frame: Frame, topic: str, count: int, messages: Iterable[tuple[bytes | None, bytes | None, str]]
     ) -> Sequence[MessageSample]:
         """Samples of ``count`` messages, of which each is a key, a body, and the id by which its server knows it."""
-        taken = self._taken.get((connection, topic), 0)
-        self._taken.put((connection, topic), taken + count)
-        samples = [sample_of(*each) for each in islice(messages, SAMPLES)]
+        key = frame.connection.number, topic
+        self._taken.put(key, self._taken.get(key, 0) + count)
+        samples = [sample_of(*each, frame.time_ns, frame.number) for each in islice(messages, SAMPLES)]
         self._samples += len(samples)
         return samples
 
 
-def sample_of(key: bytes | None, body: bytes | None, once: str) -> MessageSample:
+def sample_of(key: bytes | None, body: bytes | None, once: str, time_ns: int, frame: int) -> MessageSample:
     number = None if key is None else crc32c(key)
-    return MessageSample(number, crc32c(body or b"", number or 0), not body, crc32c(once.encode()) if once else None)
+    content, known = crc32c(body or b"", number or 0), crc32c(once.encode()) if once else None
+    fields = [each for each in fields_of(body or b"") if not is_clock(each[1], time_ns)]
+    if number is not None:
+        fields.append((KEY, STRING + number))
+    return MessageSample(number, content, not body, known, time_ns, frame, fields)
+
+
+KEY = "key"
+DAY_NS = 86_400_000_000_000
+DATE = pattern(r"\d{4}-\d\d-\d\d[T ]\d\d:")
+
+
+def is_clock(value: int, time_ns: int) -> bool:
+    """Whether a number is the time of its message, in s, ms, us or ns."""
+    return value > 1_000_000_000 and any(abs(value * unit - time_ns) < DAY_NS for unit in (10**9, 10**6, 1000, 1))
+
+
+def fields_of(body: bytes) -> Sequence[tuple[str, int]]:
+    """See :attr:`MessageSample.fields`; those of an object inside have its name and a dot before theirs."""
+    if len(body) > MAX_BODY:
+        return ()
+    try:
+        if body.startswith(b"{"):
+            return [*islice(numbered(orjson.loads(body).items()), MAX_FIELDS)]
+    except orjson.JSONDecodeError:
+        pass
+    words = WORD if body.isascii() else LONG_WORD
+    texts = (match[0] for match in islice(words.finditer(body), MAX_FIELDS))
+    return [(NAMES[at], int(text) if text.isdigit() else STRING + crc32c(text)) for at, text in enumerate(texts)]
+
+
+WORD, LONG_WORD = pattern(rb"[\w.@:/-]{1,64}"), pattern(rb"[\w.@:/-]{8,64}")
+NAMES = [f"word {number}" for number in range(1, MAX_FIELDS + 1)]
+
+
+def numbered(members: Iterable[tuple[str, Any]], before: str = "") -> Iterator[tuple[str, int]]:
+    """Numbers and checksums of texts, of values that say enough and are short enough to be an id."""
+    for name, value in members:
+        if isinstance(value, dict) and not before:
+            yield from numbered(value.items(), f"{name}.")
+        elif isinstance(value, str) and 0 < len(value) <= MAX_VALUE and not DATE.match(value):
+            yield intern(f"{before}{name}"), STRING + crc32c(value.encode())
+        elif isinstance(value, int) and not isinstance(value, bool):
+            yield intern(f"{before}{name}"), value
 
 
 class Step(NamedTuple):
