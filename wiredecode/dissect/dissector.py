@@ -21,7 +21,7 @@ from wiredecode.capture.batch import PacketBatch
 from wiredecode.capture.errors import CaptureError, Postponed
 from wiredecode.dataclasses import dataclass, field, replace
 from wiredecode.dissect.accounts import Accounts
-from wiredecode.dissect.following import Following, NoteWriter
+from wiredecode.dissect.following import NoteReader, NoteWriter
 from wiredecode.dissect.identify import Candidate, choices_of
 from wiredecode.dissect.ledger import LIMIT, WAIT_NS, KnownOutcome, Ledger
 from wiredecode.dissect.order import STEP_BYTES, BlockOrder, FrameOrder, partial_limits
@@ -78,8 +78,8 @@ class Demand:
     share: Share | None = None
     """One of several processes: frames of others are numbered and passed on as they are. None: the only one."""
     notes: NoteWriter | None = None
-    """Collects what other processes need to know of these frames (:mod:`wiredecode.dissect.following`); then only
-    protocols whose connections know of each other are decoded."""
+    """Collects notes for other processes (:mod:`wiredecode.dissect.following`); then only protocols whose connections
+    know of each other are decoded."""
     decrypt: bool = True
     """Use TLS secrets: those in captures, and ``keys``."""
     keys: KeyLog | None = None
@@ -477,8 +477,8 @@ class Dissector:
         self.accounts.limit_notes(watermark)
         self._forget_ended()
 
-    def _follows(self) -> Following:
-        return Following(self._protocol_named, copies=self.demand.copies and not self.demand.blocks)
+    def _follows(self) -> NoteReader:
+        return NoteReader(self._protocol_named, copies=self.demand.copies and not self.demand.blocks)
 
     def _protocol_named(self, name: str) -> Protocol:
         return next(each.protocol for each in self._candidates if each.entry.name == name)

@@ -57,6 +57,9 @@ class NoteWriter:
         self.at_end = False
         """Whether frames are at the end of the capture, and no longer at a packet."""
 
+    def __len__(self) -> int:
+        return len(self._entries)
+
     def add(self, frame: Frame, note: Any, protocol: str) -> None:
         """Add the note of a frame. ``protocol``: the name of that of its connection."""
         connection = frame.connection
@@ -91,7 +94,7 @@ class NoteWriter:
             last.notes.append((stable_id, note))
 
     def end(self, connection: Connection, packet: int) -> None:
-        """A connection is over: nobody needs to follow it any more."""
+        """A connection is over: others forget it."""
         if connection.id in self._protocols and not self.at_end:
             self._entries.append(_Entry((packet, -1), END_NUMBER, connection, 0, 0, None))
 
@@ -118,7 +121,7 @@ class NoteWriter:
 END_NUMBER = 1 << 62
 
 
-class Following:
+class NoteReader:
     """Takes notes of other processes in order. ``protocol``: that of a name, with the state of the capture."""
 
     def __init__(self, protocol: Callable[[str], Protocol], *, copies: bool) -> None:

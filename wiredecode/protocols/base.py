@@ -273,7 +273,7 @@ class Conversation(ABC):
         return
 
     def note(self, frame: Frame) -> Any:
-        """What other processes need to know of the frame just decoded, as plain values; None: nothing."""
+        """The note of the frame just decoded for other processes, as plain values; None: they need none."""
         return None
 
     def follow(self, frames: FollowedFrames) -> Iterable[Frame]:

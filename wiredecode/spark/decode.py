@@ -25,6 +25,8 @@ from wiredecode.tables.reader import FLOWS, LEVELS, PACKETS, LevelsReader, Rows,
 from wiredecode.tables.schema import column_names, select
 from wiredecode.tls.keylog import KeyLog
 
+NOTES_TOGETHER = 4096
+"""Packets whose notes are sent together."""
 Decoded = Rows | str
 """Rows, or a report."""
 
@@ -197,7 +199,8 @@ def write_notes(rows: Iterable[pa.RecordBatch], demand: TableDemand) -> Iterator
         own, places, writer = Bucket(demand.bucketing, bucket, sessions_only=True), PacketPlaces(), NoteWriter()
         dissector = Dissector(replace(reading, bucket=own, notes=writer))
         for _ in dissector.frames_and_blocks(packets(parcels, places=places)):
-            yield from note_parcels(source, writer.take(), places, others)
+            if len(writer) >= NOTES_TOGETHER:
+                yield from note_parcels(source, writer.take(), places, others)
         yield from note_parcels(source, writer.take(), places, others)
 
 

@@ -64,7 +64,7 @@ HEADS = np.dtype(
 ORDER = ("source", "bucket", "clock", "file_ns", "file", "place")
 """The order in which parcels are read: by time, then by name of the file."""
 NOTES = -1
-"""Link type of notes, which stand for the packet that completed their frames."""
+"""Link type of notes: they are at the place of the packet that completed their frames."""
 FACTS = ("clock", "place", "time_ns", "original", "linktype", "interface")
 """Members of it that are columns of packets after the shuffle."""
 REPORTS = -1
