@@ -131,6 +131,10 @@ NEAR: Mapping[str, Case] = {
     "flow.emptied": "flows/k-dup-group.pcap.gz",
     "flow.set-back": "flows/rh-deploy.pcap.gz",  # it stores its position, and goes on there
     "flow.not-passed-on": partial(check, ARRIVALS / "r_pod_ref.pcap.zst"),  # it reads the same again in one go
+    "flow.not-done": partial(check, ARRIVALS / "k_parallel_order.pcap.zst"),  # all is done, in another order
+    "flow.out-of-order": partial(check, ARRIVALS / "k_commit_ahead.pcap.zst"),  # left out, the rest in order
+    "flow.publishes-no-more": partial(check, ARRIVALS / "r_resend_file.pcap.zst"),  # it publishes each time
+    "flow.misplaced": "flows/rh-deploy.pcap.gz",
     "flow.left-out": partial(check, ARRIVALS / "kh_txn_eos.pcap.zst"),  # markers of transactions lie between
     "kafka.aborted-reads": partial(check, ARRIVALS / "kh_txn_eos.pcap.zst"),  # readers of committed records only
     "flow.sent-again": partial(crafted.begins_anew, 3, known=True),

@@ -63,6 +63,14 @@ FIRST = {
         "flow.sent-again",
         ("price-export published 153 messages to prices again", "each time it starts"),
     ),
+    "k_commit_ahead": (
+        "flow.not-done",
+        ("thumbnailer got 47 messages of jobs", "nothing to jobs.done", "id 86 to 132", "thumbnailer-out at 12.9"),
+    ),
+    "k_parallel_order": ("flow.out-of-order", ("results of one key to balance", "before 0 of 113", "by key and n")),
+    "k_no_flush": ("flow.publishes-no-more", ("billing-job connected 6 times", "80 messages in 4 times before")),
+    "n_kv_lock_ttl": ("flow.sent-again", ("billing-1 and billing-2 publish messages with the same job", "15 to 76")),
+    "r_store_swapped": ("flow.misplaced", ("dispatcher stores offset 297 for returns", "the position in orders")),
     "k_canary_group": ("flow.done-twice", ("indexer-3", "group indexer-canary", "before in indexer")),
     "k_clock_ahead": ("kafka.clock", ("report-2", "3,596 s ahead")),
     "k_hung_txn": ("kafka.transaction-open", ("stock[0]", "importer (#10) began a transaction, and did not end it")),
@@ -144,3 +152,10 @@ def test_healthy_traffic_is_silent(name: str) -> None:
 
 def test_all_captures_are_judged() -> None:
     assert {each.name.partition(".")[0] for each in FOLDER.glob("*.zst")} == {*FIRST, *ALSO, *SILENT, *HEALTHY}
+
+
+def test_work_that_may_still_come_is_a_note() -> None:
+    (found,) = (each for each in problems("n_ack_all") if each.name == "flow.not-done")
+    assert found.severity == "note"
+    assert "render-1, render-2 got 16 messages of job.render" in found.title
+    assert "id 63 to 64, 106 to 112, 154 to 160" in found.title

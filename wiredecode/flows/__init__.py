@@ -195,6 +195,8 @@ class Flow:
             self.stores += 1
         elif what == flows.STALL:
             self.stalled += 1
+        elif what == flows.SAMPLE:
+            self.samples += step.samples
         elif what == flows.LEAVE:
             self.left_ns = time_ns
             self.limit = step.messages
@@ -469,7 +471,7 @@ class Flows:
         return both
 
 
-TO_BROKER = frozenset({flows.PUBLISH, flows.CONFIRM, flows.REFUSE, flows.PASS})
+TO_BROKER = frozenset({flows.PUBLISH, flows.CONFIRM, flows.REFUSE, flows.PASS, flows.SAMPLE})
 ABOUT_CLIENTS = frozenset({flows.SPACE, flows.MEMBER, flows.SETTING})
 
 

@@ -40,7 +40,7 @@ AFTER = (
         shared.not_competing,
     ),
     *(choice.waits, choice.fetches, choice.polls, choice.commits, passing.not_passed_on, passing.publishes_no_more),
-    *(work.judge, work.done_by_both),
+    work.judge,
 )
 """Rules that look at all topics, at one topic, at one with samples of its messages, and again at all; each adds its
 problems to the report."""

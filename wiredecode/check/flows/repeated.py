@@ -170,7 +170,9 @@ def resumes(view: FlowView, sides: Sequence[ClientFlow]) -> bool:
     if any(start == FIRST for each in sides for at_ns, start in each.flow.starts if at_ns > sides[0].party.until_ns):
         again = len({each.party.connection for each in sides if each.flow.again or each.flow.messages >= MANY})
         member = any(each.party.group for each in sides) or any(each.group for each in sides)
-        return any(each.flow.stores for each in view.stores(sides)) or (member and again >= LIVES)
+        log = log_of(sides[0].flow)[0]
+        notes = any(each.flow.stores and log_of(each.flow)[0] == log for each in view.stores(sides))
+        return notes or (member and again >= LIVES)
     return any(each.group for each in sides) or any(each.flow.stores for each in view.stores(sides))
 
 

@@ -22,7 +22,7 @@ from wiredecode.check.flows.view import (
 )
 from wiredecode.flows.table import ClientFlow, Topic, grouped
 from wiredecode.patterns import pattern
-from wiredecode.protocols.shared.facts import BLOCKED, DELETED
+from wiredecode.protocols.shared.facts import BLOCKED, DELETED, UNBOUND
 from wiredecode.protocols.shared.problems import Problem
 
 HUNG_NS = 5_000_000_000
@@ -68,12 +68,21 @@ def hungry(view: FlowView, topic: Topic) -> None:
         if count < MANY or until_ns - last_ns < HUNG_NS or any(each.flow.last_ns > last_ns for each in peers):
             continue
         name = f"{topic.subject[2]}[{number}]"
-        if view.report.facts.of(BLOCKED, name):
-            continue  # it reads committed messages only
+        if view.report.facts.of(BLOCKED, name) or went_over(view, topic, side):
+            continue  # it reads committed messages only; or reads another topic with the same messages
         key = side.label, topic.subject, number
         problem = report(view, side.label, name, key, [side], last_ns, until_ns, count)
         problem.likely = "it asks for no more: it hangs in its work on earlier messages, or it was paused"
         problem.detail("its group still counts on it: no other member gets them" if side.group else "")
+
+
+def went_over(view: FlowView, topic: Topic, side: ClientFlow) -> bool:
+    """Whether the service of a consumer reads another topic of the same publishers since then."""
+    publishers = {each.party.label for each in topic.publishers}
+    others = (each for each in view.came.get(whose(side.party), ()) if each.flow.key.topic != topic.subject[2])
+    later = {each.flow.key.topic for each in others if each.flow.first_ns > side.flow.last_ns}
+    by_topic = (each for each in view.topics if each.subject[2] in later)
+    return any(publishers == {sent.party.label for sent in each.publishers} for each in by_topic)
 
 
 def stopped(view: FlowView, topic: Topic) -> None:
@@ -106,6 +115,10 @@ def report_stopped(
         return
     problem = report(view, group, topic.subject[2], (group, topic.subject), came, last_ns, until_ns, count)
     problem.detail(f"until then it got {got:,} of {before:,} messages")
+    unbound = [each for each in view.report.facts.of(UNBOUND, topic.subject[2]) if each.since_ns <= last_ns + WHILE_NS]
+    if unbound:
+        frame, at = unbound[-1].places[-1].number, view.report.seconds(unbound[-1].since_ns)
+        problem.likely = f"{unbound[-1].by} took its binding away at {at} (frame {frame})"
 
 
 def waits_for_acks(view: FlowView, sides: Sequence[ClientFlow]) -> bool:

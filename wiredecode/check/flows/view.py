@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from functools import cache
 from operator import attrgetter
 from typing import Any
 
@@ -15,6 +16,7 @@ from wiredecode.flows import Flow, Flows, Party
 from wiredecode.flows.table import ClientFlow, grouped, sides_of, topics_of
 from wiredecode.frames.identity import client_side
 from wiredecode.protocols.checks import checks_of
+from wiredecode.protocols.shared.flows import fields_of
 from wiredecode.protocols.shared.problems import MAX_EVIDENCE, Moment, Problem, Report
 
 FEW, MANY = 5, 20
@@ -63,6 +65,8 @@ class FlowView:
                 self.names.setdefault(whose(side.party), []).append(side)
         self.noted = {(who, log_and_group(each)[2]) for who, named in self.names.items() for each in named}
         """The same services, and the logs in which they note their positions."""
+        self.fields_of = cache(fields_of)
+        """Of samples: each is read once."""
         self.skipped: set[str] = set()
         """Topics of which a consumer left messages out, as a rule has reported."""
 

@@ -1,23 +1,35 @@
-"""What services make of the messages that they get: by a field that messages and results have in common, an id."""
+"""The work of services: messages that they get, and the results with the same ids."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import combinations, product
+from itertools import accumulate, chain, combinations, pairwise, permutations, product
 from typing import NamedTuple
 
 from wiredecode.check.flows.names import service_of
-from wiredecode.check.flows.view import FEW, MANY, MOST, WHILE_NS, FlowView, ended, names_of, total, with_messages
-from wiredecode.dataclasses import dataclass
+from wiredecode.check.flows.view import (
+    FEW,
+    MANY,
+    MOST,
+    WHILE_NS,
+    FlowView,
+    ended,
+    names_of,
+    total,
+    whose,
+    with_messages,
+)
+from wiredecode.dataclasses import dataclass, field, replace
 from wiredecode.flows import Party
 from wiredecode.flows.table import ClientFlow, Topic, grouped
 from wiredecode.frames.escape import counted
-from wiredecode.protocols.shared.flows import STRING, MessageSample
+from wiredecode.protocols.shared.flows import COUNT, STRING, MessageSample
 from wiredecode.protocols.shared.problems import MAX_EVIDENCE
 
 UNIQUE = 0.98
 """Share of the messages whose ids are different, if it is an id."""
+UNLIKELY, MAX_TOPICS = 0.001, 32
 ISOLATED = 0.2
 """Share of the missing ones between two that were done: more, and the service leaves some out as it likes."""
 ACK_WAIT_NS = 30_000_000_000
@@ -42,24 +54,44 @@ class Work:
 
     topic: Topic
     results: Topic
-    field: str
+    name: str
+    """The field."""
     came: list[Made]
     """The messages, in order of time."""
     sent: list[Made]
     """The results, in order of time."""
-    sides: list[ClientFlow]
+    service: str = ""
+    sides: list[ClientFlow] = field(default_factory=list)
     """The flows to the service."""
 
     @property
     def label(self) -> str:
-        return names_of(self.sides)
+        return names_of(self.sides or (each.side for each in self.sent))
 
 
 def judge(view: FlowView) -> None:
     """Messages that a service left out, did twice, or whose results come in another order."""
-    for work in works_of(view):
-        for rule in (not_done, done_again, out_of_order):
-            rule(view, work)
+    works = [*works_of(view)]
+    published = grouped(view.sent, lambda side: service_name(side.party))
+    for some in grouped(works, lambda work: (work.service, work.topic.subject)).values():
+        values = {value for each in published[some[0].service] for _, value in values_of(view, each)}
+        work = max(some, key=lambda work: len(work.sent))
+        done = {each.id for each in work.came if each.id[0] is None and each.id[1] in values}
+        not_done(view, work, done | {each.id for work in some for each in work.sent})
+    for some in grouped(works, lambda work: (work.service, work.results.subject)).values():
+        if not done_for_two(view, some):
+            for work in some:
+                done_again(view, work)
+        for work in some:
+            out_of_order(view, work)
+            less_for_each(view, work)
+    results = {work.results.subject for work in works}
+    for work in companions_of(view, works):
+        not_done(view, work, {each.id for each in work.sent})
+    for topic in view.topics:
+        if topic.subject not in results:
+            done_by_both(view, topic)
+    overtaken(view)
 
 
 def works_of(view: FlowView) -> Iterator[Work]:
@@ -72,12 +104,24 @@ def works_of(view: FlowView) -> Iterator[Work]:
     for results in sampled:
         for service, made in grouped(results.publishers, lambda side: service_name(side.party)).items():
             topics = [each for each in came.get(service, ()) if each is not results]
-            for topic in topics if samples_in(made) >= MANY else ():
+            for topic in topics if samples_in(made) >= FEW else ():
                 others = [each for each in topic.publishers if service_name(each.party) != service]
                 sides = [each for each in with_messages(topic.consumers) if service_name(each.party) == service]
-                work = work_of(topic, results, others, made, sides)
+                work = work_of(view, topic, results, others, made)
                 if work is not None:
-                    yield work
+                    yield replace(work, service=service, sides=sides)
+
+
+def companions_of(view: FlowView, works: Sequence[Work]) -> Iterator[Work]:
+    """Topics that have the ids of another topic, though no service reads that one for them here."""
+    sampled = [topic for topic in view.topics if samples_in(topic.publishers) >= 2 * MANY][:MAX_TOPICS]
+    derived = {work.results.subject for work in works}
+    for topic, results in permutations(sampled, 2):
+        one, other = ({service_name(each.party) for each in some.publishers} for some in (topic, results))
+        if one.isdisjoint(other) and results.subject not in derived:
+            work = work_of(view, topic, results, topic.publishers, results.publishers, WHILE_NS)
+            if work is not None and len(work.sent) >= UNIQUE * samples_in(results.publishers):
+                yield work
 
 
 def samples_in(sides: Iterable[ClientFlow]) -> int:
@@ -85,71 +129,88 @@ def samples_in(sides: Iterable[ClientFlow]) -> int:
 
 
 def service_name(party: Party) -> str:
-    """What instances of a service have in common."""
+    """The name that instances of a service share."""
     return service_of(party.name) or party.label
 
 
 def work_of(
+    view: FlowView,
     topic: Topic,
     results: Topic,
     publishers: Sequence[ClientFlow],
     made: Sequence[ClientFlow],
-    sides: list[ClientFlow],
+    leeway_ns: int = 0,
 ) -> Work | None:
-    """The work of a service, by the fields that most results have in common with messages before them."""
+    """The work of a service, by the fields that most results have in common with messages before them.
+
+    ``leeway_ns``: results may come this long before their messages.
+    """
     best: Work | None = None
-    there = names_in(made)
-    for name, keyed in product(names_in(publishers), (False, True)):
-        came = with_id(publishers, name, keyed)
+    there = names_in(view, made)
+    for keyed, name in product((False, True), names_in(view, publishers)):
+        came = with_id(view, publishers, name, keyed=keyed)
         times: dict[Id, int] = {}
         for each in came:
             times.setdefault(each.id, each.sample.time_ns)
         if len(came) < MANY or len(times) < UNIQUE * len(came):
             continue
         for other in (name, *there):  # of equal ones that of the same name
-            sent = [each for each in with_id(made, other, keyed) if times.get(each.id, END) <= each.sample.time_ns]
-            if len({each.id for each in sent}) >= (MANY if best is None else len(best.sent) + 1):
-                best = Work(topic, results, f"{'key and ' * keyed}{name}", came, sent, sides)
+            sent = [
+                each
+                for each in with_id(view, made, other, keyed=keyed)
+                if times.get(each.id, END) <= each.sample.time_ns
+            ]
+            if len({each.id for each in sent}) >= (FEW if best is None else len(best.sent) + 1):
+                best = Work(topic, results, f"{'key and ' * keyed}{name}", came, sent)
     return best
 
 
-def names_in(sides: Iterable[ClientFlow]) -> list[str]:
+def values_of(view: FlowView, side: ClientFlow) -> Iterator[tuple[str, int]]:
+    """The fields of all samples of a flow."""
+    return chain.from_iterable(map(view.fields_of, side.flow.samples))
+
+
+def names_in(view: FlowView, sides: Iterable[ClientFlow]) -> list[str]:
     """The fields of most messages."""
     samples = [sample for each in sides for sample in each.flow.samples]
-    names = Counter(name for sample in samples for name, _ in sample.fields)
-    return [name for name, count in names.most_common() if 2 * count >= len(samples)]
+    names = Counter(name for sample in samples for name, _ in view.fields_of(sample))
+    return [name for name, count in names.items() if 2 * count >= len(samples)]
 
 
-def with_id(sides: Iterable[ClientFlow], name: str, keyed: bool) -> list[Made]:
+def with_id(view: FlowView, sides: Iterable[ClientFlow], name: str, *, keyed: bool = False) -> list[Made]:
     """The messages that have a field, in order of time; ``keyed``: and a key."""
     found = [
         Made((sample.key if keyed else None, value), sample, side)
         for side in sides
         for sample in side.flow.samples
         if not (keyed and sample.key is None)
-        for field, value in sample.fields
-        if field == name
+        for each, value in view.fields_of(sample)
+        if each == name
     ]
     return sorted(found, key=lambda each: each.sample.time_ns)
 
 
-def not_done(view: FlowView, work: Work) -> None:
-    """Messages that a service got, and that are missing in its results, although it went on to later ones."""
-    done = {each.id for each in work.sent}
+def not_done(view: FlowView, work: Work, done: set[Id]) -> None:
+    """Messages that a service got, and that are missing in all of its results, although later ones are there."""
+    if len(work.sent) < MANY:
+        return
     came = between(work, done)
     missing = {place for place, each in enumerate(came) if each.id not in done}
-    alone = sum(missing.isdisjoint((place - 1, place + 1)) for place in missing)
-    if not FEW <= len(missing) <= len(came) // 2 or alone > ISOLATED * len(missing):
+    told = since_when(missing, came) or (work.sides and are_together(came, done))
+    if not FEW <= len(missing) <= len(came) // 2 or not told:
         return
     lost, rest = [came[place] for place in sorted(missing)], [each for each in came if each.id in done]
-    if differ_by_kind(lost, rest) or not are_captured(work) or not all_came(work):
+    if differ_by_kind(view, lost, rest) or not are_captured(work) or not (all_came(work) or not work.sides):
         return
     name, results = work.topic.subject[2], work.results.subject[2]
     title = f"{work.label} got {len(lost):,} messages of {name} and published nothing to {results} for them, "
-    title += f"as it did for {len(rest):,} others: {work.field} {numbers_of(each.id[1] for each in lost)}"
+    if not work.sides:
+        title = f"{work.label} published nothing to {results} for {len(lost):,} messages of {name}, "
+    title += f"as it did for {len(rest):,} others: {work.name} {numbers_of(each.id[1] for each in lost)}"
     times = {"since_ns": lost[0].sample.time_ns, "until_ns": rest[-1].sample.time_ns}
     key = work.label, work.topic.subject
-    problem = view.add("flow.not-done", title, key, work.sides, count=len(lost), **times)
+    sides = work.sides or [each.side for each in work.sent]
+    problem = view.add("flow.not-done", title, key, sides, count=len(lost), **times)
     problem.frames[:] = [each.sample.frame for each in lost][:MAX_EVIDENCE]
     if may_come_again(view, work, lost):
         problem.severity = "note"
@@ -176,6 +237,22 @@ def between(work: Work, done: set[Id]) -> list[Made]:
     return came[places[0] : places[-1] + 1] if places else []
 
 
+def are_together(came: Sequence[Made], done: set[Id]) -> bool:
+    """Whether the missing messages of a partition follow each other: then they are not left out one by one."""
+    alone = count = 0
+    for some in grouped(came, lambda each: each.side.flow.key.partition).values():
+        missing = {place for place, each in enumerate(some) if each.id not in done}
+        alone += sum(missing.isdisjoint((place - 1, place + 1)) for place in missing)
+        count += len(missing)
+    return alone <= ISOLATED * count
+
+
+def since_when(missing: set[int], came: Sequence[Made]) -> bool:
+    """Whether none was missing before the first for longer than an accident lasts."""
+    first = min(missing, default=0)
+    return first >= MANY and (1 - len(missing) / (len(came) - first)) ** first < UNLIKELY
+
+
 def may_come_again(view: FlowView, work: Work, lost: Sequence[Made]) -> bool:
     """Whether the messages wait for an acknowledgement that is not overdue."""
     if not any(each.flow.numbers.begins for each in work.sides):
@@ -185,14 +262,37 @@ def may_come_again(view: FlowView, work: Work, lost: Sequence[Made]) -> bool:
     return unacknowledged and view.report.last_ns - lost[-1].sample.time_ns < ACK_WAIT_NS
 
 
-def differ_by_kind(lost: Sequence[Made], rest: Sequence[Made]) -> bool:
-    """Whether a field or the publisher tells the missing messages from others: then they are left out on purpose."""
+def less_for_each(view: FlowView, work: Work) -> None:
+    """A service published a result for each element of a list in a message, and publishes fewer since a time."""
+    made = Counter(each.id for each in work.sent)
+    came = between(work, {*made})
+    for name in {name for each in came for name, _ in view.fields_of(each.sample) if name.endswith(COUNT)}:
+        wanted = [(each, dict(view.fields_of(each.sample)).get(name, 0)) for each in came]
+        wanted = [(each, count) for each, count in wanted if count > 1]
+        less = [place for place, (each, count) in enumerate(wanted) if made[each.id] < count]
+        if not less or less[0] < MANY or len(less) < max(MANY, MOST * (len(wanted) - less[0])):
+            continue
+        if any(made[each.id] != count for each, count in wanted[: less[0]]) or not are_captured(work):
+            continue
+        at, missing = wanted[less[0]][0], sum(wanted[place][1] - made[wanted[place][0].id] for place in less)
+        topic, results, since = work.topic.subject[2], work.results.subject[2], view.report.seconds(at.sample.time_ns)
+        title = f"{work.label} publishes fewer results to {results} than messages of {topic} have "
+        title += f"{name.removesuffix(COUNT)}, since {since}: {missing:,} are missing, before none was"
+        times = {"since_ns": at.sample.time_ns, "until_ns": came[-1].sample.time_ns}
+        key = work.label, work.results.subject
+        problem = view.add("flow.not-done", title, key, work.sides, count=missing, **times)
+        problem.frames[:] = [wanted[place][0].sample.frame for place in less][:MAX_EVIDENCE]
+        return
+
+
+def differ_by_kind(view: FlowView, lost: Sequence[Made], rest: Sequence[Made]) -> bool:
+    """Whether the missing messages have another publisher or kind than others: then they are left out on purpose."""
     if {each.side.party.label for each in lost}.isdisjoint({each.side.party.label for each in rest}):
         return True
-    names = {name for each in lost for name, _ in each.sample.fields}
+    names = {name for each in lost for name, _ in view.fields_of(each.sample)}
     for name in names:
-        values = {value for each in lost for field, value in each.sample.fields if field == name}
-        others = {value for each in rest for field, value in each.sample.fields if field == name}
+        values = {value for each in lost for known, value in view.fields_of(each.sample) if known == name}
+        others = {value for each in rest for known, value in view.fields_of(each.sample) if known == name}
         if len(values) <= max(1, len(lost) // FEW) and values.isdisjoint(others):
             return True
     return False
@@ -238,7 +338,7 @@ def done_again(view: FlowView, work: Work) -> None:
     name, results = work.topic.subject[2], work.results.subject[2]
     sides = [each.side for each in again.values()]
     title = f"{names_of(sides)} published {len(again):,} results to {results} again, for messages of {name} that "
-    title += f"were done before: {work.field} {numbers_of(each[1] for each in again)}"
+    title += f"were done before: {work.name} {numbers_of(each[1] for each in again)}"
     times = {"since_ns": next(iter(again.values())).sample.time_ns, "until_ns": ended(sides)}
     key = work.label, work.results.subject
     problem = view.add("flow.sent-again", title, key, [*sides, *work.sides], count=len(again), **times)
@@ -247,25 +347,43 @@ def done_again(view: FlowView, work: Work) -> None:
     problem.likely = "it came back to messages that it had done, and does not leave them out"
 
 
-def done_by_both(view: FlowView) -> None:
-    """Two instances of a service publish results with the same ids at the same time."""
-    for topic in view.topics:
-        publishers = [each for each in topic.publishers if each.flow.samples]
-        by_client = grouped(publishers, lambda side: (service_name(side.party), side.party.label, side.party.host))
-        for (one, first), (other, second) in combinations(by_client.items(), 2):
-            if one[0] != other[0]:
-                continue
-            for name in names_in((*first, *second)):
-                known, new = ({each.id: each for each in with_id(some, name, keyed=False)} for some in (first, second))
-                both = [each for each in known if each in new]
-                if len(both) < MANY or both[0] == next(iter(known)) == next(iter(new)):
-                    continue  # each may count what it sends
-                near = [each for each in both if abs(known[each].sample.time_ns - new[each].sample.time_ns) < WHILE_NS]
-                same = sum(known[each].sample.content == new[each].sample.content for each in near)
-                distinct = all(len(some) >= UNIQUE * total(sides) for some, sides in ((known, first), (new, second)))
-                if distinct and same < MANY <= len(near) and len(near) >= MOST * len(both):
-                    report_both(view, topic, name, [(known[each], new[each]) for each in near])
-                    break
+def done_for_two(view: FlowView, works: Sequence[Work]) -> bool:
+    """A service that gets the same messages by two topics publishes a result for each."""
+    times = Counter(each.id for each in {id(each.sample): each for work in works for each in work.sent}.values())
+    for one, other in combinations(works, 2):
+        both = {each.id for each in one.came} & {each.id for each in other.came}
+        twice = [each for each in one.came if each.id in both and times[each.id] > 1]
+        once = [each for each in (*one.came, *other.came) if each.id not in both]
+        if len(twice) < MANY or len(twice) < MOST * len(both) or any(times[each.id] > 1 for each in once):
+            continue
+        names = f"{one.topic.subject[2]} and {other.topic.subject[2]}"
+        title = f"{one.label} published a result to {one.results.subject[2]} twice for {len(twice):,} messages: "
+        title += f"it gets them by {names}, since {view.report.seconds(twice[0].sample.time_ns)}"
+        times_ns = {"since_ns": twice[0].sample.time_ns, "until_ns": ended(one.sides)}
+        key = one.service, one.results.subject
+        problem = view.add("flow.done-twice", title, key, [*one.sides, *other.sides], count=len(twice), **times_ns)
+        problem.frames[:] = [each.sample.frame for each in twice][:MAX_EVIDENCE]
+        problem.likely = "the messages are published to both topics, as in a migration, and it reads both"
+        return True
+    return False
+
+
+def done_by_both(view: FlowView, topic: Topic) -> None:
+    """Two instances of a service publish messages with the same ids at the same time."""
+    publishers = [each for each in topic.publishers if each.flow.samples]
+    by_client = grouped(publishers, lambda side: (service_name(side.party), side.party.label, side.party.host))
+    for (one, first), (other, second) in combinations(by_client.items(), 2):
+        for name in names_in(view, (*first, *second)) if one[0] == other[0] else ():
+            known, new = ({each.id: each for each in with_id(view, some, name)} for some in (first, second))
+            both = [each for each in known if each in new]
+            if len(both) < MANY or both[0] == next(iter(known)) == next(iter(new)):
+                continue  # each may count what it sends
+            near = [each for each in both if abs(known[each].sample.time_ns - new[each].sample.time_ns) < WHILE_NS]
+            same = sum(known[each].sample.content == new[each].sample.content for each in near)
+            distinct = all(len(some) >= UNIQUE * samples_in(sides) for some, sides in ((known, first), (new, second)))
+            if distinct and same < MANY <= len(near) and len(near) >= MOST * len(both):
+                report_both(view, topic, name, [(known[each], new[each]) for each in near])
+                return
 
 
 def report_both(view: FlowView, topic: Topic, name: str, pairs: Sequence[tuple[Made, Made]]) -> None:
@@ -302,4 +420,39 @@ def out_of_order(view: FlowView, work: Work) -> None:
     key, times = (work.label, work.results.subject), {"since_ns": at.sample.time_ns, "until_ns": ended([at.side])}
     problem = view.add("flow.out-of-order", title, key, [at.side, *work.sides], count=len(late), **times)
     problem.frames[:] = [each.sample.frame for _, each in late][:MAX_EVIDENCE]
-    problem.detail(f"the messages of {work.topic.subject[2]} are known again by {work.field}")
+    problem.detail(f"the messages of {work.topic.subject[2]} are known again by {work.name}")
+
+
+def overtaken(view: FlowView) -> None:
+    """A client numbers its messages, and since a time later ones come before earlier ones."""
+    by_client: dict[tuple[str, str, str], list[tuple[str, Made, int, int, str]]] = {}
+    for topic in view.topics:
+        sampled = (each for each in topic.publishers if each.flow.samples and whose(each.party) not in view.came)
+        for (client, _), sides in grouped(sampled, lambda side: (whose(side.party), side.flow.key.partition)).items():
+            if (found := turn_of(view, sides)) is not None:
+                by_client.setdefault(client, []).append((topic.subject[2], *found))
+    for client, turns in by_client.items():
+        of, at, _, _, name = min(turns, key=lambda each: each[1].sample.time_ns)
+        late, all_since = sum(each[2] for each in turns), sum(each[3] for each in turns)
+        names = of + f" and {counted(len(turns) - 1, 'other topic')}" * (len(turns) > 1)
+        title = f"{at.side.party.label} publishes to {names} in another order than it numbers its messages: "
+        title += f"since {view.report.seconds(at.sample.time_ns)}, {late:,} of {all_since:,} come after later ones"
+        times = {"since_ns": at.sample.time_ns, "until_ns": at.side.flow.last_ns}
+        problem = view.add("flow.out-of-order", title, client, [at.side], count=late, **times)
+        problem.detail(f"the number is {name}; before, all came in order")
+        problem.likely = "it publishes on several connections or threads at the same time, or publishes again later"
+
+
+def turn_of(view: FlowView, sides: Sequence[ClientFlow]) -> tuple[Made, int, int, str] | None:
+    """The first message that comes too late, how many do of all since then, and the field of their numbers."""
+    for name in names_in(view, sides):
+        made = [each for each in with_id(view, sides, name) if each.id[1] < STRING]
+        numbers = [each.id[1] for each in made]
+        if len(made) < 2 * MANY or len(set(numbers)) < len(made):
+            continue
+        late = [place for place, latest in enumerate(accumulate(numbers, max)) if numbers[place] < latest]
+        steps = [0 < now - before <= FEW for before, now in pairwise(numbers[: late[0]])] if late else []
+        counts = len(late) >= FEW and len(late) * MANY >= len(made) - late[0]
+        if counts and late[0] >= MANY and sum(steps) >= MOST * len(steps):
+            return made[late[0]], len(late), len(made) - late[0], name
+    return None

@@ -1,6 +1,7 @@
 """The way of messages: from publishers to an exchange, and from queues to consumers: the group of their queue."""
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
@@ -8,9 +9,19 @@ from wiredecode.protocols.amqp091.messages import topic_of
 from wiredecode.protocols.amqp091.names import FOR_ONE, STREAM_OFFSET
 from wiredecode.protocols.shared import flows
 from wiredecode.protocols.shared.amqp.tables import read_table
-from wiredecode.protocols.shared.flows import MAX_KNOWN, FlowReader, Step
+from wiredecode.protocols.shared.flows import MAX_KNOWN, FlowReader, PublishedContent, Sampler, Step
 from wiredecode.protocols.shared.pairing import Newest
 
+IDS = "message_id", "correlation_id"
+
+
+class ContentStart(NamedTuple):
+    size: int
+    """Bytes of the body."""
+    headers: list[tuple[str, str]]
+
+
+NOT_BEGUN = ContentStart(-1, [])
 STARTS = {"first": flows.FIRST, "last": flows.LATEST, "next": flows.LATEST}
 
 
@@ -22,6 +33,9 @@ class QueueFlows(FlowReader):
     def __init__(self) -> None:
         self._published: Newest[int, str] = Newest(MAX_KNOWN)
         """Topics, by frame of the message."""
+        self._begun: Newest[tuple[int, int], ContentStart] = Newest(MAX_KNOWN)
+        """By connection and channel: the last message that a client began to publish."""
+        self._sampler = Sampler()
 
     def read(self, frame: Frame) -> Iterator[Step]:
         if frame.type == "ConnectionOpen":
@@ -35,6 +49,20 @@ class QueueFlows(FlowReader):
             self._published.put(frame.id, topic)
             if frame.type == "ContentHeader":
                 yield Step(flows.PUBLISH, topic, size=frame.values["body_size"])
+            yield from self._sample(frame, topic)
+
+    def _sample(self, frame: Frame, topic: str) -> Iterator[Step]:
+        """A message whose body is empty, or in one frame."""
+        values, place = frame.values, (frame.connection.number, frame.values["channel"])
+        if frame.type == "ContentHeader":
+            headers = [(name, values[name]) for name in IDS if values.get(name)]
+            table = read_table(values["headers"]) if values.get("headers") else {}
+            headers += [(name, str(value)) for name, value in table.items() if isinstance(value, str | int)]
+            self._begun.put(place, ContentStart(values["body_size"], headers))
+        size, headers = self._begun.get(place, NOT_BEGUN)
+        if size == values.get("size", 0) * (frame.type == "ContentBody") and self._sampler.wants(frame):
+            content = PublishedContent(None, values.get("body", b""), "", headers)
+            yield Step(flows.SAMPLE, topic, samples=self._sampler.take(frame, 1, (content,)))
 
     def _subscribe(self, frame: Frame) -> Iterator[Step]:
         start = read_table(frame.values["arguments"]).get(STREAM_OFFSET)

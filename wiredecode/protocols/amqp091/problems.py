@@ -11,6 +11,7 @@ from wiredecode.protocols.amqp091.messages import topic_of
 from wiredecode.protocols.amqp091.problems_deliveries import CONTENTS, ConsumerAcks, is_ack_timeout
 from wiredecode.protocols.amqp091.problems_routing import ROUTING, Place, QueueLag, QueueRoutes, place_of
 from wiredecode.protocols.shared.codes import codes_of
+from wiredecode.protocols.shared.facts import UNBOUND
 from wiredecode.protocols.shared.heartbeats import MissedHeartbeats
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import MAX_EVIDENCE, Checks, FrameRef, Publishing, Rule, ref_of
@@ -148,6 +149,8 @@ class UnboundMessages(Rule):
     def frame(self, frame: Frame) -> None:
         if frame.type in ROUTING:
             self._routes.learn(frame)
+            if frame.type == "QueueUnbind":
+                self.report.facts.saw(UNBOUND, topic_of(frame.values), frame=frame, by=short(frame.connection))
         elif "routing_key" in frame.generated:
             exchange, key = place_of(frame, frame.generated["exchange"]), frame.generated["routing_key"]
             if frame.sender == "server":

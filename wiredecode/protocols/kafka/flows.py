@@ -10,7 +10,7 @@ from wiredecode.protocols.kafka import names
 from wiredecode.protocols.kafka.conversation_values import partitions
 from wiredecode.protocols.kafka.layers_records import Front, Slot, batches_of, message_count, slots
 from wiredecode.protocols.shared import flows
-from wiredecode.protocols.shared.flows import MAX_KNOWN, FlowReader, Sampler, Step
+from wiredecode.protocols.shared.flows import MAX_KNOWN, FlowReader, PublishedContent, Sampler, Step
 from wiredecode.protocols.shared.pairing import Newest
 
 BATCH = struct.Struct(">q13xHiqq")
@@ -103,8 +103,8 @@ class RecordFlows(FlowReader):
                 codec = batch.codec
                 counts[topic, number] = counts.get((topic, number), 0) + batch.records
                 how: dict[str, Any] = {"size": len(each["batches"]), "waited_ns": batch.waited_ns}
-                if self._sampler.wants(frame.connection.number, topic):
-                    how["samples"] = self._sampler.take(frame, topic, batch.records, contents_of(each["batches"]))
+                if self._sampler.wants(frame):
+                    how["samples"] = self._sampler.take(frame, batch.records, contents_of(each["batches"]))
                 yield Step(flows.PUBLISH, printable(topic), number, messages=batch.records, **how)
         self._produced.put(frame.id, counts)
         acks = frame.values["acks"]
@@ -154,12 +154,14 @@ class RecordFlows(FlowReader):
                     yield Step(flows.DELIVER, printable(topic), number, first=first, messages=count, size=size, lag=lag)
 
 
-def contents_of(raw: bytes) -> Iterator[tuple[bytes | None, bytes | None, str]]:
-    """Key, body and id of each record; the id is that of an idempotent producer, and its sequence number."""
+def contents_of(raw: bytes) -> Iterator[PublishedContent]:
+    """The records of batches; their id is that of an idempotent producer, and its sequence number."""
     for _, values, contents in batches_of(raw):
         producer, first = values.get("producer_id", -1), values.get("base_sequence", -1)
         for place, record in enumerate(contents.records):
-            yield record["key"], record["value"], f"{producer} {first + place}" if producer >= 0 else ""
+            once = f"{producer} {first + place}" if producer >= 0 else ""
+            headers = [(each["name"], each["value"]) for each in record["headers"] if each["value"] is not None]
+            yield PublishedContent(record["key"], record["value"], once, headers)
 
 
 def batches(partition: Mapping[str, Any], now_ns: int = 0) -> Iterator[StoredRecords]:

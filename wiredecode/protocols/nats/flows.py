@@ -7,7 +7,7 @@ from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.nats.conversation_acks import ACK, parse_ack_subject
 from wiredecode.protocols.shared import flows
-from wiredecode.protocols.shared.flows import MAX_KNOWN, FlowReader, Sampler, Step
+from wiredecode.protocols.shared.flows import MAX_KNOWN, FlowReader, PublishedContent, Sampler, Step
 from wiredecode.protocols.shared.pairing import Newest
 
 NEXT = ".CONSUMER.MSG.NEXT."
@@ -89,11 +89,11 @@ class SubjectFlows(FlowReader):
                 self._published.put(frame.id, subject)
             number = frame.connection.number
             step = Step(flows.PUBLISH, printable(subject), None, "", None, 1, values["size"])
-            sampled = frame.expects_response or values["data"].startswith(OBJECT)
-            if sampled and self._sampler.wants(number, subject):
-                known = next((each["value"] for each in values.get("headers") or () if each["key"] == MESSAGE_ID), "")
-                samples = self._sampler.take(frame, subject, 1, ((None, values["data"], known),))
-                step = step._replace(samples=samples)
+            headers = values.get("headers", ())
+            if (frame.expects_response or headers or values["data"].startswith(OBJECT)) and self._sampler.wants(frame):
+                named = [(each["key"], each["value"]) for each in headers]
+                content = PublishedContent(None, values["data"], dict(named).get(MESSAGE_ID, ""), named)
+                step = step._replace(samples=self._sampler.take(frame, 1, (content,)))
             if number not in self._listening:
                 return (step,)
             if number not in self._both and (came := self._latest.pop(number, None)) is not None:

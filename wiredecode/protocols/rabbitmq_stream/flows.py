@@ -7,7 +7,7 @@ from wiredecode.fields import printable
 from wiredecode.frames.frame import ALL, Frame
 from wiredecode.protocols.reading import values_of
 from wiredecode.protocols.shared import flows
-from wiredecode.protocols.shared.flows import MAX_KNOWN, FlowReader, MessageSample, Sampler, Step
+from wiredecode.protocols.shared.flows import MAX_KNOWN, FlowReader, MessageSample, PublishedContent, Sampler, Step
 from wiredecode.protocols.shared.pairing import Newest
 
 STARTS = {1: flows.FIRST, 2: flows.LATEST, 3: flows.LATEST, 5: "time"}
@@ -43,8 +43,8 @@ class StreamFlows(FlowReader):
             count = values["messages"] if isinstance(values["messages"], int) else len(values["messages"])
             self._published.put(frame.id, (stream, count))
             samples: Sequence[MessageSample] = ()
-            if self._sampler.wants(frame.connection.number, stream):
-                samples = self._sampler.take(frame, stream, count, contents_of(frame))
+            if self._sampler.wants(frame):
+                samples = self._sampler.take(frame, count, contents_of(frame))
             yield Step(flows.PUBLISH, stream, messages=count, size=frame.length, samples=samples)
         elif frame.type in ("PublishConfirm", "PublishError"):
             yield from self._answered(frame)
@@ -90,9 +90,9 @@ class StreamFlows(FlowReader):
             yield Step(flows.DELIVER, known.stream, group=known.group, first=first, messages=count, size=frame.length)
 
 
-def contents_of(frame: Frame) -> Iterator[tuple[None, bytes, str]]:
-    """Body of each simple message, and its id if the publisher has a name."""
+def contents_of(frame: Frame) -> Iterator[PublishedContent]:
+    """The simple messages; they have an id if the publisher has a name."""
     name = frame.generated.get("reference", "")
     for each in values_of(frame).get("messages", ()):
         if "data" in each:
-            yield None, each["data"], f"{name} {each['publishing_id']}" if name else ""
+            yield PublishedContent(None, each["data"], f"{name} {each['publishing_id']}" if name else "")

@@ -56,6 +56,8 @@ DELETED = Kind("deleted", ("topic",), 0)
 PURGED = Kind("purged", ("topic",), 0)
 """A client made or deleted a topic, stream, consumer (``stream, consumer name``) or group (``group name``), or deleted
 messages of a topic or stream."""
+UNBOUND = Kind("unbound", ("topic",), 0)
+"""A client took a binding away: an exchange routes a key to one queue less."""
 FIRST = Kind("first-publish", ("server", "topic"), ALWAYS)
 """The first publishes of clients to a topic waited: if it was just made, for leaders and replicas."""
 STORED = Kind("stored", ("topic",), ALWAYS)

@@ -30,6 +30,8 @@ SUBSCRIBE, PULL, EMPTY = "subscribe", "pull", "empty"
 PASS = "pass"
 """A client publishes a message that it got, on the topic :attr:`Step.group`; ``messages``: how often it did so quickly,
 ``again``: it passes this one on for the second time."""
+SAMPLE = "sample"
+"""A message that was counted before shows its contents."""
 SPACE = "space"
 """The topics of a connection are those of an account (``topic``); or of a server, ``log``, those of a cluster."""
 MEMBER = "member"
@@ -40,10 +42,10 @@ FIRST, LATEST, STORED = "first", "latest", "stored"
 """Where a consumer begins."""
 MAX_KNOWN = 65_536
 """Subscriptions, requests and the like that a reader remembers."""
-SAMPLES, MAX_SAMPLES = 2048, 20_000
-"""Messages of a connection and topic whose contents are compared, and of a capture."""
-MAX_BODY, MAX_FIELDS, MAX_VALUE = 4096, 8, 64
-"""Bytes of a body whose fields are read, fields of one that are known again, and bytes of their values."""
+SAMPLES, SLOW, MAX_SLOW, MAX_SAMPLES = 512, 100, 4096, 20_000
+"""Messages whose contents are compared: of a connection; of one with at most 100 per second; of a capture."""
+MAX_BODY, MAX_FIELDS, MAX_VALUE = 1024, 8, 64
+"""Bytes of a body that is kept, fields of one that are known again, and bytes of their values."""
 STRING = 1 << 64
 """Added to the checksums of texts: they are no numbers."""
 
@@ -61,42 +63,73 @@ class MessageSample(NamedTuple):
     """Of the id by which its server knows whether it has the message, and stores it once; None: it has no id."""
     time_ns: int = 0
     frame: int = 0
-    fields: Sequence[tuple[str, int]] = ()
-    """Of the first members of a JSON object, or words of a text, and of the key: names, numbers or checksums."""
+    body: bytes = b""
+    """Empty if it is long."""
+    headers: Sequence[tuple[str, str | bytes]] = ()
+
+
+class PublishedContent(NamedTuple):
+    """A message that is published."""
+
+    key: bytes | None
+    body: bytes | None
+    once: str
+    """The id by which its server knows it; empty: it has none."""
+    headers: Sequence[tuple[str, str | bytes]] = ()
 
 
 class Sampler:
-    """Takes samples of the first messages of each connection to a topic."""
+    """Takes samples of the first messages of each connection."""
 
     def __init__(self) -> None:
-        self._taken: Newest[tuple[int, str], int] = Newest(MAX_KNOWN)
-        """Messages by connection and topic, also those that no samples were taken of."""
+        self._taken: Newest[int, tuple[int, int]] = Newest(MAX_KNOWN)
+        """By connection: number of messages, and time of the first."""
         self._samples = 0
 
-    def wants(self, connection: int, topic: str) -> bool:
-        return self._samples < MAX_SAMPLES and self._taken.get((connection, topic), 0) < SAMPLES
+    def wants(self, frame: Frame) -> bool:
+        if self._samples >= MAX_SAMPLES:
+            return False
+        taken, since_ns = self._taken.get(frame.connection.number, (0, 0))
+        return taken < SAMPLES or taken < min(MAX_SLOW, (frame.time_ns - since_ns) * SLOW // 1_000_000_000)
 
-    def take(
-        self, frame: Frame, topic: str, count: int, messages: Iterable[tuple[bytes | None, bytes | None, str]]
-    ) -> Sequence[MessageSample]:
-        """Samples of ``count`` messages, of which each is a key, a body, and the id by which its server knows it."""
-        key = frame.connection.number, topic
-        self._taken.put(key, self._taken.get(key, 0) + count)
-        samples = [sample_of(*each, frame.time_ns, frame.number) for each in islice(messages, SAMPLES)]
+    def take(self, frame: Frame, count: int, messages: Iterable[PublishedContent]) -> Sequence[MessageSample]:
+        """Samples of ``count`` messages."""
+        connection, time_ns = frame.connection.number, frame.time_ns
+        taken, since_ns = self._taken.get(connection, (0, time_ns))
+        self._taken.put(connection, (taken + count, since_ns))
+        samples = [sample_of(each, time_ns, frame.number) for each in islice(messages, SAMPLES)]
         self._samples += len(samples)
         return samples
 
 
-def sample_of(key: bytes | None, body: bytes | None, once: str, time_ns: int, frame: int) -> MessageSample:
-    number = None if key is None else crc32c(key)
-    content, known = crc32c(body or b"", number or 0), crc32c(once.encode()) if once else None
-    fields = [each for each in fields_of(body or b"") if not is_clock(each[1], time_ns)]
-    if number is not None:
-        fields.append((KEY, STRING + number))
-    return MessageSample(number, content, not body, known, time_ns, frame, fields)
+def sample_of(message: PublishedContent, time_ns: int, frame: int) -> MessageSample:
+    key, body, once, headers = message
+    number, body = None if key is None else crc32c(key), body or b""
+    content, known = crc32c(body, number or 0), crc32c(once.encode()) if once else None
+    kept = body if len(body) <= MAX_BODY else b""
+    return MessageSample(number, content, not body, known, time_ns, frame, kept, tuple(headers[:MAX_FIELDS]))
 
 
-KEY = "key"
+def fields_of(sample: MessageSample) -> Sequence[tuple[str, int]]:
+    """The names of values by which messages differ, and their numbers, or checksums of texts.
+
+    Of the first members of a JSON object and of those inside it (``order.id``), of the words of another body, of the
+    headers and the key. Times of the message are left out.
+    """
+    fields = [] if sample.key is None else [(KEY, STRING + sample.key)]
+    for name, value in sample.headers:
+        text = value if isinstance(value, bytes) else value.encode()
+        if 0 < len(text) <= MAX_VALUE:
+            fields.append((f"header {name}", number_of(text)))
+    return [each for each in (*fields, *members_of(sample.body)) if not is_clock(each[1], sample.time_ns)]
+
+
+def number_of(text: bytes) -> int:
+    return int(text) if text.isdigit() else STRING + crc32c(text)
+
+
+KEY, COUNT = "key", " (number)"
+"""Name of the key; end of the name of a list's length."""
 DAY_NS = 86_400_000_000_000
 DATE = pattern(r"\d{4}-\d\d-\d\d[T ]\d\d:")
 
@@ -106,10 +139,7 @@ def is_clock(value: int, time_ns: int) -> bool:
     return value > 1_000_000_000 and any(abs(value * unit - time_ns) < DAY_NS for unit in (10**9, 10**6, 1000, 1))
 
 
-def fields_of(body: bytes) -> Sequence[tuple[str, int]]:
-    """See :attr:`MessageSample.fields`; those of an object inside have its name and a dot before theirs."""
-    if len(body) > MAX_BODY:
-        return ()
+def members_of(body: bytes) -> Sequence[tuple[str, int]]:
     try:
         if body.startswith(b"{"):
             return [*islice(numbered(orjson.loads(body).items()), MAX_FIELDS)]
@@ -117,7 +147,7 @@ def fields_of(body: bytes) -> Sequence[tuple[str, int]]:
         pass
     words = WORD if body.isascii() else LONG_WORD
     texts = (match[0] for match in islice(words.finditer(body), MAX_FIELDS))
-    return [(NAMES[at], int(text) if text.isdigit() else STRING + crc32c(text)) for at, text in enumerate(texts)]
+    return [(NAMES[at], number_of(text)) for at, text in enumerate(texts)]
 
 
 WORD, LONG_WORD = pattern(rb"[\w.@:/-]{1,64}"), pattern(rb"[\w.@:/-]{8,64}")
@@ -133,6 +163,8 @@ def numbered(members: Iterable[tuple[str, Any]], before: str = "") -> Iterator[t
             yield intern(f"{before}{name}"), STRING + crc32c(value.encode())
         elif isinstance(value, int) and not isinstance(value, bool):
             yield intern(f"{before}{name}"), value
+        elif isinstance(value, list):
+            yield intern(f"{before}{name}{COUNT}"), len(value)
 
 
 class Step(NamedTuple):
