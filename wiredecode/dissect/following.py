@@ -17,7 +17,7 @@ from wiredecode.dataclasses import dataclass, field
 from wiredecode.frames.block import FrameBlock
 from wiredecode.frames.followed import FollowedFrames
 from wiredecode.frames.frame import Frame
-from wiredecode.net.logical_time import packets_of
+from wiredecode.net.logical_time import END, packets_of
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Conversation, Protocol, Start
 
@@ -64,7 +64,7 @@ class NoteWriter:
         """Add the note of a frame. ``protocol``: the name of that of its connection."""
         connection = frame.connection
         self._protocols.setdefault(connection.id, protocol)
-        place = (0, connection.first_ns) if self.at_end else (frame.packet_ready, -1)
+        place = (END, connection.first_ns) if self.at_end else (frame.packet_ready, -1)
         last = self._entries[-1] if self._entries else None
         if (
             last is None
@@ -81,7 +81,7 @@ class NoteWriter:
         notes = block.bulk.notes(block)
         if notes is None:
             return
-        connection, place = block.connection, (0, block.connection.first_ns)
+        connection, place = block.connection, (END, block.connection.first_ns)
         self._protocols.setdefault(connection.id, block.protocol)
         packets = packets_of(block.ready).tolist()
         columns = (packets, block.numbers.tolist(), block.time_ns.tolist(), block.ids.tolist(), notes)
@@ -96,12 +96,13 @@ class NoteWriter:
     def end(self, connection: Connection, packet: int) -> None:
         """A connection is over: others forget it."""
         if connection.id in self._protocols and not self.at_end:
-            self._entries.append(_Entry((packet, -1), END_NUMBER, connection, 0, 0, None))
+            self._entries.append(_Entry((packet, -1), END, connection, 0, 0, None))
 
-    def take(self) -> list[PacketNotes]:
-        """The notes since the last call."""
-        entries, self._entries = self._entries, []
-        entries.sort(key=attrgetter("place", "number"))  # blocks come later than single frames
+    def take(self, *, last: bool = False) -> list[PacketNotes]:
+        """The notes since the last call; unless it is the ``last`` one, without those at the place reached."""
+        entries = sorted(self._entries, key=attrgetter("place", "number"))  # blocks come later than single frames
+        self._entries = [] if last else [each for each in entries if each.place == entries[-1].place]
+        entries = entries[: len(entries) - len(self._entries)]
         return [
             PacketNotes(packet, first_ns, marshal.dumps([self._plain(each) for each in some]))
             for (packet, first_ns), some in groupby(entries, key=attrgetter("place"))
@@ -116,9 +117,6 @@ class NoteWriter:
             self._introduced.add(connection.id)
             introduction = self._protocols[connection.id], connection.endpoints, connection.ports
         return connection.id, entry.side, entry.time_ns, entry.sender, entry.notes, introduction
-
-
-END_NUMBER = 1 << 62
 
 
 class NoteReader:

@@ -201,7 +201,7 @@ def write_notes(rows: Iterable[pa.RecordBatch], demand: TableDemand) -> Iterator
         for _ in dissector.frames_and_blocks(packets(parcels, places=places)):
             if len(writer) >= NOTES_TOGETHER:
                 yield from note_parcels(source, writer.take(), places, others)
-        yield from note_parcels(source, writer.take(), places, others)
+        yield from note_parcels(source, writer.take(last=True), places, others)
 
 
 BucketDecoder = Callable[[str, int, Iterator[pa.RecordBatch], TableDemand], Iterator[Decoded]]
