@@ -1,7 +1,8 @@
 """Connections dealt out to parts of a cluster, which see only the packets that are sent to them.
 
 Both directions of a connection, and all its incarnations, are in one bucket: it follows from the two endpoints alone.
-Connections that know of each other (docs/how-it-works.md, "Map and reduce") are in one bucket too, by their ports.
+Connections that know of each other (docs/how-it-works.md, "Map and reduce") are linked by notes, or in one bucket too,
+by their ports.
 """
 
 from collections.abc import Mapping
