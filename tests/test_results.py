@@ -6,6 +6,9 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import polars as pl
@@ -19,6 +22,7 @@ from wiredecode.tables.schema import declared_columns
 
 CAPTURES = RABBITMQ.parent
 BASIC = RABBITMQ / "c43_basic.pcap"
+CUT = RABBITMQ / "d_cutfile.pcap"
 STARVED = CAPTURES / "stories" / "credit-starvation.pcap"
 SKIPPED = CAPTURES / "flows" / "r-wrong-offset.pcap.gz"
 
@@ -77,11 +81,62 @@ def test_a_filter_leaves_the_problems_of_the_connections_that_it_chooses() -> No
     assert wiredecode.check(STARVED, filter="tcp.stream == 5").warnings
 
 
-def test_damage_is_an_error_or_a_warning_as_when_reading() -> None:
-    with pytest.raises(wiredecode.api.CaptureError):
-        wiredecode.check(RABBITMQ / "d_cutfile.pcap")
-    with pytest.warns(wiredecode.api.DamagedCapture):
-        assert wiredecode.check(RABBITMQ / "d_cutfile.pcap", strict=False).verdict.judged
+QUESTIONS: dict[str, Callable[..., Any]] = {
+    "check": wiredecode.check,
+    "stats": wiredecode.stats,
+    "flows": wiredecode.flows,
+    "trace": lambda path, **reading: wiredecode.trace(path, frame=31, **reading),
+    "follow": lambda path, **reading: wiredecode.follow(path, 1, **reading),
+}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_damage_is_raised_with_the_answer_from_before_it_or_is_a_warning(question: str) -> None:
+    ask = QUESTIONS[question]
+    with pytest.raises(wiredecode.CaptureError, match="truncated in the middle of a packet record") as raised:
+        ask(CUT)
+    answer = raised.value.result
+    assert answer.damage == raised.value.errors == [raised.value]
+    with pytest.warns(wiredecode.DamagedCapture, match="truncated in the middle of a packet record"):
+        lenient = ask(CUT, strict=False)
+        assert str(lenient) == str(answer)
+        assert lenient.table() == answer.table() and answer.table().num_rows
+    assert str(answer).splitlines()[-1] == f"not read to the end: {raised.value}"
+    assert not ask(BASIC).damage
+
+
+def test_the_verdict_on_a_damaged_capture_says_that_it_is_not_the_whole(tmp_path: Path) -> None:
+    """The command printed nothing, and ``whole`` was true in JSON."""
+    cut = tmp_path / "cut.pcap"
+    cut.write_bytes(BASIC.read_bytes()[:5000])
+    run = [sys.executable, "-m", "wiredecode", "check", str(cut)]
+    said, json = (subprocess.run([*run, *more], capture_output=True, text=True) for more in ([], ["--json"]))
+    assert (said.returncode, json.returncode) == (2, 2)
+    assert "No problems in 28 messages" in said.stdout and "captures were not read to the end" in said.stdout
+    assert '"whole":false' in json.stdout
+    with pytest.warns(wiredecode.DamagedCapture):
+        assert not wiredecode.check(cut, strict=False).verdict.whole
+
+
+def test_rows_before_damage_are_kept() -> None:
+    with pytest.raises(wiredecode.CaptureError) as raised:
+        wiredecode.read(CUT).table()
+    assert raised.value.result.num_rows == 95
+    with pytest.raises(wiredecode.CaptureError) as raised:
+        wiredecode.read(CUT).messages().to_pandas()
+    assert raised.value.result.num_rows == len(wiredecode.read(CUT).messages())
+
+
+def test_wrong_words_are_refused_at_once_with_those_that_there_are() -> None:
+    with pytest.raises(ValueError, match=r"columns=\['type'\]"):
+        wiredecode.read(BASIC, columns="type")
+    with pytest.raises(ValueError, match="one of raw, hex"):
+        wiredecode.read(BASIC, bytes="octal")
+    with pytest.raises(ValueError, match=r"packets have no frame\.type"):
+        wiredecode.read(BASIC, level="packets", filter="frame.type == Publish")
+    with pytest.raises(KeyError, match="there is frames, latency"):
+        wiredecode.stats(BASIC)["latncy"]
+    assert "no message with 'no such'" in repr(wiredecode.trace(BASIC, text="no such"))
 
 
 def test_a_trace_that_finds_nothing_is_false_and_says_why() -> None:

@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from wiredecode.api import DamagedCapture as DamagedCapture
     from wiredecode.api import Dissection as Dissection
     from wiredecode.api import check as check
     from wiredecode.api import flows as flows
@@ -17,13 +18,28 @@ if TYPE_CHECKING:
     from wiredecode.api import read as read
     from wiredecode.api import stats as stats
     from wiredecode.api import trace as trace
+    from wiredecode.capture import CaptureError as CaptureError
     from wiredecode.check.live import watch as watch
 
 PLACES = {
-    **dict.fromkeys(("Dissection", "check", "flows", "follow", "read", "stats", "trace"), "wiredecode.api"),
+    **dict.fromkeys(
+        ("DamagedCapture", "Dissection", "check", "flows", "follow", "read", "stats", "trace"), "wiredecode.api"
+    ),
+    "CaptureError": "wiredecode.capture",
     "watch": "wiredecode.check.live",
 }
-__all__ = ["Dissection", "check", "flows", "follow", "read", "stats", "trace", "watch"]
+__all__ = [
+    "CaptureError",
+    "DamagedCapture",
+    "Dissection",
+    "check",
+    "flows",
+    "follow",
+    "read",
+    "stats",
+    "trace",
+    "watch",
+]
 
 
 class Package(ModuleType):

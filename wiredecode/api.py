@@ -16,15 +16,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from wiredecode.capture import CaptureError, open_capture
+from wiredecode.capture.errors import Postponed
 from wiredecode.dataclasses import dataclass, field, replace
 from wiredecode.dissect.dissector import ConnectionCallback, Demand, Dissector
 from wiredecode.extras import need
 from wiredecode.frames.escape import escape as printable
 from wiredecode.frames.frame import Frame
+from wiredecode.frames.record import BYTES as CHOICES
 from wiredecode.frames.totals import Totals
 from wiredecode.net.limits import limits_of
 from wiredecode.protocols.registry import decoding
-from wiredecode.results import Tabular, exact_type
+from wiredecode.results import CaptureAnswer, Tabular, exact_type
 from wiredecode.view.notebook import ShownFrame, style
 
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 
 Path_ = str | os.PathLike[str] | BinaryIO
 Item = TypeVar("Item")
+Made = TypeVar("Made", bound=CaptureAnswer)
 
 __all__ = ["DamagedCapture", "Dissection", "check", "exact_type", "flows", "follow", "read", "stats", "trace"]
 
@@ -87,7 +90,7 @@ def read(
 
     keylog: a file of TLS secrets (docs/tls.md), for which the extra ``tls`` is needed.
 
-    Raises ValueError for a wrong argument, an unknown column, or a pattern that nothing matches; OSError for a key log.
+    Raises ValueError for a wrong argument, column or filter, or a pattern that nothing matches; OSError for a key log.
     """
     single = isinstance(paths, str | os.PathLike) or hasattr(paths, "read")
     given: Any = paths
@@ -99,7 +102,15 @@ def read(
     if filter is not None:
         from wiredecode.filter import compile_filter
 
-        compile_filter(filter, secrets=show_secrets, utc=utc)
+        display = compile_filter(filter, secrets=show_secrets, utc=utc)
+        if level == PACKETS:
+            from wiredecode.tables.reader import where
+
+            where(display, level, blocks=False)
+    if bytes not in (RAW, *CHOICES):
+        raise ValueError(f"bytes={bytes!r}: it is one of {', '.join((RAW, *CHOICES))}")
+    if isinstance(columns, str):
+        raise ValueError(f"columns are a list: columns=[{columns!r}]")
     if columns is not None:
         from wiredecode.tables.reader import table_schema
         from wiredecode.tables.schema import select
@@ -192,6 +203,8 @@ class Dissection(Tabular):
     """The frames or rows that are meant."""
     errors: list[CaptureError] = field(default_factory=list, init=False)
     """Read errors of the last run."""
+    _damage: Postponed = field(default_factory=Postponed, init=False)
+    """Of the last pass for an answer."""
     _reader_in_use: Any = field(default=None, init=False)
     _length: int | None = field(default=None, init=False)
     _first_ns: int = field(default=0, init=False)
@@ -269,7 +282,7 @@ class Dissection(Tabular):
         """Find problems: ``.errors``, ``.warnings``, ``.notes``; as text the report of ``wiredecode check``.
 
         With a filter: the problems of connections that have a frame that it chooses, and of the whole capture.
-        Raises CaptureError if a capture is damaged, as iterating does.
+        Damage raises CaptureError, as in iterating; its ``result`` are the problems before it.
         """
         from wiredecode.check import Checker
         from wiredecode.check.verdict import concerns, verdict
@@ -282,8 +295,8 @@ class Dissection(Tabular):
             if counts:
                 chosen.add(frame.connection.number)
         problems = [each for each in checker.finish() if self.filter is None or concerns(each, chosen)]
-        conclusion = verdict(checker.coverage, problems, self.totals)
-        return CheckResult(problems, conclusion, checker.report.first_ns, [*map(str, self.paths)])
+        conclusion = verdict(checker.coverage, problems, self.totals, damaged=bool(self.errors))
+        return self._answer(CheckResult(problems, conclusion, checker.report.first_ns, [*map(str, self.paths)]))
 
     def stats(self, *, tables: Sequence[str] | None = None, interval: str = "auto", hops: bool = False) -> StatsResult:
         """Count frames, latencies, confirms, throughput and more: ``stats["latency"]`` is an Arrow table.
@@ -300,7 +313,7 @@ class Dissection(Tabular):
         for frame, counts in self.chosen_frames(counters.demand(self.demand), on_decoded=counters.end):
             counters.frame(frame, counts=counts)
         counted = counters.finish()
-        return StatsResult({statistic.name: counted.table(statistic) for statistic in wanted})
+        return self._answer(StatsResult({statistic.name: counted.table(statistic) for statistic in wanted}))
 
     def flows(self, by: str = "topic") -> FlowsResult:
         """Publishers, topics and consumers: a row per topic and consumer, as ``wiredecode flows --json`` has it.
@@ -319,7 +332,7 @@ class Dissection(Tabular):
             parts = messages.of(frame)
             if counts:
                 counted.frame(frame, parts)
-        return FlowsResult(rows(counted.portable(), by), by, self._first_ns)
+        return self._answer(FlowsResult(rows(counted.portable(), by), by, self._first_ns))
 
     def trace(
         self,
@@ -362,7 +375,7 @@ class Dissection(Tabular):
             finder.frame(each)
         finder.search(None, None)
         if not finder.found:
-            return TraceResult([], nth, self._first_ns, finder.why())
+            return self._answer(TraceResult([], nth, self._first_ns, finder.why()))
         collector = Collector(finder.found)
         demand = replace(self.demand, link_responses=True, messages=collector.messages)
         for each, _ in self.chosen_frames(demand, shifts_ns=shifts):
@@ -371,7 +384,7 @@ class Dissection(Tabular):
         found = drop_answers(group(collector.sightings), finder.found)
         if not 0 < nth <= len(found):
             raise ValueError(f"nth={nth}: the messages that match are {len(found)}")
-        return TraceResult(found, nth, self._first_ns, "")
+        return self._answer(TraceResult(found, nth, self._first_ns, ""))
 
     def follow(
         self, connection: int | None = None, *, address: str | None = None, port: int | None = None
@@ -384,8 +397,10 @@ class Dissection(Tabular):
         from wiredecode.results import FollowResult
 
         number = self._connection(connection, address, port)
-        frames = replace(self.frames(), filter=f"tcp.stream == {number}", part=ALL)
-        return FollowResult(number, frames, frames._dialogue)
+        frames = replace(
+            self.frames(), filter=f"tcp.stream == {number}", part=ALL, strict=self.strict and not self.errors
+        )
+        return self._answer(FollowResult(number, frames, frames._dialogue))
 
     def _connection(self, number: int | None, address: str | None, port: int | None) -> int:
         """The number of the connection that is meant."""
@@ -455,7 +470,7 @@ class Dissection(Tabular):
         look: Callable[[PacketBatch], None] | None = None,
         shifts_ns: Sequence[int] = (),
     ) -> Generator[tuple[Frame, bool]]:
-        """All frames, and whether the filter chooses them. ``demand``: of the pass.
+        """All frames before damage, and whether the filter chooses them. ``demand``: of the pass.
 
         ``on_end``, ``on_decoded``: get connections that are over. ``look``: gets packets before their frames.
         ``shifts_ns``: what is added to the times of each capture.
@@ -473,8 +488,23 @@ class Dissection(Tabular):
 
         demand = demand.read_twice(lambda: open_capture(self.paths)).for_filters(display)
         dissector = self._reader_in_use = Dissector(demand, on_end=on_end, on_decoded=on_decoded)
-        for frame in self._whole(dissector.frames(seen())):
-            yield frame, display is None or display.matches(frame)
+        self.errors, self._damage = [], Postponed()
+        with self._damage:
+            for frame in dissector.frames(seen()):
+                yield frame, display is None or display.matches(frame)
+        if self._damage.error is not None:
+            self.errors = self._damage.error.errors
+
+    def _answer(self, result: Made) -> Made:
+        """The result, which keeps damage of the last run; this is raised with it, or a warning."""
+        error = self._damage.error
+        if error is not None:
+            result.damage = self.errors
+            if self.strict:
+                error.result = result
+                raise error
+            warnings.warn(str(error), DamagedCapture, stacklevel=3)
+        return result
 
     def _display(self) -> Filter | None:
         """The filter, new for every run."""
@@ -534,8 +564,17 @@ class Dissection(Tabular):
                 return
 
     def table(self) -> pa.Table:
-        """Everything as one Arrow table, in memory."""
-        return self.reader().read_all()
+        """Everything as one Arrow table, in memory. Damage raises CaptureError; its ``result`` has the rows before."""
+        import pyarrow as pa
+
+        batches = []
+        try:
+            for batch in self.batches():
+                batches.append(batch)  # noqa: PERF402 - those before damage are kept
+        except CaptureError as error:
+            error.result = pa.Table.from_batches(batches, self.schema)
+            raise
+        return pa.Table.from_batches(batches, self.schema)
 
     def reader(self) -> pa.RecordBatchReader:
         """A pyarrow reader of the batches, which can be used once."""

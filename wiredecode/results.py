@@ -15,6 +15,7 @@ from wiredecode.view.notebook import row_fields
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from wiredecode.capture import CaptureError
     from wiredecode.check.verdict import CheckVerdict
     from wiredecode.flows.table import Row
     from wiredecode.trace import SightedMessage
@@ -73,8 +74,22 @@ class Tabular:
         return f"<pre>{escape(str(self))}</pre>"
 
 
+class CaptureAnswer(Tabular):
+    """A result of one question: its text is that of the command, and says whether captures were damaged."""
+
+    damage: Sequence[CaptureError] = ()
+    """Errors of captures that were not read to their end."""
+
+    def text(self) -> str:
+        """The text of the command."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return "\n".join([self.text(), *(f"not read to the end: {each}" for each in self.damage)])
+
+
 @dataclass(repr=False, eq=False)
-class CheckResult(Judged, Tabular):
+class CheckResult(Judged, CaptureAnswer):
     """Problems of captures, the worst first, of ``wiredecode.check``: ``assert not wiredecode.check(f).errors``.
 
     As text it is the report of the command, with errors and warnings.
@@ -104,7 +119,7 @@ class CheckResult(Judged, Tabular):
     def __bool__(self) -> bool:
         return True
 
-    def __str__(self) -> str:
+    def text(self) -> str:
         from wiredecode.check.text import Layout, report_lines
 
         lines = report_lines([*self.errors, *self.warnings], self.first_ns, Layout(WIDTH, files=self.files))
@@ -121,12 +136,14 @@ def _with_numbers(record: dict[str, Any], problem: Problem) -> dict[str, Any]:
 
 
 @dataclass(repr=False, eq=False)
-class StatsResult(Tabular):
+class StatsResult(CaptureAnswer):
     """Statistics of captures, of ``wiredecode.stats``: Arrow tables by name, ``stats["latency"]``."""
 
     tables: Mapping[str, pa.Table]
 
     def __getitem__(self, name: str) -> pa.Table:
+        if name not in self.tables:
+            raise KeyError(f"no table is called {name!r}; there is {', '.join(self.tables)}")
         return self.tables[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -137,14 +154,14 @@ class StatsResult(Tabular):
 
     def table(self, name: str | None = None) -> pa.Table:
         """The table of this name; None: ``frames``, or the only one. Raises KeyError."""
-        return self.tables[name or (DEFAULT_TABLE if DEFAULT_TABLE in self.tables else next(iter(self.tables)))]
+        return self[name or (DEFAULT_TABLE if DEFAULT_TABLE in self.tables else next(iter(self.tables)))]
 
     def to_pandas(self, name: str | None = None) -> Any:
         """:meth:`table` as a pandas DataFrame. Needs pandas."""
         need("pandas", "to_pandas()")
         return self.table(name).to_pandas(types_mapper=exact_type)
 
-    def __str__(self) -> str:
+    def text(self) -> str:
         from wiredecode.stats.tables import choose_statistics, counted_grid
         from wiredecode.view.grid import plain
 
@@ -160,7 +177,7 @@ class StatsResult(Tabular):
 
 
 @dataclass(repr=False, eq=False)
-class FlowsResult(Tabular):
+class FlowsResult(CaptureAnswer):
     """Publishers, topics and consumers, of ``wiredecode.flows``: a row per topic and consumer."""
 
     rows: Sequence[Row]
@@ -180,7 +197,7 @@ class FlowsResult(Tabular):
     def __iter__(self) -> Iterator[Row]:
         return iter(self.rows)
 
-    def __str__(self) -> str:
+    def text(self) -> str:
         from wiredecode.view.flows import columns_of, grid
         from wiredecode.view.grid import plain
 
@@ -194,7 +211,7 @@ class FlowsResult(Tabular):
 
 
 @dataclass(repr=False, eq=False)
-class TraceResult(Tabular):
+class TraceResult(CaptureAnswer):
     """One message on its way, of ``wiredecode.trace``; without hops, and false, if none fits (:attr:`why`)."""
 
     messages: Sequence[SightedMessage]
@@ -232,7 +249,7 @@ class TraceResult(Tabular):
     def __iter__(self) -> Iterator[TraceHop]:
         return iter(self.hops)
 
-    def __str__(self) -> str:
+    def text(self) -> str:
         from wiredecode.trace.text import hop_lines
 
         if not self.messages:
@@ -240,11 +257,12 @@ class TraceResult(Tabular):
         return "\n".join(line for _, line in hop_lines(self.messages[self.nth - 1], self.first_ns, WIDTH))
 
     def __repr__(self) -> str:
-        return f"<TraceResult: {len(self)} hops, message {self.nth} of {len(self.messages):,}>"
+        found = f"{len(self)} hops, message {self.nth} of {len(self.messages):,}"
+        return f"<TraceResult: {found if self.messages else self.why}>"
 
 
 @dataclass(repr=False, eq=False)
-class FollowResult(Tabular):
+class FollowResult(CaptureAnswer):
     """One connection, of ``wiredecode.follow``: iterating gives its frames; as text it is a dialogue."""
 
     connection: int
@@ -264,7 +282,7 @@ class FollowResult(Tabular):
     def __len__(self) -> int:
         return len(self.frames)
 
-    def __str__(self) -> str:
+    def text(self) -> str:
         return self.lines()
 
     def __repr__(self) -> str:

@@ -50,7 +50,10 @@ FIRST = {
     "n_dedup_short": ("nats.stored-twice", ("BOOK stored 57 messages of outbox-relay", "duplicate_window is shorter")),
     "n_purge": ("flow.skipped", ("render never got 57", "cleanup (#5) deleted messages of JOBS")),
     "n_push_no_group": ("flow.done-twice", ("2 consumers of PAY with the name receipts", "194 came twice")),
-    "n_term_v2": ("flow.not-passed-on", ("picker passes 2 of 197 messages of ord.new",)),
+    "n_term_v2": (
+        "flow.not-passed-on",
+        ("picker passes 2 of 197 messages of ord.new", "have quantity and have no qty"),
+    ),
     "r_compress_skip": ("flow.not-passed-on", ("indexer passes 15 of 219 messages of events", "web, which began")),
     "r_heartbeat": ("rabbitmq_stream.heartbeat", ("etl (#3) was silent for 8.5 s",)),
     "r_pubid_order": (
@@ -71,6 +74,13 @@ FIRST = {
     "k_no_flush": ("flow.publishes-no-more", ("billing-job connected 6 times", "80 messages in 4 times before")),
     "n_kv_lock_ttl": ("flow.sent-again", ("billing-1 and billing-2 publish messages with the same job", "15 to 76")),
     "r_store_swapped": ("flow.misplaced", ("dispatcher stores offset 297 for returns", "the position in orders")),
+    "k_split_first": (
+        "flow.not-done",
+        ("fewer results to pick.lines than messages of orders have order.lines", "207 are missing"),
+    ),
+    "n_outbox_gap": ("flow.not-done", ("outbox-relay published nothing to order.created for 43 messages",)),
+    "n_pool_order": ("flow.out-of-order", ("pos.veh2 and 4 other topics", "89 of 288", "header Msg-No")),
+    "r_unbound": ("flow.nothing-since", ("ship gets nothing of shop/order.paid", "deploy-job (#", "its binding away")),
     "k_canary_group": ("flow.done-twice", ("indexer-3", "group indexer-canary", "before in indexer")),
     "k_clock_ahead": ("kafka.clock", ("report-2", "3,596 s ahead")),
     "k_hung_txn": ("kafka.transaction-open", ("stock[0]", "importer (#10) began a transaction, and did not end it")),
@@ -114,12 +124,12 @@ ALSO = {
     ),
 }
 """What follows from the first problem, and is named beside it."""
-SILENT = ("r_store_first",)
-"""An outage that no rule sees: an offset that is stored before the work is done."""
+SILENT = ("r_store_first", "n_ack_all")
+"""Outages without a warning: an offset that is stored before the work is done, and work that may still come."""
 HEALTHY = (
     *("kh_txn_eos", "nh_pause_batch", "nh_replay", "nh_scale_reqrep", "nh_workqueue_deploy"),
     *("nh_kv_nak", "nh_lameduck", "rh_backfill", "rh_late_readers", "rh_pool_scale"),
-    *("rh_bluegreen", "rh_window", "nh_lease", "nh_stream_move"),
+    *("rh_bluegreen", "rh_window", "nh_lease", "nh_stream_move", "rh_pricelist"),
 )
 
 

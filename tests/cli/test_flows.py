@@ -77,6 +77,13 @@ def test_a_capture_without_messages_has_no_table(run: Run) -> None:
     assert "no flows" in result.err
 
 
+def test_a_topic_that_is_not_there_is_answered_with_those_that_are(run: Run) -> None:
+    """It said that no known protocol carried messages."""
+    result = run("flows", CAPTURES / "stories/credit-starvation.pcap", "-q", "--topic", "nosuch")
+    assert (result.code, result.out) == (0, "")
+    assert "no topic has 'nosuch' in its name; there is orders\n" in result.err
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -49,6 +49,8 @@ WORKS = {
     "-r {f} tcp.port==5552": "PeerProperties",
     '-r {f} -T text frame.type == "Publish"': "Publish",
     "-r {f} -q -z follow,tcp,ascii,1": "Connection #2",
+    "-r {f} --color -c 1": "\x1b[1mFrame 1",
+    "-r {f} -T fields -e tcp.len -e tcp.flags -c 1": "117\t0x0018",
     "-D": "NAME",
     "-v": "wiredecode ",
 }
@@ -72,17 +74,21 @@ WAYS = {
     "-r {f} -o tcp.desegment_tcp_streams:FALSE": "--limit",
     "-r {f} -N mnt": "leave -N out",
     "-r {f} -q -z conv,udp": "wiredecode stats FILE counts",
-    "-r {f} -q -z endpoints,ip": "wiredecode stats FILE counts",
+    "-r {f} -q -z endpoints,ip": "--table connections",
     "-r {f} -O tcp": "-T fields",
+    "-r {f} -P": "leave -P out",
+    "-r {f} -T fields -e tcp.analysis.initial_rtt": "handshake_ns from connections",
+    "-r {f} -q -z conv,ip": "--table connections",
+    "-r {f} -Y ip.ttl<64": "tshark has those of packets",
+    "-r {f} -c x": "a whole number is needed",
+    "-r {f} -c 0": "give at least 1",
+    "sql {f}": "a query comes after the capture",
+    "metrics {f} --otlp nowhere": "--otlp nowhere: an address",
+    "wireshark -o /nonexist/x.lua": "there is no folder /nonexist",
     "-r {f} -T psml": "-T pdml",
     "-r {f} -T fields": "-e NAME",
-    "-r {f} -T fields -e tcp.seq": "select packet, seq from packets",
-    "-r {f} -Y tcp.len>0": "select packet, payload from packets",
-    "-r {f} -Y eth": "select packet, linktype from packets",
-    "-r {f} -T fields -e frame.time_delta": "-e frame.time_delta_displayed",
-    "-r {f} -T fields -e tcp.time_delta": "latency",
-    "-r {f} -Y tcp.analysis.ack_rtt>1": "--table connections",
-    "-r {f} -Y tcp.window_size<1": "tcp.analysis.zero_window",
+    "-r {f} -T fields -e frame.cap_len": "select packet, captured from packets",
+    "-r {f} -Y frame.time_delta_displayed>1": "-e frame.time_delta_displayed",
     "-r {f} -T fields -e frame.typ": "did you mean 'frame.type'?",
     "-r {f} -T fields -e frame.type -E headers=y": "header=y|n",
     "-r {f} -e frame.type": "-T fields",
@@ -203,6 +209,14 @@ def test_layers_are_those_of_the_packets(run: Run) -> None:
     ]
     export = ("export", BASIC, "--level", "packets", "-o", "-", "--format", "ndjson", "-q", "-Y")
     assert (len(run(*export, "ip").lines), len(run(*export, "ipv6").lines)) == (230, 0)
+
+
+def test_amqp_means_all_its_versions(run: Run) -> None:
+    """It found nothing of AMQP 0-9-1, as only AMQP 1.0 has fields of that name."""
+    path = CAPTURES / "amqp091/heartbeat.pcap.zst"
+    every = len(run("-r", path, "-q", "-T", "text", "-Y", "amqp091").lines)
+    assert len(run("-r", path, "-q", "-T", "text", "-Y", "amqp && !arp && !dns").lines) == every > 5
+    assert "begin with amqp091" in run("-r", path, "-Y", "amqp.method.class == 60").err
 
 
 @pytest.fixture

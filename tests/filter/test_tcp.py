@@ -32,12 +32,12 @@ LOSSY = [
 @cache
 def analysed(name: str) -> list[Frame]:
     """Read once: all flags are set for any filter."""
-    return frames(name, None, compile_filter("tcp.analysis.flags || frame.number > 0"))
+    return frames(name, None, compile_filter("tcp.flags || frame.number > 0"))
 
 
 def matching(name: str, text: str) -> set[int]:
     display = compile_filter(text)
-    assert display.needs_analysis
+    assert display.needs.analysis
     return {frame.number for frame in analysed(name) if display.matches(frame)}
 
 
@@ -141,7 +141,7 @@ def test_a_filter_on_frames_selects_frames(run: Run, tmp_path: Path) -> None:
     for command in (["stats"], ["follow"], ["export", "-o", tmp_path / "o.csv"], ["sql", query]):
         said = run(command[0], BLACK_HOLE, *command[1:], "-Y", "tcp.retransmission").err
         assert "pcap --summary -Y 'tcp.retransmission'" in said, command
-    refused = run("pcap", BLACK_HOLE, "-T", "fields", "-e", "frame.number", "-Y", "tcp.retransmission")
+    refused = run("pcap", BLACK_HOLE, "-T", "pdml", "-Y", "tcp.retransmission")
     assert (refused.code, "for frames use -Y 'frame && (" in refused.err) == (2, True)
 
 

@@ -175,7 +175,7 @@ def test_a_log_of_another_format_is_refused_before_it_is_read(tmp_path: Path) ->
     assert increment.log().buckets == 1
     kept = book.read(LOG)
     book.write(LOG, {"mark": kept["mark"].replace("5 ", "6 ", 1), "what": "this version does not know"})
-    with pytest.raises(OtherState, match=r"written by wiredecode .* \(format 5\), and this is .*: finish .* --finish"):
+    with pytest.raises(OtherState, match=r"written by wiredecode .* \(format 6\), and this is .*: finish .* --finish"):
         increment.log()
 
 

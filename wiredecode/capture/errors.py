@@ -1,6 +1,6 @@
 """The exception of this package: an input cannot be read, or not to its end."""
 
-from typing import Self
+from typing import Any, Self
 
 
 def single_line(text: str) -> str:
@@ -13,7 +13,8 @@ class CaptureError(Exception):
 
     path: the file's name; offset: byte in the (uncompressed) file or None; packet: number of the first
     packet of that file which could not be read, or None; errors: when raised by a capture of several
-    files, the errors of all these files.
+    files, the errors of all these files; result: what ``wiredecode.check``, ``stats``, ``flows``, ``trace``, ``follow``
+    or ``table()`` made of everything before the damage, None elsewhere.
     """
 
     def __init__(
@@ -26,6 +27,7 @@ class CaptureError(Exception):
         self.packet = packet
         self.advice = advice
         self.errors: list[CaptureError] = [self]
+        self.result: Any = None
 
     def __str__(self) -> str:
         where = ""

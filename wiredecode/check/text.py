@@ -20,7 +20,8 @@ ARROW, MIN_ALIKE = " → ", 3
 """Between the ends of a connection; connections of one client to one server that are shown in one line."""
 SHOWN = 3
 """Connections whose packets the command shows."""
-OF_PACKETS = "tcp.flags.syn || tcp.flags.fin || tcp.flags.reset || tcp.analysis.flags"
+OF_PACKETS = "tcp.flags & 7 || tcp.analysis.flags"
+"""Packets with FIN, SYN or RST, and those that TCP analysis found."""
 MAX_FILES = 3
 """Files that a command names; of more, the user knows them."""
 
@@ -158,7 +159,7 @@ def evidence(problem: Problem, first_ns: int) -> str:
 def command(problem: Problem) -> str:
     """The command that shows the evidence."""
     if problem.frames:
-        return f"wiredecode pcap FILE -Y 'frame.number in {{{', '.join(map(str, problem.frames))}}}'"
+        return f"wiredecode pcap FILE -Y 'frame.number in {{{', '.join(map(str, sorted(problem.frames)))}}}'"
     if problem.members and problem.code.code.startswith("tcp."):
         streams = ", ".join(map(str, sorted(problem.members)[:SHOWN]))
         return f"wiredecode pcap FILE --summary -Y 'tcp.stream in {{{streams}}} && ({OF_PACKETS})'"

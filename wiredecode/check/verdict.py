@@ -108,9 +108,14 @@ class CheckVerdict:
 
 
 def verdict(
-    coverage: Coverage, problems: Sequence[Problem], totals: Totals, *, notes_shown: bool = True
+    coverage: Coverage,
+    problems: Sequence[Problem],
+    totals: Totals,
+    *,
+    notes_shown: bool = True,
+    damaged: bool = False,
 ) -> CheckVerdict:
-    """Make the verdict on these problems, for the last line."""
+    """Make the verdict on these problems, for the last line. ``damaged``: captures were not read to their end."""
     names = ", ".join(dict.fromkeys(title_of(name) or name.title() for name in coverage.spoken))
     lost = totals.undecoded + max(sum(totals.other.values()), coverage.hidden)
     undecoded, notes = _left(coverage), sum(each.severity == "note" for each in problems)
@@ -135,8 +140,9 @@ def verdict(
         why = undecoded or f"the capture has no packets{' with TCP payload' * bool(totals.packets)}"
         why += f" (not decoded: {others})" if others and not undecoded else ""
         text = f"{text}. Nothing else could be judged: {why}" if number else f"Nothing could be judged: {why}"
+    text += "; captures were not read to the end" if damaged else ""
     remark = f" {counted(notes, 'note')}{'.' if notes_shown else ': --severity note'}" if notes else ""
-    whole = not (lost or coverage.missing or coverage.one_sided) and not any(
+    whole = not (lost or coverage.missing or coverage.one_sided or damaged) and not any(
         name != NO_DATA for name, _ in coverage.others
     )
     return CheckVerdict(f"{text}.{remark}", judged=bool(coverage.spoken), whole=whole and bool(coverage.spoken))

@@ -101,11 +101,23 @@ def _usage(error: Exception) -> int:
         typer.echo(TREE["first"] if alone else text, err=True)
         return USAGE
     command = context.command_path if context is not None else "wiredecode"
-    text = " ".join(text.split()).replace("Value error, ", "")  # prefix of typer's validator
+    text = " ".join(text.split())
+    for theirs, ours in TEXTS.items():
+        text = text.replace(theirs, ours)
+    if command.endswith(" sql") and type(error).__name__ == "MissingParameter":
+        text = "a query comes after the capture: wiredecode sql a.pcap 'from messages'"
     complain(f"{escape(text).rstrip('.')} (see {command} --help)")
     return USAGE
 
 
+TEXTS = {
+    "Value error, ": "",
+    "Input should be a valid integer, unable to parse string as an integer": "a whole number is needed",
+    "Input should be a valid number, unable to parse string as a number": "a number is needed",
+    "Input should be greater than or equal to": "give at least",
+    "Input should be less than or equal to": "give at most",
+}
+"""Words of typer's validators, and ours."""
 NO_MEMORY = "failed to map segment"
 """Error text of the loader if memory is short."""
 

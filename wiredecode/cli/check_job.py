@@ -125,14 +125,16 @@ class FileCheck:
                 if timeline is not None and session.within(frame.time_ns):
                     timeline.frame(frame)
         finally:
+            damaged = isinstance(sys.exc_info()[1], CaptureError)
             if session.totals.packets or sys.exc_info()[0] is None:  # else nothing could be read
-                self._conclude()
+                self._conclude(damaged=damaged)
 
-    def _conclude(self) -> None:
+    def _conclude(self, *, damaged: bool) -> None:
         session, options, chosen = self.session, self.options, self.chosen
         problems = self.problems = [each for each in self.checker.finish() if chosen is None or concerns(each, chosen)]
         shown = [each for each in problems if options.shows(each.severity)]
-        conclusion = verdict(self.checker.coverage, problems, session.totals, notes_shown=options.least == "note")
+        notes_shown = options.least == "note"
+        conclusion = verdict(self.checker.coverage, problems, session.totals, notes_shown=notes_shown, damaged=damaged)
         self.exit_code = options.exit_code(conclusion, (each.severity for each in problems))
         terminal = sys.stdout.isatty()
         if options.json:

@@ -1,7 +1,10 @@
 """All commands, listed in ``commands.toml``, and their help. A command is imported when it is called."""
 
+import re
+import shutil
 from collections.abc import Iterator, Mapping
 from importlib import import_module
+from itertools import chain
 from textwrap import indent
 from typing import Any, NamedTuple
 
@@ -19,6 +22,8 @@ TREE: dict[str, Any] = _TABLES.pop("wiredecode")
 GROUPS: dict[str, str] = TREE["groups"]
 """Heading to the options below it."""
 OTHERS = "Options"
+INDENT, REMARK = "  ", re.compile(r"( *.*?)(?:(?<! )  +(\S.*))?$")
+"""Of examples: their indentation; a command, and the remark after it."""
 UNCONFINED: dict[str, str] = TREE["unconfined"]
 """Options that do not work in a sandbox."""
 
@@ -64,6 +69,13 @@ class GroupedCommand(typer.core.TyperCommand):
                 with formatter.section(name):
                     formatter.write_dl(records)
 
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Write the examples; ``ctx`` and ``formatter`` are click's."""
+        if self.epilog:
+            formatter.write_paragraph()
+            with formatter.indentation():
+                formatter.write_text(narrowed(self.epilog, shutil.get_terminal_size().columns))
+
     def groups(self, ctx: Any) -> dict[str, list[Any]]:
         """The options that are shown, by heading, in the order of :data:`GROUPS`."""
         ranks = {name: (heading, at) for heading, names in GROUPS.items() for at, name in enumerate(names.split())}
@@ -81,7 +93,16 @@ class GroupedCommand(typer.core.TyperCommand):
 
 def epilog(examples: str) -> str | None:
     """The text below a help; click leaves the lines after a backspace as they are."""
-    return "\b\nExamples:\n" + indent(examples, "  ") if examples else None
+    return "\b\nExamples:\n" + indent(examples, INDENT) if examples else None
+
+
+def narrowed(examples: str, width: int) -> str:
+    """Examples, with remarks below them where both do not fit into a line."""
+    pairs = [(line, *REMARK.match(line).groups()) for line in examples.splitlines()]  # type: ignore[union-attr]
+    if all(remark is None or len(INDENT + line) <= width for line, _, remark in pairs):
+        return examples
+    below = ((command, *([f"{3 * INDENT}{remark}"] if remark else [])) for _, command, remark in pairs)
+    return "\n".join(chain.from_iterable(below))
 
 
 class CommandEntry(NamedTuple):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from wiredecode.flows.table import Row
     from wiredecode.frames.message import Messages
 
-MAX_ROWS = 40
+MAX_ROWS, MAX_NAMED = 40, 5
 """Most rows on a terminal."""
 
 
@@ -109,8 +109,12 @@ def _count(
     code = session.work(work)
     if code == INTERRUPTED or (code and not session.totals.packets):
         return code
-    chosen = [row for row in rows(counted, settings.by) if _is_chosen(row, settings)]
-    _show(chosen, settings, session.output, session.first_ns)
+    made = rows(counted, settings.by)
+    chosen = [row for row in made if _is_chosen(row, settings)]
+    if chosen or settings.json:
+        _show(chosen, settings, session.output, session.first_ns)
+    else:
+        complain(_why_none(made, settings))
     _remark(counted, chosen)
     return code
 
@@ -119,6 +123,17 @@ def _is_chosen(row: Row, settings: FlowOptions) -> bool:
     client = settings.client
     named = client is None or any(client in name for name in (*row.publishers, row.consumer))
     return named and (settings.topic is None or settings.topic in row.topic)
+
+
+def _why_none(rows: Sequence[Row], settings: FlowOptions) -> str:
+    """Why there is no row that is chosen; the names that there are."""
+    if not rows:
+        return "no flows: no known protocol carried messages"
+    if settings.topic is not None and not any(settings.topic in row.topic for row in rows):
+        topics = [*dict.fromkeys(row.topic for row in rows)]
+        more = f" and {len(topics) - MAX_NAMED:,} more" if len(topics) > MAX_NAMED else ""
+        return f"no topic has {settings.topic!r} in its name; there is {', '.join(topics[:MAX_NAMED])}{more}"
+    return f"no flow is of a client with {settings.client!r} in its name"
 
 
 def _show(rows: Sequence[Row], settings: FlowOptions, output: Output, first_ns: int) -> None:
@@ -137,11 +152,8 @@ def _show(rows: Sequence[Row], settings: FlowOptions, output: Output, first_ns: 
     from wiredecode.view.grid import fitting, plain
 
     terminal, color = sys.stdout.isatty(), wants_color(settings.color, sys.stdout)
-    if not rows:
-        complain("no flows: no known protocol carried messages")
-        return
     shown = rows[: MAX_ROWS if terminal else None]
-    columns = columns_of(shown, first_ns, settings.by)
+    columns = columns_of(shown, first_ns, settings.by, terminal=terminal)
     console = tree_console(output, color=color, terminal=terminal)
     names = fitting([*columns], DROPPED.split() if terminal else (), partial(grid, columns), console)
     left_out = [name for name in columns if name not in names]

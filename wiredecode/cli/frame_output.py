@@ -170,7 +170,8 @@ class FrameOptions:
             style=style,
             link_responses=style is not None if lines is None else lines.needs_responses,
             copies=self.shape != LINES if lines is None else lines.needs_copies,
-            analyse=lines is not None and lines.needs_analysis,
+            analyse=lines is not None and lines.needs.analysis,
+            facts=lines is not None and lines.needs.facts,
             select=select,
         )
 

@@ -86,11 +86,13 @@ def metrics(settings: MetricsOptions, files: options.OptionalFiles = None) -> in
 
     bound_memory()
     reader, registry = prometheus()
+    option = "--label-rule"
     try:
         series = LabelSets(settings.max_series, [*map(rule, settings.label_rule or ())])
+        option = f"--otlp {settings.otlp}"
         readers = [reader, *(otlp(url) for url in (settings.otlp,) if url is not None)]
     except ValueError as error:
-        raise options.UsageError(f"--label-rule or --otlp: {error}") from None
+        raise options.UsageError(f"{option}: {error}") from None
     watch = Watch(groups=True)
     checker = watch.checker
     make = partial(Instruments, readers, series, checker, lambda: watch.problems, lambda: watch.backlogs)

@@ -101,6 +101,10 @@ def refuse(*cases: tuple[object, str]) -> None:
 BytesForm = Literal["hex", "base64", "text", "sha256", "length"]
 
 
+QUERY = re.compile(r"(select|from|with|describe|summarize)\s", re.IGNORECASE)
+"""Beginnings of SQL."""
+
+
 def expand_files(files: list[str] | None) -> list[str]:
     """Folders and patterns as the captures in them; a file whose name looks like a pattern is that file.
 
@@ -109,7 +113,8 @@ def expand_files(files: list[str] | None) -> list[str]:
     names = [capture for name in files or () for capture in (_captures(name) if _stands_for_several(name) else [name])]
     for name in names:
         if re.search(r"[=<>!\s]", name) and "://" not in name and not os.path.lexists(name):
-            raise UsageError(f"{name}: does not exist; a display filter goes with -Y")
+            advice = "a query comes last" if QUERY.match(name) else "a display filter goes with -Y"
+            raise UsageError(f"{name}: does not exist; {advice}")
     return names
 
 

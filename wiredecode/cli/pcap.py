@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from typer import Option
 
 from wiredecode.cli import options
-from wiredecode.cli.frame_output import FIELDS, PDML, FrameOptions
+from wiredecode.cli.frame_output import PDML, FrameOptions
 from wiredecode.cli.interrupt import INTERRUPTED
 from wiredecode.cli.output import complain, say
 from wiredecode.dataclasses import replace
@@ -64,10 +64,13 @@ def pcap(
     kind = PipeSession if follow_file or is_pipe(files) else CaptureSession
     source = _open_growing(files) if follow_file else files
     if display is not None and display.chooses_packets:
+        from wiredecode.cli.packet_output import fields_of
+        from wiredecode.filter.tables import FACT
         from wiredecode.tables.reader import LevelsReader
 
         columns = None if write is None else ["packet", "connection", "time"]
-        reader = LevelsReader(replace(captures.decoding.demand, levels=("packets",), columns=columns, select=display))
+        demand = replace(captures.decoding.demand, levels=("packets",), columns=columns, select=display)
+        reader = LevelsReader(demand, facts=[name for name in fields_of(frames) if name.startswith(FACT)])
         session = kind(
             source, captures.verbosity, reader, selection, summary_json=summary_json, to_stdout=write is None
         )
@@ -135,9 +138,9 @@ def _packets(
 
     display = session.selection.display
     assert display is not None
-    if write is None and (frames.hexdump or frames.full or frames.ranges or frames.shape in (FIELDS, PDML)):
+    if write is None and (frames.hexdump or frames.full or frames.ranges or frames.shape == PDML):
         way = f"-Y 'frame && ({display.text})'"
-        raise options.UsageError(f"this filter chooses packets, shown as lines or --json; for frames use {way}")
+        raise options.UsageError(f"this filter chooses packets, shown as lines, fields or --json; for frames use {way}")
     batches = session.rows(counted=True)
     if write is None:
         return session.work(packet_writer(session, frames, batches))

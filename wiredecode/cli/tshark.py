@@ -22,6 +22,7 @@ TIMES: dict[str, list[str]] = _TABLES["times"]
 """Formats of ``-t``."""
 WAYS: dict[str, str] = _TABLES["ways"]
 """Options of tshark's that are not taken, and what to type instead."""
+COLORS = ("auto", "always", "never")
 LONG = {"--read-file": "r", "--interface": "i", "--capture-filter": "f"}
 CAPTURE = re.compile(r"-|[^\s=<>!&|]*(://|/|\.(pcap|pcapng|cap)\b)[^\s=<>!&|]*")
 AS = re.compile(r"tcp\.port==(\d+),(.+)")
@@ -132,6 +133,9 @@ class CommandLine:
         if name in LONG:
             self._option_with_value(LONG[name], value if equals else self._next(name, unread))
             return
+        if name == "--color" and not equals and (not unread or unread[0] not in COLORS):
+            word = "--color=always"  # tshark's has no value
+            equals = "="
         self.words.append(word)
         if not equals and name in self.valued and unread:
             self.words.append(unread.popleft())
@@ -232,6 +236,10 @@ def statistic(wanted: str) -> list[str]:
 
 INSTEAD = {
     ("io", "stat"): "packets are not counted by time; wiredecode stats FILE --table throughput counts messages",
+    **dict.fromkeys(
+        (("conv", "ip"), ("conv", "ipv6"), ("conv", "eth"), ("endpoints", "ip"), ("endpoints", "ipv6")),
+        "connections are counted: wiredecode stats FILE --table connections, or -z conv,tcp",
+    ),
     ("endpoints", "tcp"): "both ends are in one row: wiredecode stats FILE --table connections, or -z conv,tcp",
     ("", ""): "wiredecode stats FILE counts frames, latency, confirms, throughput, connections",
 }

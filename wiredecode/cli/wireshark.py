@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, get_args
 from typer import Option
 
 from wiredecode.cli.capturing import MAX_SNAPLEN, Program, SnapLen, Via, capturing
-from wiredecode.cli.options import UsageError
+from wiredecode.cli.options import UsageError, require_folder
 from wiredecode.cli.output import Output, complain, say
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def wireshark(
     from wiredecode.extras import version_number
     from wiredecode.wireshark import script
 
-    if output is not None:
+    if require_folder(output) is not None and output is not None:
         output.write_text(script(version_number()))
     elif show:
         out = Output()

@@ -127,6 +127,8 @@ class Demand:
     wrong then."""
     analyse: bool = False
     """Connections get their TCP analysis (``Connection.health``)."""
+    facts: bool = False
+    """... and facts of their last packets (``ConnectionHealth.facts``)."""
 
     def __post_init__(self) -> None:
         if self.blocks and self.select is not None:
@@ -142,7 +144,8 @@ class Demand:
                     style=each.style(demand.style),
                     link_responses=demand.link_responses or each.needs_responses,
                     copies=demand.copies or each.needs_copies,
-                    analyse=demand.analyse or each.needs_analysis,
+                    analyse=demand.analyse or each.needs.analysis,
+                    facts=demand.facts or each.needs.facts,
                 )
         return demand
 
@@ -178,7 +181,9 @@ class Dissector:
         on_events: EventCallback | None = None,
     ) -> None:
         self.demand = demand = demand.for_filters()
-        self.network = Network(demand.limits, demand.bucket, analyse=demand.analyse, resolve=demand.resolve)
+        self.network = Network(
+            demand.limits, demand.bucket, analyse=demand.analyse, resolve=demand.resolve, facts=demand.facts
+        )
         self._tls = Decryption(KeyLog() if demand.keys is None else demand.keys) if demand.decrypt else None
         self.accounts = Accounts()
         self._on_end, self.on_decoded, self._on_events = on_end, on_decoded, on_events

@@ -33,6 +33,7 @@ LOCKED = {
     "lock_configuration": "true",
 }
 """Settings that keep a query from files, the network, extensions and other settings; in this order."""
+UNKNOWN_TABLE = "Catalog Error: Table with name"
 NEEDS_FILES = "; --allow-files lets queries read and write files"
 SCAN = "PYTHON_ARROW_SCAN"
 
@@ -196,6 +197,9 @@ class Database:
                 raise table.failure
         text = str(error).split("\n\nLINE ")[0]
         advice = NEEDS_FILES if type(error).__name__ == "PermissionException" else ""
+        levels = [each.level for each in self.tables]
+        if UNKNOWN_TABLE in text and not any(f'"{level}"' in text for level in levels):  # another one is suggested
+            text, advice = text.split("!")[0], f"; there is {', '.join(levels)}"
         return QueryError(" ".join(text.split()) + advice)
 
 

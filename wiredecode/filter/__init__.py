@@ -9,7 +9,7 @@ from wiredecode.fields.layer import Style
 from wiredecode.filter.logic import Atom, Expression, decide, tests
 from wiredecode.filter.model import FilterError as FilterError
 from wiredecode.filter.model import Level
-from wiredecode.filter.wireshark_names import OF_PACKETS, is_analysis
+from wiredecode.filter.wireshark_names import FACTS, OF_PACKETS, Needs, is_of_packet
 from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
 
@@ -97,19 +97,20 @@ class Filter:
     def check_stable(self) -> None:
         """Refuse names that depend on the rest of the capture, which stable ids do not. Raises ``ValueError``."""
         for name, spelled in (pair for test in tests(self.expression) for pair in test.spelled):
-            if name in COUNTED or is_analysis(name):
+            if name in COUNTED or name in FACTS or is_of_packet(name):
                 shown = spelled if name == spelled else f"{spelled} ({name})"
                 raise ValueError(f"{shown} depends on the rest of the capture, so it cannot be used with stable ids")
 
     @property
-    def needs_analysis(self) -> bool:
-        """Whether it asks for what TCP analysis finds: reassemble with ``Network(analyse=True)``."""
-        return any(map(is_analysis, self.names))
+    def needs(self) -> Needs:
+        """Its needs of packets."""
+        return Needs.of(self.names)
 
     @property
     def chooses_packets(self) -> bool:
-        """Whether it uses TCP analysis and nothing of frames, so that packets without a frame can match, too."""
-        return self.needs_analysis and all(name in OF_PACKETS or is_analysis(name) for name in self.names)
+        """Whether it is about single packets and nothing of frames, so that packets without a frame can match, too."""
+        names = self.names
+        return any(map(is_of_packet, names)) and all(name in OF_PACKETS or is_of_packet(name) for name in names)
 
     @property
     def needs_copies(self) -> bool:

@@ -11,7 +11,7 @@ from wiredecode.dataclasses import replace
 from wiredecode.fields.layer import Layer
 from wiredecode.filter.model import Field, Level, Type, Values, close_names, did_you_mean, nearest
 from wiredecode.filter.values import Records, as_any, field_reader, values_below
-from wiredecode.filter.wireshark_names import ALIASES, ELSEWHERE, IN_PACKETS, analysis_values
+from wiredecode.filter.wireshark_names import ABSENT, ALIASES, ELSEWHERE, IN_PACKETS, OF_HEADERS, packet_values
 from wiredecode.frames.columns import NAMES, FrameName
 from wiredecode.frames.frame import MALFORMED, OK, OUTCOMES, PARTIAL, UNDECODED, Frame
 from wiredecode.protocols import registry
@@ -42,6 +42,8 @@ TYPES = {
     "uuid": Type.STRING,
 }
 """By the word of the catalogue; types with ``int`` are numbers, all others can be anything."""
+AMQP = ("amqp", "amqp091")
+"""Protocols that Wireshark calls ``amqp``."""
 MAPS = ("map", "any", "struct")
 """Types of the catalogue below which, as below generated fields, there may be names that no declaration knows."""
 
@@ -63,7 +65,7 @@ def address_of(endpoint: str) -> tuple[Address | None, int | None]:
 
 def frame_fields() -> dict[str, Field]:
     """The names of :data:`wiredecode.frames.columns.NAMES`."""
-    multi_valued = {**_multi_valued(), **analysis_values()}
+    multi_valued = {**_multi_valued(), **packet_values()}
     by_name = {}
     for each in NAMES:
         single = None if each.name in multi_valued else _single_valued(each)
@@ -127,7 +129,6 @@ def _multi_valued() -> dict[str, Callable[[Frame], Values]]:
         "tcp.port": both(1),
         "ip": lambda frame: [frame.connection] if _version(frame) == 4 else [],
         "ipv6": lambda frame: [frame.connection] if _version(frame) == 6 else [],
-        **dict.fromkeys(("udp", "arp"), lambda frame: []),
         "ip.addr": both(0),
         "frame.protocols": lambda frame: [":".join(_layers(frame))],
         "tcp.payload": lambda frame: [frame.data],
@@ -183,6 +184,8 @@ class Names:
     def __init__(self, *, secrets: bool = False) -> None:
         self.records = Records(secrets=secrets)
         self._frames = frame_fields()
+        self._first = frozenset(each.partition(".")[0] for each in (*self._frames, *ALIASES))
+        """First words of names that no protocol has."""
 
     def find(self, name: str) -> Field | None:
         """The field of that name, which may be that of a record; None: there is none."""
@@ -190,15 +193,18 @@ class Names:
         field = self._frames.get(name)
         if field is not None:
             return field
+        if name in ABSENT:
+            return Field(name, Type.STRUCTURE, Level.CONNECTION, lambda frame: [])
         prefix, _, rest = name.partition(".")
-        if prefix in entries_by_name(prefix):
+        if prefix not in self._first and prefix in entries_by_name(prefix):
             return self._protocol(name, prefix, rest)
         return None
 
     def _protocol(self, name: str, prefix: str, rest: str) -> Field | None:
         fields = entries_by_name(prefix)
         if not rest:
-            return Field(name, Type.PROTOCOL, Level.HEADER, _bytes_of(prefix))
+            meant = AMQP if prefix == "amqp" else (prefix,)
+            return Field(name, Type.PROTOCOL, Level.HEADER, _bytes_of(*meant))
         entries = fields.get(name)
         if entries is not None:
             return self._declared_field(name, entries)
@@ -258,8 +264,10 @@ class Names:
             return f"; packets have it: wiredecode sql FILE 'select packet, {IN_PACKETS[name]} from packets'"
         if name in ELSEWHERE:
             return f"; {ELSEWHERE[name]}"
-        names = sorted((each for each in (*self.all(), *more) if each[0] != "_"), key=_depth)
         word, _, rest = name.partition(".")
+        own = (*self._frames, *ALIASES, *more)
+        known = own if rest and word in self._first else (*self.all(), *more)
+        names = sorted((each for each in known if each[0] != "_"), key=_depth)
         same = [each for each in names if each.casefold().endswith(f".{name.casefold()}")]
         if same or not rest:
             short = {entry.name.rpartition(".")[2]: entry.name for entry in reversed(FRAME_ENTRIES)} | RECORD_NAMES
@@ -275,6 +283,8 @@ class Names:
             nearest(rest, inside, prefix=prefix)
             or nearest(rest.rpartition(".")[2], short, short, prefix)
             or f"; wiredecode fields {prefix[:-1]} lists those that there are"
+            + ", tshark has those of packets" * (word in OF_HEADERS)
+            + ", those of AMQP 0-9-1 begin with amqp091" * (word == "amqp")
         )
 
     def all(self) -> list[str]:
@@ -290,12 +300,12 @@ def _is_open(entries: Iterable[FieldEntry]) -> bool:
     return any(entry.generated or entry.type in MAPS for entry in entries)
 
 
-def _bytes_of(prefix: str) -> Callable[[Frame], Values]:
-    """The bytes of a protocol in a frame: one value per layer of that name."""
+def _bytes_of(*prefixes: str) -> Callable[[Frame], Values]:
+    """The bytes of a protocol in a frame: one value per layer of one of these names."""
 
     def get(frame: Frame) -> Values:
-        carried = [inner.data for inner in frame.inner if inner.layer.filter_name == prefix]
-        own = frame.layer.filter_name == prefix if frame.layer is not None else frame.protocol == prefix
+        carried = [inner.data for inner in frame.inner if inner.layer.filter_name in prefixes]
+        own = (frame.protocol if frame.layer is None else frame.layer.filter_name) in prefixes
         return [frame.data, *carried] if own else carried
 
     return get

@@ -9,6 +9,7 @@ from wiredecode.filter.literals import NUMBER, InvalidValue, duration, number
 from wiredecode.filter.model import Constant, Field, FilterError, Level, Operand, Type, Values, nearest
 from wiredecode.filter.names import Names
 from wiredecode.filter.syntax import Arithmetic, Call, Literal, Node, Slice, Word
+from wiredecode.filter.wireshark_names import OF_HEADERS
 from wiredecode.frames.frame import Frame
 
 SLICED = (Type.BYTES, Type.STRING, Type.PROTOCOL, Type.ANY)
@@ -59,7 +60,10 @@ class Operands:
             message = f"{field.name} is a secret: only whether it is there can be asked, or all with --show-secrets"
             raise self.fail(message, node)
         if field.type is Type.STRUCTURE and not presence:
-            raise self.fail(f"{field.name} is a structure: compare one of its fields, or count() it", node)
+            way = "compare one of its fields, or count() it"
+            if field.name in OF_HEADERS:
+                way = 'the bytes of messages are frame, as in frame contains "x"'
+            raise self.fail(f"{field.name} is a structure: {way}", node)
         return Operand(field.type, field.level, field.get, field, field.complete)
 
     def operand(self, node: Node) -> Operand:

@@ -1,6 +1,7 @@
 """A filter on record batches of the tables, column by column: the same rows as frame by frame."""
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -10,10 +11,11 @@ from wiredecode.arrays import Bools
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.filter import Filter
 from wiredecode.filter.logic import Atom, Expression, Negation, tests
-from wiredecode.filter.wireshark_names import ANALYSIS, FLAGS
+from wiredecode.filter.wireshark_names import ANALYSIS, FACTS
 from wiredecode.frames import columns
 from wiredecode.frames.frame import Frame
 from wiredecode.net.health import BITS, KINDS, ConnectionHealth
+from wiredecode.net.segments import SegmentFacts
 from wiredecode.net.types import Connection
 
 ADDRESSES = dict.fromkeys(("ip", "ipv6", "ip.addr", "ip.src", "ip.dst"), ("src", "dst"))
@@ -28,8 +30,13 @@ FRAME: dict[str, tuple[str, ...]] = {
 }
 for _name in ("frame.packets", "finding"):
     del FRAME[_name]
+OF_FACTS = {"flags_code": "flags", "payload": "length", "seq": "seq_raw", "ack": "ack_raw"}
+"""Columns of packets that are facts, and attributes of `SegmentFacts`."""
+FACT = "facts."
+"""First word of columns that are made only for filters: of the other facts."""
 OF_FRAMES = ("frame", "time", "connection", "src", "dst", "sender", "protocol", "type")
 """Columns of messages that describe the frame."""
+_COLUMNS = {attribute: column for column, attribute in OF_FACTS.items()}
 NAMES: dict[str, dict[str, tuple[str, ...]]] = {
     "messages": {name: columns for name, columns in FRAME.items() if set(columns) <= {*OF_FRAMES}},
     "packets": {
@@ -42,7 +49,7 @@ NAMES: dict[str, dict[str, tuple[str, ...]]] = {
         "frame.length": ("length",),
         "tcp.stream": ("connection",),
         **{f"{ANALYSIS}{kind}": ("tcp_analysis",) for kind in (*KINDS, "flags")},
-        **dict.fromkeys(FLAGS, ("flags_code",)),
+        **{name: (_COLUMNS.get(attribute, FACT + attribute),) for name, attribute in FACTS.items()},
     },
 }
 """Names known at each level."""
@@ -58,6 +65,7 @@ class TableFilter:
         self.expression = display.expression
         columns = NAMES[level]
         self._columns = {atom.names: _columns(atom, columns) for atom in tests(self.expression)}
+        self._read = dict.fromkeys(name for columns in self._columns.values() for name in columns)
         self.unknown = sorted(
             {name for atom in tests(self.expression) for name in atom.names if not _columns_of(name, columns)}
         )
@@ -73,7 +81,13 @@ class TableFilter:
 
     @property
     def columns(self) -> list[str]:
-        return list(dict.fromkeys(name for columns in self._columns.values() for name in columns))
+        """Columns of the table that it reads."""
+        return [name for name in self._read if not name.startswith(FACT)]
+
+    @property
+    def facts(self) -> list[str]:
+        """Columns that it reads besides, beginning with :data:`FACT`."""
+        return [name for name in self._read if name.startswith(FACT)]
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows that match."""
@@ -123,7 +137,7 @@ def _matching_rows(atom: Atom, batch: pa.RecordBatch, names: tuple[str, ...], ca
         _, codes = np.unique(codes * (len(whole.dictionary) + 1) + own, return_inverse=True)
     different, first_rows = np.unique(codes, return_index=True)
     answers = np.empty(len(different), np.bool_)
-    for index, frame in enumerate(_frames(batch.select(names).take(pa.array(first_rows)), capture_ns)):
+    for index, frame in enumerate(as_frames(batch.select(names).take(pa.array(first_rows)), capture_ns)):
         answers[index] = atom.run(frame)
     matching: Bools = answers[codes]
     return matching
@@ -137,8 +151,8 @@ def _dictionary(column: pa.Array) -> pa.DictionaryArray:
     return column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
 
 
-def _frames(rows: pa.RecordBatch, capture_ns: int) -> Iterator[Frame]:
-    """A frame per row that has the values of these columns."""
+def as_frames(rows: pa.RecordBatch, capture_ns: int) -> Iterator[Frame]:
+    """A frame per row that has the values of these columns. ``capture_ns``: time of the first packet."""
     plain = (column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column for column in rows.columns)
     for values in zip(*(column.to_pylist() for column in plain), strict=True):
         row = dict(zip(rows.schema.names, values, strict=True))
@@ -146,20 +160,22 @@ def _frames(rows: pa.RecordBatch, capture_ns: int) -> Iterator[Frame]:
         ends = _endpoint(row.pop("src", None), tcp), _endpoint(row.pop("dst", None), tcp)
         connection = Connection(row.pop("connection", None), ends, (0, 0), capture_ns=capture_ns)
         frame = Frame(connection, 0, b"", 0, 0, 0, 0, 0, [], 0, 0, 0)
-        _analyse(frame, row.pop("tcp_analysis", None), row.pop("flags_code", None))
+        named = {name: OF_FACTS.get(name, name.removeprefix(FACT)) for name in row}
+        facts = {fact: row.pop(name) for name, fact in named.items() if name in OF_FACTS or name.startswith(FACT)}
+        _analyse(frame, row.pop("tcp_analysis", None), facts)
         for name, value in row.items():
             setattr(frame, ATTRIBUTES.get(str(name), str(name)), value)
         yield frame
 
 
-def _analyse(frame: Frame, kinds: list[str] | None, flags: int | None) -> None:
-    """Give the frame one packet of these kinds, with these flags of TCP; none if neither is known."""
-    if kinds is None and flags is None:
+def _analyse(frame: Frame, kinds: list[str] | None, facts: dict[str, Any]) -> None:
+    """Give the frame one packet of these kinds, with these facts; none if neither is known."""
+    if kinds is None and not facts:
         return
     frame.packets, frame.connection.health = [0], ConnectionHealth()
+    frame.connection.health.facts = {0: SegmentFacts(**facts)}
     direction = frame.connection.health.directions[frame.side]
     direction.kinds[0] = sum(BITS[KINDS.index(kind)] for kind in kinds or ())
-    direction.control[0] = flags or 0
 
 
 def _endpoint(text: str | None, tcp: bool) -> str:

@@ -6,7 +6,7 @@ The rules are those of Wireshark's ``tcp.analysis`` fields, in their order, so t
 
 from collections import deque
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.net.health import (
@@ -31,6 +31,9 @@ from wiredecode.net.health import (
     FirstEnd,
 )
 from wiredecode.net.segments import ACK, FIN, HALF, MASK, RST, SYN, distance
+
+if TYPE_CHECKING:
+    from wiredecode.net.segment_facts import Past
 
 CONTROL = SYN | FIN | RST
 TIMED_OUT = RETRANSMISSION | FAST_RETRANSMISSION | SPURIOUS_RETRANSMISSION
@@ -141,12 +144,14 @@ class SenderState:
 class ConnectionAnalysis:
     """The state of one connection. ``analyse`` says which kinds (bits of `health.KINDS`) a segment is of."""
 
-    __slots__ = ("_syn_ns", "health", "number", "sides")
+    __slots__ = ("_syn_ns", "health", "number", "past", "sides")
 
     def __init__(self, health: ConnectionHealth, number: int = 0) -> None:
         self.health, self.number = health, number
         self.sides = SenderState(health.directions[0]), SenderState(health.directions[1])
         self._syn_ns: int | None = None
+        self.past: Past | None = None
+        """For the facts of single packets, where they are wanted."""
 
     def analyse(self, side: int, segment: SegmentHeader) -> int:
         """Analyse the next segment, sent by ``side``."""
@@ -203,8 +208,6 @@ class ConnectionAnalysis:
     def _control(self, side: int, segment: SegmentHeader, forward: SenderState, backward: SenderState) -> None:
         """SYN, FIN and RST: how the connection began and how it ends."""
         health, flags = self.health, segment.flags
-        if len(forward.health.control) < REMEMBERED:
-            forward.health.control[segment.packet] = flags
         if flags & SYN:
             forward.scale = None if segment.is_cut and segment.scale is None else segment.scale or 0
             forward.health.window_scale, forward.health.mss = segment.scale, segment.mss

@@ -14,6 +14,7 @@ from wiredecode.net.limits import SILENT_NS, Limits
 from wiredecode.net.logical_time import Clock, logical_time, packet_of
 from wiredecode.net.reassembly import Reassembler, ReassemblyContext
 from wiredecode.net.reorder import Origin, ending
+from wiredecode.net.segment_facts import FactsLog
 from wiredecode.net.segments import ACK, IPV6_FLOW, SYN, FlowKey, Segments, advance, distance, reverse
 from wiredecode.net.types import Connection, Event
 
@@ -51,10 +52,11 @@ NEEDED = ("number", "time_ns", "seq", "ack", "flags", "length", "window", "heade
 class Analyser:
     """Analyses the connections of a capture: each gets a `ConnectionHealth`, which grows packet by packet.
 
-    ``track``: note the connections of packets.
+    ``facts`` gets every segment; ``track``: note the connections of packets.
     """
 
-    def __init__(self, *, track: bool = False) -> None:
+    def __init__(self, facts: FactsLog | None = None, *, track: bool = False) -> None:
+        self._facts = facts
         self.ended: list[ConnectionAnalysis] = []
         """Of connections of which nothing more comes after the next `analyse`; then `finish` completes them."""
         self.kinds: dict[int, int] = {}
@@ -72,11 +74,14 @@ class Analyser:
         """Analyse the next segments, in packet order. ``owners``: connection and side; ``copies``: to be ignored."""
         buffer, columns = segments.buffer, (getattr(segments, name).tolist() for name in NEEDED)
         again = repeat(False, len(owners)) if copies is None else copies.tolist()
-        for (state, side), copied, *row, header, start in zip(owners, again, *columns, strict=True):
+        places = repeat(0, len(owners)) if self._facts is None else segments.row.tolist()
+        for (state, side), copied, place, *row, header, start in zip(owners, again, places, *columns, strict=True):
             analysis, flags = state.analysis, row[4]
             assert analysis is not None
             if self.connections is not None:
                 self.connections[row[0]] = analysis.number
+            if self._facts is not None:
+                self._facts.add(analysis, side, place, SegmentHeader(*row))
             if copied:
                 continue
             offered = options(buffer[header:start]) if flags & SYN and header >= 0 else ()

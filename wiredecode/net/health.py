@@ -1,10 +1,11 @@
 """TCP health: what happened to the segments of a connection, as counts and times, per direction."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from wiredecode.dataclasses import Lazy, dataclass, field
 from wiredecode.net.distribution import Distribution
+from wiredecode.net.segments import SegmentFacts
 
 KINDS = (
     *("retransmission", "fast_retransmission", "spurious_retransmission", "out_of_order", "lost_segment"),
@@ -104,8 +105,6 @@ class DirectionHealth(Lazy):
     """Packet number to kinds, of the last :data:`REMEMBERED` segments that have any."""
     needless: set[int] = field(init=False)
     """Packets of retransmissions that a D-SACK shows to be spurious, and those captured again or out of order."""
-    control: dict[int, int] = field(default_factory=dict)
-    """Packet number to the flags of TCP, of the first :data:`REMEMBERED` segments with SYN, FIN or RST."""
     repeated_ns: tuple[int, int] = (0, 0)
     """Times of the first and the last retransmission."""
     rtt: Distribution = field(init=False)
@@ -248,6 +247,8 @@ class ConnectionHealth:
     """Time of the last payload before the first end."""
     longest_idle_ns: int = 0
     """The longest time without payload of either side."""
+    facts: Mapping[int, SegmentFacts] | None = None
+    """Facts of the last packets of the capture by their numbers, where they are wanted."""
 
     @property
     def unanswered(self) -> bool:

@@ -24,6 +24,7 @@ from wiredecode.net.reassembly import Reassembler
 from wiredecode.net.reorder import Origin, ending
 from wiredecode.net.runs import CONTROL, place_runs
 from wiredecode.net.segment_copies import SegmentCopies
+from wiredecode.net.segment_facts import FactsLog
 from wiredecode.net.segments import ACK, FIN, MASK, RST, SYN, Segments
 from wiredecode.net.types import Connection, Event
 
@@ -134,7 +135,8 @@ class Network:
 
     ``bucket``: take only its connections. Every bucket counts packets without TCP, only the first one the limits that
     they reach. ``analyse``: every connection gets its `Connection.health`. ``resolve``: connections get the names of
-    their addresses found in the capture. ``track``: analyse, and note `tracked_packets`.
+    their addresses found in the capture. ``track``: analyse, and note `tracked_packets`. ``facts``: analyse,
+    and note the facts of packets (`ConnectionHealth.facts`).
     """
 
     def __init__(
@@ -145,6 +147,7 @@ class Network:
         analyse: bool = False,
         resolve: bool = False,
         track: bool = False,
+        facts: bool = False,
     ) -> None:
         self.limits = limits
         self.packets = 0
@@ -156,7 +159,8 @@ class Network:
         counted = bucket is None or bucket.number == 0
         self._headers = HeaderReader(limits, self.not_decoded, self.limits_hit if counted else Counter())
         self._clock = Clock(int(limits.gap_seconds * 1e9))
-        self._analyser = Analyser(track=track) if analyse or track else None
+        self.facts = FactsLog() if facts else None
+        self._analyser = Analyser(self.facts, track=track) if analyse or track or facts else None
         self.tunnelled: dict[int, Connection] = {}
         """Connections in tunnels, by number, if packets are tracked; the caller forgets them."""
         self._hosts = Hosts(limits) if resolve else None
@@ -202,6 +206,8 @@ class Network:
         out: list[Event] = []
         if self._analyser is not None:
             self._analyser.begin()
+        if self.facts is not None:
+            self.facts.begin()
         for part, clock in self._parts(batch, self._clock.advance(batch.time_ns)):
             self._connections.shared.begin(clock, part.number)
             if self._hosts is not None:
@@ -237,6 +243,8 @@ class Network:
         if self._bucket is not None:
             segments = self._bucket.keep(segments)
         owners = place_segments(segments, clock, self._connections, out)
+        if self.facts is not None:
+            self.facts.next_part(part)
         if self._analyser is not None:
             self._analyser.analyse(segments, owners, self._copies.find(segments, part, clock))
 

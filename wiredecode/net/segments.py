@@ -1,6 +1,6 @@
 """TCP segments of a batch as columns, from the header stage to reassembly; sequence numbers."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -105,3 +105,33 @@ def reverse(key: FlowKey) -> FlowKey:
     source_high, source_low, target_high, target_low, ports = key
     swapped = (ports & 0xFFFF) << 16 | (ports >> 16) & 0xFFFF | ports & IPV6_FLOW
     return target_high, target_low, source_high, source_low, swapped
+
+
+class SegmentFacts(NamedTuple):
+    """Facts of one packet; None: not known. Times are ns."""
+
+    flags: int | None = None
+    length: int | None = None
+    """Payload bytes on the wire."""
+    seq: int | None = None
+    ack: int | None = None
+    next_seq: int | None = None
+    """Numbers since the beginning of the connection: those of the first byte are 1."""
+    seq_raw: int | None = None
+    ack_raw: int | None = None
+    window: int | None = None
+    """Bytes: scaled, if the SYN was captured."""
+    window_raw: int | None = None
+    delta_ns: int | None = None
+    """Since the packet before in the capture, ..."""
+    stream_delta_ns: int | None = None
+    """... since the one before of the connection, ..."""
+    stream_ns: int | None = None
+    """... since its first one."""
+    rtt_ns: int | None = None
+    """Of an ACK: since the segment that it acknowledges was first sent."""
+    ethernet: int | None = None
+    """1 in Ethernet frames."""
+
+
+NO_FACTS = SegmentFacts()

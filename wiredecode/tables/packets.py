@@ -2,6 +2,7 @@
 
 import socket
 from collections import Counter
+from collections.abc import Sequence
 from functools import cache, lru_cache
 from typing import Any
 
@@ -10,6 +11,7 @@ import pyarrow as pa
 
 from wiredecode.arrays import Bools, Int64s
 from wiredecode.capture.batch import PacketBatch
+from wiredecode.filter.tables import FACT
 from wiredecode.frames.columns import TUNNEL_COLUMNS
 from wiredecode.frames.totals import Totals
 from wiredecode.net import link
@@ -20,6 +22,7 @@ from wiredecode.net.ip import TCP, IpPacket, IpReader
 from wiredecode.net.limits import DEFAULT_LIMITS, Limits
 from wiredecode.net.link import FRAGMENT_INCOMPLETE, Octets, ethertype_name, linktype_name, protocol_name
 from wiredecode.net.network import Network
+from wiredecode.net.segment_facts import without_tcp
 from wiredecode.net.segments import IPV6_FLOW, Segments
 from wiredecode.tables.schema import declared_schema
 
@@ -106,13 +109,24 @@ def _address(high: int, low: int, port: int, version: int) -> str | None:
 
 
 class PacketTable:
-    """Makes record batches of packets, in the order of the capture. ``totals`` counts them, and is whole at the end."""
+    """Makes record batches of packets, in the order of the capture. ``totals`` counts them, and is whole at the end.
 
-    def __init__(self, limits: Limits = DEFAULT_LIMITS, *, stable_ids: bool = False, analyse: bool = True) -> None:
+    ``facts``: more columns, for filters (:data:`wiredecode.filter.tables.FACT`).
+    """
+
+    def __init__(
+        self,
+        limits: Limits = DEFAULT_LIMITS,
+        *,
+        stable_ids: bool = False,
+        analyse: bool = True,
+        facts: Sequence[str] = (),
+    ) -> None:
         self.schema = declared_schema("packets")
-        self._network = Network(limits, track=True) if analyse else None
+        self._network = Network(limits, track=True, facts=bool(facts)) if analyse or facts else None
         """Assigns packets to connections, and analyses them."""
-        self._stable_ids = stable_ids
+        self._stable_ids, self._facts = stable_ids, facts
+        self._last_ns: int | None = None
         self.totals = Totals()
         self._limits = limits
         self._reader = HeaderReader(self._limits, self.totals.not_decoded, self.totals.limits)
@@ -196,7 +210,19 @@ class PacketTable:
             **self._analysis(packets, sources),
         }
         arrays = [_as(columns[field.name], field.type) for field in self.schema]
-        return pa.record_batch(arrays, schema=self.schema)
+        made = pa.record_batch(arrays, schema=self.schema)
+        return self._with_facts(made, packets) if self._facts else made
+
+    def _with_facts(self, made: pa.RecordBatch, packets: PacketBatch) -> pa.RecordBatch:
+        """Add the columns for filters; of packets without TCP only those that do not need it."""
+        assert self._network is not None and self._network.facts is not None
+        of_packet, others = self._network.facts.by_packet, without_tcp(packets, self._last_ns)
+        self._last_ns = int(packets.time_ns[-1])
+        facts = [of_packet.get(number, other) for number, other in zip(packets.number.tolist(), others, strict=True)]
+        for name in self._facts:
+            column = pa.array([getattr(each, name.removeprefix(FACT)) for each in facts], pa.int64())
+            made = made.append_column(name, column)
+        return made
 
     def _analysis(self, packets: PacketBatch, sources: pa.Array) -> dict[str, Any]:
         """Connections, their tunnels and what TCP analysis found, of packets with TCP."""

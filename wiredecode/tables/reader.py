@@ -1,6 +1,6 @@
 """A capture as a table: bounded record batches of frames, packets or messages, in order (docs/tables.md)."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
@@ -69,14 +69,18 @@ class LevelsReader:
 
     :meth:`rows` yields batches of all levels, ``schemas`` has their columns: those of the demand and of the filter.
     ``protocol``: the schema of frames omits layers that its frames cannot have. ``blocks``: messages may be read as
-    blocks, if all are wanted. Batches have at most :data:`BATCH_ROWS` rows and about :data:`BATCH_BYTES` (of frames:
-    :data:`FRAME_ROWS`, :data:`FRAME_BYTES`; of connections: :data:`CONNECTION_ROWS`), in the order of the capture.
+    blocks, if all are wanted. ``facts``: more columns of packets (:data:`wiredecode.filter.tables.FACT`).
+
+    Batches have at most :data:`BATCH_ROWS` rows and about :data:`BATCH_BYTES` (of frames: :data:`FRAME_ROWS`,
+    :data:`FRAME_BYTES`; of connections: :data:`CONNECTION_ROWS`), in the order of the capture.
     ``totals`` is complete at the end. Raises ``ValueError`` for an unknown level or column.
     """
 
     body_bytes = BATCH_BYTES
 
-    def __init__(self, demand: Demand, *, protocol: str | None = None, blocks: bool = True) -> None:
+    def __init__(
+        self, demand: Demand, *, protocol: str | None = None, blocks: bool = True, facts: Sequence[str] = ()
+    ) -> None:
         levels, display, self._bytes_choice = demand.levels, demand.select, demand.bytes_choice
         one_table = len(levels) == 1 or display is None
         alone = not {FRAMES, FLOWS}.intersection(levels)
@@ -97,10 +101,15 @@ class LevelsReader:
             self.flows = Counted(copies=True)
         self._span: tuple[int | None, int | None] = (None, None)
         self._packets: PacketTable | None = None
+        self._facts = [*dict.fromkeys([*facts, *(() if self._where is None else self._where.facts)])]
+        self._dropped = [name for name in self._facts if name not in facts]
+        """Columns that only the filter needs."""
         if PACKETS in levels:
             analyse = not {"connection", "tcp_analysis"}.isdisjoint(self.schemas[PACKETS].names)
             stable = demand.stable_ids
-            self._packets = PacketTable(demand.limits, stable_ids=stable, analyse=analyse and not stable)
+            self._packets = PacketTable(
+                demand.limits, stable_ids=stable, analyse=analyse and not stable, facts=self._facts
+            )
         self._ended = ConnectionTable(self.schemas[CONNECTIONS]) if CONNECTIONS in levels else None
         self.matched: set[Connection] = set()
         """Open connections with a frame that matches the filter."""
@@ -161,6 +170,8 @@ class LevelsReader:
 
         for level, batch in self._rows(noted() if where is None else where.watch(noted())):
             chosen = batch if where is None else where.apply(batch)
+            if self._dropped:
+                chosen = chosen.drop_columns(self._dropped)
             if where is None or len(chosen):
                 yield level, chosen if level == FLOWS else within(chosen, *self._span)
 
@@ -281,7 +292,7 @@ class LevelsReader:
         try:
             for packets in capture:
                 if len(packets):
-                    yield table.batch(packets).select(self.schemas[PACKETS].names)
+                    yield table.batch(packets).select([*self.schemas[PACKETS].names, *self._facts])
         finally:
             table.finish()
 

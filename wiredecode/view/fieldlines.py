@@ -7,7 +7,7 @@ from wiredecode.dataclasses import dataclass
 from wiredecode.fields.layer import Style
 from wiredecode.filter.model import Field, Level, Type
 from wiredecode.filter.names import Names, is_copy
-from wiredecode.filter.wireshark_names import is_analysis
+from wiredecode.filter.wireshark_names import Needs
 from wiredecode.frames.escape import escape
 from wiredecode.frames.frame import Finding, Frame
 from wiredecode.frames.record import rfc3339
@@ -73,8 +73,17 @@ class FieldLines:
         self.style: Style | None = known_names.records.style if any(field.complete for field in fields) else None
         """Style in which frames have to be dissected."""
         self.needs_responses = any(field.level is Level.LINKED for field in fields)
-        self.needs_analysis = any(is_analysis(field.name) for field in fields)
+        self.needs = Needs.of(field.name for field in fields)
         self.needs_copies = any(is_copy(field.name) for field in fields)
+
+    def columns_of_packets(self, known: Mapping[str, Sequence[str]]) -> list[str]:
+        """Columns of the table of packets that have the fields; ``known`` by name. Raises :class:`UnknownField`."""
+        columns = ["packet", "time", "src", "dst", "length", "transport"]  # of those for people
+        for name, field in zip(self._names, self._fields, strict=True):
+            if field is not None and field.name not in known:
+                raise UnknownField(f"-Y chooses packets, and these have no {name}: for frames use -Y 'frame && (...)'")
+            columns += () if field is None else known[field.name]
+        return list(dict.fromkeys(columns))
 
     def _made_columns(self) -> Mapping[str, Callable[[Frame], str]]:
         """Names of tshark's that are texts for people."""
@@ -130,6 +139,8 @@ class FieldLines:
         if isinstance(value, int):
             if field.type is Type.TIME:
                 return rfc3339(value)
+            if field.name == "tcp.flags":
+                return f"0x{value:04x}"
             return seconds_text(value, 9) if field.type is Type.DURATION else str(value)
         if isinstance(value, Finding):
             return escape(f"{value.severity}: {value.message}")

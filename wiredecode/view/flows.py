@@ -20,8 +20,18 @@ NUMBERS = frozenset(
 )
 
 
-def columns_of(rows: Sequence[Row], first_ns: int, by: str) -> dict[str, list[str]]:
-    """Texts by column; columns that say nothing are left out."""
+SHOWN, WIDEST = 1, 22
+"""On a terminal: publishers that a row names, and columns of their names."""
+
+
+def columns_of(rows: Sequence[Row], first_ns: int, by: str, *, terminal: bool = False) -> dict[str, list[str]]:
+    """Texts by column; columns that say nothing are left out. ``terminal``: of many publishers only some are named."""
+
+    def publishers(row: Row) -> str:
+        names = [*row.publishers] or [NOT_CAPTURED]
+        if not terminal or len(names) <= SHOWN + 1:
+            return ", ".join(names)
+        return f"{', '.join(names[:SHOWN])} and {len(names) - SHOWN:,} more"
 
     def seconds(time_ns: int | None) -> str:
         return f"{(time_ns - first_ns) / 1e9:.3f}" if time_ns else ""
@@ -34,7 +44,7 @@ def columns_of(rows: Sequence[Row], first_ns: int, by: str) -> dict[str, list[st
 
     read: dict[str, Callable[[Row], str]] = {
         "second": lambda row: f"{(row.second_ns or 0) // SECOND - first_ns // SECOND}",
-        "from": lambda row: ", ".join(row.publishers) or NOT_CAPTURED,
+        "from": publishers,
         "topic": lambda row: row.topic if row.partition is None else f"{row.topic}[{row.partition}]",
         "in": lambda row: row.space,
         "to": lambda row: row.consumer,
@@ -60,7 +70,8 @@ def grid(columns: dict[str, list[str]], names: Sequence[str], style: str = "") -
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style=style)
     for name in names:
         right = name in NUMBERS or name in ("since", "until", "second")
-        table.add_column(name, justify="right" if right else "left", no_wrap=right, overflow="fold")
+        most = WIDEST if name == "from" else None
+        table.add_column(name, justify="right" if right else "left", no_wrap=right, overflow="fold", max_width=most)
     for row in zip(*(columns[name] for name in names), strict=True):
         table.add_row(*(Text(escape(text)) for text in row))
     return table

@@ -79,24 +79,30 @@ def set_back(view: FlowView) -> None:
 
 def misplaced(view: FlowView) -> None:
     """A consumer stores positions in a log that it has not reached: those of another log."""
-    ends: dict[tuple[str, str, str], int] = {}
+    ends: dict[tuple[str, str, Log], int] = {}
     for side in with_offsets(view.sides):
-        place = log_and_group(side)[:3]
+        place = place_of(side)
         ends[place] = max(side.flow.offsets.ends[-1], ends.get(place, 0))
-    for (protocol, space, log, group), sides in view.positions.items():
-        end, stored = ends.get((protocol, space, log), 0), max(each.flow.stored for each in sides)
-        came = view.came_to(sides, log)
+    notes = (side for sides in view.positions.values() for side in sides)
+    for (group, place), sides in grouped(notes, lambda side: (side.group, place_of(side))).items():
+        end, stored, log = ends.get(place), max(each.flow.stored for each in sides), place[2]
+        came = [each for each in view.came_to(sides, log[0]) if log_of(each.flow) == log]
         count = sum(each.flow.stores for each in sides)
-        if count < LIVES or total(came) < FEW or stored < end + FEW or not are_whole((*sides, *came)):
+        if end is None or count < LIVES or total(came) < FEW or stored < end + FEW or not are_whole((*sides, *came)):
             continue
-        title = f"{names_of(came)} stores offset {stored:,} for {log}, and no message with an offset above "
+        name = log[0] if log[1] is None else f"{log[0]}[{log[1]}]"
+        title = f"{names_of(came)} stores offset {stored:,} for {name}, and no message with an offset above "
         title += f"{end - 1:,} went to anybody"
         times = {"since_ns": began(came), "until_ns": max(each.party.until_ns for each in sides)}
         problem = view.add("flow.misplaced", title, (log, group), [*came, *sides], count=count, **times)
-        others = [(place[2], at) for place, at in ends.items() if place[:2] == (protocol, space) and place[2] != log]
-        near = [name for name, at in others if 0 <= at - stored <= MANY]
-        own = [each for each in near if view.came_to(sides, each)]
+        near = (other for other, at in ends.items() if 0 <= at - stored <= MANY and other[:2] == place[:2])
+        own = [other[2][0] for other in near if other != place and view.came_to(sides, other[2][0])]
         problem.likely = f"it is the position in {own[0]}, which it reads, too" if own else problem.likely
+
+
+def place_of(side: ClientFlow) -> tuple[str, str, Log]:
+    """Protocol, space and log of a flow."""
+    return side.party.protocol, side.party.space, log_of(side.flow)
 
 
 def stuck(view: FlowView, topic: Topic) -> None:

@@ -160,7 +160,7 @@ def contents_of(raw: bytes) -> Iterator[PublishedContent]:
         producer, first = values.get("producer_id", -1), values.get("base_sequence", -1)
         for place, record in enumerate(contents.records):
             once = f"{producer} {first + place}" if producer >= 0 else ""
-            headers = [(each["name"], each["value"]) for each in record["headers"] if each["value"] is not None]
+            headers = [(each["key"], each["value"]) for each in record["headers"] if each["value"] is not None]
             yield PublishedContent(record["key"], record["value"], once, headers)
 
 
