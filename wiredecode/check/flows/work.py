@@ -24,7 +24,7 @@ from wiredecode.dataclasses import dataclass, field, replace
 from wiredecode.flows import Party
 from wiredecode.flows.table import ClientFlow, Topic, grouped
 from wiredecode.frames.escape import counted
-from wiredecode.protocols.shared.flows import COUNT, STRING, MessageSample
+from wiredecode.protocols.shared.flows import COUNT, KEY, STRING, MessageSample
 from wiredecode.protocols.shared.problems import MAX_EVIDENCE
 
 UNIQUE = 0.98
@@ -367,10 +367,12 @@ def done_by_both(contents: Contents, topic: Topic) -> None:
     by_client = grouped(publishers, lambda side: (service_name(side.party), side.party.label, side.party.host))
     for (one, first), (other, second) in combinations(by_client.items(), 2):
         ours, theirs = (contents.fields(some) if one[0] == other[0] else {} for some in (first, second))
-        for name in (each for each in ours if each in theirs):
+        for name in (
+            each for each in ours if each in theirs and KEY not in each.split()
+        ):  # a key is no id of a message
             known, new = ({each.id: each for each in some[name]} for some in (ours, theirs))
             both = [each for each in known if each in new]
-            if len(both) < MANY or both[0] == next(iter(known)) == next(iter(new)):
+            if len(both) < MANY or min(known) == min(new):
                 continue  # each may count what it sends
             near = [each for each in both if abs(known[each].sample.time_ns - new[each].sample.time_ns) < WHILE_NS]
             same = sum(known[each].sample.content == new[each].sample.content for each in near)
