@@ -141,6 +141,13 @@ class Ledger:
             self.release(frame.time_ns)
         return self.waiting
 
+    def follow(self, frame: Frame) -> int:
+        """As :meth:`add`, of a response that another process decodes."""
+        self._number = frame.number
+        self._add_response(frame)
+        self.release(frame.time_ns)
+        return self.waiting
+
     def add_unlinked(self, frames: UnlinkedFrames) -> None:
         """Count the next frames, which are neither requests nor responses."""
         self._number = frames.number

@@ -6,9 +6,11 @@ from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
 from itertools import islice
+from typing import Any
 
 from wiredecode.fields import printable
 from wiredecode.fields.layer import Style
+from wiredecode.frames.followed import FollowedFrames
 from wiredecode.frames.frame import NOT_ASKED, OK, Frame
 from wiredecode.frames.message import Messages
 from wiredecode.protocols.base import Conversation, Start
@@ -17,10 +19,13 @@ from wiredecode.protocols.kafka.conversation_values import (
     KafkaRequest,
     Produced,
     errors_in,
+    lists_of,
     name_topics,
+    number_of,
     partitions,
     partitions_of,
     shares_of,
+    topic_of,
 )
 from wiredecode.protocols.kafka.evidence import RESPONSE, judge_request
 from wiredecode.protocols.kafka.layers import SaslToken, UnknownRequest, UnknownResponse, layer_of, versions
@@ -84,6 +89,31 @@ class KafkaConversation(Conversation):
             self._check_batches(frame)
         if frame.side != self.client:
             self._report_errors(frame)
+
+    def note(self, frame: Frame) -> Any:
+        """Names of topics, or the topic, its id, partition and checksum of each batch."""
+        values = frame.values
+        if frame.type == "MetadataResponse":
+            return [(each.get("topic_id"), each.get("topic")) for each in values.get("topics") or ()], None
+        if frame.type != "ProduceRequest" or not self.copies:
+            return None
+        topics = [(each, inner) for each in lists_of(values) for inner in lists_of(each)]
+        raws = [inner.get("batches") or b"" for _, inner in topics]
+        return None, [
+            (each.get("topic"), each.get("topic_id"), number_of(inner), [raw[slot.crc] for slot in slots(raw)[0]])
+            for (each, inner), raw in zip(topics, raws, strict=True)
+        ]
+
+    def follow(self, frames: FollowedFrames) -> Iterable[Frame]:
+        for stable_id, (named, produced) in frames.notes:
+            for number, name in named or ():
+                if number and name:
+                    self.topics.put(number, name)
+            for topic, number, partition, checksums in produced or ():
+                name = topic_of({"topic": topic or self.topics.get(number), "topic_id": number}) or ""
+                for checksum in checksums:
+                    self.produced.put((name, partition, checksum), Request(stable_id, frames.time_ns))
+        return ()
 
     def messages(self, frame: Frame, out: Messages) -> None:
         if frame.type in CARRIERS:

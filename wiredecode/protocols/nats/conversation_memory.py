@@ -110,6 +110,8 @@ MAX_LAST = 1_024
 MAX_AMBIGUOUS = 1_024
 """Contents delivered without a captured publish, and subjects with repeated contents, that are remembered."""
 
+PRIVATE = re.compile(r"_|\$(?:SYS|JS)|.*\._")
+"""Inboxes and subjects of the system account and of JetStream: requests are answered there."""
 Key = tuple[str, int]
 """Subject, and CRC-32C of the payload."""
 Passage = tuple[int, int, int]
@@ -328,6 +330,11 @@ def plain_subject(subject: str) -> str:
     return subject
 
 
+def digest_of(values: Mapping[str, Any]) -> int:
+    """CRC-32C of a payload; of one that was not captured as of none."""
+    return values["digest"] if "digest" in values else crc32c(values.get("data") or b"")
+
+
 @dataclass(slots=True)
 class NatsMemory:
     """Shared by all connections of a capture; bounded."""
@@ -342,7 +349,7 @@ class NatsMemory:
 
     def ask(self, frame: Frame, values: Mapping[str, Any], *, first: bool) -> int | None:
         """Take a request, or a hop of one; ``first``: it comes from a client. Return its publish time, ns, if known."""
-        reply, digest = plain_subject(values["reply"]), crc32c(values.get("data") or b"")
+        reply, digest = plain_subject(values["reply"]), digest_of(values)
         hop = Hop(frame.id, frame.time_ns, frame.connection.number, frame.side)
         frame.expects_response = True
         acked = parse_ack_subject(reply)
@@ -394,8 +401,7 @@ class NatsMemory:
             return  # if packets were lost, an older request may wait after a gap
         if values.get("status") == names.NO_RESPONDERS:
             frame.generate("request_subject", printable(request.subject))
-        data = values.get("data") or b""
-        digest = crc32c(data)
+        data, digest = values.get("data") or b"", digest_of(values)
         if (stored := read_answer(frame, request.subject, data, self.consumers)) is not None:
             self.stored.put(stored, request)
         if first or request.answer is None or request.answer[1] != digest:
