@@ -51,7 +51,7 @@ def frame(
 
 def passes(waits: Ledger, count: int, **how: Any) -> None:
     for _ in range(count):
-        waits.add(frame(waits.seen + 1, **how))
+        waits.frame(frame(waits.seen + 1, **how))
 
 
 @pytest.mark.parametrize(
@@ -67,9 +67,9 @@ def passes(waits: Ledger, count: int, **how: Any) -> None:
 )
 def test_a_request_waits_up_to_the_limit(count: int, between: Any, answer_ns: int, linked: bool) -> None:
     waits, asks = Ledger(), frame(1, asks=True)
-    waits.add(asks)
+    waits.frame(asks)
     passes(waits, count, **between)
-    waits.add(frame(waits.seen + 1, request=1, time_ns=answer_ns))
+    waits.frame(frame(waits.seen + 1, request=1, time_ns=answer_ns))
     assert asks.response == (waits.seen if linked else None)
     waits.finish(WAIT_NS + 1)
     assert (asks.outcome, waits.waiting, waits.missed) == ("ok" if linked else "late", 0, 0)
@@ -77,20 +77,20 @@ def test_a_request_waits_up_to_the_limit(count: int, between: Any, answer_ns: in
 
 def test_frames_of_other_connections_do_not_shorten_the_wait() -> None:
     waits, asks = Ledger(), frame(1, asks=True)
-    waits.add(asks)
+    waits.frame(asks)
     passes(waits, HELD_FRAMES - 1, connection=OTHER)
     assert waits.waiting == HELD_FRAMES
-    waits.add(frame(waits.seen + 1, request=1))
+    waits.frame(frame(waits.seen + 1, request=1))
     assert (asks.response, asks.outcome, waits.waiting) == (HELD_FRAMES + 1, "ok", 0)
 
 
 def test_the_total_of_held_requests_is_limited_and_counted() -> None:
     waits, asks, silent = Ledger(), frame(1, asks=True), frame(2, asks=True)
-    waits.add(asks)
-    waits.add(silent)
+    waits.frame(asks)
+    waits.frame(silent)
     passes(waits, HELD_FRAMES, connection=OTHER)
     assert (asks.outcome, waits.waiting) == ("late", 0)
-    waits.add(frame(waits.seen + 1, request=1))
+    waits.frame(frame(waits.seen + 1, request=1))
     assert (asks.response, waits.missed) == (None, 1)
     waits.finish(WAIT_NS)
     assert (silent.outcome, waits.missed) == ("late", 2), "it would be unanswered"
@@ -99,25 +99,25 @@ def test_the_total_of_held_requests_is_limited_and_counted() -> None:
 def test_a_limit_that_loses_no_response_is_not_counted() -> None:
     for between in ({}, {"connection": OTHER, "time_ns": WAIT_NS + 2 * SECOND}):
         waits, asks = Ledger(), frame(1, asks=True)
-        waits.add(asks)
+        waits.frame(asks)
         passes(waits, HELD_FRAMES + 1, connection=OTHER)
         passes(waits, WAIT_FRAMES + 1, **between)
-        waits.add(frame(waits.seen + 1, request=1, time_ns=WAIT_NS + 1 if between else 0))
+        waits.frame(frame(waits.seen + 1, request=1, time_ns=WAIT_NS + 1 if between else 0))
         waits.finish(0)
         assert (asks.response, waits.missed, waits._requests, waits._passed) == (None, 0, {}, {})
 
 
 def test_an_answered_request_is_forgotten() -> None:
     waits, asks = Ledger(), frame(1, asks=True)
-    waits.add(asks)
-    waits.add(frame(2, request=1))
+    waits.frame(asks)
+    waits.frame(frame(2, request=1))
     assert (asks.response, waits._requests, waits._passed) == (2, {}, {})
 
 
 def test_a_tick_releases_old_requests() -> None:
     waits = Ledger()
-    waits.add(frame(1, asks=True))
-    waits.add(frame(2, time_ns=2 * SECOND, asks=True))
+    waits.frame(frame(1, asks=True))
+    waits.frame(frame(2, time_ns=2 * SECOND, asks=True))
     waits.tick(SECOND + 1, SECOND)
     assert waits.waiting == 1
     waits.tick(3 * SECOND, SECOND)
@@ -149,13 +149,13 @@ def test_a_separate_connection_has_the_same_responses(seed: int, monkeypatch: py
     together, alone = talk(seed), talk(seed)
     whole = Ledger()
     for each in together:
-        whole.add(each)
+        whole.frame(each)
     whole.finish(together[-1].time_ns)
     for connection in {each.connection for each in alone}:
         own = Ledger()
         for each in alone:
             if each.connection is connection:
-                own.add(each)
+                own.frame(each)
         own.finish(alone[-1].time_ns)
     ends = [(each.response, each.outcome) for each in together]
     assert ends == [(each.response, each.outcome) for each in alone] == [*expected(talk(seed))]
@@ -192,14 +192,14 @@ def expected(frames: list[Any]) -> Any:
 def test_unanswered_requires_a_complete_other_side(other_side: dict[str, Any], outcome: str | None) -> None:
     """Uncaptured bytes may hold the response; a one-sided capture holds none."""
     waits, request = Ledger(), frame(1, asks=True, connection=Talk(**other_side))
-    waits.add(request)
+    waits.frame(request)
     waits.finish(0)
     assert (request.outcome, waits.waiting) == (outcome, 0)
 
 
 def test_a_request_is_late_if_the_capture_continues_for_long() -> None:
     waits, request = Ledger(), frame(1, asks=True)
-    waits.add(request)
+    waits.frame(request)
     waits.finish(WAIT_NS + 1)
     assert request.outcome == "late"
 
@@ -208,27 +208,27 @@ def test_a_response_sets_the_outcome() -> None:
     for refusal, outcome in ((None, "ok"), ("no", "refused")):
         waits, request, response = Ledger(), frame(1, asks=True), frame(2, request=1)
         response.refusal = refusal
-        waits.add(request)
-        waits.add(response)
+        waits.frame(request)
+        waits.frame(response)
         assert request.outcome == outcome
 
 
 def test_a_truncated_response_sets_no_outcome() -> None:
     waits, request, response = Ledger(), frame(1, asks=True), frame(2, request=1)
     response.is_partial = True
-    waits.add(request)
-    waits.add(response)
+    waits.frame(request)
+    waits.frame(response)
     assert (request.response, request.outcome) == (2, None)
 
 
 def test_a_released_request_is_late_and_not_unanswered() -> None:
     for release in (
         lambda waits: passes(waits, WAIT_FRAMES + 1),
-        lambda waits: waits.add(frame(2, time_ns=WAIT_NS + 1)),
+        lambda waits: waits.frame(frame(2, time_ns=WAIT_NS + 1)),
         lambda waits: waits.tick(WAIT_NS + 1, WAIT_NS),
     ):
         waits, request = Ledger(), frame(1, asks=True)
-        waits.add(request)
+        waits.frame(request)
         release(waits)
         waits.finish(WAIT_NS + 1)
         assert request.outcome == "late"
@@ -237,7 +237,7 @@ def test_a_released_request_is_late_and_not_unanswered() -> None:
 def test_a_frame_without_expected_response_stays_so() -> None:
     waits, silent = Ledger(), frame(1, asks=True)
     silent.outcome = "not asked for"
-    waits.add(silent)
+    waits.frame(silent)
     waits.finish(0)
     assert silent.outcome == "not asked for"
 
@@ -247,7 +247,7 @@ def test_a_copy_is_neither_late_nor_unanswered() -> None:
     for last_ns in (0, WAIT_NS + 1):
         waits, request = Ledger(), frame(1, asks=True)
         request.generated = {"copy_of": 1}
-        waits.add(request)
+        waits.frame(request)
         waits.finish(last_ns)
         assert request.outcome is None
 
@@ -262,8 +262,8 @@ def test_an_ack_is_missing_once_its_consumer_is_known_to_acknowledge(
     waits, first, last = Ledger(), frame(1, asks=True), frame(2, asks=True, time_ns=WAIT_NS + 2 * SECOND)
     first.acks = last.acks = AckDuty(since)
     first.generated = {"copy_of": 7}
-    waits.add(first)
+    waits.frame(first)
     waits.tick(last.time_ns, WAIT_NS)
-    waits.add(last)
+    waits.frame(last)
     waits.finish(last.time_ns)
     assert (first.outcome, last.outcome) == outcomes

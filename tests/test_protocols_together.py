@@ -138,3 +138,12 @@ def test_one_capture_of_all_five_on_usual_and_moved_ports_over_ipv4_and_ipv6() -
     assert run.totals.undecoded == sum(run.totals.other.values()) == 0
     assert Counter(frame.protocol for frame in run.frames) == expected
     assert all(frame.status == "ok" for frame in run.frames)
+
+
+@pytest.mark.parametrize("folder", [*FOLDERS, "kafka", "amqp091"])
+def test_a_response_knows_what_was_asked(folder: str) -> None:
+    """Rules read it there, in place of a memory of their own; confirms that name several publishes have none."""
+    path = next(path for path in sorted((CAPTURES / folder).iterdir()) if ".pcap" in path.name)
+    linked = [frame for frame in dissect(open_capture([path])).frames if frame.request is not None]
+    assert any(frame.asked is not None for frame in linked)
+    assert [frame for frame in linked if frame.asked is not None and frame.asked.frame != frame.request] == []

@@ -371,15 +371,12 @@ class Dissection(Tabular):
         shifts = [0 if each is None else -each.offset_ns for each in ([] if own_clocks else compare(files))]
         demand = replace(self.demand, link_responses=False, messages=finder.messages)
         for each, _ in self.chosen_frames(demand, shifts_ns=shifts):
-            finder.search(None, None)
             finder.frame(each)
-        finder.search(None, None)
         if not finder.found:
             return self._answer(TraceResult([], nth, self._first_ns, finder.why()))
         collector = Collector(finder.found)
         demand = replace(self.demand, link_responses=True, messages=collector.messages)
         for each, _ in self.chosen_frames(demand, shifts_ns=shifts):
-            collector.collect()
             collector.frame(each)
         found = drop_answers(group(collector.sightings), finder.found)
         if not 0 < nth <= len(found):

@@ -210,14 +210,17 @@ def begins_anew(lives: int, *, known: bool = False, more: int = 4) -> list[Probl
         talk = craft.Talk(("10.0.0.3", 40003 + life), ("10.0.0.9", 4222))
         info = talk.send(1, b'INFO {"server_id":"A","version":"2.10.0","max_payload":1048576}\r\n')
         hello = b'CONNECT {"verbose":false,"lang":"go","version":"1.0","name":"importer"}\r\nPING\r\n'
-        begin = life * 5.0
+        hello += f"SUB _INBOX.{life}.* 1\r\n".encode()
+        begin, sequence = life * 5.0, 1000 * life
         said += [(begin, each) for each in (*talk.handshake(), *info, *talk.send(0, hello), *talk.send(1, b"PONG\r\n"))]
         for number in range(12 + more * life):
             head = f"NATS/1.0\r\nNats-Msg-Id: {number}\r\n\r\n".encode() if known else b"NATS/1.0\r\n\r\n"
             body = f"line {number}".encode()
             verb = f"HPUB lines _INBOX.{life}.{number} {len(head)} {len(head) + len(body)}\r\n".encode()
             at = begin + 0.2 + number / 10
-            said += [(at, each) for each in (*talk.send(0, verb + head + body + b"\r\n"), talk.packet(1))]
+            ack = f'{{"stream":"LINES","seq":{sequence + number + 1}}}'.encode()
+            answer = f"MSG _INBOX.{life}.{number} 1 {len(ack)}\r\n".encode() + ack + b"\r\n"
+            said += [(at, each) for each in (*talk.send(0, verb + head + body + b"\r\n"), *talk.send(1, answer))]
         said += [(begin + 3, talk.packet(side, flags=craft.FIN | craft.ACK)) for side in (0, 1)]
     return [each for each in check(craft.batches(said)) if each.name == "flow.sent-again"]
 

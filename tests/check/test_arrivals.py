@@ -50,7 +50,10 @@ FIRST = {
     "n_dedup_short": ("nats.stored-twice", ("BOOK stored 57 messages of outbox-relay", "duplicate_window is shorter")),
     "n_purge": ("flow.skipped", ("render never got 57", "cleanup (#5) deleted messages of JOBS")),
     "n_push_no_group": ("flow.done-twice", ("2 consumers of PAY with the name receipts", "194 came twice")),
-    "n_term_v2": ("flow.not-passed-on", ("picker passes 2 of 197 messages of ord.new",)),
+    "n_term_v2": (
+        "flow.not-passed-on",
+        ("picker passes 2 of 197 messages of ord.new", "have quantity and have no qty"),
+    ),
     "r_compress_skip": ("flow.not-passed-on", ("indexer passes 15 of 219 messages of events", "web, which began")),
     "r_heartbeat": ("rabbitmq_stream.heartbeat", ("etl (#3) was silent for 8.5 s",)),
     "r_pubid_order": (

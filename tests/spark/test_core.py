@@ -40,9 +40,9 @@ Packets = list[tuple[int, bytes]]
 
 
 def file_rows(
-    name: str, batches: Iterable[PacketBatch], first_ns: int, demand: TableDemand
+    name: str, batches: Iterable[PacketBatch], first_ns: int, demand: TableDemand, **how: bool
 ) -> Iterator[pa.RecordBatch]:
-    return PacketParcels(File(name, "s", first_ns), demand.bucketing, demand.reassembly).rows(batches)
+    return PacketParcels(File(name, "s", first_ns), demand.bucketing, demand.reassembly, **how).rows(batches)
 
 
 def shuffled(parts: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch]:

@@ -40,11 +40,10 @@ def steps(record: Any) -> list[tuple[str, str, int, int]]:
 
 def messages_of(capture: Path, criteria: Criteria) -> list[SightedMessage]:
     finder = Finder(criteria)
-    for _ in Dissector(Demand(messages=finder.messages)).frames(open_capture([str(capture)])):
-        finder.search(None, None)
+    for frame in Dissector(Demand(messages=finder.messages)).frames(open_capture([str(capture)])):
+        finder.frame(frame)
     collector = Collector(finder.found)
     for frame in Dissector(Demand(messages=collector.messages)).frames(open_capture([str(capture)])):
-        collector.collect()
         collector.frame(frame)
     return drop_answers(group(collector.sightings), finder.found)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -45,6 +45,9 @@ class PacketBatch:
 
     names: tuple[tuple[str, str], ...] = ()
     """Addresses and their names, of name-resolution blocks, passed on in the same way."""
+
+    notes: tuple[Any, ...] = field(default=(), repr=False)
+    """Notes of frames that other processes decode (:class:`wiredecode.dissect.following.PacketNotes`)."""
 
     def __len__(self) -> int:
         return len(self.start)

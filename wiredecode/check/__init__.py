@@ -74,19 +74,19 @@ class Checker:
     def _meet(self, name: str) -> None:
         """The first frame of a protocol: from now on its rules get its frames."""
         checks = checks_of(name)
-        rules = [] if checks is None else [kind(self.report) for kind in checks.rules]
-        seen = [(rule, rule.types) for rule in rules] + ([] if checks is None else [lags_of(self.report, checks)])
+        rules = [kind(self.report) for kind in checks.rules]
+        seen = [*((rule, rule.types) for rule in rules), lags_of(self.report, checks)]
         self._special[name] = [rule for rule, _ in seen]
         for rule, types in seen:
             for each in types:
                 self._of_type.setdefault((name, each), [*self._always]).append(rule.frame)
             for connection in self._over:
                 self._call(rule.ended, connection)
-        for each in () if checks is None else types_of(checks):
+        for each in types_of(checks):
             self._of_type.setdefault((name, each), [*self._always]).append(self._flows.flows.frame)
-        for published in () if checks is None else checks.publishes:
+        for published in checks.publishes:
             self._of_type.setdefault((name, published), [*self._always]).append(self._publishes.frame)
-        if checks is not None and checks.is_plain is not None:
+        if checks.is_plain is not None:
             others = {rule.frame for rule in (*self._special[name], self._publishes) if not rule.plain}
             for key in [key for key in self._of_type if key[0] == name]:
                 self._of_plain[key] = checks.is_plain, [each for each in self._of_type[key] if each not in others]

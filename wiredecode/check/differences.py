@@ -6,7 +6,7 @@ from typing import NamedTuple
 from wiredecode.frames.identity import client_side, label
 from wiredecode.net.types import Connection
 from wiredecode.protocols.checks import checks_of
-from wiredecode.protocols.shared.problems import Checks, Problem
+from wiredecode.protocols.shared.problems import Problem
 
 MIN_CLIENTS, MAX_VALUES, MAX_LINES = 3, 3, 2
 """Fewer clients differ by chance; a group with more values has none in common; lines that a problem gets."""
@@ -37,7 +37,7 @@ def client_of(connection: Connection, space: str) -> Client | None:
     product = who.get("product", "")
     traits = {
         "user": who.get("user", ""),
-        (checks_of(spoken[0]) or Checks()).space: space,
+        checks_of(spoken[0]).space: space,
         LIBRARY: product,
         VERSION: " ".join(filter(None, (product, who.get("version", "")))),
         "connection": "with TLS" if "tls" in connection.protocols else "without TLS",

@@ -19,7 +19,6 @@ EXPIRE_NS = 1_000_000_000
 """Between two looks for requests that have waited for too long."""
 REMARKABLE_NS = 200_000_000
 """A wait for an answer that is worth a note."""
-NO_CHECKS = Checks()
 RequestKey = tuple[str, str | None, str | None, str | None]
 """Protocol, type of the request, topic, broker."""
 
@@ -95,6 +94,8 @@ class Exchanges:
     def __init__(self) -> None:
         self.open: OrderedDict[int, Exchange] = OrderedDict()
         """By id of the request, without their last answer; the oldest first."""
+        self.answered: Exchange | None = None
+        """The one that the newest frame answers, if it is known."""
         self.confirm: list[Callable[[Frame, Exchange, Confirmation], None]] = []
         """Called for each publish that a frame confirms or refuses."""
         self.give_up: list[Callable[[Exchange], None]] = []
@@ -109,31 +110,28 @@ class Exchanges:
 
     def frame(self, frame: Frame) -> None:
         """The next frame."""
-        if frame.request is not None:
-            self._answer(frame, frame.request)
+        self.answered, asked = None, frame.request
+        if asked is not None:
+            self.answered = self.open.get(asked) or self._over.get(asked) or self._over_before.get(asked)
+            self._answer(frame, self.answered)
         if frame.expects_response or frame.type in requests_of(frame.protocol):
-            self.open[frame.id] = Exchange(frame, checks_of(frame.protocol) or NO_CHECKS)
+            self.open[frame.id] = Exchange(frame, checks_of(frame.protocol))
             if len(self.open) > MAX_OPEN:
                 self._given_up(self.open.popitem(last=False)[1])
-
-    def of(self, request: int) -> Exchange | None:
-        """The exchange of the request with this id; None: it is not known."""
-        return self.open.get(request) or self._over.get(request) or self._over_before.get(request)
 
     def over(self) -> Iterator[Exchange]:
         """Those that were answered last."""
         yield from self._over_before.values()
         yield from self._over.values()
 
-    def _answer(self, frame: Frame, request: int) -> None:
-        request_open = self.of(request)
+    def _answer(self, frame: Frame, request: Exchange | None) -> None:
         over: Sequence[Exchange] = ()
         confirmed: Sequence[tuple[Exchange, Confirmation]] = ()
-        if frame.confirmations or (request_open is not None and request_open.publishing is not None):
+        if frame.confirmations or (request is not None and request.publishing is not None):
             confirmed = [(self.open[each.request], each) for each in confirmations(frame, self.open)]
             over = [each for each, confirmation in confirmed if confirmation.final is not None]
-        elif request_open is not None:
-            over = (request_open,)
+        elif request is not None:
+            over = (request,)
         for each in over:
             if each.connection is frame.connection and frame.latency_ns is not None:
                 self.open.pop(each.id, None)
@@ -164,5 +162,4 @@ class Exchanges:
 @lru_cache(maxsize=4096)
 def calls_of(protocol: str, topic: str) -> list[Called]:
     """The possible names of a request with such a topic."""
-    checks = checks_of(protocol)
-    return [] if checks is None else checks.calls(topic)
+    return checks_of(protocol).calls(topic)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from wiredecode.check.codes import CODES
 from wiredecode.check.differences import separating
-from wiredecode.check.exchanges import NO_CHECKS, REMARKABLE_NS, Exchange, Exchanges
+from wiredecode.check.exchanges import REMARKABLE_NS, Exchange, Exchanges
 from wiredecode.check.transport import why_ended
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields import printable
@@ -208,7 +208,7 @@ class Publishes(Rule):
                 self._report_slow(broker, stream, confirmed)
         unanswered: dict[tuple[int, str], list[Exchange]] = {}
         for sent in self._exchanges.open.values():
-            elsewhere = (checks_of(sent.protocol) or NO_CHECKS).answered
+            elsewhere = checks_of(sent.protocol).answered
             if not (sent.pending and sent.is_judged) or sent.is_confirmed or sent.type in elsewhere:
                 continue
             usual = self._confirmed.get((sent.server, sent.stream))  # others waited
@@ -284,7 +284,7 @@ class Publishes(Rule):
         until = f"{slowest.latency_ns / 1e9:.3f} s until frame {slowest.confirm}"
         assert problem is not None
         checks = [checks_of(each) for each in slowest.published.connection.protocols]
-        problem.likely = next((each.holds for each in checks if each is not None and each.passes_on), "")
+        problem.likely = next((each.holds for each in checks if each.passes_on), "")
         problem.detail(f"slowest: frame {slowest.published.number}{transfer}, {until}")
 
     def _report_unconfirmed(self, key: tuple[int, str], publishes: list[Exchange]) -> Problem:
@@ -305,7 +305,7 @@ class Publishes(Rule):
             problem.likely = "the client did not read its socket: see tcp.zero-window"
         elif waited_ns >= PATIENCE_NS and not (health and health.directions[first.side].unacknowledged):
             waited = f"{waited_ns / 1e9:.3f} s" + ", then the client gave up" * gave_up
-            holds = (checks_of(first.protocol) or NO_CHECKS).holds
+            holds = checks_of(first.protocol).holds
             problem.likely = f"the broker did not answer for {waited}: it hangs, or {holds}"
         elif gave_up:
             problem.likely = "the client ended the connection without waiting for confirms"

@@ -4,7 +4,7 @@ import re
 from functools import lru_cache
 
 from wiredecode.check.codes import CODES
-from wiredecode.check.exchanges import NO_CHECKS, Exchange, Exchanges
+from wiredecode.check.exchanges import Exchange, Exchanges
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.identity import short
@@ -53,7 +53,7 @@ def reason_of(message: str, protocol: str) -> str:
     """
     text = message.partition(" refused: ")[2] or message
     reason = TIMES.sub("", text.partition(": ")[0])
-    return "" if any(word in reason for word in (checks_of(protocol) or NO_CHECKS).expected) else reason
+    return "" if any(word in reason for word in checks_of(protocol).expected) else reason
 
 
 @dataclass(eq=False)
@@ -69,13 +69,13 @@ class RefusedAlways(Rule):
 
     def frame(self, frame: Frame) -> None:
         """The next frame that may be an answer."""
-        if frame.request is None or (not frame.findings and frame.connection.number in self._quiet):
+        request = self._exchanges.answered
+        if request is None or (not frame.findings and frame.connection.number in self._quiet):
             return
         refusal = frame.refusal if frame.findings else None
         if refusal is None and (frame.is_partial or not self._tallies):
             return  # a truncated answer may refuse
-        request = self._exchanges.of(frame.request)
-        if request is None or request.connection is not frame.connection or request.is_copy:
+        if request.connection is not frame.connection or request.is_copy:
             return
         client = self._client(request)
         if refusal is None:

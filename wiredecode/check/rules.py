@@ -8,7 +8,7 @@ import numpy as np
 
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.check.codes import CODES, code_of
-from wiredecode.check.exchanges import NO_CHECKS, Exchange, Exchanges
+from wiredecode.check.exchanges import Exchange, Exchanges
 from wiredecode.check.transport import why_ended
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.dissect.identify import LONGEST_BEGINNING, UNKNOWN, foreign_name
@@ -59,7 +59,7 @@ class Requests(Rule):
     """The newest answered one of equal requests of a connection."""
 
     def frame(self, frame: Frame) -> None:
-        if frame.request is not None and (request := self._exchanges.of(frame.request)) is not None:
+        if (request := self._exchanges.answered) is not None:
             request.is_heard = True
             if request.publishing is not None:
                 return
@@ -77,7 +77,7 @@ class Requests(Rule):
     def gather(self) -> None:
         servers = self._servers()
         for request in self._exchanges.open.values():
-            checks = checks_of(request.protocol) or NO_CHECKS
+            checks = checks_of(request.protocol)
             unknown = request.type in checks.publishes and request.server not in servers
             if request.is_heard or not request.is_judged or unknown:
                 continue
@@ -94,7 +94,7 @@ class Requests(Rule):
             connection, since_ns, kind = request.connection, request.time_ns, request.type or ""
             if request.is_heard or not request.is_judged:
                 continue
-            checks = checks_of(request.protocol) or NO_CHECKS
+            checks = checks_of(request.protocol)
             if kind in ("Close", *checks.answered, *checks.publishes):
                 continue
             requests, answers = connection.directions[request.side], connection.directions[1 - request.side]
@@ -187,7 +187,7 @@ class Findings(Rule):
     def frame(self, frame: Frame) -> None:
         checks = checks_of(frame.protocol)
         for finding in frame.findings:
-            if checks is not None and finding.code in checks.covered:
+            if finding.code in checks.covered:
                 continue
             if self.refusal_told and finding.group == "response":
                 continue
@@ -287,15 +287,11 @@ def senders_time(earlier: PacketBatch, later: PacketBatch) -> int | None:
 def timestamps(batch: PacketBatch) -> Iterator[tuple[tuple[int, ...], int]]:
     """``(flow, TSval)`` of the segments that have one."""
     segments = HeaderReader(DEFAULT_LIMITS, Counter(), Counter()).read(batch)
-    flows = zip(
-        *(column.tolist() for column in (segments.source_high, segments.source_low, segments.target_high)),
-        *(column.tolist() for column in (segments.target_low, segments.ports, segments.header, segments.start)),
-        strict=True,
-    )
-    for *flow, header, payload in flows:
+    places = segments.header.tolist(), segments.start.tolist()
+    for flow, header, payload in zip(segments.flows(), *places, strict=True):
         for kind, value in each_option(segments.buffer[header:payload]) if 0 <= header <= payload - 20 else ():
             if kind == TIMESTAMPS and len(value) == 8:
-                yield tuple(flow), int.from_bytes(value[:4])
+                yield flow, int.from_bytes(value[:4])
 
 
 MAX_SERVERS = 10_000

@@ -8,7 +8,6 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from wiredecode.check.codes import CODES
-from wiredecode.check.exchanges import NO_CHECKS
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.frames.escape import counted
 from wiredecode.frames.frame import Frame
@@ -130,15 +129,14 @@ class ServerState:
 def passed_on(protocol: str) -> tuple[str, ...] | None:
     """Fields that are equal in a message to a server of the protocol and in its delivery, if it passes messages on."""
     carriers = (each.carrier for each in carried_protocols() if each.name == protocol)
-    checks = checks_of(protocol if by_name(protocol) else next(carriers, protocol))
-    return None if checks is None else checks.passes_on or None
+    return checks_of(protocol if by_name(protocol) else next(carriers, protocol)).passes_on or None
 
 
 @cache
 def consuming(protocol: str) -> frozenset[str]:
     """Message types of consumers."""
     checks = checks_of(protocol)
-    return frozenset() if checks is None else checks.pushes | checks.waits
+    return checks.pushes | checks.waits
 
 
 class Silences:
@@ -191,7 +189,7 @@ class Silences:
                 server.heard_ns, server.held, server.late = 0, {}, {}
 
     def _ask(self, waiting: Waiting, frame: Frame) -> None:
-        checks = checks_of(frame.protocol) or NO_CHECKS
+        checks = checks_of(frame.protocol)
         wait_ms = frame.values.get(checks.longest_wait) if checks.polls(frame) else 0
         if frame.time_ns < waiting.heard_ns or wait_ms is None:
             return  # the server spoke since then: late starts show one side first
@@ -211,8 +209,8 @@ class Silences:
 
     def _spoke(self, server: ServerState, waiting: Waiting, frame: Frame) -> Silence | None:
         now, silence = frame.time_ns, None
-        if not waiting.heard_ns and (checks := checks_of(frame.protocol)) is not None:
-            server.alone |= checks.alone(frame)
+        if not waiting.heard_ns:
+            server.alone |= checks_of(frame.protocol).alone(frame)
         if server.held:
             if now - server.heard_ns >= MIN_NS:
                 server.late, server.silent_ns, server.looked = server.held, (server.heard_ns, now), 0
@@ -447,7 +445,7 @@ class Stalls(problems.Rule):
     @staticmethod
     def _likely(stall: Stall, shown: Shown, *, whole: bool) -> str:
         """``whole``: only connections of publishers waited."""
-        checks = checks_of(next(iter(shown.silences[0].connection.protocols))) or NO_CHECKS
+        checks = checks_of(next(iter(shown.silences[0].connection.protocols)))
         paused = "the server's process was paused, stopped or blocked"
         if stall.alive and shown.unserved:
             return "its limit of connections was reached, or the thread that serves them hangs"

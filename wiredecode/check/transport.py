@@ -385,7 +385,7 @@ class Health(Rule):
         by_client = end.side == client_side(connection)
         if by_client and connection.health is not None:
             self._outages.add_forgotten(connection, connection.health, end)
-        pulled = {checks.pulled for each in connection.protocols if (checks := checks_of(each))} == {True}
+        pulled = any(checks_of(each).pulled for each in connection.protocols)
         pulled |= connection.identity.get("closed_by") == "client"  # all that it did not want to read
         lost = end.unacknowledged or (end.unread and not (by_client and pulled))
         who, name = "client" if by_client else "server", short(connection)

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from wiredecode.check.codes import CODES
-from wiredecode.check.exchanges import NO_CHECKS, REMARKABLE_NS, Exchange, Exchanges
+from wiredecode.check.exchanges import REMARKABLE_NS, Exchange, Exchanges
 from wiredecode.check.gauges import read_gauge
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields import printable
@@ -90,12 +90,12 @@ class Trends(Rule):
             self._answer(frame, request)
 
     def frame(self, frame: Frame) -> None:
-        request = None if frame.request is None else self._exchanges.of(frame.request)
+        request = self._exchanges.answered
         if request is not None and request.publishing is None:
             self._answer(frame, request)
 
     def _answer(self, frame: Frame, request: Exchange) -> None:
-        checks, kind = checks_of(request.protocol) or NO_CHECKS, request.name or ""
+        checks, kind = checks_of(request.protocol), request.name or ""
         if request.sender != "client" or request.connection is not frame.connection or kind in checks.waits:
             return
         if not request.is_held(frame):

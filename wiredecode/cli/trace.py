@@ -181,12 +181,8 @@ def _session(settings: TraceOptions, clocks: list[Offset | None], messages: Mess
 
 
 def _find(session: CaptureSession, finder: Finder) -> None:
-    try:
-        for frame in session.all_frames():
-            finder.search(*session.span_ns())
-            finder.frame(frame)
-    finally:
-        finder.search(*session.span_ns())
+    for frame in session.all_frames():
+        finder.frame(frame, counts=session.within(frame.time_ns))
 
 
 def _collect(session: CaptureSession, collector: Collector) -> None:
@@ -194,7 +190,6 @@ def _collect(session: CaptureSession, collector: Collector) -> None:
 
     with suppress(CaptureError):  # reported in the first pass
         for frame in session.all_frames():
-            collector.collect()
             collector.frame(frame)
 
 

@@ -21,12 +21,14 @@ from wiredecode.capture.batch import PacketBatch
 from wiredecode.capture.errors import CaptureError, Postponed
 from wiredecode.dataclasses import dataclass, field, replace
 from wiredecode.dissect.accounts import Accounts
+from wiredecode.dissect.following import NoteReader, NoteWriter
 from wiredecode.dissect.identify import Candidate, choices_of
 from wiredecode.dissect.ledger import LIMIT, WAIT_NS, KnownOutcome, Ledger
 from wiredecode.dissect.order import STEP_BYTES, BlockOrder, FrameOrder, partial_limits
 from wiredecode.dissect.share import NumbersInside, Share
 from wiredecode.dissect.tracker import Tracker
 from wiredecode.extras import installed
+from wiredecode.frames.followed import FollowedFrame, FollowedFrames
 from wiredecode.frames.frame import NOTHING, OK, UNDECODED, Frame, connection_id, merge_generated, strip
 from wiredecode.frames.identity import IdentityReader, learn
 from wiredecode.frames.totals import Totals
@@ -75,6 +77,9 @@ class Demand:
     """Only its connections are dissected; None: all."""
     share: Share | None = None
     """One of several processes: frames of others are numbered and passed on as they are. None: the only one."""
+    notes: NoteWriter | None = None
+    """Collects notes for other processes (:mod:`wiredecode.dissect.following`); then only protocols whose connections
+    know of each other are decoded."""
     decrypt: bool = True
     """Use TLS secrets: those in captures, and ``keys``."""
     keys: KeyLog | None = None
@@ -197,6 +202,7 @@ class Dissector:
         self._held: deque[Frame] = deque()
         """Frames from the oldest request on that is held back for its response."""
         self._readers: dict[Conversation, FrameReader] = {}
+        self._following = self._follows()
         self._number = 0
         self._part_bytes = MIN_PART_BYTES
 
@@ -211,13 +217,15 @@ class Dissector:
         return self._tls is not None and not self._tls.keys.empty
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "demand"} | {"_readers": {}, "_orders": {}}
+        kept = {name: value for name, value in vars(self).items() if name not in ("demand", "_following")}
+        return kept | {"_readers": {}, "_orders": {}}
 
     def resume(self, demand: Demand, on_decoded: ConnectionCallback | None = None) -> None:
         """Continue after pickling, with the same ``demand``."""
         if self._tls is not None and demand.keys is not None:
             self._tls.keys.follow(demand.keys)
         self.demand, self.on_decoded, self._readers = demand.for_filters(), on_decoded or self.on_decoded, {}
+        self._following = self._follows()
 
     def frames(self, batches: Iterable[PacketBatch]) -> Iterator[Frame]:
         """Yield the frames of a capture; raise an error of the capture after the frames before it."""
@@ -302,7 +310,7 @@ class Dissector:
             high = max(int(np.searchsorted(ends, start + self._part_bytes, "right")), low + 1)
             part = batch if high - low == len(batch) else batch.part(low, high)
             before = self._number
-            yield replace(part, secrets=(), names=()) if low else part
+            yield replace(part, secrets=(), names=(), notes=()) if low else part
             low, size, start = high, int(ends[high - 1]) - start, int(ends[high - 1])
             fitting = PART_FRAMES * size // max(self._number - before, 1)
             self._part_bytes = max(min(fitting, 2 * self._part_bytes), MIN_PART_BYTES)
@@ -312,6 +320,7 @@ class Dissector:
     def _reassemble(self, batch: PacketBatch) -> None:
         if len(batch):
             self.totals.add_times(batch.time_ns)
+        self._following.waiting += batch.notes
         if batch.secrets and self._tls is not None and installed("cryptography"):
             for secret in batch.secrets:
                 self._tls.keys.add(secret)
@@ -366,7 +375,7 @@ class Dissector:
                 candidates,
                 self._decode_as,
                 blocks=self.demand.blocks,
-                copies=self.demand.copies and not self.demand.blocks,
+                copies=self.demand.copies and not (self.demand.blocks and self.demand.notes is None),
                 frame=self.demand.frame,
             )
         return tracker
@@ -409,6 +418,8 @@ class Dissector:
                 for conversation in filter(None, (tracker.conversation, tracker.security)):
                     self._readers.pop(conversation, None)
             self.accounts.drop_notes(connection)
+            if self.demand.notes is not None:
+                self.demand.notes.end(connection, self.network.watermark - 1)
             if self.on_decoded is not None:
                 self.on_decoded(connection, foreign)
             connection.part()
@@ -419,13 +430,26 @@ class Dissector:
     def _decode_ready(self, watermark: int | None) -> Iterator[Any]:
         """Decode the frames and blocks ready before packet ``watermark`` (None: all), in order, and yield them."""
         order, trackers = self._take_ready(watermark), self._trackers
-        select, share = self.demand.select, self.demand.share
+        select, share, notes = self.demand.select, self.demand.share, self.demand.notes
+        if notes is not None:
+            notes.at_end = watermark is None
+        following = self._following
         for item, number in order:
             tracker = trackers[item.connection]
+            if following.waiting and isinstance(item, Frame):
+                at = (item.packet_ready, None) if watermark is not None else (None, item.connection.first_ns)
+                for followed, other in following.due(*at):
+                    order.insert_before(len(followed.notes))
+                    yield from self._follow(followed, other, number)
+                    number += len(followed.notes)
+            if notes is not None and (tracker.protocol is None or not tracker.protocol.has_session):
+                continue
             conversation = tracker.conversation_of(item)
             if not isinstance(item, Frame):
                 item.refused = not self._decode_block(item, conversation)
                 if not item.refused:
+                    if notes is not None and self.demand.copies:
+                        notes.add_block(item)
                     yield item
                 continue
             if share is not None and not share.is_own(item, tracker):
@@ -435,6 +459,8 @@ class Dissector:
             if select is not None and self._skip(item, number, tracker, conversation, select):
                 continue
             self._decode(item, number, conversation, item.status == OK or tracker.can_decode(item))
+            if notes is not None:
+                self._note(item, conversation, notes)
             yield item
             if not conversation.inner_frames:
                 continue
@@ -444,11 +470,36 @@ class Dissector:
                 inner.inner_index = count
                 self._decode(inner, self._number + 1, conversation, True)
                 order.insert()
+                if notes is not None:
+                    self._note(inner, conversation, notes)
                 yield inner
             conversation.inner_frames.clear()
+        for followed, other in following.due(watermark):
+            first = order.last + 1
+            order.insert(len(followed.notes))
+            yield from self._follow(followed, other, first)
         self._number = order.last
         self.accounts.limit_notes(watermark)
         self._forget_ended()
+
+    def _follows(self) -> NoteReader:
+        return NoteReader(self._protocol_named, copies=self.demand.copies and not self.demand.blocks)
+
+    def _protocol_named(self, name: str) -> Protocol:
+        return next(each.protocol for each in self._candidates if each.entry.name == name)
+
+    def _follow(self, followed: FollowedFrames, conversation: Conversation, number: int) -> Iterator[Frame]:
+        """Take frames that another process decodes, numbered from ``number`` on; yield those that are responses."""
+        followed.number, self._number = number, number + len(followed.notes) - 1
+        for frame in conversation.follow(followed):
+            if self.demand.link_responses and (frame.request is not None or frame.confirmations):
+                yield frame
+
+    def _note(self, frame: Frame, conversation: Conversation, notes: NoteWriter) -> None:
+        """Write the note of a decoded frame, if it needs one."""
+        note, protocol = conversation.note(frame), self._trackers[frame.connection].protocol
+        if note is not None and protocol is not None:
+            notes.add(frame, note, protocol.name)
 
     def _take_ready(self, watermark: int | None) -> FrameOrder | BlockOrder:
         """Take what trackers have ready before packet ``watermark`` (None: all), in the order to decode it."""
@@ -469,8 +520,11 @@ class Dissector:
             return
         held, ledger = self._held, self._ledger
         for frame in frames:
-            waiting = ledger.add(frame)
-            held.append(frame)
+            if type(frame) is FollowedFrame:
+                waiting = ledger.follow(frame)
+            else:
+                waiting = ledger.frame(frame)
+                held.append(frame)
             while len(held) > waiting:
                 yield held.popleft()
 
@@ -482,7 +536,7 @@ class Dissector:
         """Decode a block as a whole; False: its frames must be decoded one by one."""
         if self.accounts.has_notes(block.connection, block.side):
             return False
-        if self.demand.messages is None:
+        if self.demand.messages is None and self.demand.notes is None:
             block.samples = block.bulk.samples(conversation, block)
             if block.samples is None:
                 return False

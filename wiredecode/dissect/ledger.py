@@ -123,7 +123,7 @@ class Ledger:
         """Frames from the oldest request that is held back to the newest frame."""
         return self.seen - self._held[0].seen if self._held else 0
 
-    def add(self, frame: Frame) -> int:
+    def frame(self, frame: Frame) -> int:
         """Take the next frame; link a response with its request. Return how many of the last frames to hold back."""
         self._number = frame.number
         if frame.request is not None or frame.confirmations:
@@ -139,6 +139,13 @@ class Ledger:
         self.size += frame.weight
         if self._held or self._released:
             self.release(frame.time_ns)
+        return self.waiting
+
+    def follow(self, frame: Frame) -> int:
+        """As :meth:`add`, of a response that another process decodes."""
+        self._number = frame.number
+        self._add_response(frame)
+        self.release(frame.time_ns)
         return self.waiting
 
     def add_unlinked(self, frames: UnlinkedFrames) -> None:

@@ -112,9 +112,12 @@ class FrameOrder:
             self.last += 1
             yield ready.pop(), self.last  # so that it can be freed
 
-    def insert(self) -> None:
-        """Number one more frame, an inner one, after the last one."""
-        self.last += 1
+    def insert(self, count: int = 1) -> None:
+        """Number more frames, such as an inner one, after the last one."""
+        self.last += count
+
+    insert_before = insert
+    """Number more frames before the last one."""
 
 
 class BlockOrder:
@@ -164,9 +167,13 @@ class BlockOrder:
         """The number of a frame; all before it must have been decoded."""
         return self._first + rank + len(self._inserted)
 
-    def insert(self) -> None:
+    def insert(self, count: int = 1) -> None:
         """As :meth:`FrameOrder.insert`."""
-        self._inserted.append(self.rank)
+        self._inserted += [self.rank] * count
+
+    def insert_before(self, count: int) -> None:
+        """As :meth:`FrameOrder.insert_before`."""
+        self._inserted += [self.rank - 1] * count
 
     @property
     def last(self) -> int:

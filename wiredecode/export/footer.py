@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import pyarrow as pa
 
 from wiredecode.export.target import ExportError
+from wiredecode.fields.numbers import write_varint
 
 if TYPE_CHECKING:
     from pyarrow.parquet import ParquetWriter
@@ -158,13 +159,5 @@ class Footer:
 
 def _counts(rows: int, groups: int) -> bytes:
     """The number of rows, and the head of the list of row groups."""
-    head = bytes([groups << 4 | 0xC]) if groups < 0xF else b"\xfc" + _varint(groups)
-    return ROWS + _varint(rows << 1) + GROUPS + head
-
-
-def _varint(number: int) -> bytes:
-    digits = [number & 0x7F]
-    while number := number >> 7:
-        digits[-1] |= 0x80
-        digits.append(number & 0x7F)
-    return bytes(digits)
+    head = bytes([groups << 4 | 0xC]) if groups < 0xF else b"\xfc" + write_varint(groups)
+    return ROWS + write_varint(rows << 1) + GROUPS + head

@@ -37,13 +37,9 @@ class ConnectionPackets:
     def rows(self, batch: PacketBatch) -> Int64s:
         """Places in the batch of the packets that belong to the connections."""
         segments = self._reader.read(batch)
-        names = ("source_high", "source_low", "target_high", "target_low", "ports")
-        columns = [getattr(segments, name).tolist() for name in names]
+        facts = segments.completed_by.tolist(), segments.flags.tolist(), segments.row.tolist()
         chosen = set()
-        for *key, ready, flags, row in zip(
-            *columns, segments.completed_by.tolist(), segments.flags.tolist(), segments.row.tolist(), strict=True
-        ):
-            flow: FlowKey = tuple(key)
+        for flow, ready, flags, row in zip(segments.flows(), *facts, strict=True):
             if ready in self._begins:
                 self._flows[flow] = self._flows[reverse(flow)] = self._begins.pop(ready)
             connection = self._flows.get(flow)

@@ -1,7 +1,7 @@
 """Blocks: consecutive whole, plain frames of one direction, as columns."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -171,6 +171,10 @@ class Bulk(ABC):
 
     def samples(self, conversation: Any, block: FrameBlock) -> Samples | None:
         """Samples of the frames of a block that :meth:`decode` will read; None: they must be decoded one by one."""
+        return None
+
+    def notes(self, block: FrameBlock) -> Iterable[Any] | None:
+        """As :meth:`Conversation.note`, of each frame of a block that was decoded; None: no frame needs one."""
         return None
 
     @abstractmethod

@@ -244,6 +244,8 @@ class Frame:
     """Whether it asks for a response."""
     request: int | None = None
     """On responses: id of the request."""
+    asked: Any = None
+    """On responses: the request, as the conversation remembers it (``protocols/shared/pairing.py``)."""
     latency_ns: int | None = None
     """On responses: time since the request."""
     confirmations: Sequence[Confirmation] = ()

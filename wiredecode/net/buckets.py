@@ -1,7 +1,8 @@
 """Connections dealt out to parts of a cluster, which see only the packets that are sent to them.
 
 Both directions of a connection, and all its incarnations, are in one bucket: it follows from the two endpoints alone.
-Connections that know of each other (docs/how-it-works.md, "Map and reduce") are in one bucket too, by their ports.
+Connections that know of each other (docs/how-it-works.md, "Map and reduce") are linked by notes, or in one bucket too,
+by their ports.
 """
 
 from collections.abc import Mapping
@@ -11,36 +12,60 @@ from zlib import crc32
 import numpy as np
 import numpy.typing as npt
 
-from wiredecode.arrays import Int32s, UInt64s
+from wiredecode.arrays import Bools, Int32s, UInt64s
 from wiredecode.net.segments import COLUMNS, Segments
 
+LINKED = 64
+"""Most buckets of linked connections: each gets the notes of all others."""
 FACTORS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93)
 
 
 class Buckets:
-    """``count`` buckets. ``sessions``: ports whose connections have one bucket, and what names it."""
+    """``count`` buckets. ``sessions``: ports whose connections know of each other, and their protocol.
 
-    def __init__(self, count: int, sessions: Mapping[int, str]) -> None:
+    ``linked``: notes link the connections of one protocol (:mod:`wiredecode.dissect.following`), which are in up to
+    :data:`LINKED` buckets; else they are in one.
+    """
+
+    def __init__(self, count: int, sessions: Mapping[int, str], *, linked: bool = False) -> None:
         self.count = count
-        self._session_buckets = {port: crc32(name.encode()) % count for port, name in sessions.items()}
+        self._ports = [*sessions]
+        self._together = {} if linked else {port: crc32(name.encode()) % count for port, name in sessions.items()}
+        self._linked = min(count, LINKED) if linked else count
 
     def of(self, segments: Segments) -> Int32s:
-        buckets = (pairs(segments) % np.uint64(self.count)).astype(np.int32)
-        ports = segments.ports
-        for port, bucket in self._session_buckets.items():
-            buckets[((ports >> 16 & 0xFFFF) == port) | ((ports & 0xFFFF) == port)] = bucket
+        spread = pairs(segments)
+        buckets = (spread % np.uint64(self.count)).astype(np.int32)
+        if self._linked < self.count:
+            rows = self.have_session(segments)
+            buckets[rows] = spread[rows] % np.uint64(self._linked)
+        for port, bucket in self._together.items():
+            buckets[_has_port(segments.ports, port)] = bucket
         return buckets
+
+    def have_session(self, segments: Segments) -> Bools:
+        """Whether each segment is of a connection that may know of others, by its ports."""
+        found = np.zeros(len(segments.ports), np.bool_)
+        for port in self._ports:
+            found |= _has_port(segments.ports, port)
+        return found
 
 
 class Bucket:
     """One bucket: what :class:`wiredecode.net.network.Network` keeps of a capture."""
 
-    def __init__(self, buckets: Buckets, number: int) -> None:
-        self._buckets, self.number = buckets, number
+    def __init__(self, buckets: Buckets, number: int, *, sessions_only: bool = False) -> None:
+        self._buckets, self.number, self._sessions_only = buckets, number, sessions_only
 
     def keep(self, segments: Segments) -> Segments:
         """Its own segments: IP fragments are sent to all buckets."""
-        return select(segments, self._buckets.of(segments) == self.number)
+        own = self._buckets.of(segments) == self.number
+        return select(segments, own & self._buckets.have_session(segments) if self._sessions_only else own)
+
+
+def _has_port(ports: Any, port: int) -> Bools:
+    found: Bools = ((ports >> 16 & 0xFFFF) == port) | ((ports & 0xFFFF) == port)
+    return found
 
 
 def pairs(segments: Segments) -> UInt64s:

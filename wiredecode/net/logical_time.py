@@ -30,6 +30,12 @@ def packet_of(time: int) -> int:
     return -(-time >> BITS)
 
 
+def packets_of(times: Int64s) -> Int64s:
+    """:func:`packet_of` of many times."""
+    numbers: Int64s = -(-times >> BITS)
+    return numbers
+
+
 class WaitEnds:
     """Makes the logical times at which waits of one connection end."""
 

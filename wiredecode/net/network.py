@@ -25,10 +25,9 @@ from wiredecode.net.reorder import Origin, ending
 from wiredecode.net.runs import CONTROL, place_runs
 from wiredecode.net.segment_copies import SegmentCopies
 from wiredecode.net.segment_facts import FactsLog
-from wiredecode.net.segments import ACK, FIN, MASK, RST, SYN, Segments
+from wiredecode.net.segments import ACK, FIN, FLOW, MASK, RST, SYN, Segments
 from wiredecode.net.types import Connection, Event
 
-FLOW = ("source_high", "source_low", "target_high", "target_low", "ports")
 REST = (
     "row",
     "seq",

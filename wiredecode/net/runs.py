@@ -11,7 +11,7 @@ import numpy as np
 from wiredecode.arrays import Bools, Int64s
 from wiredecode.net.connection_state import ConnectionState, Owner
 from wiredecode.net.flows import Connections
-from wiredecode.net.segments import ACK, FIN, HALF, IPV6_FLOW, MASK, RST, SYN, FlowKey, Segments, reverse
+from wiredecode.net.segments import ACK, FIN, FLOW, HALF, IPV6_FLOW, MASK, RST, SYN, FlowKey, Segments, reverse
 from wiredecode.net.types import Event
 
 CONTROL = SYN | FIN | RST | ACK
@@ -72,8 +72,7 @@ def by_connection(s: Segments) -> Iterator[tuple[Int64s, Bools]]:
 
 def flow_of(s: Segments, row: int) -> FlowKey:
     """The flow of a segment."""
-    columns = s.source_high, s.source_low, s.target_high, s.target_low, s.ports
-    high, low, other_high, other_low, ports = (int(column[row]) for column in columns)
+    high, low, other_high, other_low, ports = (int(getattr(s, name)[row]) for name in FLOW)
     return high, low, other_high, other_low, ports
 
 

@@ -1,5 +1,6 @@
 """TCP segments of a batch as columns, from the header stage to reassembly; sequence numbers."""
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -67,7 +68,13 @@ class Segments:
     def __len__(self) -> int:
         return len(self.seq)
 
+    def flows(self) -> "Iterator[FlowKey]":
+        """The flow of each row."""
+        return zip(*(getattr(self, name).tolist() for name in FLOW), strict=True)
 
+
+FLOW = ("source_high", "source_low", "target_high", "target_low", "ports")
+"""The columns of a :data:`FlowKey`."""
 COLUMNS = tuple(each.name for each in fields(Segments))[1:-1]
 
 Row = tuple[int, ...]

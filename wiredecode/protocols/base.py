@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from functools import cached_property
 from importlib import import_module
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 from wiredecode.dataclasses import dataclass
 from wiredecode.frames.frame import Frame
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from wiredecode.fields.layer import Layer, Style
     from wiredecode.fields.lua import Script
     from wiredecode.frames.block import Bulk, FrameBlock
+    from wiredecode.frames.followed import FollowedFrames
     from wiredecode.frames.identity import IdentityReader
     from wiredecode.frames.message import Messages
     from wiredecode.net.types import Connection
@@ -270,6 +271,14 @@ class Conversation(ABC):
     def messages(self, frame: Frame, out: Messages) -> None:
         """Add the published or delivered messages of a frame that was just decoded, without a style."""
         return
+
+    def note(self, frame: Frame) -> Any:
+        """The note of the frame just decoded for other processes, as plain values; None: they need none."""
+        return None
+
+    def follow(self, frames: FollowedFrames) -> Iterable[Frame]:
+        """Take frames that another process decodes, in place of :meth:`decode`; return those that may be responses."""
+        return ()
 
     def sender(self, frame: Frame | FrameBlock) -> str | None:
         """``"client"`` or ``"server"``; None while unknown."""

@@ -8,6 +8,7 @@ from wiredecode.protocols.registry import carried_by, protocol_named, protocols
 from wiredecode.protocols.shared.problems import Checks
 
 T = TypeVar("T")
+NO_CHECKS = Checks()
 
 
 class FrameReader(Protocol):
@@ -21,10 +22,10 @@ R = TypeVar("R", bound=FrameReader)
 
 
 @cache
-def checks_of(name: str) -> Checks | None:
-    """The checks of a protocol, which is imported for that, or of one that another carries."""
+def checks_of(name: str) -> Checks:
+    """The checks of a protocol, which is imported for that, or of one that another carries; empty if it has none."""
     protocol = protocol_named(name)
-    return None if protocol is None else protocol.checks()
+    return (None if protocol is None else protocol.checks()) or NO_CHECKS
 
 
 class ByProtocol(dict[str, T]):
@@ -34,7 +35,7 @@ class ByProtocol(dict[str, T]):
         self._make = make
 
     def __missing__(self, name: str) -> T:
-        made = self[name] = self._make(checks_of(name) or Checks())
+        made = self[name] = self._make(checks_of(name))
         return made
 
 
@@ -50,6 +51,5 @@ def by_type(kinds: Iterable[Callable[[], R]]) -> dict[str | None, list[R]]:
 def offers() -> Iterator[tuple[str, Checks]]:
     """Return the checks of every protocol, by name; those that another one carries too."""
     for protocol in protocols():
-        offered = {protocol.name: protocol.checks()}
-        offered |= {carried.name: carried.checks() for carried in carried_by(protocol.name)}
-        yield from ((name, checks) for name, checks in offered.items() if checks is not None)
+        names = protocol.name, *(carried.name for carried in carried_by(protocol.name))
+        yield from ((name, checks_of(name)) for name in names)

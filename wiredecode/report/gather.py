@@ -183,7 +183,7 @@ class Gathering:
         command.length += length
         command.requests += frame.expects_response
         if frame.request is not None:
-            self._answer(frame, self.checker.exchanges.of(frame.request))
+            self._answer(frame, self.checker.exchanges.answered)
         if frame.expects_response and (request := self.checker.exchanges.open.get(frame.id)) is not None:
             request.counted = command
         for reading in self._gauges.frame(frame):

@@ -10,20 +10,23 @@ from pathlib import Path
 import pyarrow as pa
 
 from wiredecode.capture.batch import PacketBatch
-from wiredecode.dataclasses import dataclass, field
-from wiredecode.dissect.dissector import Demand, Dissector
+from wiredecode.dataclasses import dataclass, field, replace
+from wiredecode.dissect.dissector import FRAMES_ONLY, Demand, Dissector
+from wiredecode.dissect.following import NoteWriter
 from wiredecode.filter import Filter, compile_filter
 from wiredecode.frames.totals import Totals
-from wiredecode.net.buckets import Bucket, Buckets
+from wiredecode.net.buckets import LINKED, Bucket, Buckets
 from wiredecode.net.limits import Limits, limits_of
 from wiredecode.protocols import registry
 from wiredecode.protocols.registry import DecodeAs, decoding
-from wiredecode.spark.parcels import REPORTS, by_bucket, pack, packets, report_text, value
+from wiredecode.spark.parcels import REPORTS, PacketPlaces, by_bucket, note_parcels, pack, packets, report_text, value
 from wiredecode.tables.portable import portable_rows, portable_schema, table_columns
 from wiredecode.tables.reader import FLOWS, LEVELS, PACKETS, LevelsReader, Rows, table_schema
 from wiredecode.tables.schema import column_names, select
 from wiredecode.tls.keylog import KeyLog
 
+NOTES_TOGETHER = 4096
+"""Packets whose notes are sent together."""
 Decoded = Rows | str
 """Rows, or a report."""
 
@@ -34,7 +37,8 @@ class TableDemand:
 
     ``levels``: one, or several that are decoded together. ``columns`` are those of the table on Spark, of one level.
     ``decode_as``: port to protocol, ``rabbitmq_stream`` or ``nats/3``. ``limits``: of reassembly, by name.
-    ``buckets``: the number of parts that the connections are divided into. ``keylog``: files of TLS secrets, by their
+    ``buckets``: the number of parts that the connections are divided into. ``linked``: notes link those that know of
+    each other (:func:`write_notes`), else they are in one part. ``keylog``: files of TLS secrets, by their
     paths; tasks read them. Raises ``ValueError`` for wrong values.
     """
 
@@ -46,6 +50,7 @@ class TableDemand:
     limits: Mapping[str, float] = field(default_factory=dict)
     show_secrets: bool = False
     fail_fast: bool = False
+    linked: bool = False
     keylog: Sequence[str] = ()
 
     def __post_init__(self) -> None:
@@ -105,8 +110,8 @@ class TableDemand:
 
     @property
     def bucketing(self) -> Buckets:
-        """Connections that know of each other are in one bucket."""
-        return Buckets(self.buckets, self.sessions)
+        """Connections that know of each other are linked, or in one bucket."""
+        return Buckets(self.buckets, self.sessions, linked=self.linked)
 
     def display(self) -> Filter | None:
         """The filter, new for every run."""
@@ -175,6 +180,28 @@ def bucket_report(
     apart = sorted(key for key in dissector.accounts.sessions if key[1] not in demand.sessions)
     totals = dissector.totals if since is None else dissector.totals.since(since)
     return report_text(source, totals=pack(totals), apart=apart, bucket=bucket, **more)
+
+
+def write_notes(rows: Iterable[pa.RecordBatch], demand: TableDemand) -> Iterator[pa.RecordBatch]:
+    """Notes for all other buckets, from parcels in the order of ``packets.ORDER``, as parcels."""
+    wanted = LevelsReader(demand.reading(0)).dissector.demand
+    reading = replace(
+        FRAMES_ONLY,
+        copies=wanted.copies and not wanted.blocks,
+        blocks=True,
+        decode_as=demand.decoding,
+        keys=demand.keys,
+        stable_ids=True,
+        limits=demand.reassembly,
+    )
+    for source, bucket, parcels in by_bucket(rows):
+        others = [number for number in range(min(demand.buckets, LINKED)) if number != bucket]
+        own, places, writer = Bucket(demand.bucketing, bucket, sessions_only=True), PacketPlaces(), NoteWriter()
+        dissector = Dissector(replace(reading, bucket=own, notes=writer))
+        for _ in dissector.frames_and_blocks(packets(parcels, places=places)):
+            if len(writer) >= NOTES_TOGETHER:
+                yield from note_parcels(source, writer.take(), places, others)
+        yield from note_parcels(source, writer.take(last=True), places, others)
 
 
 BucketDecoder = Callable[[str, int, Iterator[pa.RecordBatch], TableDemand], Iterator[Decoded]]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import json
 import pickle
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from itertools import chain, groupby
@@ -24,6 +25,7 @@ from wiredecode.arrays import Int32s, Int64s
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.capture.errors import CaptureError
 from wiredecode.dataclasses import dataclass
+from wiredecode.dissect.following import PacketNotes
 from wiredecode.frames.totals import Totals
 from wiredecode.net import link
 from wiredecode.net.buckets import FACTORS, Buckets
@@ -31,7 +33,7 @@ from wiredecode.net.headers import HeaderReader
 from wiredecode.net.ip import TCP
 from wiredecode.net.limits import Limits
 from wiredecode.net.link import Octets
-from wiredecode.net.logical_time import Clock
+from wiredecode.net.logical_time import LATEST, Clock
 
 PARCELS = pa.schema(
     [
@@ -61,6 +63,8 @@ HEADS = np.dtype(
 """``clock``: capture time in the file, which never goes back; ``place`` and ``interface`` count within the file."""
 ORDER = ("source", "bucket", "clock", "file_ns", "file", "place")
 """The order in which parcels are read: by time, then by name of the file."""
+NOTES = -1
+"""Link type of notes: they are at the place of the packet that completed their frames."""
 FACTS = ("clock", "place", "time_ns", "original", "linktype", "interface")
 """Members of it that are columns of packets after the shuffle."""
 REPORTS = -1
@@ -86,10 +90,13 @@ class File:
 
 
 class PacketParcels:
-    """Makes parcels of the packets of ``file``; packets without TCP are only counted in ``totals``."""
+    """Makes parcels of the packets of ``file``; packets without TCP are only counted in ``totals``.
 
-    def __init__(self, file: File, buckets: Buckets, limits: Limits) -> None:
-        self.file, self._buckets = file, buckets
+    ``sessions_only``: only those of connections that may know of others, and no reports.
+    """
+
+    def __init__(self, file: File, buckets: Buckets, limits: Limits, *, sessions_only: bool = False) -> None:
+        self.file, self._buckets, self._sessions_only = file, buckets, sessions_only
         self.totals = Totals()
         self._clock = Clock(int(limits.gap_seconds * 1e9))
         self._headers = HeaderReader(limits, self.totals.not_decoded, self.totals.limits)
@@ -110,8 +117,11 @@ class PacketParcels:
                 if len(batch):
                     yield from self._gather(batch)
         except CaptureError as error:
-            yield from (report(file.source, problem=str(each), file=file.name) for each in error.errors)
+            if not self._sessions_only:
+                yield from (report(file.source, problem=str(each), file=file.name) for each in error.errors)
         yield from self._send()
+        if self._sessions_only:
+            return
         self._headers.finish()
         self.totals.tcp_packets = self._headers.tcp_packets
         yield report(file.source, totals=pack(self.totals), file=file.name, place=file.place)
@@ -193,6 +203,9 @@ class PacketParcels:
         fragments = tcp_fragments(batch, self._vlan_tags)
         segments = self._headers.read(batch)
         rows, buckets = segments.row, self._buckets.of(segments)
+        if self._sessions_only:
+            chosen = self._buckets.have_session(segments)
+            rows, buckets = rows[chosen], buckets[chosen]
         self.totals.packets += len(batch)
         self.totals.add_times(batch.time_ns)
         if not len(fragments):
@@ -300,9 +313,12 @@ class WaitingPackets(NamedTuple):
         heads: npt.NDArray[np.void] = np.frombuffer(content, HEADS)
         columns = {name: pa.array(heads[name].copy()) for name in FACTS}
         columns["data"] = binary(data, np.concatenate([[0], np.cumsum(heads["captured"])]))
-        number = int.from_bytes(blake2b(file[1].encode(), digest_size=8).digest(), "big") >> 1
-        columns["file"] = pa.repeat(pa.scalar(number, pa.int64()), len(heads))
-        return cls(pa.record_batch(columns), heads["clock"].copy(), file, heads["place"].copy())
+        columns["file"] = pa.repeat(pa.scalar(file_number(file[1]), pa.int64()), len(heads))
+        batch, clock, place = pa.record_batch(columns), heads["clock"].copy(), heads["place"].copy()
+        if (place[1:] < place[:-1]).any():  # packets, and notes of other buckets
+            order = np.argsort(place, kind="stable")
+            batch, clock, place = batch.take(pa.array(order)), clock[order], place[order]
+        return cls(batch, clock, file, place)
 
     def before(self, parcel: WaitingPackets) -> int:
         """The number of packets before the first one of another parcel."""
@@ -312,6 +328,11 @@ class WaitingPackets(NamedTuple):
 
     def part(self, low: int, high: int) -> WaitingPackets:
         return WaitingPackets(self.rows.slice(low, high - low), self.clock[low:high], self.file, self.place[low:high])
+
+
+def file_number(name: str) -> int:
+    """A number made of the name of a file."""
+    return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "big") >> 1
 
 
 def joined(buffers: Iterable[pa.Buffer]) -> Any:
@@ -337,8 +358,13 @@ def by_file(parcels: Iterable[pa.RecordBatch]) -> Iterator[tuple[tuple[int, str]
         yield *of, rows
 
 
-def packets(parcels: Iterable[pa.RecordBatch], number: int = 1) -> Iterator[PacketBatch]:
-    """The packets of a bucket's parcels, merged by time, counted from ``number``; secrets come with the next batch."""
+def packets(
+    parcels: Iterable[pa.RecordBatch], number: int = 1, places: PacketPlaces | None = None
+) -> Iterator[PacketBatch]:
+    """The packets of a bucket's parcels, merged by time, counted from ``number``.
+
+    Secrets come with the next batch, notes with the packets before and after them. ``places`` are noted.
+    """
     held: list[WaitingPackets] = []
     secrets: tuple[bytes, ...] = ()
     for some in chain(by_file(parcels), [None]):
@@ -346,9 +372,14 @@ def packets(parcels: Iterable[pa.RecordBatch], number: int = 1) -> Iterator[Pack
             secrets += tuple(row.column("data")[0].as_py() for row in some[2])
             continue
         opened = None if some is None else WaitingPackets.of(some[0], some[2])
+        if places is not None and some is not None:
+            places.files[file_number(some[0][1])] = some[0]
         counts = [len(each.clock) if opened is None else each.before(opened) for each in held]
         for batch in _merge_batches([each.part(0, count) for each, count in zip(held, counts, strict=True) if count]):
-            yield packets_of(batch, number, secrets)
+            batch, notes = without_notes(batch, number)
+            if places is not None:
+                places.add(batch, number)
+            yield packets_of(batch, number, secrets, notes)
             number, secrets = number + len(batch), ()
         counted = zip(held, counts, strict=True)
         held = [each.part(count, len(each.clock)) for each, count in counted if count < len(each.clock)]
@@ -359,9 +390,11 @@ def _merge_batches(parts: list[WaitingPackets]) -> Iterator[pa.RecordBatch]:
     if len(parts) < 2:
         yield from (each.rows for each in parts)
         return
-    parts.sort(key=lambda part: part.file)  # those of one file stay in its order
+    parts.sort(key=lambda part: part.file)
     table = pa.Table.from_batches([each.rows for each in parts]).combine_chunks()
-    order = np.argsort(table["clock"].to_numpy(), kind="stable")
+    files = [*dict.fromkeys(part.file for part in parts)]
+    file = np.repeat([files.index(part.file) for part in parts], [len(part.clock) for part in parts])
+    order = np.lexsort((table["place"].to_numpy(), file, table["clock"].to_numpy()))
     yield from table.take(order).combine_chunks().to_batches()
 
 
@@ -371,7 +404,9 @@ def interfaces(file: Int64s, interface: Int32s) -> Int32s:
     return (spread >> np.uint64(33)).astype(np.int32)
 
 
-def packets_of(rows: pa.RecordBatch, number: int, secrets: tuple[bytes, ...]) -> PacketBatch:
+def packets_of(
+    rows: pa.RecordBatch, number: int, secrets: tuple[bytes, ...], notes: tuple[PacketNotes, ...] = ()
+) -> PacketBatch:
     """Packets in order, counted from ``number``."""
     data = rows.column("data")
     _, ends, values = data.buffers()
@@ -385,5 +420,69 @@ def packets_of(rows: pa.RecordBatch, number: int, secrets: tuple[bytes, ...]) ->
         interface=interfaces(rows.column("file").to_numpy(), rows.column("interface").to_numpy()),
         number=np.arange(number, number + len(rows), dtype=np.int64),
         secrets=secrets,
+        notes=notes,
         **columns,
     )
+
+
+# Notes of the frames of a bucket, for the other buckets.
+
+
+class PacketPlaces:
+    """Where the last packets of a bucket are in the order of the capture."""
+
+    def __init__(self) -> None:
+        self.files: dict[int, tuple[int, str]] = {}
+        """By :func:`file_number`: time of the first packet, and name."""
+        self._parts: deque[tuple[int, pa.RecordBatch]] = deque()
+        """Number of the first packet, and the rows."""
+
+    def add(self, rows: pa.RecordBatch, number: int) -> None:
+        self._parts.append((number, rows.select(["clock", "place", "file"])))
+
+    def of(self, notes: Sequence[PacketNotes]) -> Iterator[tuple[tuple[int, str], int, int]]:
+        """File, clock and place of the packets of notes, which come in order: earlier ones are forgotten."""
+        for packet, first_ns, _ in notes:
+            if first_ns >= 0:
+                yield (0, ""), LATEST, first_ns
+                continue
+            while len(self._parts) > 1 and self._parts[1][0] <= packet:
+                self._parts.popleft()
+            first, rows = self._parts[0]
+            clock, place, file = (column[packet - first].as_py() for column in rows.columns)
+            yield self.files[file], clock, place
+
+
+def note_parcels(
+    source: str, notes: Sequence[PacketNotes], places: PacketPlaces, buckets: Iterable[int]
+) -> Iterator[pa.RecordBatch]:
+    """Notes as rows of :data:`PARCELS` for ``buckets``."""
+    placed = zip(places.of(notes), notes, strict=True)
+    for (file_ns, name), some in groupby(placed, lambda each: each[0][0]):
+        group = [*some]
+        heads = np.zeros(len(group), HEADS)
+        heads["clock"], heads["place"] = ([each[0][part] for each in group] for part in (1, 2))
+        heads["linktype"], heads["captured"] = NOTES, [len(each[1].content) for each in group]
+        row = {"source": source, "clock": int(heads["clock"][0]), "file_ns": file_ns, "file": name, "secret": False}
+        row |= {
+            "place": int(heads["place"][0]),
+            "heads": heads.tobytes(),
+            "data": b"".join(e[1].content for e in group),
+        }
+        yield pa.RecordBatch.from_pylist([{**row, "bucket": bucket} for bucket in buckets], PARCELS)
+
+
+def without_notes(rows: pa.RecordBatch, number: int) -> tuple[pa.RecordBatch, tuple[PacketNotes, ...]]:
+    """The packets of rows, counted from ``number``, and the notes between them."""
+    are_notes = rows.column("linktype").to_numpy() == NOTES
+    if not are_notes.any():
+        return rows, ()
+    at = np.flatnonzero(are_notes)
+    before = (np.cumsum(~are_notes)[at] + number - 1).tolist()
+    some = rows.take(pa.array(at))
+    columns = (some.column(name).to_pylist() for name in ("clock", "place", "data"))
+    notes = tuple(
+        PacketNotes(packet, place if clock == LATEST else -1, data)
+        for packet, clock, place, data in zip(before, *columns, strict=True)
+    )
+    return rows.filter(pa.array(~are_notes)), notes

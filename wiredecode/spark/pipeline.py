@@ -22,10 +22,19 @@ import pyarrow as pa
 from wiredecode.capture import CaptureError, PacketBatch
 from wiredecode.dataclasses import dataclass, replace
 from wiredecode.spark import session, splits
-from wiredecode.spark.decode import BucketDecoder, BucketReader, Decoded, TableDemand, decode, decode_bucket
+from wiredecode.spark.decode import (
+    BucketDecoder,
+    BucketReader,
+    Decoded,
+    TableDemand,
+    decode,
+    decode_bucket,
+    write_notes,
+)
 from wiredecode.spark.files import FileProblem, Inputs, Paths, UnreadableFile, find_readable
 from wiredecode.spark.parcels import ORDER, PARCELS, PacketParcels, pack, report, report_text, unpack
 from wiredecode.tables import bound_memory
+from wiredecode.tables.reader import FLOWS
 from wiredecode.tables.reader import PACKETS as PACKET_LEVEL
 
 if TYPE_CHECKING:
@@ -266,25 +275,37 @@ def decode_plan(
     decoder: BucketDecoder = decode_bucket,
     metrics: Metrics | None = None,
 ) -> DataFrame:
-    """The rows that ``sink`` makes of the output of the tasks; ``decoder``: decodes a bucket after the shuffle."""
+    """The rows that ``sink`` makes of the output of the tasks; ``decoder``: decodes a bucket after the shuffle.
+
+    If nothing is added up over buckets, notes link the connections of several buckets; that reads the files twice.
+    """
     from pyspark.sql import functions as F  # noqa: N812 - everybody calls it so
     from pyspark.sql.pandas.types import from_arrow_schema
 
     session.tune(spark)
     demand, partitions = plan.demand, plan.partitions
+    if decoder is decode_bucket and demand.buckets > 1 and not {PACKET_LEVEL, FLOWS}.intersection(demand.levels):
+        demand = replace(demand, linked=True)
     send_key_logs(spark, demand)
     groups = group_parts(plan.parts, spark.sparkContext.defaultParallelism)
     tasks = task_rows(spark, [[part.input for part in parts] for parts in groups])
     if demand.level == PACKET_LEVEL:
         return map_tasks(tasks, partial(read_packets, demand), sink, metrics)
-    shuffled = tasks.mapInArrow(partial(read_parcels, demand), from_arrow_schema(PARCELS))
+    schema = from_arrow_schema(PARCELS)
     partition = F.expr(f"cast(pmod(crc32(cast(source as binary)) + bucket, {partitions}) as int)")
-    if hasattr(shuffled, "repartitionById"):
-        shuffled = shuffled.repartitionById(partitions, partition)
-    else:  # before Spark 4.1: by the hash of the number, so that some tasks have two buckets and some have none
-        shuffled = shuffled.repartition(partitions, partition)
-    in_order = shuffled.sortWithinPartitions(*ORDER)
-    return map_tasks(in_order, partial(decode, demand=demand, decoder=decoder), sink, metrics)
+
+    def shuffled(parcels: DataFrame) -> DataFrame:
+        if hasattr(parcels, "repartitionById"):
+            parcels = parcels.repartitionById(partitions, partition)
+        else:  # before Spark 4.1: by the hash of the number, so that some tasks have two buckets and some have none
+            parcels = parcels.repartition(partitions, partition)
+        return parcels.sortWithinPartitions(*ORDER)
+
+    parcels = tasks.mapInArrow(partial(read_parcels, demand), schema)
+    if demand.linked:
+        of_sessions = tasks.mapInArrow(partial(read_parcels, demand, sessions_only=True), schema)
+        parcels = parcels.union(shuffled(of_sessions).mapInArrow(partial(write_notes, demand=demand), schema))
+    return map_tasks(shuffled(parcels), partial(decode, demand=demand, decoder=decoder), sink, metrics)
 
 
 def map_tasks(
@@ -304,14 +325,21 @@ def map_tasks(
     return ids.mapInArrow(run, from_arrow_schema(sink.schema))
 
 
-def read_parcels(demand: TableDemand, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Read the files of a task as parcels for the shuffle; damage is a report."""
+def read_parcels(
+    demand: TableDemand, batches: Iterator[pa.RecordBatch], *, sessions_only: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """Read the files of a task as parcels for the shuffle; damage is a report.
+
+    ``sessions_only``: only packets of connections that may know of others, without reports.
+    """
     bound_memory()
     for part in parts_of_task(batches):
         if isinstance(part, FileProblem):
-            yield report(part.source, problem=part.text, file=part.file)
-        else:
-            yield from PacketParcels(part.file, demand.bucketing, demand.reassembly).rows(packets_of(part, demand))
+            if not sessions_only:
+                yield report(part.source, problem=part.text, file=part.file)
+            continue
+        parcels = PacketParcels(part.file, demand.bucketing, demand.reassembly, sessions_only=sessions_only)
+        yield from parcels.rows(packets_of(part, demand))
 
 
 def read_packets(demand: TableDemand, batches: Iterator[pa.RecordBatch]) -> Iterator[Decoded]:

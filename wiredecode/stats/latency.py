@@ -35,7 +35,7 @@ class RequestLatency:
         """Count a response, after :meth:`Exchanges.frame` has found its request."""
         if frame.request is None or frame.latency_ns is None:
             return
-        request = self._exchanges.of(frame.request)
+        request = self._exchanges.answered
         if request is None or (request.given_up and request.latency_key is None):  # its type is unknown
             self.tally[frame.protocol, None, None, broker(frame)].latency.add(frame.latency_ns)
         elif self._hops or not request.is_copy:
@@ -111,8 +111,7 @@ class ConfirmLatency:
 
     def frame(self, frame: Frame, parts: Sequence[FrameMessages]) -> None:
         """Count the next frame, after :meth:`Exchanges.frame`, and its messages."""
-        checks = checks_of(frame.protocol) if frame.request is None and frame.findings else None
-        if checks is not None and (refused := checks.refuses(frame)):
+        if frame.request is None and frame.findings and (refused := checks_of(frame.protocol).refuses(frame)):
             self.tally[frame.protocol, refused, broker(frame)].failed += 1
         if not parts or not frame.expects_response:
             return

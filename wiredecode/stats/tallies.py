@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from wiredecode.check.exchanges import NO_CHECKS
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields import EPOCH
 from wiredecode.frames.escape import valid
@@ -148,7 +147,7 @@ class RequestTally(Tally):
     def rows(self) -> Iterator[Values]:
         for key, cell in self.items():
             protocol, request = key[:2]
-            yield *key, request in (checks_of(protocol) or NO_CHECKS).waits, *cell.values()
+            yield *key, request in checks_of(protocol).waits, *cell.values()
 
 
 @dataclass(slots=True, eq=False)

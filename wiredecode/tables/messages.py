@@ -12,6 +12,7 @@ import pyarrow.compute
 from wiredecode.arrays import Int64s
 from wiredecode.dissect.ledger import Ledger, UnlinkedFrames
 from wiredecode.frames.block import BlockMessages, FrameBlock
+from wiredecode.frames.followed import FollowedFrame
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import PUBLISH, Coded, FrameMessages, MessagePart, Messages
 from wiredecode.frames.record import BYTES
@@ -95,8 +96,10 @@ class HeldMessages:
         for block in blocks:
             ordered += unlinked_frames(block, sorted(linked))
         for item in sorted(ordered, key=attrgetter("number")):
-            if isinstance(item, Frame):
-                self._ledger.add(item)
+            if isinstance(item, FollowedFrame):
+                self._ledger.follow(item)
+            elif isinstance(item, Frame):
+                self._ledger.frame(item)
             else:
                 self._ledger.add_unlinked(item)
         self._held.append((self._ledger.seen, self._messages.drain()))

@@ -44,10 +44,8 @@ class SequenceTimes:
     acknowledged: dict[tuple[FlowKey, int], int] = field(default_factory=dict)
 
     def add(self, segments: Segments) -> None:
-        columns = (segments.source_high, segments.source_low, segments.target_high, segments.target_low, segments.ports)
-        keys = zip(*(column.tolist() for column in columns), strict=True)
         facts = (segments.seq, segments.ack, segments.flags, segments.length, segments.time_ns)
-        rows = zip(keys, *(column.tolist() for column in facts), strict=True)
+        rows = zip(segments.flows(), *(column.tolist() for column in facts), strict=True)
         for key, seq, ack, flags, length, time_ns in rows:
             if flags & RST:
                 continue

@@ -32,14 +32,12 @@ ACK_WORDS = {ANSWERED: ACKNOWLEDGED, REFUSED: NOT_ACKNOWLEDGED, None: "answered"
 """How a confirm, and the ack of a delivery, is called by its outcome, which is unknown if it is truncated."""
 
 
-def parts_of(messages: Messages) -> Iterator[tuple[FrameMessages, int]]:
-    """Collected messages, and the number of messages of the frame before each part; there are no blocks here."""
-    frame, before = None, 0
-    for part in messages.drain():
-        if isinstance(part, FrameMessages):
-            before = before if part.frame is frame else 0
-            yield part, before
-            frame, before = part.frame, before + len(part.bodies)
+def numbered(parts: Iterable[FrameMessages]) -> Iterator[tuple[FrameMessages, int]]:
+    """Parts of the messages of a frame, and the number of its messages before each."""
+    before = 0
+    for part in parts:
+        yield part, before
+        before += len(part.bodies)
 
 
 class Finder:
@@ -53,11 +51,20 @@ class Finder:
         """The frame that is asked for by its number, and how many messages it has."""
         self._messages = self._last = 0
 
-    def frame(self, frame: Frame) -> None:
-        """The next frame; its messages have been looked at."""
+    def frame(self, frame: Frame, *, counts: bool = True) -> None:
+        """The next frame; its messages are looked at if it ``counts``."""
+        parts, is_asked = self.messages.of(frame), frame.number == self.criteria.frame
         self._last = frame.number
-        if frame.number == self.criteria.frame:
+        if is_asked:
             self._frame = frame
+        for part, before in numbered(parts) if counts else ():
+            if is_asked:
+                self._messages = before + len(part.bodies)
+            for index in self.criteria.fits(part, before):
+                if len(self.found) < MAX_FOUND:
+                    self.found.append(sighting(part, index, before))
+                else:
+                    self.more += 1
 
     def why(self) -> str:
         """Why nothing was found, where a frame was asked for, and what to ask instead."""
@@ -72,20 +79,6 @@ class Finder:
         if frame.confirmations:
             return f"{answer}; it answers frame {frame.confirmations[0].request}: ask for that one"
         return f"{answer}; ask for a frame that publishes or delivers one, or with --text, --id or --key"
-
-    def search(self, start: int | None, end: int | None) -> None:
-        """Look at what was decoded since the last time; only of that time, nanoseconds since the epoch."""
-        for part, before in parts_of(self.messages):
-            time_ns = part.frame.time_ns
-            if (start is not None and time_ns < start) or (end is not None and time_ns > end):
-                continue
-            if part.frame.number == self.criteria.frame:
-                self._messages = before + len(part.bodies)
-            for index in self.criteria.fits(part, before):
-                if len(self.found) < MAX_FOUND:
-                    self.found.append(sighting(part, index, before))
-                else:
-                    self.more += 1
 
 
 class Collector:
@@ -105,13 +98,9 @@ class Collector:
         self._stored: set[tuple[str, LogPosition]] = set()
         """Consumers, and the positions that they are known to have finished."""
         self._gauges = Gauges()
-        self._with_messages: set[int] = set()
-        """Frames that hold messages and are still to come."""
 
-    def collect(self) -> None:
-        """Look at what was decoded since the last time."""
-        for part, before in parts_of(self.messages):
-            self._with_messages.add(part.frame.number)
+    def _collect(self, parts: Iterable[FrameMessages]) -> None:
+        for part, before in numbered(parts):
             highest = self._number(part)
             for index in self._fitting(part, before):
                 if len(self.sightings) >= MAX_SIGHTINGS:
@@ -145,18 +134,18 @@ class Collector:
         ]
 
     def frame(self, frame: Frame) -> None:
-        """The next frame; its messages have been taken."""
+        """The next frame."""
+        self._collect(parts := self.messages.of(frame))
         for each in self._by_frame.get(frame.number, ()):
             each.outcome, each.copy_of = frame.outcome, frame.generated.get("copy_of")
         if frame.confirmations:
             self._confirm(frame)
         elif frame.request in self._by_frame:
-            self._answer(frame, self._by_frame[frame.request])
+            self._answer(frame, self._by_frame[frame.request], has_messages=bool(parts))
         for reading in self._gauges.frame(frame):
             if reading.covers is not None:
                 topic, partition, last = reading.covers
                 self._store(frame, reading.of, (frame.generated.get("namespace"), topic, partition), last)
-        self._with_messages.discard(frame.number)
 
     def _store(self, frame: Frame, who: str, log: tuple[str | None, str, int | None], last: int) -> None:
         """A consumer says that it is done with all up to an offset."""
@@ -167,9 +156,9 @@ class Collector:
             self._stored.add((who, position))
             each.answers.append(Reply(*facts(frame), STORED, f"{who}: done up to offset {last}"))
 
-    def _answer(self, frame: Frame, answered: list[Sighting]) -> None:
+    def _answer(self, frame: Frame, answered: list[Sighting], *, has_messages: bool) -> None:
         sequence = frame.generated.get("stream_sequence")
-        why, reply = "the request that it answers", frame.number in self._with_messages and not frame.inner
+        why, reply = "the request that it answers", has_messages and not frame.inner
         if sequence is not None:
             reply = False
             kept = "dropped: it was stored before" if frame.generated.get("duplicate") else "stored"

@@ -10,11 +10,11 @@ from rich.terminal_theme import TerminalTheme
 from textual.app import App
 from textual.screen import Screen
 
-from wiredecode.dissect.dissector import DEFAULT, Demand
+from wiredecode.dissect.dissector import Demand
 from wiredecode.filter import Filter
 from wiredecode.settings import Settings
 from wiredecode.ui.live import Live
-from wiredecode.ui.main import ANSI, CONTRAST, NOTHING_SET, THEMES, MainScreen
+from wiredecode.ui.main import ANSI, CONTRAST, THEMES, MainScreen
 from wiredecode.ui.model import CaptureModel
 from wiredecode.ui.packets import Growing
 
@@ -44,13 +44,7 @@ class Inspector(App[int]):
     TITLE = "wiredecode"
     CSS_PATH = "app.tcss"
 
-    def __init__(
-        self,
-        model: CaptureModel,
-        select: Filter | None = None,
-        live: Live | None = None,
-        settings: Settings = NOTHING_SET,
-    ) -> None:
+    def __init__(self, model: CaptureModel, select: Filter | None, live: Live | None, settings: Settings) -> None:
         super().__init__(ansi_color=True if os.environ.get("NO_COLOR") else None)  # else NO_COLOR leaves shades of grey
         self.model, self.live, self.settings = model, live, settings
         utf8 = (getattr(sys.__stdout__, "encoding", None) or "").lower().replace("-", "") == "utf8"
@@ -93,8 +87,8 @@ def run(
     select: Filter | None,
     *,
     live: Live | None = None,
-    settings: Settings = NOTHING_SET,
-    reading: Demand = DEFAULT,
+    settings: Settings,
+    reading: Demand,
 ) -> int:
     """Show captures until the user leaves; the exit code. ``live``: what makes the files grow, which ends then."""
     app = Inspector(CaptureModel(files, reading), select, live, settings)

@@ -22,7 +22,6 @@ from wiredecode.ui.navigation import NavigationScreen
 from wiredecode.ui.reports import MAKERS, OF_FRAME
 from wiredecode.ui.screens import ColumnsScreen, HelpScreen, ReportScreen
 
-NOTHING_SET = Settings()
 CONTRAST = Theme("high-contrast", "#ffff00", foreground="#ffffff", background="#000000", surface="#000000", dark=True)
 ANSI = "ansi-dark"
 THEMES = ("textual-dark", "textual-light", CONTRAST.name, ANSI, "ansi-light")
@@ -35,13 +34,7 @@ class MainScreen(NavigationScreen):
 
     BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings()]
 
-    def __init__(
-        self,
-        model: CaptureModel,
-        select: Filter | None = None,
-        live: Live | None = None,
-        settings: Settings = NOTHING_SET,
-    ) -> None:
+    def __init__(self, model: CaptureModel, select: Filter | None, live: Live | None, settings: Settings) -> None:
         super().__init__(model, live, settings)
         self.select = select
         self._filtered: dict[str, Job] = {}

@@ -292,15 +292,13 @@ def trace(model: CaptureModel, job: Job, number: int, width: int) -> list[Report
     from wiredecode.trace import Collector, Criteria, Finder, drop_answers, group, text
 
     finder = Finder(Criteria(number, None, None, None, None, ()))
-    for _ in model.messages(number, finder.messages):
-        finder.search(None, None)
-    finder.search(None, None)
+    for frame in model.messages(number, finder.messages):
+        finder.frame(frame)
     if not finder.found:
         return [ReportLine(Text("this frame carries no message; M is for what publishes or delivers one"))]
     collector = Collector(finder.found)
     demand = model.demand(messages=collector.messages, link_responses=True)
     for frame in model.frames(model.dissector(demand), job):
-        collector.collect()
         collector.frame(frame)
     messages = drop_answers(group(collector.sightings), finder.found)
     rows = [ReportLine(Text(f"messages of frame {number:,}: {len(messages):,}", theme.HEAD))]

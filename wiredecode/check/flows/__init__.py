@@ -20,6 +20,7 @@ OF_TOPIC = (
     *(
         shared.mixed,
         shared.subscribed_twice,
+        shared.now_shared,
         shared.uneven,
         shared.idle,
         unread.left_behind,
@@ -73,7 +74,7 @@ class FlowRule(Rule):
             sides = *topic.publishers, *topic.consumers
             if total(sides) < FEW and all(each.flow.limit <= 1 for each in sides):
                 continue  # too few to be meant
-            sampled = any(each.flow.samples for each in topic.publishers)
+            sampled = sum(len(each.flow.samples) for each in topic.publishers) >= FEW
             for of_topic in (*OF_TOPIC, *OF_CONTENTS) if sampled else OF_TOPIC:
                 of_topic(view, topic)
         for rule in AFTER:

@@ -22,7 +22,9 @@ from wiredecode.check.flows.view import (
 )
 from wiredecode.flows import Party
 from wiredecode.flows.table import ClientFlow, grouped, subject_of
+from wiredecode.protocols.shared.flows import NAMES
 
+WORDS = frozenset(NAMES)
 CUTS, LIVES = 64, 3
 """Times that are tried; times that a client comes, from this number on it is its habit."""
 Counted = list[tuple[int, float]]
@@ -127,10 +129,31 @@ def report(
     late = [(each.flow.key.topic, messages_after(each.flow, at_ns)) for each in unread]
     elsewhere = [f"{count:,} to {name}" for name, count in late if 2 * count >= since]
     problem.detail(f"since then it publishes {', '.join(elsewhere)}, which no consumer reads" if elsewhere else "")
-    subjects = (each.publishers for each in view.topics if each.subject[2] == topic)
+    subjects = [each.publishers for each in view.topics if each.subject[2] == topic]
+    changed = fields_changed(view, [each for sides in subjects for each in sides], at_ns)
+    problem.detail(changed and f"since then the messages of {topic} {changed}")
     begun = [each for sides in subjects for each in sides if abs(each.flow.first_ns - at_ns) < WHILE_NS]
     if begun and len(by_label(begun)) == 1:
         problem.likely = f"it cannot read the messages of {names_of(begun)}, which began to publish at that time"
+
+
+def fields_changed(view: FlowView, sides: Sequence[ClientFlow], at_ns: int) -> str:
+    """The fields that the messages of a topic have since a time, and had before; empty: nothing changed."""
+    names: tuple[list[set[str]], list[set[str]]] = ([], [])
+    for sample in (sample for each in sides for sample in each.flow.samples):
+        fields = {name for name, _ in view.fields_of(sample) if name not in WORDS}
+        names[sample.time_ns >= at_ns].append(fields)
+    if min(map(len, names)) < FEW:
+        return ""
+    before, after = ({name for name in set().union(*some) if common(name, some)} for some in names)
+    texts = [f"have {', '.join(sorted(after - before))}"] * (after > after & before)
+    texts += [f"have no {', '.join(sorted(before - after))}"] * (before > after & before)
+    return " and ".join(texts)
+
+
+def common(name: str, some: Sequence[set[str]]) -> bool:
+    """Whether most messages have a field."""
+    return sum(name in each for each in some) >= MOST * len(some)
 
 
 def counted(sides: Sequence[ClientFlow]) -> Counted:

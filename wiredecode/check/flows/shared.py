@@ -16,6 +16,7 @@ from wiredecode.check.flows.view import (
     began,
     ended,
     log_and_group,
+    names_of,
     overlaps,
     total,
     with_messages,
@@ -45,11 +46,34 @@ def mixed(view: FlowView, topic: Topic) -> None:
             if not together or now.flow.key.partition is not None:
                 continue
             group, name, count = together[0].group, topic.subject[2], now.flow.messages
+            own = [each for each in others if each.party.name == now.party.name and each.group == group]
+            if any(each.flow.first_ns > now.flow.last_ns for each in own):
+                continue  # it joined the others since: for a moment both were there
             title = f"{now.party.label} reads {name} without a queue group, and {together[0].party.label} in {group}: "
             title += f"{count:,} messages went to both"
             key, sides = (now.party.label, topic.subject), [now, *together]
             problem = view.add("flow.done-twice", title, key, sides, count=count)
             problem.likely = f"it was deployed without the queue group of the others, {group}"
+
+
+def now_shared(view: FlowView, topic: Topic) -> None:
+    """Instances of a service that each got every message share them since they came back in a queue group."""
+    served = [each for each in with_messages(topic.consumers) if each.party.name and each.flow.key.partition is None]
+    for sides in grouped(served, lambda side: service_of(side.party.name)).values():
+        alone = {each.party.name: each for each in sides if not each.group and not each.party.is_open}
+        joined = [each for each in sides if each.group and each.party.name in alone]
+        joined = [each for each in joined if each.flow.first_ns > alone[each.party.name].flow.last_ns]
+        before = [alone[each.party.name] for each in joined]
+        together = len(joined) > 1 and all(overlaps(one.party, other.party) for one, other in pairwise(before))
+        count = min((each.flow.messages for each in before), default=0)
+        if not together or len({each.group for each in joined}) > 1 or count < FEW or total(joined) < MANY:
+            continue
+        since, name = view.report.seconds(min(each.flow.first_ns for each in joined)), topic.subject[2]
+        title = f"{names_of(joined)} share {name} in group {joined[0].group} since {since}, and each gets a part: "
+        title += f"before, each got every message ({count:,})"
+        key = joined[0].group, topic.subject
+        problem = view.add("flow.shared-group", title, key, [*joined, *before], count=total(joined))
+        problem.likely = "if each needs all messages (caches, settings), the queue group is the mistake"
 
 
 def subscribed_twice(view: FlowView, topic: Topic) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 
 from wiredecode.check.changes import said
 from wiredecode.check.codes import CODES
-from wiredecode.check.exchanges import NO_CHECKS
 from wiredecode.check.flows.names import service_of
 from wiredecode.flows import Flow, Flows, Party
 from wiredecode.flows.table import ClientFlow, grouped, sides_of, topics_of
@@ -209,7 +208,7 @@ def overlaps(one: Party, other: Party) -> bool:
 
 def space_of(party: Party) -> str:
     """``account ORD``, in the words of its protocol."""
-    return f"{(checks_of(party.protocol) or NO_CHECKS).space} {party.space}" if party.space else ""
+    return f"{checks_of(party.protocol).space} {party.space}" if party.space else ""
 
 
 def changes(before: Party, now: Party) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate, chain, combinations, pairwise, permutations, product
+from itertools import accumulate, combinations, pairwise, permutations
 from typing import NamedTuple
 
 from wiredecode.check.flows.names import service_of
@@ -24,12 +24,12 @@ from wiredecode.dataclasses import dataclass, field, replace
 from wiredecode.flows import Party
 from wiredecode.flows.table import ClientFlow, Topic, grouped
 from wiredecode.frames.escape import counted
-from wiredecode.protocols.shared.flows import COUNT, STRING, MessageSample
+from wiredecode.protocols.shared.flows import COUNT, KEY, STRING, MessageSample
 from wiredecode.protocols.shared.problems import MAX_EVIDENCE
 
 UNIQUE = 0.98
 """Share of the messages whose ids are different, if it is an id."""
-UNLIKELY, MAX_TOPICS = 0.001, 32
+UNLIKELY, MAX_TOPICS = 0.001, 16
 ISOLATED = 0.2
 """Share of the missing ones between two that were done: more, and the service leaves some out as it likes."""
 ACK_WAIT_NS = 30_000_000_000
@@ -38,6 +38,7 @@ END = 1 << 63
 """Later than all times."""
 Id = tuple[int | None, int]
 """The key of a message, if ids are different within keys only; and the value."""
+Fields = dict[str, "list[Made]"]
 
 
 class Made(NamedTuple):
@@ -71,10 +72,12 @@ class Work:
 
 def judge(view: FlowView) -> None:
     """Messages that a service left out, did twice, or whose results come in another order."""
-    works = [*works_of(view)]
+    contents = Contents(view)
+    works = [*works_of(contents)]
     published = grouped(view.sent, lambda side: service_name(side.party))
     for some in grouped(works, lambda work: (work.service, work.topic.subject)).values():
-        values = {value for each in published[some[0].service] for _, value in values_of(view, each)}
+        samples = (sample for each in published[some[0].service] for sample in each.flow.samples)
+        values = {value for sample in samples for _, value in view.fields_of(sample)}
         work = max(some, key=lambda work: len(work.sent))
         done = {each.id for each in work.came if each.id[0] is None and each.id[1] in values}
         not_done(view, work, done | {each.id for work in some for each in work.sent})
@@ -85,41 +88,68 @@ def judge(view: FlowView) -> None:
         for work in some:
             out_of_order(view, work)
             less_for_each(view, work)
-    results = {work.results.subject for work in works}
-    for work in companions_of(view, works):
+    for work in companions_of(contents, works):
         not_done(view, work, {each.id for each in work.sent})
-    for topic in view.topics:
+    results = {work.results.subject for work in works}
+    for topic in contents.topics:
         if topic.subject not in results:
-            done_by_both(view, topic)
-    overtaken(view)
+            done_by_both(contents, topic)
+    overtaken(contents)
 
 
-def works_of(view: FlowView) -> Iterator[Work]:
+class Contents:
+    """The samples of messages by their fields, in order of time."""
+
+    def __init__(self, view: FlowView) -> None:
+        self.view = view
+        self.topics = [topic for topic in view.topics if samples_in(topic.publishers) >= FEW]
+        self._fields: dict[tuple[int, ...], Fields] = {}
+
+    def fields(self, sides: Sequence[ClientFlow]) -> Fields:
+        """By the fields that most messages have; of messages with a key also by the key and each field."""
+        key = tuple(map(id, sides))
+        if key not in self._fields:
+            self._fields[key] = self._read(sides)
+        return self._fields[key]
+
+    def _read(self, sides: Sequence[ClientFlow]) -> Fields:
+        samples = [(sample, side) for side in sides for sample in side.flow.samples]
+        plain: Fields = {}
+        keyed: Fields = {}
+        for sample, side in sorted(samples, key=lambda each: each[0].time_ns):
+            for name, value in self.view.fields_of(sample):
+                plain.setdefault(name, []).append(Made((None, value), sample, side))
+                if sample.key is not None:
+                    keyed.setdefault(f"key and {name}", []).append(Made((sample.key, value), sample, side))
+        return {name: some for name, some in (plain | keyed).items() if 2 * len(some) >= len(samples)}
+
+
+def works_of(contents: Contents) -> Iterator[Work]:
     """The services that pass the ids of messages on: one per topic of results and topic of messages."""
-    sampled = [topic for topic in view.topics if samples_in(topic.publishers) >= MANY]
     came: dict[str, list[Topic]] = {}
-    for topic in sampled:
+    for topic in contents.topics:
         for service in {service_name(each.party) for each in with_messages(topic.consumers)}:
             came.setdefault(service, []).append(topic)
-    for results in sampled:
+    for results in contents.topics:
         for service, made in grouped(results.publishers, lambda side: service_name(side.party)).items():
             topics = [each for each in came.get(service, ()) if each is not results]
-            for topic in topics if samples_in(made) >= FEW else ():
+            for topic in topics[:MAX_TOPICS] if samples_in(made) >= FEW else ():
                 others = [each for each in topic.publishers if service_name(each.party) != service]
                 sides = [each for each in with_messages(topic.consumers) if service_name(each.party) == service]
-                work = work_of(view, topic, results, others, made)
+                work = work_of(topic, results, contents.fields(others), contents.fields(made))
                 if work is not None:
                     yield replace(work, service=service, sides=sides)
 
 
-def companions_of(view: FlowView, works: Sequence[Work]) -> Iterator[Work]:
+def companions_of(contents: Contents, works: Sequence[Work]) -> Iterator[Work]:
     """Topics that have the ids of another topic, though no service reads that one for them here."""
-    sampled = [topic for topic in view.topics if samples_in(topic.publishers) >= 2 * MANY][:MAX_TOPICS]
+    sampled = [topic for topic in contents.topics if samples_in(topic.publishers) >= 2 * MANY][:MAX_TOPICS]
     derived = {work.results.subject for work in works}
     for topic, results in permutations(sampled, 2):
         one, other = ({service_name(each.party) for each in some.publishers} for some in (topic, results))
         if one.isdisjoint(other) and results.subject not in derived:
-            work = work_of(view, topic, results, topic.publishers, results.publishers, WHILE_NS)
+            came, sent = contents.fields(topic.publishers), contents.fields(results.publishers)
+            work = work_of(topic, results, came, sent, WHILE_NS)
             if work is not None and len(work.sent) >= UNIQUE * samples_in(results.publishers):
                 yield work
 
@@ -133,61 +163,24 @@ def service_name(party: Party) -> str:
     return service_of(party.name) or party.label
 
 
-def work_of(
-    view: FlowView,
-    topic: Topic,
-    results: Topic,
-    publishers: Sequence[ClientFlow],
-    made: Sequence[ClientFlow],
-    leeway_ns: int = 0,
-) -> Work | None:
+def work_of(topic: Topic, results: Topic, messages: Fields, made: Fields, leeway_ns: int = 0) -> Work | None:
     """The work of a service, by the fields that most results have in common with messages before them.
 
     ``leeway_ns``: results may come this long before their messages.
     """
     best: Work | None = None
-    there = names_in(view, made)
-    for keyed, name in product((False, True), names_in(view, publishers)):
-        came = with_id(view, publishers, name, keyed=keyed)
+    for name, came in messages.items():
         times: dict[Id, int] = {}
         for each in came:
             times.setdefault(each.id, each.sample.time_ns)
         if len(came) < MANY or len(times) < UNIQUE * len(came):
             continue
-        for other in (name, *there):  # of equal ones that of the same name
-            sent = [
-                each
-                for each in with_id(view, made, other, keyed=keyed)
-                if times.get(each.id, END) <= each.sample.time_ns
-            ]
-            if len({each.id for each in sent}) >= (FEW if best is None else len(best.sent) + 1):
-                best = Work(topic, results, f"{'key and ' * keyed}{name}", came, sent)
+        for other in (name, *made):  # of equal ones that of the same name
+            sent = made.get(other, ())
+            found = [each for each in sent if times.get(each.id, END) <= each.sample.time_ns + leeway_ns]
+            if len({each.id for each in found}) >= (FEW if best is None else len(best.sent) + 1):
+                best = Work(topic, results, name, came, found)
     return best
-
-
-def values_of(view: FlowView, side: ClientFlow) -> Iterator[tuple[str, int]]:
-    """The fields of all samples of a flow."""
-    return chain.from_iterable(map(view.fields_of, side.flow.samples))
-
-
-def names_in(view: FlowView, sides: Iterable[ClientFlow]) -> list[str]:
-    """The fields of most messages."""
-    samples = [sample for each in sides for sample in each.flow.samples]
-    names = Counter(name for sample in samples for name, _ in view.fields_of(sample))
-    return [name for name, count in names.items() if 2 * count >= len(samples)]
-
-
-def with_id(view: FlowView, sides: Iterable[ClientFlow], name: str, *, keyed: bool = False) -> list[Made]:
-    """The messages that have a field, in order of time; ``keyed``: and a key."""
-    found = [
-        Made((sample.key if keyed else None, value), sample, side)
-        for side in sides
-        for sample in side.flow.samples
-        if not (keyed and sample.key is None)
-        for each, value in view.fields_of(sample)
-        if each == name
-    ]
-    return sorted(found, key=lambda each: each.sample.time_ns)
 
 
 def not_done(view: FlowView, work: Work, done: set[Id]) -> None:
@@ -368,22 +361,31 @@ def done_for_two(view: FlowView, works: Sequence[Work]) -> bool:
     return False
 
 
-def done_by_both(view: FlowView, topic: Topic) -> None:
+def done_by_both(contents: Contents, topic: Topic) -> None:
     """Two instances of a service publish messages with the same ids at the same time."""
     publishers = [each for each in topic.publishers if each.flow.samples]
     by_client = grouped(publishers, lambda side: (service_name(side.party), side.party.label, side.party.host))
     for (one, first), (other, second) in combinations(by_client.items(), 2):
-        for name in names_in(view, (*first, *second)) if one[0] == other[0] else ():
-            known, new = ({each.id: each for each in with_id(view, some, name)} for some in (first, second))
+        ours, theirs = (contents.fields(some) if one[0] == other[0] else {} for some in (first, second))
+        for name in (
+            each for each in ours if each in theirs and KEY not in each.split()
+        ):  # a key is no id of a message
+            known, new = ({each.id: each for each in some[name]} for some in (ours, theirs))
             both = [each for each in known if each in new]
-            if len(both) < MANY or both[0] == next(iter(known)) == next(iter(new)):
+            if len(both) < MANY or both == [*known] or (min(known) == min(new) and counts_up(known) and counts_up(new)):
                 continue  # each may count what it sends
             near = [each for each in both if abs(known[each].sample.time_ns - new[each].sample.time_ns) < WHILE_NS]
             same = sum(known[each].sample.content == new[each].sample.content for each in near)
             distinct = all(len(some) >= UNIQUE * samples_in(sides) for some, sides in ((known, first), (new, second)))
             if distinct and same < MANY <= len(near) and len(near) >= MOST * len(both):
-                report_both(view, topic, name, [(known[each], new[each]) for each in near])
+                report_both(contents.view, topic, name, [(known[each], new[each]) for each in near])
                 return
+
+
+def counts_up(ids: Iterable[Id]) -> bool:
+    """Whether ids may be a client's own numbers: few are left out."""
+    values = [value for _, value in ids]
+    return max(values) - min(values) < 2 * len(values)
 
 
 def report_both(view: FlowView, topic: Topic, name: str, pairs: Sequence[tuple[Made, Made]]) -> None:
@@ -423,13 +425,14 @@ def out_of_order(view: FlowView, work: Work) -> None:
     problem.detail(f"the messages of {work.topic.subject[2]} are known again by {work.name}")
 
 
-def overtaken(view: FlowView) -> None:
+def overtaken(contents: Contents) -> None:
     """A client numbers its messages, and since a time later ones come before earlier ones."""
+    view = contents.view
     by_client: dict[tuple[str, str, str], list[tuple[str, Made, int, int, str]]] = {}
-    for topic in view.topics:
+    for topic in contents.topics:
         sampled = (each for each in topic.publishers if each.flow.samples and whose(each.party) not in view.came)
         for (client, _), sides in grouped(sampled, lambda side: (whose(side.party), side.flow.key.partition)).items():
-            if (found := turn_of(view, sides)) is not None:
+            if (found := turn_of(contents.fields(sides))) is not None:
                 by_client.setdefault(client, []).append((topic.subject[2], *found))
     for client, turns in by_client.items():
         of, at, _, _, name = min(turns, key=lambda each: each[1].sample.time_ns)
@@ -443,10 +446,10 @@ def overtaken(view: FlowView) -> None:
         problem.likely = "it publishes on several connections or threads at the same time, or publishes again later"
 
 
-def turn_of(view: FlowView, sides: Sequence[ClientFlow]) -> tuple[Made, int, int, str] | None:
+def turn_of(fields: Fields) -> tuple[Made, int, int, str] | None:
     """The first message that comes too late, how many do of all since then, and the field of their numbers."""
-    for name in names_in(view, sides):
-        made = [each for each in with_id(view, sides, name) if each.id[1] < STRING]
+    for name, some in fields.items():
+        made = [each for each in some if each.id[0] is None and each.id[1] < STRING]
         numbers = [each.id[1] for each in made]
         if len(made) < 2 * MANY or len(set(numbers)) < len(made):
             continue

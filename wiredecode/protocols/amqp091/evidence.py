@@ -2,13 +2,11 @@
 
 import re
 
-from wiredecode.fields import compiler
-from wiredecode.fields.layer import Layer
 from wiredecode.frames.splitter import LengthPrefix, Number
 from wiredecode.protocols.amqp091 import names
 from wiredecode.protocols.amqp091.layers import METHODS, ContentHeader
 from wiredecode.protocols.shared import seeking
-from wiredecode.protocols.shared.seeking import BAD, GOOD, SHORT, SURE, WEAK, Evidence
+from wiredecode.protocols.shared.seeking import BAD, GOOD, SHORT, SURE, WEAK, Evidence, layer_end
 
 MAX_FRAME_BYTES = 64 * 1024 * 1024
 """Largest plausible payload: servers negotiate 128 KiB by default."""
@@ -85,7 +83,7 @@ class AmqpChain(seeking.Chain):
         if kind == names.BODY:
             return Evidence(WEAK, end)
         layer = ContentHeader if kind == names.HEADER else METHODS[code]
-        fits = layer_fits(layer, data, position, end)
+        fits = layer_end(layer, data, position, end, any_text=True) == end
         return Evidence((SURE if kind == names.METHOD else GOOD) if fits else BAD, end, client)
 
 
@@ -94,17 +92,6 @@ def judge_greeting(front: bytes, position: int) -> Evidence:
     if front == names.GREETING:
         return Evidence(GOOD, position + len(front), True)
     return Evidence(SHORT if names.GREETING.startswith(front) else BAD)
-
-
-def layer_fits(layer: type[Layer], data: bytes, position: int, end: int) -> bool:
-    """Whether a frame is filled by its fields; texts need not be UTF-8."""
-    try:
-        return compiler.walk(layer, data, position, end)[1] == end
-    except UnicodeDecodeError:
-        read = compiler.careful(layer, data, position, end)
-        return read.problem is None and position + read.stop == end
-    except compiler.FAILED:
-        return False
 
 
 SEEKER = seeking.Seeker(CANDIDATE, HEADER_BYTES, (AmqpChain,))

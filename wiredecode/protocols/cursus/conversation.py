@@ -1,6 +1,7 @@
 """The state of one Cursus connection: who is who, which commands wait for a reply, whether it became a stream."""
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from wiredecode.dataclasses import dataclass
@@ -12,7 +13,7 @@ from wiredecode.protocols.cursus import NAME, layers, names, names_texts
 from wiredecode.protocols.cursus.conversation_bodies import BATCH, read
 from wiredecode.protocols.cursus.messages import add_batch, add_delivered, add_envelope, add_published
 from wiredecode.protocols.shared import proxy
-from wiredecode.protocols.shared.pairing import Losses, Outstanding, Request, note_unlinked
+from wiredecode.protocols.shared.pairing import Losses, Outstanding, Request, link, note_unlinked
 
 CLIENT_LAYERS = frozenset({layers.Command, layers.PayloadCommand, layers.PositionalCommand, layers.DiscoveryCommand})
 SERVER_LAYERS = frozenset({layers.Success, layers.Failure, layers.StreamControl, layers.JsonReply, layers.TextReply})
@@ -34,6 +35,8 @@ class CommandRequest(Request):
     """A command that waits for its reply; the key is its frame, replies come in order."""
 
     type: str
+    facts: Mapping[str, Any]
+    """Its generated fields."""
     topic: Any = None
     partition: Any = None
     count: int | None = None
@@ -56,15 +59,13 @@ class CursusConversation(Conversation):
         self.losses = Losses()
         self.named: dict[str, Any] = {}
         """Fields of the frame just decoded."""
-        self.answered: CommandRequest | None = None
-        """The request that it answers."""
         self.uncertain = not self.whole
         """Frames may have been lost: a reply need not belong to the oldest command that waits."""
         self.next_offset: list[int | None] = [0, 0] if self.whole else [None, None]
 
     def decode(self, frame: Frame, style: Style | None) -> None:
         frame.protocol = NAME
-        self.named, self.answered = {}, None
+        self.named = {}
         self._note_lost(frame)
         if not frame.offset and proxy.decode(self, frame, style):
             return
@@ -87,15 +88,15 @@ class CursusConversation(Conversation):
             self._answer(frame, named)
 
     def messages(self, frame: Frame, out: Messages) -> None:
-        named, answered = self.named, self.answered
+        named, asked = self.named, frame.asked
         if frame.type in (BATCH, "INTERNAL_BATCH"):
             add_batch(frame, named.get("compression"), out)
         elif frame.type in PUBLISHING:
             add_published(frame, named, out)
         elif frame.type == "Envelope":
             add_envelope(frame, named, out)
-        elif frame.type == "Text" and answered is not None and answered.type == "CONSUME":
-            add_delivered(frame, named, answered.topic, answered.partition, out)
+        elif frame.type == "Text" and asked is not None and asked.type == "CONSUME":
+            add_delivered(frame, named, asked.topic, asked.partition, out)
 
     def decode_headless(self, frame: Frame, style: Style | None) -> None:
         """Decode a frame without its whole length; that is known where more of the frame was sent."""
@@ -137,7 +138,7 @@ class CursusConversation(Conversation):
         partition = named.get("partition", frame.values.get("partition"))
         silent = frame.type == "Envelope" and not ANSWERED.match(str(named.get("text", "")))
         name = "" if frame.is_partial and frame.type in WITHOUT_COMMAND else frame.type or ""
-        request = CommandRequest(frame.id, frame.time_ns, name, topic, partition, silent=silent)
+        request = CommandRequest(frame.id, frame.time_ns, name, frame.generated, topic, partition, silent=silent)
         self.outstanding.add(frame, frame.id, request)
         if silent:
             frame.outcome = NOT_ASKED
@@ -161,8 +162,7 @@ class CursusConversation(Conversation):
         if unlinked:
             frame.find("note", "protocol", "after-gap", "frames were lost: which command it answers is not known")
         else:
-            frame.request, self.answered = request.frame, request
-            frame.latency_ns = frame.time_ns - request.time_ns
+            link(frame, request)
             self._report_request(frame, request, named)
         if not request.type and frame.type in PUSHED:
             self.outstanding.clear()  # it may have been STREAM

@@ -20,7 +20,6 @@ CODECS = (
     (b"\x04\x22\x4d\x18", "lz4"),
     (b"\x28\xb5\x2f\xfd", "zstd"),
 )
-XERIAL_HEADER = 16
 EMPTY = bytes(4)
 """The length of an empty body; another length and no body: the connection was closed inside."""
 
@@ -44,27 +43,7 @@ def codec_of(data: bytes, start: int, stop: int) -> str | None:
 
 def inflate(codec: str, body: bytes, limit: int = MAX_DECOMPRESSED_BYTES) -> Decompressed:
     """The body decompressed, within bounds."""
-    if codec == "xerial":
-        return _xerial(body, limit)
-    return decompress(codec, body, limit)
-
-
-def _xerial(body: bytes, limit: int) -> Decompressed:
-    """A header of 16 bytes, then blocks with their size in front (xerial's snappy-java)."""
-    pieces: list[bytes] = []
-    position, remaining = XERIAL_HEADER, limit
-    while position < len(body):
-        start = position + 4
-        stop = start + int.from_bytes(body[position:start], "big")
-        if stop > len(body) or start == stop:
-            return Decompressed(b"".join(pieces), Status.CORRUPT, "a snappy block is truncated or empty")
-        block = decompress("snappy-raw", body[start:stop], remaining)
-        if block.status is not Status.OK:
-            return Decompressed(b"".join(pieces), block.status, block.message)
-        pieces.append(block.data)
-        remaining -= len(block.data)
-        position = stop
-    return Decompressed(b"".join(pieces))
+    return decompress("snappy-java" if codec == "xerial" else codec, body, limit)
 
 
 def raw_snappy(body: bytes) -> bytes | None:

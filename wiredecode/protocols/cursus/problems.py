@@ -13,7 +13,7 @@ from wiredecode.protocols.cursus import names
 from wiredecode.protocols.shared import refusals
 from wiredecode.protocols.shared.advertised import AdvertisedHost, host_of
 from wiredecode.protocols.shared.codes import codes_of
-from wiredecode.protocols.shared.gauges import GROUP, MAX_KNOWN, POSITION, STREAM, Change, Gauge, Measurement
+from wiredecode.protocols.shared.gauges import GROUP, POSITION, STREAM, Change, Gauge, Measurement
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import Checks, FrameRef, Publishing, Rule, ref_of
 from wiredecode.protocols.shared.rebalances import Rebalances
@@ -43,26 +43,21 @@ def topic_request(frame: Frame) -> Iterator[Change]:
 # For plots.
 
 
+COMMITS = ("COMMIT_OFFSET", "BATCH_COMMIT")
+
+
 class Commits(Gauge):
     """Offsets from which groups continue, from the answer on that accepts them."""
 
-    types = frozenset({"COMMIT_OFFSET", "BATCH_COMMIT", "OK"})
-
-    def __init__(self) -> None:
-        self._waiting: Newest[int, list[Measurement]] = Newest(MAX_KNOWN)
-        """By frame of the commit; those that are refused are forgotten last."""
+    types = frozenset({"OK"})
 
     def read(self, frame: Frame) -> Iterator[Measurement]:
-        if frame.type == "OK":
-            if frame.request is not None:
-                yield from self._waiting.pop(frame.request, ())
-            return
-        self._waiting.put(frame.id, list(_committed_offsets(frame)))
+        if frame.asked is not None and frame.asked.type in COMMITS:
+            yield from _committed_offsets(frame.asked.facts)
 
 
-def _committed_offsets(frame: Frame) -> Iterator[Measurement]:
+def _committed_offsets(facts: Mapping[str, Any]) -> Iterator[Measurement]:
     """Offsets that a commit requests."""
-    facts = frame.generated
     topic, group = str(facts["topic"]), facts["group"]
     commits = facts.get("commits") or f"{facts['partition']}:{facts['offset']}"
     for each in commits.removesuffix(",...").split(","):
@@ -101,11 +96,9 @@ class GroupMember:
 class Groups(Rule):
     """Rebalances, members with a stale generation, and members that timed out."""
 
-    types = GROUP_COMMANDS | {"FETCH_OFFSET", "OK", "ERROR"}
+    types = READING | {"OK", "ERROR"}
     _members: Newest[tuple[str, str], GroupMember] = field(default_factory=Newest)
     _generations: Newest[str, int] = field(default_factory=Newest)
-    _requests: Newest[int, tuple[str, str, str]] = field(default_factory=Newest)
-    """Command, group and member, by frame."""
     _reading: Newest[int, tuple[str, str]] = field(default_factory=Newest)
     """By connection: the group and the member that consumes."""
 
@@ -119,14 +112,10 @@ class Groups(Rule):
         elif frame.type == "ERROR":
             self._refused(frame, facts)
         elif "group" in facts and "member" in facts:
-            self._requests.put(frame.id, (frame.type or "", str(facts["group"]), str(facts["member"])))
-            if frame.type in READING:
-                self._reading.put(frame.connection.number, (str(facts["group"]), str(facts["member"])))
-        elif frame.type == "FETCH_OFFSET" and "group" in facts:
-            self._requests.put(frame.id, (frame.type, str(facts["group"]), ""))
+            self._reading.put(frame.connection.number, (str(facts["group"]), str(facts["member"])))
 
     def _accepted(self, frame: Frame, facts: Mapping[str, Any]) -> None:
-        request = self._requests.pop(frame.request, None) if frame.request is not None else None
+        request = asked_of_group(frame)
         if request is None:
             return
         command, group, name = request
@@ -159,7 +148,7 @@ class Groups(Rule):
 
     def _refused(self, frame: Frame, facts: Mapping[str, Any]) -> None:
         code = frame.values.get("error_code", "")
-        request = self._requests.pop(frame.request, None) if frame.request is not None else None
+        request = asked_of_group(frame)
         if request is None:
             return
         command, group, name = request
@@ -200,6 +189,15 @@ class Groups(Rule):
             if member.ended and health and health.end and health.end.time_ns > member.last_frame_ns:
                 self._groups.crashed(group, member.ended)
         self._groups.finish()
+
+
+def asked_of_group(frame: Frame) -> tuple[str, str, str] | None:
+    """Command, group and member of the request that a frame answers; None: it is about no group."""
+    asked, facts = frame.asked, frame.asked.facts if frame.asked is not None else {}
+    if "group" in facts and asked.type == "FETCH_OFFSET":
+        return asked.type, str(facts["group"]), ""
+    member = "group" in facts and "member" in facts and asked.type in GROUP_COMMANDS
+    return (asked.type, str(facts["group"]), str(facts["member"])) if member else None
 
 
 @dataclass(eq=False)

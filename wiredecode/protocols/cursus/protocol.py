@@ -1,8 +1,11 @@
 """Recognising Cursus, cutting it into frames, and finding the next frame after a gap."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from wiredecode.fields.layer import Layer
+from wiredecode.frames.frame import Frame
+from wiredecode.frames.identity import IdentityReader
 from wiredecode.frames.splitter import LengthPrefix, Number
 from wiredecode.protocols.base import Generated, Start, generated_of
 from wiredecode.protocols.cursus import NAME, PORTS, names, names_texts
@@ -53,6 +56,12 @@ COLUMN_TYPES = {
 }
 
 
+def member(frame: Frame) -> Mapping[str, Any]:
+    """The identity of a client; the names in ``generated`` are printable."""
+    facts = frame.generated
+    return {"name": facts["member"], "group": facts["group"]} if "member" in facts and "group" in facts else {}
+
+
 class Cursus(BehindProxy):
     """The protocol of the Cursus broker, in its dialects from 2025-11 to 2026-08."""
 
@@ -65,6 +74,9 @@ class Cursus(BehindProxy):
     summary_keys = tuple(names.NAMES["summary-keys"])
     generated, column_types = GENERATED, COLUMN_TYPES
     framing = LengthPrefix(Number(0, 4, 0, MAX_FRAME_BYTES), after=4, header=4)
+
+    def identities(self) -> Mapping[str | None, IdentityReader]:
+        return dict.fromkeys(("JOIN_GROUP", "STREAM"), member)
 
     def conversation(self, start: Start) -> CursusConversation:
         return CursusConversation(start)

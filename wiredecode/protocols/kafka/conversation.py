@@ -6,9 +6,11 @@ from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
 from itertools import islice
+from typing import Any
 
 from wiredecode.fields import printable
 from wiredecode.fields.layer import Style
+from wiredecode.frames.followed import FollowedFrames
 from wiredecode.frames.frame import NOT_ASKED, OK, Frame
 from wiredecode.frames.message import Messages
 from wiredecode.protocols.base import Conversation, Start
@@ -17,10 +19,13 @@ from wiredecode.protocols.kafka.conversation_values import (
     KafkaRequest,
     Produced,
     errors_in,
+    lists_of,
     name_topics,
+    number_of,
     partitions,
     partitions_of,
     shares_of,
+    topic_of,
 )
 from wiredecode.protocols.kafka.evidence import RESPONSE, judge_request
 from wiredecode.protocols.kafka.layers import SaslToken, UnknownRequest, UnknownResponse, layer_of, versions
@@ -37,7 +42,7 @@ ASKED = struct.Struct(">4xhhi")
 """Key, version and correlation id of a request."""
 MAX_NAMED = 3
 """Partitions that a line names."""
-CARRIERS = names.TYPES["carriers"]
+CARRIERS, RETOLD = names.TYPES["carriers"], names.TYPES["retold"]
 TOKEN = FrameDecoder(SaslToken, "SaslToken")
 UNKNOWN = FrameDecoder(UnknownResponse, "Response")
 
@@ -60,8 +65,6 @@ class KafkaConversation(Conversation):
         self.copies = start.copies
         self.waiting: Outstanding[int, KafkaRequest] = Outstanding()
         self.topics, self.produced = topics, produced
-        self.answered: KafkaRequest | None = None
-        """The request that the frame just decoded answers."""
         self.raw_sasl = False
         """Tokens without headers follow, until the client sends a request again."""
 
@@ -72,7 +75,6 @@ class KafkaConversation(Conversation):
         if self.client is None:
             self.client = frame.side if judge_request(frame.data, 0).level >= GOOD else 1 - frame.side
         frame.sender = self.sender(frame)
-        self.answered = None
         if self.raw_sasl and frame.side == self.client and judge_request(frame.data, 0).level >= GOOD:
             self.raw_sasl = False
         if self.raw_sasl:
@@ -88,9 +90,34 @@ class KafkaConversation(Conversation):
         if frame.side != self.client:
             self._report_errors(frame)
 
+    def note(self, frame: Frame) -> Any:
+        """Names of topics, or the topic, its id, partition and checksum of each batch."""
+        values = frame.values
+        if frame.type == "MetadataResponse":
+            return [(each.get("topic_id"), each.get("topic")) for each in values.get("topics") or ()], None
+        if frame.type != "ProduceRequest" or not self.copies:
+            return None
+        topics = [(each, inner) for each in lists_of(values) for inner in lists_of(each)]
+        raws = [inner.get("batches") or b"" for _, inner in topics]
+        return None, [
+            (each.get("topic"), each.get("topic_id"), number_of(inner), [raw[slot.crc] for slot in slots(raw)[0]])
+            for (each, inner), raw in zip(topics, raws, strict=True)
+        ]
+
+    def follow(self, frames: FollowedFrames) -> Iterable[Frame]:
+        for stable_id, (named, produced) in frames.notes:
+            for number, name in named or ():
+                if number and name:
+                    self.topics.put(number, name)
+            for topic, number, partition, checksums in produced or ():
+                name = topic_of({"topic": topic or self.topics.get(number), "topic_id": number}) or ""
+                for checksum in checksums:
+                    self.produced.put((name, partition, checksum), Request(stable_id, frames.time_ns))
+        return ()
+
     def messages(self, frame: Frame, out: Messages) -> None:
         if frame.type in CARRIERS:
-            add_messages(frame, self.answered, out, self.produced)
+            add_messages(frame, out, self.produced)
 
     def _request(self, frame: Frame, style: Style | None) -> None:
         if frame.stop - frame.start < ASKED.size:
@@ -108,14 +135,15 @@ class KafkaConversation(Conversation):
             return
         copies = (values.get("replica_state") or values).get("replica_id", -1) >= 0
         shares = shares_of(values) if key == names.PRODUCE else {}
-        self.waiting.add(frame, correlation, KafkaRequest(frame.id, frame.time_ns, key, version, copies, shares))
+        kept = values if frame.type in RETOLD else {}
+        self.waiting.add(frame, correlation, KafkaRequest(frame.id, frame.time_ns, key, version, copies, shares, kept))
 
     def _response(self, frame: Frame, style: Style | None) -> None:
         if frame.stop - frame.start < RESPONSE.size:
             UNKNOWN.read(frame, style)
             return
         correlation = RESPONSE.unpack_from(frame.buffer, frame.start)[1]
-        request = self.answered = self.waiting.pop(correlation)
+        request = self.waiting.pop(correlation)
         if request is None:
             UNKNOWN.read(frame, style)
             if self.connection.initiator is not None and frame.all_seen(1 - frame.side):
@@ -177,7 +205,7 @@ class KafkaConversation(Conversation):
             for content in ((topic, number, raw[slot.crc]) for slot in batches) if self.copies else ():
                 if frame.type == "ProduceRequest":
                     self.produced.put(content, Request(frame.id, frame.time_ns))
-                elif self.answered and self.answered.copies and content in self.produced:
+                elif frame.asked and frame.asked.copies and content in self.produced:
                     frame.generate("copy_of", frame.generated.get("copy_of", self.produced[content].frame))
 
     def _report_errors(self, frame: Frame) -> None:

@@ -24,6 +24,8 @@ class KafkaRequest(Request):
     """Another broker asks for records."""
     shares: Mapping[TopicPartition, tuple[int, int]]
     """Of a Produce to several partitions: index of the first message to each one, and their number."""
+    values: Mapping[str, Any]
+    """Its fields, if its response is judged by them (``retold`` in ``names.toml``)."""
 
 
 def lists_of(values: Mapping[str, Any]) -> list[dict[str, Any]]:

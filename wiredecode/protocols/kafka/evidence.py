@@ -3,11 +3,10 @@
 import re
 import struct
 
-from wiredecode.fields import compiler
 from wiredecode.protocols.kafka.layers import layer_of
 from wiredecode.protocols.kafka.layers_table import REQUESTS
 from wiredecode.protocols.shared import seeking
-from wiredecode.protocols.shared.seeking import BAD, GOOD, SHORT, SURE, WEAK, Chain, Evidence
+from wiredecode.protocols.shared.seeking import BAD, GOOD, SHORT, SURE, WEAK, Chain, Evidence, layer_end
 
 REQUEST = struct.Struct(">ihhih")
 """Size, key, version, correlation id and length of the client id."""
@@ -62,13 +61,10 @@ def judge_request(data: bytes, position: int) -> Evidence:
     named = length > 2 and len(name) == length
     if end > len(data) or version > VERSIONS[key][1]:
         return Evidence(GOOD if named else WEAK, end, True)
-    try:
-        rest = end - compiler.walk(layer_of(REQUESTS[key].name, version), data, position, end)[1]
-    except compiler.FAILED:
+    stop = layer_end(layer_of(REQUESTS[key].name, version), data, position, end)
+    if stop is None or not end - MAX_REST <= stop <= end:
         return Evidence(BAD, end)
-    if not 0 <= rest <= MAX_REST:
-        return Evidence(BAD, end)
-    sure = named and not rest and end - start - length >= MIN_SURE
+    sure = named and stop == end and end - start - length >= MIN_SURE
     return Evidence(SURE if sure else GOOD if named else WEAK, end, True)
 
 

@@ -8,16 +8,15 @@ from wiredecode.fields.credentials import is_token
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import DELIVER, FORWARD, MAX_MILLISECONDS, PUBLISH, Messages, header_of
 from wiredecode.protocols.kafka import names
-from wiredecode.protocols.kafka.conversation_values import KafkaRequest, Produced, partitions
+from wiredecode.protocols.kafka.conversation_values import Produced, partitions
 from wiredecode.protocols.kafka.layers_records import BatchContents, batches_of
 from wiredecode.protocols.shared.pairing import Request
 
 
-def add_messages(
-    frame: Frame, request: KafkaRequest | None, out: Messages, produced: Mapping[Produced, Request]
-) -> None:
+def add_messages(frame: Frame, out: Messages, produced: Mapping[Produced, Request]) -> None:
     """Add the records of a frame that was just decoded; markers of transactions are none."""
-    operation = PUBLISH if frame.type == "ProduceRequest" else FORWARD if request and request.copies else DELIVER
+    operation = FORWARD if frame.asked and frame.asked.copies else DELIVER
+    operation = PUBLISH if frame.type == "ProduceRequest" else operation
     for topic, number, partition in partitions(frame.values):
         raw = partition.get("batches") or b""
         for slot, batch, contents in batches_of(raw):

@@ -242,22 +242,17 @@ class AdvertisedLeaders(AdvertisedHost):
     codes, code = CODES, "advertised-listener"
     working, leaves = names.TYPES["working"], False
     asks, speaks = "ApiVersionsRequest", "ApiVersionsResponse"
-    _named: Newest[int, bool] = field(default_factory=Newest)
-    """Requests for metadata that name topics: others only look around."""
 
     def addresses(self, frame: Frame) -> Iterator[tuple[str, int]]:
         values = frame.values
         brokers = [each for each in values.get("brokers") or () if "port" in each]  # the last may be truncated
         if "node_endpoints" in values:
             yield from ((each["host"], each["port"]) for each in values["node_endpoints"] if "port" in each)
-        elif frame.type == "MetadataRequest":
-            if values.get("topics"):
-                self._named.put(frame.id, True)
         elif frame.type == "FindCoordinatorResponse":
             for each in [values, *(values.get("coordinators") or ())]:
                 if each.get("error") == 0 and "host" in each and "port" in each:
                     yield each["host"], each["port"]
-        elif not self._named.pop(frame.request or 0, False):
+        elif frame.asked is None or not frame.asked.values.get("topics"):  # it only looked around
             named = {(each["host"], each["port"], host_of(frame.destination)) for each in brokers}
             yield from (key[:2] for key in named & self._advertised.keys())
         else:

@@ -30,17 +30,13 @@ class CommittedLags(Gauge):
         self._ends: Newest[TopicPartition, int] = Newest(MAX_KNOWN)
         self._committed: Newest[TopicPartition, dict[str, int]] = Newest(MAX_KNOWN)
         """By partition, then by group."""
-        self._waiting: Newest[int, tuple[str, dict[TopicPartition, int]]] = Newest(MAX_KNOWN)
-        """Commits without an answer, by frame."""
 
     def read(self, frame: Frame) -> Iterator[Measurement]:
         values = frame.values
-        if frame.type == "OffsetCommitRequest":
-            self._waiting.put(frame.id, (printable(values["group_id"]), self._found(values, "committed_offset")))
-        elif frame.type == "OffsetCommitResponse":
-            group, offsets = self._waiting.pop(frame.request or 0, ("", {}))
-            if not any(errors_in(values)):
-                yield from self._commit(group, offsets)
+        if frame.type == "OffsetCommitResponse":
+            if frame.asked is not None and not any(errors_in(values)):
+                said = frame.asked.values
+                yield from self._commit(printable(said["group_id"]), self._found(said, "committed_offset"))
         elif frame.type == "OffsetFetchResponse":
             for each in values.get("groups", ()):
                 yield from self._commit(printable(each["group_id"]), self._found(each, "committed_offset"))

@@ -12,7 +12,7 @@ from wiredecode.frames.frame import Frame
 from wiredecode.protocols.liftbridge.conversation_raft_streams import RaftStreams
 from wiredecode.protocols.liftbridge.names import DEFAULT_NAMESPACE, RAFT_MARK
 from wiredecode.protocols.shared.carried import CarriedSession
-from wiredecode.protocols.shared.pairing import Hop, Newest
+from wiredecode.protocols.shared.pairing import Hop, Newest, hop_of_answer
 
 MAX_KEY_CHARACTERS = 1024
 """Longest subject or id by which something is remembered: NATS servers take control lines of 4096 bytes."""
@@ -143,12 +143,9 @@ class LiftbridgeMemory(CarriedSession):
             hops.append(hop)
 
     def answer(self, key: Key, frame: Frame) -> RequestHop | None:
-        """The request of a response: from the other side of the connection, or else the first captured."""
-        hops = self.exchanges.get(key) or ()
-        for hop in hops:
-            if hop.connection == frame.connection.number and hop.side != frame.side:
-                return hop
-        return hops[0] if hops else None
+        """The request of a response, if it is remembered."""
+        hops = self.exchanges.get(key)
+        return hop_of_answer(hops, frame) if hops else None
 
 
 def ack_namespace(inbox: str) -> str | None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.shared import flows
-from wiredecode.protocols.shared.flows import FlowReader, Step
+from wiredecode.protocols.shared.flows import FlowReader, PublishedContent, Sampler, Step
 from wiredecode.protocols.shared.problems import inner_values
 
 
@@ -14,11 +14,18 @@ class EnvelopeFlows(FlowReader):
 
     types = frozenset({"Publish", "Ack"})
 
+    def __init__(self) -> None:
+        self._sampler = Sampler()
+
     def read(self, frame: Frame) -> Sequence[Step]:
         values = inner_values(frame)
         if frame.type == "Publish":
             what = flows.PUBLISH if frame.sender == "client" else flows.DELIVER
-            return (Step(what, printable(frame.values["subject"]), None, "", None, 1, frame.values["size"]),)
+            step = Step(what, printable(frame.values["subject"]), None, "", None, 1, frame.values["size"])
+            if what == flows.PUBLISH and self._sampler.wants(frame):
+                content = PublishedContent(values.get("key"), values.get("value"), "")
+                step = step._replace(samples=self._sampler.take(frame, 1, (content,)))
+            return (step,)
         if frame.sender == "client":
             return ()  # the server publishes it
         what = flows.REFUSE if values.get("ack_error") else flows.CONFIRM

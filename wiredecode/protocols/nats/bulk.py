@@ -1,11 +1,13 @@
 """Reads plain messages in blocks."""
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from crc32c import crc32c
 
 from wiredecode.arrays import Bools, Int64s, UInt8s
 from wiredecode.fields.credentials import TOKEN_HEAD, is_secret_pair
@@ -13,6 +15,7 @@ from wiredecode.fields.textfields import MAX_DIGITS
 from wiredecode.frames.block import BlockMessages, Bulk, BulkSplit, FrameBlock, Samples
 from wiredecode.frames.frame import NOTHING
 from wiredecode.frames.message import DELIVER, PUBLISH, Coded, Column, HeaderLists, Messages, Slices
+from wiredecode.protocols.nats import conversation_memory as memory
 from wiredecode.protocols.nats import names
 from wiredecode.protocols.nats.conversation import NatsConversation
 from wiredecode.protocols.nats.conversation_memory import NatsSubscription
@@ -42,8 +45,8 @@ LONG_NAMES = [(words(b"UNSU"), 2, words(b"SUB ")), (words(b"CONN"), 3, words(b"N
 
 PLAIN = re.compile(rb"(H)?(?:PUB ([!-~]{1,1024})|MSG ([!-~]{1,1024}) ([!-~]+)) (?(1)(\d{1,9}) )")
 """A plain message up to its size."""
-PRIVATE = re.compile(rb"_|\$(?:SYS|JS)|.*\._")
-"""Inboxes and subjects of the system account and of JetStream: they are read singly."""
+PRIVATE = re.compile(memory.PRIVATE.pattern.encode())
+"""Messages on these subjects are read singly."""
 VERSION, SEQUENCE_LINE = b"NATS/1.0\r\n", b"\nNats-Sequence:"
 BLOCK_LINES = re.compile(rb"NATS/1\.0\r\n(?:[!-9;-~]+:[ -~]*\r\n)*\r\n")
 HEADER = re.compile(rb"([!-9;-~]+): *([ -~]*)\r\n")
@@ -243,6 +246,14 @@ class NatsBulk(Bulk):
             generated.append(NOTHING if subscription is None else subscription.generated)
         sizes = block.stops - 2 - block.parts[AT][:, BODY]
         return Samples(GRAMMARS[names.CLIENT][name], values, generated, which, "size", sizes)
+
+    def notes(self, block: FrameBlock) -> Iterable[tuple[str, int]] | None:
+        if block.kinds[0] >= MSG:
+            return None
+        codes, subjects = distinct(block, SUBJECT)
+        bodies = zip(codes.tolist(), block.parts[AT][:, BODY].tolist(), (block.stops - 2).tolist(), strict=True)
+        buffer = memoryview(block.buffer)
+        return [(subjects[code], crc32c(buffer[begin:end])) for code, begin, end in bodies]
 
     def decode(self, conversation: NatsConversation, block: FrameBlock, out: Messages | None) -> bool:
         side = conversation.sides[block.side]

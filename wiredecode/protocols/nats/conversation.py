@@ -2,7 +2,7 @@
 
 import re
 from collections import OrderedDict, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
 
 from crc32c import crc32c
@@ -10,13 +10,17 @@ from crc32c import crc32c
 from wiredecode.fields import printable, redact, text
 from wiredecode.fields.credentials import TOKEN_HEAD, is_secret_value, is_token
 from wiredecode.fields.layer import Layer, Style
+from wiredecode.frames.followed import FollowedFrames
 from wiredecode.frames.frame import MALFORMED, NOTHING, OK, Frame
 from wiredecode.frames.message import Messages
 from wiredecode.protocols.base import Conversation, Protocol, Start
 from wiredecode.protocols.nats import NAME, names, transport
 from wiredecode.protocols.nats import transport_websocket as websocket
+from wiredecode.protocols.nats.conversation_acks import ACK
 from wiredecode.protocols.nats.conversation_memory import (
+    BEGINNINGS,
     MAX_WAITING,
+    PRIVATE,
     Key,
     NatsMemory,
     NatsPublisher,
@@ -33,6 +37,7 @@ from wiredecode.protocols.nats.layers_decoders import (
     GRAMMARS,
     WITH_ORIGIN,
     decoder_for,
+    hides_data,
     link_of_connect,
     link_of_info,
     link_of_operation,
@@ -74,7 +79,8 @@ class NatsConversation(Conversation):
         """Operations that +OK answers; None: the client is not verbose. Servers assume verbose before CONNECT."""
         self.max_payload = 0
         self.inner = InnerStreams(protocol)
-        self.connected = self.tls_found = False
+        self.connected = self.tls_found = self.lost = False
+        """``lost``: whether bytes were lost before the frame just decoded."""
         self.handshakes = Handshakes()
         self.published_ns: int | None = None
         """If the frame just decoded delivers a message to a client: when it was published, ns, if known."""
@@ -155,12 +161,90 @@ class NatsConversation(Conversation):
             if frame.layers is not None and NAME in frame.layers:
                 frame.layers[NAME]["copy_of"] = published[1]
 
+    # Frames that other processes decode.
+
+    def note(self, frame: Frame) -> Any:
+        """Of a plain publish subject and digest; of others the arguments of :meth:`_follow`."""
+        values, lost = frame.values, self.lost
+        self.lost = False
+        if frame.type in PLAIN and not lost and "reply" not in values and "data" in values:
+            subject, data = values["subject"], values["data"]
+            known = subject.startswith("$") or subject in self.memory.requests
+            if not known and not PRIVATE.match(subject) and not data.startswith(HEADS):
+                return (subject, crc32c(data)) if frame.type == "PUB" else None
+        name, payload = values.get("operation", "").upper(), None
+        kept = {each: values[each] for each in NOTED if each in values}
+        if name == "CONNECT":
+            kept["name"] = (values.get("options") or {}).get("name")
+        elif name not in MESSAGES and name != "-ERR":
+            return ("", {}, None, lost, False) if lost else None
+        elif "data" in values:
+            data = values["data"]
+            kept["digest"] = crc32c(data)
+            if frame.protocol != NAME or data.startswith(BEGINNINGS) or kept["subject"].startswith(ACK):
+                payload = data
+        elif frame.is_partial and "size" in values and frame.protocol != NAME:
+            payload = frame.data[payload_start(frame) :]
+        return name, kept, payload, lost, hides_data(frame.layer)
+
+    def follow(self, frames: FollowedFrames) -> Iterator[Frame]:
+        requests, copies = self.memory.requests, self.memory.copies
+        publisher = self.sides[frames.side].publisher
+        for number, (stable_id, note) in enumerate(frames.notes, frames.number):
+            if len(note) == len(PLAIN):
+                if note[0] not in requests:
+                    if self.copies:
+                        copies.publish(note, publisher, (number, stable_id, frames.time_ns))
+                    continue
+                values = {"operation": "PUB", "subject": note[0], "digest": note[1], "size": 0}
+                note = "PUB", values, None, False, False
+            frame = frames.frame(number, stable_id)
+            self._follow(frame, *note)
+            yield frame
+
+    def _follow(
+        self, frame: Frame, name: str, values: dict[str, Any], payload: bytes | None, lost: bool, secret: bool
+    ) -> None:
+        """Do to the memory what :meth:`decode` does.
+
+        ``values``: those of :data:`NOTED`, and the digest of a whole payload. ``payload``: if more than its digest
+        matters. ``lost``: bytes were lost before. ``secret``: it may be a credential.
+        """
+        memory, subject = self.memory, values.get("subject", "")
+        frame.protocol, frame.values = NAME, values
+        if lost:
+            memory.carried.interrupt(self.connection.number, frame.side, frame.time_ns)
+            memory.copies.note_loss()
+        if name == "CONNECT" and isinstance(values["name"], str):
+            memory.carried.client_named(values["name"], self.connection.number)
+        if name not in MESSAGES:
+            if name == "-ERR":
+                self._err(frame)
+            return
+        if payload is not None and "digest" in values:
+            values["data"] = payload
+        request = memory.requests.get(subject) if memory.requests else None
+        secret = secret or (request is not None and names.is_secret_subject(request.subject))
+        self.HANDLERS[name](self, frame)
+        frame.expects_response = False
+        delivered = "sid" in values
+        if secret:
+            return
+        if payload is not None and (session := memory.carried.of_message(subject, payload)) is not None:
+            frame.is_partial = "digest" not in values
+            session.decode(frame, CarriedMessage(payload, 0, subject, values.get("reply")), None)
+            if frame.protocol != NAME and not delivered:
+                subjects = subject if "reply" not in values else f"{subject} {plain_subject(values['reply'])}"
+                self._find_copy(frame, (subjects, crc32c(payload)), name)
+        elif self.copies and "digest" in values and frame.request is None and "reply" not in values and not delivered:
+            self._find_copy(frame, (subject, values["digest"]), name)
+
     def messages(self, frame: Frame, out: Messages) -> None:
         add_messages(frame, self.memory.carried, out, self.published_ns)
 
     def _lost(self, frame: Frame, side: NatsSide) -> None:
         """Bytes before or in this frame were not captured: stop counting PINGs, +OKs and copies."""
-        side.whole = False
+        side.whole, self.lost = False, True
         for each in self.sides:
             each.pings.clear()
         self.counts_from = frame.time_ns + LOST_PING_NS
@@ -496,6 +580,11 @@ TRANSPORT_TITLES: dict[type[Layer], str] = {
 }
 
 
+PLAIN = ("PUB", "MSG")
+"""Without a reply subject: the note of the first is subject and digest, the second is of no interest elsewhere."""
+MESSAGES = frozenset(("PUB", "HPUB", "MSG", "HMSG", "RMSG", "LMSG"))
+NOTED = ("operation", "subject", "reply", "sid", "size", "header_size", "status", "description", "error")
+"""Values that links depend on."""
 API_ANSWER = b'{"type":"io.nats.jetstream.api.'
 HEADS = names.PAYLOAD_VERSION, API_ANSWER, TOKEN_HEAD
 """Beginnings of payloads that are looked at."""

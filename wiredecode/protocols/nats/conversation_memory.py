@@ -36,7 +36,7 @@ from wiredecode.protocols.nats.conversation_acks import (
 )
 from wiredecode.protocols.registry import carried_by
 from wiredecode.protocols.shared.carried import CarriedSessions
-from wiredecode.protocols.shared.pairing import Hop, Newest, Request, link
+from wiredecode.protocols.shared.pairing import Hop, Newest, Request, hop_of_answer, link
 
 OWN = "$JS."
 """Subjects of JetStream itself."""
@@ -110,6 +110,8 @@ MAX_LAST = 1_024
 MAX_AMBIGUOUS = 1_024
 """Contents delivered without a captured publish, and subjects with repeated contents, that are remembered."""
 
+PRIVATE = re.compile(r"_|\$(?:SYS|JS)|.*\._")
+"""Inboxes and subjects of the system account and of JetStream: requests are answered there."""
 Key = tuple[str, int]
 """Subject, and CRC-32C of the payload."""
 Passage = tuple[int, int, int]
@@ -328,6 +330,11 @@ def plain_subject(subject: str) -> str:
     return subject
 
 
+def digest_of(values: Mapping[str, Any]) -> int:
+    """CRC-32C of a payload; of one that was not captured as of none."""
+    return values["digest"] if "digest" in values else crc32c(values.get("data") or b"")
+
+
 @dataclass(slots=True)
 class NatsMemory:
     """Shared by all connections of a capture; bounded."""
@@ -342,7 +349,7 @@ class NatsMemory:
 
     def ask(self, frame: Frame, values: Mapping[str, Any], *, first: bool) -> int | None:
         """Take a request, or a hop of one; ``first``: it comes from a client. Return its publish time, ns, if known."""
-        reply, digest = plain_subject(values["reply"]), crc32c(values.get("data") or b"")
+        reply, digest = plain_subject(values["reply"]), digest_of(values)
         hop = Hop(frame.id, frame.time_ns, frame.connection.number, frame.side)
         frame.expects_response = True
         acked = parse_ack_subject(reply)
@@ -389,13 +396,12 @@ class NatsMemory:
         request = self.requests.get(subject) or self.requests.get(plain_subject(subject))
         if request is None:
             return
-        hop = hop_of_answer(request, frame)
+        hop = hop_of_answer(request.hops, frame)
         if frame.time_ns < hop.time_ns or not is_recent(hop, frame):
             return  # if packets were lost, an older request may wait after a gap
         if values.get("status") == names.NO_RESPONDERS:
             frame.generate("request_subject", printable(request.subject))
-        data = values.get("data") or b""
-        digest = crc32c(data)
+        data, digest = values.get("data") or b"", digest_of(values)
         if (stored := read_answer(frame, request.subject, data, self.consumers)) is not None:
             self.stored.put(stored, request)
         if first or request.answer is None or request.answer[1] != digest:
@@ -410,7 +416,7 @@ class NatsMemory:
             frame.confirmations = [Confirmation(hop.frame, 0, 0 if final is None else ALL, refusal, final)]
             for earlier in self.consumers.acknowledge(frame, acked, final):
                 if earlier is not request:
-                    answered = hop_of_answer(earlier, frame).frame
+                    answered = hop_of_answer(earlier.hops, frame).frame
                     frame.confirmations.append(Confirmation(answered, 0, ALL, None, final))
         asking = frame.connection.directions[1 - frame.side]
         if hop.connection == frame.connection.number and asking.lost_between(hop.time_ns, frame.time_ns, frame.ready):
@@ -419,12 +425,3 @@ class NatsMemory:
 
 def is_recent(hop: Hop, frame: Frame) -> bool:
     return frame.time_ns - hop.time_ns <= REQUEST_SECONDS * 1_000_000_000
-
-
-def hop_of_answer(request: RequestHops, frame: Frame) -> Hop:
-    """The hop that a reply answers: on its own connection from the other side, else the first one."""
-    number, side = frame.connection.number, frame.side
-    for hop in reversed(request.hops):
-        if hop.connection == number and hop.side != side:
-            return hop
-    return request.hops[0]

@@ -2,14 +2,12 @@
 
 import re
 
-from wiredecode.fields import compiler
-from wiredecode.fields.layer import Layer
 from wiredecode.frames.splitter import LengthPrefix, Number
 from wiredecode.protocols.rabbitmq_stream.layers import LAYERS, PartitionsResponse, RouteResponse, Unknown
 from wiredecode.protocols.rabbitmq_stream.layers_chunk import CHUNK_MAGIC, Chunk
 from wiredecode.protocols.rabbitmq_stream.names import CLIENT_KEYS, COMMANDS, RESPONSE_BIT, SERVER_KEYS
 from wiredecode.protocols.shared import seeking
-from wiredecode.protocols.shared.seeking import BAD, GOOD, SHORT, SURE, Evidence
+from wiredecode.protocols.shared.seeking import BAD, GOOD, SHORT, SURE, Evidence, layer_end
 
 MAX_FRAME_BYTES = 64 * 1024 * 1024
 """Largest plausible Size: a chunk is sent whole even if it exceeds the negotiated frame max."""
@@ -37,17 +35,6 @@ def body(data: bytes, position: int, end: int, key: int, version: int) -> int | 
         if stop is not None and (stop == end or key in (8, 0x801A)):
             return stop
     return None
-
-
-def layer_end(layer: type[Layer], data: bytes, position: int, end: int, *, any_text: bool = False) -> int | None:
-    """Where a layer at ``position`` ends; None when it does not fit. ``any_text``: texts need not be UTF-8."""
-    try:
-        return compiler.walk(layer, data, position, end)[1]
-    except UnicodeDecodeError:
-        read = compiler.careful(layer, data, position, end)
-        return position + read.stop if any_text and read.problem is None else None
-    except compiler.FAILED:
-        return None
 
 
 def is_request(data: bytes, position: int, end: int) -> bool | None:

@@ -130,9 +130,7 @@ class StreamBrokers(AdvertisedHost):
 class DuplicateIds(problems.Rule):
     """Publishing ids of publishers with a name that do not go up: the broker confirms these messages and drops them."""
 
-    types = frozenset({"Publish", "Create", "Delete", "QueryPublisherSequence", "QueryPublisherSequenceResponse"})
-    _asked: Newest[int, tuple[str, str]] = field(default_factory=lambda: Newest(MAX_NAMES))
-    """Stream and name by question."""
+    types = frozenset({"Publish", "Create", "Delete", "QueryPublisherSequenceResponse"})
     _told: Newest[tuple[str, str], tuple[int, problems.FrameRef]] = field(default_factory=lambda: Newest(MAX_NAMES))
     """The id up to which the broker has messages, and the answer that says so."""
     _highest: dict[tuple[str, str], int] = field(default_factory=dict)
@@ -146,7 +144,7 @@ class DuplicateIds(problems.Rule):
     _known: int = 0
 
     def frame(self, frame: Frame) -> None:
-        if frame.type in ("QueryPublisherSequence", "QueryPublisherSequenceResponse"):
+        if frame.type == "QueryPublisherSequenceResponse":
             self._sequence(frame)
             return
         if frame.type != "Publish":
@@ -201,12 +199,10 @@ class DuplicateIds(problems.Rule):
         self._highest[key] = highest
 
     def _sequence(self, frame: Frame) -> None:
-        """A client asks up to which id the broker has the messages of a publisher, and the broker says it."""
-        if frame.type == "QueryPublisherSequence":
-            stream, name = (printable(frame.values.get(each, "")) for each in ("stream", "publisher_reference"))
-            self._asked.put(frame.id, (stream, name))
-        elif (key := self._asked.pop(frame.request or 0, None)) and frame.values.get("sequence"):
-            self._told.put(key, (frame.values["sequence"], problems.ref_of(frame)))
+        """The broker says up to which id it has the messages of a publisher."""
+        if frame.asked is not None and frame.values.get("sequence"):
+            stream, name = (printable(frame.asked.values.get(each, "")) for each in ("stream", "publisher_reference"))
+            self._told.put((stream, name), (frame.values["sequence"], problems.ref_of(frame)))
 
 
 MAX_MISSING = 1000
@@ -390,17 +386,13 @@ class MissingStreams(problems.Rule):
 class Routes(problems.Rule):
     """Routing keys and super streams that lead to no stream: what is published there is not sent."""
 
-    types = frozenset({"Route", "Partitions", "RouteResponse", "PartitionsResponse"})
-    _asked: Newest[int, str] = field(default_factory=lambda: Newest(MAX_MISSING))
-    """By frame: super stream and routing key."""
+    types = frozenset({"RouteResponse", "PartitionsResponse"})
 
     def frame(self, frame: Frame) -> None:
-        values = frame.values
-        none = values.get("streams") in (0, []) and not frame.is_partial
-        if frame.request is None:
-            key = f" for routing key {printable(values['routing_key'])}" if "routing_key" in values else ""
-            self._asked.put(frame.id, f"{printable(values.get('super_stream', ''))} has no stream{key}")
-        elif (name := self._asked.pop(frame.request, None)) and none:
+        if frame.asked is not None and frame.values.get("streams") in (0, []) and not frame.is_partial:
+            asked = frame.asked.values
+            key = f" for routing key {printable(asked['routing_key'])}" if "routing_key" in asked else ""
+            name = f"{printable(asked.get('super_stream', ''))} has no stream{key}"
             problem = self.report.add(CODES["no-route"], f"super stream {name}", name, frame=frame, severity="note")
             if problem.count >= MANY_ROUTES:
                 problem.severity = problem.code.severity

@@ -118,10 +118,8 @@ class NoActive(Rule):
     """Groups with a single active consumer that have none, as a client did not answer the broker's ConsumerUpdate."""
 
     types = frozenset({"ConsumerUpdate", "ConsumerUpdateResponse", "Subscribe", "Deliver"})
-    _asked: Newest[int, FrameRef] = field(default_factory=Newest)
-    """By id of a ConsumerUpdate without an answer."""
-    _of: Newest[int, tuple[str, str, bool]] = field(default_factory=Newest)
-    """Its stream, name of the group, and whether the consumer shall become active."""
+    _asked: Newest[int, tuple[FrameRef, tuple[str, str], bool]] = field(default_factory=Newest)
+    """ConsumerUpdates without an answer: stream and name of the group, and whether the consumer shall become active."""
     _members: Newest[tuple[str, str], dict[int, Connection]] = field(default_factory=Newest)
     """By stream and name: the connections that subscribed."""
     _delivered: Newest[tuple[str, str], int] = field(default_factory=Newest)
@@ -138,14 +136,12 @@ class NoActive(Rule):
         elif frame.type == "Deliver":
             self._delivered.put(group, frame.time_ns)
         elif frame.type == "ConsumerUpdate":
-            self._asked.put(frame.id, ref_of(frame))
-            self._of.put(frame.id, (*group, bool(frame.values.get("active"))))
+            self._asked.put(frame.id, (ref_of(frame), group, bool(frame.values.get("active"))))
         elif frame.request is not None:
             self._asked.pop(frame.request, None)
 
     def finish(self) -> None:
-        for number, ref in self._asked.items():
-            stream, name, active = self._of.get(number, ("", "", False))
+        for ref, (stream, name), active in self._asked.values():
             end = ref.connection.health.end if ref.connection.health is not None else None
             gone = end is not None and end.time_ns - ref.time_ns < NO_ACTIVE_NS  # another one is chosen then
             waited_ns = self.report.last_ns - max(ref.time_ns, self._delivered.get((stream, name), 0))

@@ -6,6 +6,7 @@ added.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import islice
 from sys import intern
 from typing import Any, ClassVar, NamedTuple
@@ -13,6 +14,7 @@ from typing import Any, ClassVar, NamedTuple
 import orjson
 from crc32c import crc32c
 
+from wiredecode.fields.credentials import is_secret_name
 from wiredecode.frames.frame import DAMAGED, Frame
 from wiredecode.patterns import pattern
 from wiredecode.protocols.shared.pairing import Newest
@@ -114,14 +116,18 @@ def fields_of(sample: MessageSample) -> Sequence[tuple[str, int]]:
     """The names of values by which messages differ, and their numbers, or checksums of texts.
 
     Of the first members of a JSON object and of those inside it (``order.id``), of the words of another body, of the
-    headers and the key. Times of the message are left out.
+    headers and the key. Times of the message and credentials are left out.
     """
     fields = [] if sample.key is None else [(KEY, STRING + sample.key)]
     for name, value in sample.headers:
         text = value if isinstance(value, bytes) else value.encode()
         if 0 < len(text) <= MAX_VALUE:
             fields.append((f"header {name}", number_of(text)))
-    return [each for each in (*fields, *members_of(sample.body)) if not is_clock(each[1], sample.time_ns)]
+    fields += members_of(sample.body)
+    return [each for each in fields if not is_clock(each[1], sample.time_ns) and not names_secret(each[0])]
+
+
+names_secret = lru_cache(maxsize=4096)(is_secret_name)
 
 
 def number_of(text: bytes) -> int:

@@ -1,14 +1,25 @@
 """Open requests of a connection, their responses, and the losses that can hide these: the same for every protocol."""
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from heapq import heappop, heappush
 from typing import Any, Generic, TypeVar
 
 from wiredecode.dataclasses import dataclass
 from wiredecode.frames.frame import ANSWERED, REFUSED, Frame
 
-__all__ = ["Hop", "Losses", "Newest", "Outstanding", "Request", "link", "note_unlinked", "outcome_of", "reply_captured"]
+__all__ = [
+    "Hop",
+    "Losses",
+    "Newest",
+    "Outstanding",
+    "Request",
+    "hop_of_answer",
+    "link",
+    "note_unlinked",
+    "outcome_of",
+    "reply_captured",
+]
 
 MAX_OUTSTANDING = 10_000
 """Open requests remembered per connection; beyond it the oldest is dropped."""
@@ -41,6 +52,7 @@ class Hop(Request):
     side: int
 
 
+H = TypeVar("H", bound=Hop)
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 R = TypeVar("R", bound=Request)
@@ -193,9 +205,18 @@ def outcome_of(response: Frame) -> str:
 
 def link(frame: Frame, request: Request) -> None:
     """Link a response with its request."""
-    frame.request = request.frame
+    frame.request, frame.asked = request.frame, request
     latency_ns = frame.time_ns - request.time_ns
     frame.latency_ns = latency_ns if latency_ns >= 0 else None  # captured out of order
+
+
+def hop_of_answer(hops: Sequence[H], response: Frame) -> H:
+    """The hop that a response answers: the last one of its connection from the other side, else the first one."""
+    number, side = response.connection.number, response.side
+    for hop in reversed(hops):
+        if hop.connection == number and hop.side != side:
+            return hop
+    return hops[0]
 
 
 def note_unlinked(response: Frame) -> None:

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import ClassVar
 
 from wiredecode.dataclasses import dataclass
+from wiredecode.fields import compiler
+from wiredecode.fields.layer import Layer
 from wiredecode.frames.splitter import Allowance, Found, Rejected, Undecided, Verdict
 
 BAD, SHORT, EMPTY, WEAK, GOOD, SURE = -2, -1, 0, 1, 2, 3
@@ -30,6 +32,17 @@ SEARCH_BYTES = 256 * 1024
 """While searching, no longer frame is waited for."""
 DECIDE_BYTES = 16 * 1024
 """Bytes of a recognised protocol within which its dialect must show."""
+
+
+def layer_end(layer: type[Layer], data: bytes, position: int, end: int, *, any_text: bool = False) -> int | None:
+    """Where a layer at ``position`` ends; None when it does not fit. ``any_text``: texts need not be UTF-8."""
+    try:
+        return compiler.walk(layer, data, position, end)[1]
+    except UnicodeDecodeError:
+        read = compiler.careful(layer, data, position, end)
+        return position + read.stop if any_text and read.problem is None else None
+    except compiler.FAILED:
+        return None
 
 
 @dataclass(slots=True)

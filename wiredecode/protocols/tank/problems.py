@@ -3,18 +3,17 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from wiredecode.dataclasses import dataclass, field
+from wiredecode.dataclasses import dataclass
 from wiredecode.fields import printable
-from wiredecode.frames.frame import OK, Frame
+from wiredecode.frames.frame import Frame
 from wiredecode.frames.identity import short
 from wiredecode.protocols.reading import values_of
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.gauges import LAG, POSITION, STREAM, Change, Gauge, Measurement
-from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import Checks, Publishing, Rule
 from wiredecode.protocols.shared.refusals import refusals_of
 from wiredecode.protocols.tank import names
-from wiredecode.protocols.tank.conversation_bundles import entries_of, outcome, result_groups, whole
+from wiredecode.protocols.tank.conversation_bundles import Topics, entries_of, outcome, result_groups, whole
 
 CODES, REFUSALS = codes_of("tank"), refusals_of("tank")
 
@@ -48,37 +47,27 @@ class ConsumerPositions(Gauge):
 
 # Rules.
 
-Subject = tuple[tuple[str, tuple[tuple[int, int], ...]], ...]
-"""Topics, and of each the partitions with the sequence number that is wanted."""
-
 
 @dataclass(eq=False)
 class Results(Rule):
     """Results of Produce and Consume that are none of success, by partition."""
 
-    types = frozenset({"Produce", "ProduceWithBaseSequenceNumber", "ProduceResponse", "Consume", "ConsumeResponse"})
-    _requests: Newest[int, Subject] = field(default_factory=Newest)
+    types = frozenset({"ProduceResponse", "ConsumeResponse"})
 
     def frame(self, frame: Frame) -> None:
+        addressed = (frame.asked and frame.asked.topics) or ()
         if frame.type == "ProduceResponse":
-            self._produced(frame)
-        elif frame.type == "ConsumeResponse":
-            self._consumed(frame)
-        elif frame.status == OK:
-            self._requests.put(frame.id, subject_of(frame.values))
-
-    def _request(self, frame: Frame) -> Subject:
-        return self._requests.pop(frame.request, ()) if frame.request is not None else ()
+            self._produced(frame, addressed)
+        else:
+            self._consumed(frame, addressed)
 
     # Produce.
 
-    def _produced(self, frame: Frame) -> None:
+    def _produced(self, frame: Frame, addressed: Topics) -> None:
         results = frame.values.get("results") or ()
-        subject = self._request(frame)
         if not any(isinstance(each, Mapping) and each.get("result") for each in results):
             return
-        addressed = tuple((topic, tuple(partition for partition, _ in partitions)) for topic, partitions in subject)
-        places = list(result_groups(addressed, results)) if subject else []
+        places = list(result_groups(addressed, results)) if addressed else []
         for index, each in enumerate(results):
             code = each.get("result", 0)
             if code:
@@ -89,8 +78,8 @@ class Results(Rule):
 
     # Consume.
 
-    def _consumed(self, frame: Frame) -> None:
-        asks = {(topic, partition): number for topic, several in self._request(frame) for partition, number in several}
+    def _consumed(self, frame: Frame, addressed: Topics) -> None:
+        asks = {(topic, partition): number for topic, several in addressed for partition, number, _ in several}
         for topic in whole(frame.values.get("topics"), "topic"):
             if "unknown_topic" in topic:
                 title = f"{partition_text(topic['topic'], None)}: unknown topic"
@@ -129,14 +118,6 @@ class Results(Rule):
             if refusal.matches(frame.type, (code,)):
                 facts = {"client": short(frame.connection), "where": where, "error": text}
                 refusal.report(self.report, CODES, frame, facts)
-
-
-def subject_of(values: Mapping[str, Any]) -> Subject:
-    """Topic or partition of a request."""
-    return tuple(
-        (topic["topic"], tuple((each["partition"], each.get("sequence_number", 0)) for _, each in entries_of([topic])))
-        for topic in whole(values.get("topics"), "topic")
-    )
 
 
 def partition_text(topic: str, partition: int | None) -> str:

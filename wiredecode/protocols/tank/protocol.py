@@ -9,13 +9,19 @@ from wiredecode.frames.splitter import LengthPrefix, Number
 from wiredecode.protocols.base import Split, Start, generated_of
 from wiredecode.protocols.shared.proxy import LAYERS as PROXY_LAYERS
 from wiredecode.protocols.shared.proxy import BehindProxy
+from wiredecode.protocols.shared.redaction import Disguises, Rules
 from wiredecode.protocols.tank import NAME, PORTS
 from wiredecode.protocols.tank.conversation import TankConversation
 from wiredecode.protocols.tank.evidence import MAX_PAYLOAD_BYTES, SEEKER
 from wiredecode.protocols.tank.layers import HEADER, REQUESTS, RESPONSES, Unknown
-from wiredecode.protocols.tank.names import MESSAGES, PING
+from wiredecode.protocols.tank.names import CODEC_MASK, MESSAGES, PING
 
 GENERATED = generated_of("tank")
+
+
+def is_compressed(owner: Layer, name: str) -> bool:
+    """Message sets of bundles with a codec, and fields that cannot be distinguished from them."""
+    return name in ("message_set", "undecided") and bool(owner.fields.get("flags", 0) & (CODEC_MASK | 0x80))
 
 
 class Tank(BehindProxy):
@@ -41,6 +47,9 @@ class Tank(BehindProxy):
         if split.bad is not None:
             split.ends.append((split.ends[-1] if split.ends else 0) + HEADER.size)
         return split
+
+    def disguises(self) -> Disguises:
+        return {**super().disguises(), NAME: Rules(addresses=frozenset({"endpoint"}), compressed=is_compressed)}
 
     def identities(self) -> Mapping[str | None, IdentityReader]:
         return dict.fromkeys(("Consume", "Produce", "DiscoverPartitions"), partial(texts, {"name": "client_id"}))

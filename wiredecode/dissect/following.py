@@ -1,0 +1,155 @@
+"""Connections that other processes decode, as far as those of this one depend on them: on Spark, see docs/spark.md.
+
+Some protocols link connections: a reply comes on another one than its request, a consumer gets a copy of what another
+client published. A process that decodes a part of the connections writes a *note* of each frame that others may need to
+know, without payload (:meth:`Conversation.note`). All others take it in the order of the capture
+(:meth:`Conversation.follow`). So each has the memory of one process that decodes all, and makes the same links.
+"""
+
+import marshal
+from collections import deque
+from collections.abc import Callable, Iterator
+from itertools import groupby
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+from wiredecode.dataclasses import dataclass, field
+from wiredecode.frames.block import FrameBlock
+from wiredecode.frames.followed import FollowedFrames
+from wiredecode.frames.frame import Frame
+from wiredecode.net.logical_time import END, packets_of
+from wiredecode.net.types import Connection
+from wiredecode.protocols.base import Conversation, Protocol, Start
+
+
+class PacketNotes(NamedTuple):
+    """Notes of the frames that a packet completed."""
+
+    packet: int
+    """Its number; in a batch of packets, that of the last packet before it that this process has."""
+    first_ns: int
+    """At the end of the capture, where frames come by connection: when that began. Before it -1."""
+    content: bytes
+
+
+Place = tuple[int, int]
+"""Packet, and :attr:`PacketNotes.first_ns`."""
+
+
+@dataclass(slots=True)
+class _Entry:
+    place: Place
+    number: int
+    connection: Connection
+    side: int
+    time_ns: int
+    sender: str | None
+    notes: list[tuple[int, Any]] = field(default_factory=list)
+
+
+class NoteWriter:
+    """Collects notes of decoded frames."""
+
+    def __init__(self) -> None:
+        self._entries: list[_Entry] = []
+        self._protocols: dict[int, str] = {}
+        self._introduced: set[int] = set()
+        self.at_end = False
+        """Whether frames are at the end of the capture, and no longer at a packet."""
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def add(self, frame: Frame, note: Any, protocol: str) -> None:
+        """Add the note of a frame. ``protocol``: the name of that of its connection."""
+        connection = frame.connection
+        self._protocols.setdefault(connection.id, protocol)
+        place = (END, connection.first_ns) if self.at_end else (frame.packet_ready, -1)
+        last = self._entries[-1] if self._entries else None
+        if (
+            last is None
+            or last.place != place
+            or last.connection is not connection
+            or (last.side, last.time_ns, last.sender) != (frame.side, frame.time_ns, frame.sender)
+        ):
+            last = _Entry(place, frame.number, connection, frame.side, frame.time_ns, frame.sender)
+            self._entries.append(last)
+        last.notes.append((frame.id, note))
+
+    def add_block(self, block: FrameBlock) -> None:
+        """Add the notes of the frames of a block."""
+        notes = block.bulk.notes(block)
+        if notes is None:
+            return
+        connection, place = block.connection, (END, block.connection.first_ns)
+        self._protocols.setdefault(connection.id, block.protocol)
+        packets = packets_of(block.ready).tolist()
+        columns = (packets, block.numbers.tolist(), block.time_ns.tolist(), block.ids.tolist(), notes)
+        last = None
+        for packet, number, time_ns, stable_id, note in zip(*columns, strict=True):
+            if last is None or packet != last.place[0] or time_ns != last.time_ns:
+                at = place if self.at_end else (packet, -1)
+                last = _Entry(at, number, connection, block.side, time_ns, block.sender)
+                self._entries.append(last)
+            last.notes.append((stable_id, note))
+
+    def end(self, connection: Connection, packet: int) -> None:
+        """A connection is over: others forget it."""
+        if connection.id in self._protocols and not self.at_end:
+            self._entries.append(_Entry((packet, -1), END, connection, 0, 0, None))
+
+    def take(self, *, last: bool = False) -> list[PacketNotes]:
+        """The notes since the last call; unless it is the ``last`` one, without those at the place reached."""
+        entries = sorted(self._entries, key=attrgetter("place", "number"))  # blocks come later than single frames
+        self._entries = [] if last else [each for each in entries if each.place == entries[-1].place]
+        entries = entries[: len(entries) - len(self._entries)]
+        return [
+            PacketNotes(packet, first_ns, marshal.dumps([self._plain(each) for each in some]))
+            for (packet, first_ns), some in groupby(entries, key=attrgetter("place"))
+        ]
+
+    def _plain(self, entry: _Entry) -> tuple[Any, ...]:
+        connection, introduction = entry.connection, None
+        if not entry.notes:
+            self._introduced.discard(connection.id)
+            self._protocols.pop(connection.id)
+        elif connection.id not in self._introduced:
+            self._introduced.add(connection.id)
+            introduction = self._protocols[connection.id], connection.endpoints, connection.ports
+        return connection.id, entry.side, entry.time_ns, entry.sender, entry.notes, introduction
+
+
+class NoteReader:
+    """Takes notes of other processes in order. ``protocol``: that of a name, with the state of the capture."""
+
+    def __init__(self, protocol: Callable[[str], Protocol], *, copies: bool) -> None:
+        self._protocol, self._copies = protocol, copies
+        self.waiting: deque[PacketNotes] = deque()
+        self._conversations: dict[int, Conversation] = {}
+        self._count = 0
+
+    def due(self, packet: int | None, first_ns: int | None = None) -> Iterator[tuple[FollowedFrames, Conversation]]:
+        """The frames of others before the packet of a number; None: before a frame at the end of the capture, of a
+        connection that began at ``first_ns``, or all. They come with their conversations.
+        """
+        waiting = self.waiting
+        while waiting:
+            notes = waiting[0]
+            if packet is not None and (notes.packet >= packet or notes.first_ns >= 0):
+                break
+            if first_ns is not None and notes.first_ns >= first_ns:
+                break
+            waiting.popleft()
+            for label, side, time_ns, sender, some, introduction in marshal.loads(notes.content):
+                if not some:
+                    del self._conversations[label]
+                    continue
+                conversation = self._conversations.get(label) or self._introduce(label, *introduction)
+                yield FollowedFrames(conversation.connection, side, time_ns, sender, notes.packet, some), conversation
+
+    def _introduce(self, label: int, protocol: str, endpoints: tuple[str, str], ports: tuple[int, int]) -> Conversation:
+        self._count += 1
+        connection = Connection(-self._count, endpoints, ports, stable_id=label)
+        conversation = self._protocol(protocol).conversation(Start(connection, copies=self._copies))
+        self._conversations[label] = conversation
+        return conversation
