@@ -204,7 +204,7 @@ SHOWN: dict[str, dict[str, Shows]] = {
     "follow": TOTALS | {"--resolve": has(r"nats-1\.example:4222")},
     "export": TOTALS | {"--resolve": has(r"nats-1\.example", of="out.ndjson")},
     "stats": {
-        "-d": has(r"^nats +null +client +7 ", gone=["rabbitmq_stream"]),
+        "-d": has(r"^nats +client +7 ", gone=["rabbitmq_stream"]),
         "--gap-timeout": has(r"Publish +client +1 +2097177 +1 "),
         "--gap-buffer": has(r"Publish +client +1 +2097177 +1 "),
         "--limit": has(r"Deliver +server +111 ", gone=[r"Deliver +server +124 "]),

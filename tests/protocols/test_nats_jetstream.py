@@ -68,11 +68,10 @@ def test_check_counts_what_a_full_stream_refused() -> None:
 def test_trace_shows_the_sequence_or_the_reason(frame: int, step: tuple[str, int | None, str]) -> None:
     published = [each for each in capture(REAL).frames if each.values.get("subject") == "ord.eu"]
     finder = Finder(Criteria(frame=published[frame].number))
-    for _ in Dissector(Demand(messages=finder.messages)).frames(open_capture([str(REAL)])):
-        finder.search(None, None)
+    for each in Dissector(Demand(messages=finder.messages)).frames(open_capture([str(REAL)])):
+        finder.frame(each)
     collector = Collector(finder.found)
     for each in Dissector(Demand(messages=collector.messages)).frames(open_capture([str(REAL)])):
-        collector.collect()
         collector.frame(each)
     (message,) = drop_answers(group(collector.sightings), finder.found)
     last = hops(message)[-1]

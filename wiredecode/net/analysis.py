@@ -6,7 +6,7 @@ The rules are those of Wireshark's ``tcp.analysis`` fields, in their order, so t
 
 from collections import deque
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.net.health import (
@@ -31,9 +31,6 @@ from wiredecode.net.health import (
     FirstEnd,
 )
 from wiredecode.net.segments import ACK, FIN, HALF, MASK, RST, SYN, distance
-
-if TYPE_CHECKING:
-    from wiredecode.net.segment_facts import Past
 
 CONTROL = SYN | FIN | RST
 TIMED_OUT = RETRANSMISSION | FAST_RETRANSMISSION | SPURIOUS_RETRANSMISSION
@@ -139,6 +136,18 @@ class SenderState:
     def repeats(self, now: int) -> bool:
         """Whether the receiver may still say that it had a segment twice."""
         return any(now - time_ns <= REPEATED_NS for _, time_ns in self.repeated.values())
+
+
+@dataclass(slots=True, eq=False)
+class Past:
+    """Facts of later packets of a connection depend on this; lists are by side."""
+
+    first_ns: int
+    last_ns: int
+    bases: list[int | None] = field(default_factory=lambda: [None, None])
+    """Sequence numbers that count as 0."""
+    sent: tuple[dict[int, int], dict[int, int]] = field(default_factory=lambda: ({}, {}))
+    """Ends of segments that wait for their ACK, and the times at which they were first sent."""
 
 
 class ConnectionAnalysis:

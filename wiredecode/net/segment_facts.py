@@ -6,26 +6,13 @@ They are made only where somebody asks for them: ``Network(facts=True)``.
 from itertools import islice
 
 from wiredecode.capture.batch import PacketBatch
-from wiredecode.dataclasses import dataclass, field
-from wiredecode.net.analysis import UNACKED_SEGMENTS, ConnectionAnalysis, SegmentHeader, after
+from wiredecode.net.analysis import UNACKED_SEGMENTS, ConnectionAnalysis, Past, SegmentHeader, after
 from wiredecode.net.segments import ACK, FIN, MASK, SYN, SegmentFacts
 
 KEPT = 65_536
 """Packets before the last batch whose facts are kept: a frame is known later than its packets."""
 ETHERNET = 1
 """LINKTYPE_ETHERNET."""
-
-
-@dataclass(slots=True, eq=False)
-class Past:
-    """Facts of later packets of a connection depend on this; lists are by side."""
-
-    first_ns: int
-    last_ns: int
-    bases: list[int | None] = field(default_factory=lambda: [None, None])
-    """Sequence numbers that count as 0."""
-    sent: tuple[dict[int, int], dict[int, int]] = field(default_factory=lambda: ({}, {}))
-    """Ends of segments that wait for their ACK, and the times at which they were first sent."""
 
 
 class FactsLog:
