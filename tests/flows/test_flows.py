@@ -178,3 +178,10 @@ def test_intervals_are_bounded() -> None:
         offsets.add(number, number + 1)
     assert len(offsets.begins) == 4096
     assert offsets.is_rough
+
+
+def test_messages_that_a_consumer_does_not_want_again_are_counted() -> None:
+    flows = Flows()
+    for frame in Dissector(ANALYSED).frames(open_capture([str(CAPTURES / "amqp091" / "tables.pcap.zst")])):
+        flows.frame(frame)
+    assert sum(flow.rejected for flow in flows.flows.values()) == 3

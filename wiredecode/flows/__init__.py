@@ -142,6 +142,8 @@ class Flow:
     stores: int = 0
     set_back: int = 0
     """Times that it said so with a lower offset than before."""
+    rejected: int = 0
+    """Messages that the client said it does not do."""
     stalled: int = 0
     """Times that the server said that it waits for an answer of the client."""
     pulls: int = 0
@@ -195,6 +197,8 @@ class Flow:
             self.stores += 1
         elif what == flows.STALL:
             self.stalled += 1
+        elif what == flows.REJECT:
+            self.rejected += step.messages
         elif what == flows.SAMPLE:
             self.samples += step.samples
         elif what == flows.LEAVE:
@@ -289,6 +293,7 @@ SUMS = (
     "waits",
     "batches",
     "stalled",
+    "rejected",
     "passed",
     "circling",
 )

@@ -205,9 +205,13 @@ def not_done(view: FlowView, work: Work, done: set[Id]) -> None:
     sides = work.sides or [each.side for each in work.sent]
     problem = view.add("flow.not-done", title, key, sides, count=len(lost), **times)
     problem.frames[:] = [each.sample.frame for each in lost][:MAX_EVIDENCE]
-    if may_come_again(view, work, lost):
+    connections = {each.party.connection for each in work.sides}
+    rejected = sum(each.flow.rejected for each in view.sides if each.party.connection in connections)
+    if may_come_again(view, work, lost) or 2 * rejected >= len(lost):
         problem.severity = "note"
         problem.likely = "they were not acknowledged: the server delivers them again later"
+        if 2 * rejected >= len(lost):
+            problem.likely = f"it rejected {counted(rejected, 'message')}, as dead letters"
         return
     over = {each.side.party.until_ns: each.side.party.label for each in work.sent if not each.side.party.is_open}
     ends = [each for each in sorted(over) if lost[0].sample.time_ns <= each <= rest[-1].sample.time_ns]
@@ -259,7 +263,7 @@ def less_for_each(view: FlowView, work: Work) -> None:
     """A service published a result for each element of a list in a message, and publishes fewer since a time."""
     made = Counter(each.id for each in work.sent)
     came = between(work, {*made})
-    for name in {name for each in came for name, _ in view.fields_of(each.sample) if name.endswith(COUNT)}:
+    for name in sorted({name for each in came for name, _ in view.fields_of(each.sample) if name.endswith(COUNT)}):
         wanted = [(each, dict(view.fields_of(each.sample)).get(name, 0)) for each in came]
         wanted = [(each, count) for each, count in wanted if count > 1]
         less = [place for place, (each, count) in enumerate(wanted) if made[each.id] < count]

@@ -28,7 +28,9 @@ STARTS = {"first": flows.FIRST, "last": flows.LATEST, "next": flows.LATEST}
 class QueueFlows(FlowReader):
     """Steps of one capture. The topic of a stream is its name where it is the default exchange that leads to it."""
 
-    types = frozenset({"ConnectionOpen", "BasicConsume", "ContentHeader", "ContentBody", "BasicAck", "BasicNack"})
+    types = frozenset(
+        {"ConnectionOpen", "BasicConsume", "ContentHeader", "ContentBody", "BasicAck", "BasicNack", "BasicReject"}
+    )
 
     def __init__(self) -> None:
         self._published: Newest[int, str] = Newest(MAX_KNOWN)
@@ -44,6 +46,9 @@ class QueueFlows(FlowReader):
             yield from self._subscribe(frame)
         elif frame.sender == "server":
             yield from self._from_server(frame)
+        elif frame.type in ("BasicNack", "BasicReject"):
+            if not frame.values["requeue"]:
+                yield Step(flows.REJECT, "", messages=max(len(frame.confirmations), 1))
         elif "exchange" in frame.generated and not frame.generated["routing_key"].startswith(FOR_ONE):
             topic = topic_of(frame.generated)
             self._published.put(frame.id, topic)

@@ -12,6 +12,7 @@ from wiredecode.protocols.shared.pairing import Newest
 
 NEXT = ".CONSUMER.MSG.NEXT."
 INTERNAL = ("_INBOX.", "$", "_R_.")
+TERM = b"+TERM"
 REFUSED = (b"-NAK", b"+WPI", b"-TERM")
 """Answers to a delivered message that do not say that it is done."""
 NO_MESSAGES = 404
@@ -105,7 +106,8 @@ class SubjectFlows(FlowReader):
             if acked is None or values["data"].startswith(REFUSED):
                 return ()
             stream, consumer = printable(acked.stream), printable(acked.consumer)
-            return (Step(flows.STORE, stream, None, consumer, acked.sequence, log=stream),)
+            store = Step(flows.STORE, stream, None, consumer, acked.sequence, log=stream)
+            return (store, store._replace(what=flows.REJECT)) if values["data"].startswith(TERM) else (store,)
         if NEXT not in subject:
             return ()
         stream, _, consumer = subject.partition(NEXT)[2].partition(".")

@@ -32,6 +32,8 @@ SUBSCRIBE, PULL, EMPTY = "subscribe", "pull", "empty"
 PASS = "pass"
 """A client publishes a message that it got, on the topic :attr:`Step.group`; ``messages``: how often it did so quickly,
 ``again``: it passes this one on for the second time."""
+REJECT = "reject"
+"""A consumer says that it does not do a message, and does not want it again; the topic may be empty."""
 SAMPLE = "sample"
 """A message that was counted before shows its contents."""
 SPACE = "space"
