@@ -131,7 +131,8 @@ class Versions:
                 raise KeyError(version)
             layout = self.layout(version)
             lowest = next(each for each in range(self.first, version + 1) if self.layout(each) == layout)
-            self._by_version[version] = self.make(layout, version) if lowest == version else self.layer(lowest)
+            made = self.make(layout, version) if lowest == version else self.layer(lowest)
+            self._by_version.setdefault(version, made)  # another thread may have made it meanwhile
         return self._by_version[version]
 
     def layers(self) -> list[type[Layer]]:
