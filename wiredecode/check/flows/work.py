@@ -98,11 +98,13 @@ def judge(view: FlowView) -> None:
 
 
 class Contents:
-    """The samples of messages by their fields, in order of time."""
+    """The samples of messages by their fields, in order of time; of topics of which most messages are known."""
 
     def __init__(self, view: FlowView) -> None:
         self.view = view
-        self.topics = [topic for topic in view.topics if samples_in(topic.publishers) >= FEW]
+        self.topics = [
+            each for each in view.topics if samples_in(each.publishers) >= max(FEW, total(each.publishers) / 2)
+        ]
         self._fields: dict[tuple[int, ...], Fields] = {}
 
     def fields(self, sides: Sequence[ClientFlow]) -> Fields:

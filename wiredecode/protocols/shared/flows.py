@@ -46,7 +46,7 @@ FIRST, LATEST, STORED = "first", "latest", "stored"
 """Where a consumer begins."""
 MAX_KNOWN = 65_536
 """Subscriptions, requests and the like that a reader remembers."""
-SAMPLES, SLOW, MAX_SLOW, MAX_SAMPLES = 512, 100, 4096, 20_000
+SAMPLES, SLOW, MAX_SLOW, MAX_SAMPLES = 256, 100, 4096, 20_000
 """Messages whose contents are compared: of a connection; of one with at most 100 per second; of a capture."""
 MAX_BODY, MAX_FIELDS, MAX_VALUE = 1024, 8, 64
 """Bytes of a body that is kept, fields of one that are known again, and bytes of their values."""
