@@ -453,11 +453,11 @@ class Flows:
         )
 
     def portable(self) -> Flows:
-        """The same for other processes: it can be pickled, and its connections have their ids in place of numbers."""
+        """The same without samples, for other processes: it can be pickled, and connections have ids, not numbers."""
         made, ids = Flows(), {number: each.id for number, each in self.connections.items()}
         for key, flow in self.flows.items():
             named = key._replace(connection=ids[key.connection])
-            made.flows[named] = replace(flow, key=named)
+            made.flows[named] = replace(flow, key=named, samples=[])
         made._parties = {ids[number]: each._replace(connection=ids[number]) for number, each in self.parties().items()}
         made.spaces, made.omitted = self.spaces, self.omitted
         return made

@@ -14,33 +14,51 @@ from wiredecode.protocols.shared.problems import Checks, Rule
 __all__ = ["FlowRule", "space_of", "types_of"]
 
 MAX_SILENT = 10_000
-BEFORE = unread.moved, unread.never_began, unread.unread, choice.churn, shared.group_changes, starved.not_resumed
+"""Connections without a flow that are remembered."""
+BEFORE = (
+    unread.moved,
+    unread.never_began,
+    unread.unread,
+    choice.churn,
+    shared.group_changes,
+    starved.not_resumed,
+)
 OF_TOPIC = (
-    *(starved.nothing_since, starved.hungry, starved.stopped, starved.sated, starved.left_alone, starved.beyond),
-    *(
-        shared.mixed,
-        shared.subscribed_twice,
-        shared.now_shared,
-        shared.uneven,
-        shared.idle,
-        unread.left_behind,
-        repeated.read_again,
-        repeated.stuck,
-    ),
-    *(repeated.replayed, repeated.left_out, repeated.missed, repeated.lost, repeated.given_to_others),
+    starved.nothing_since,
+    starved.hungry,
+    starved.stopped,
+    starved.sated,
+    starved.left_alone,
+    starved.beyond,
+    shared.mixed,
+    shared.subscribed_twice,
+    shared.now_shared,
+    shared.uneven,
+    shared.idle,
+    unread.left_behind,
+    repeated.read_again,
+    repeated.stuck,
+    repeated.replayed,
+    repeated.left_out,
+    repeated.missed,
+    repeated.lost,
+    repeated.given_to_others,
 )
 OF_CONTENTS = contents.emptied, contents.sent_again, contents.sent_by_both, contents.keys_apart, contents.circling
 AFTER = (
-    *(
-        repeated.dropped,
-        repeated.set_back,
-        repeated.misplaced,
-        unread.loops,
-        shared.strangers,
-        shared.shared_positions,
-        shared.not_competing,
-    ),
-    *(choice.waits, choice.fetches, choice.polls, choice.commits, passing.not_passed_on, passing.publishes_no_more),
+    repeated.dropped,
+    repeated.set_back,
+    repeated.misplaced,
+    unread.loops,
+    shared.strangers,
+    shared.shared_positions,
+    shared.not_competing,
+    choice.waits,
+    choice.fetches,
+    choice.polls,
+    choice.commits,
+    passing.not_passed_on,
+    passing.publishes_no_more,
     work.judge,
 )
 """Rules that look at all topics, at one topic, at one with samples of its messages, and again at all; each adds its

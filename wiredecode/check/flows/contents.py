@@ -7,6 +7,7 @@ from itertools import combinations, pairwise
 
 from wiredecode.check.flows.view import (
     FEW,
+    LIVES,
     MANY,
     MOST,
     FlowView,
@@ -24,8 +25,6 @@ from wiredecode.flows.table import ClientFlow, Topic, grouped
 from wiredecode.protocols.shared.flows import MessageSample
 
 NEARLY_ALL = 0.95
-LIVES = 3
-"""Beginnings of a publisher, from this number on it is no accident that it publishes the same."""
 Keys = dict[int, set[int]]
 """Partitions by checksum of the key."""
 

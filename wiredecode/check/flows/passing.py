@@ -9,24 +9,26 @@ from operator import itemgetter
 
 from wiredecode.check.flows.view import (
     FEW,
+    LIVES,
     MANY,
     MOST,
     WHILE_NS,
     FlowView,
     by_label,
+    lives_of,
     messages_after,
+    named,
     names_of,
     total,
     whose,
     with_messages,
 )
-from wiredecode.flows import Party
 from wiredecode.flows.table import ClientFlow, grouped, subject_of
 from wiredecode.protocols.shared.flows import NAMES
 
 WORDS = frozenset(NAMES)
-CUTS, LIVES = 64, 3
-"""Times that are tried; times that a client comes, from this number on it is its habit."""
+CUTS = 64
+"""Times that are tried."""
 Counted = list[tuple[int, float]]
 """Times, and messages up to each."""
 
@@ -49,40 +51,24 @@ def not_passed_on(view: FlowView) -> None:
 
 def publishes_no_more(view: FlowView) -> None:
     """A client that comes again and again published something each time, and since a time it does nothing there."""
-    sent = grouped(with_messages(view.sent), lambda side: (side.party.label, side.party.host))
-    for client, sides in sent.items():
-        lives = lives_of(
-            [*view.silent.get(client, ()), *(each for each in view.parties.values() if named(each) == client)]
-        )
+    parties = grouped(view.parties.values(), named)
+    consuming = {named(side.party) for side in view.sides if side.flow.key.delivers}
+    for client, sides in grouped(with_messages(view.sent), lambda side: named(side.party)).items():
+        if client in consuming:
+            continue
+        lives = lives_of([*parties[client], *view.silent.get(client, ())], lambda party: party)
         used = {each.party.connection: each.flow.key.topic for each in sides}
-        came = {side.party.connection for side in view.sides if side.flow.key.delivers and named(side.party) == client}
         did = [any(each.connection in used for each in life) for life in lives]
         last = max((number for number, each in enumerate(did) if each), default=0)
         before, since = did[: last + 1], lives[last + 1 :]
         quiet = all(each.is_whole and not each.is_open for life in lives for each in life)
-        if len(since) < LIVES or len(before) < LIVES or not all(before) or came or not quiet:
+        if len(since) < LIVES or len(before) < LIVES or not all(before) or not quiet:
             continue
         at_ns = min(each.since_ns for each in since[0])
         title = f"{client[0]} connected {len(since):,} times since {view.report.seconds(at_ns)} and published nothing: "
         title += f"before, it published to {', '.join(sorted(set(used.values()))[:FEW])} each time"
         problem = view.add("flow.publishes-no-more", title, client, sides, since_ns=at_ns, count=len(since))
         problem.detail(f"{total(sides):,} messages in {len(before):,} times before")
-
-
-def named(party: Party) -> tuple[str, str]:
-    return party.label, party.host
-
-
-def lives_of(parties: Iterable[Party]) -> list[list[Party]]:
-    """The connections of a client that was there several times: those that overlap are of one time."""
-    lives: list[list[Party]] = []
-    until_ns = 0
-    for each in sorted(parties, key=lambda party: party.since_ns):
-        if not lives or each.since_ns > until_ns:
-            lives.append([])
-        lives[-1].append(each)
-        until_ns = max(until_ns, each.until_ns)
-    return lives
 
 
 def apart(

@@ -8,6 +8,7 @@ from itertools import pairwise
 from wiredecode.check.flows.names import is_library, without_instance
 from wiredecode.check.flows.view import (
     FEW,
+    LIVES,
     MANY,
     MOMENT_NS,
     MOST,
@@ -30,8 +31,6 @@ from wiredecode.protocols.shared.facts import DELETED, MADE, PURGED
 from wiredecode.protocols.shared.flows import FIRST, LATEST
 from wiredecode.protocols.shared.problems import Problem
 
-LIVES = 3
-"""Beginnings of a member of a group, from this number on it does not mean to read all."""
 DROPPED = "the stream had dropped them before they were read: its limits, or its retention (interest)"
 RETENTION = "retention had deleted them before they were read: it began with the first message there was"
 
@@ -67,11 +66,11 @@ def read_again(view: FlowView, topic: Topic) -> None:
 def set_back(view: FlowView) -> None:
     """A consumer stores or commits a lower offset than before, again and again."""
     for side in view.sides:
-        times, (log, part) = side.flow.set_back, log_of(side.flow)
+        times, log = side.flow.set_back, log_of(side.flow)
         if times < LIVES:
             continue
-        name, key = log if part is None else f"{log}[{part}]", (side.label, log, part)
-        title = f"{side.label} stores its position in {name} with a lower offset than before, {times:,} times"
+        key = side.label, *log
+        title = f"{side.label} stores its position in {text_of(log)} with a lower offset than before, {times:,} times"
         ends = {"since_ns": side.party.since_ns, "until_ns": side.party.until_ns}
         problem = view.add("flow.set-back", title, key, [side], count=times, **ends)
         problem.detail(f"it had stored offset {side.flow.stored:,}")
@@ -90,14 +89,18 @@ def misplaced(view: FlowView) -> None:
         count = sum(each.flow.stores for each in sides)
         if end is None or count < LIVES or total(came) < FEW or stored < end + FEW or not are_whole((*sides, *came)):
             continue
-        name = log[0] if log[1] is None else f"{log[0]}[{log[1]}]"
-        title = f"{names_of(came)} stores offset {stored:,} for {name}, and no message with an offset above "
+        title = f"{names_of(came)} stores offset {stored:,} for {text_of(log)}, and no message with an offset above "
         title += f"{end - 1:,} went to anybody"
         times = {"since_ns": began(came), "until_ns": max(each.party.until_ns for each in sides)}
         problem = view.add("flow.misplaced", title, (log, group), [*came, *sides], count=count, **times)
         near = (other for other, at in ends.items() if 0 <= at - stored <= MANY and other[:2] == place[:2])
         own = [other[2][0] for other in near if other != place and view.came_to(sides, other[2][0])]
         problem.likely = f"it is the position in {own[0]}, which it reads, too" if own else problem.likely
+
+
+def text_of(log: Log) -> str:
+    """``orders``, ``orders[3]``."""
+    return log[0] if log[1] is None else f"{log[0]}[{log[1]}]"
 
 
 def place_of(side: ClientFlow) -> tuple[str, str, Log]:
@@ -111,11 +114,11 @@ def stuck(view: FlowView, topic: Topic) -> None:
         times, offset = side.flow.stuck
         if times < 2 * FEW:
             continue
-        log, part = log_of(side.flow)
-        name = log if part is None else f"{log}[{part}]"
+        log = log_of(side.flow)
+        name = text_of(log)
         title = f"{side.label} goes back to offset {offset:,} of {name} again and again, {times:,} times"
         problem = view.add("flow.stuck", title, (side.label, name, offset), [side], count=times)
-        ends = [end for each in topic.publishers if log_of(each.flow) == (log, part) for end in each.flow.offsets.ends]
+        ends = [end for each in topic.publishers if log_of(each.flow) == log for end in each.flow.offsets.ends]
         problem.detail(f"{max(ends) - offset - 1:,} messages were written after it" if ends else "")
 
 
@@ -289,8 +292,7 @@ def lost(view: FlowView, topic: Topic) -> None:
             made = view.report.facts.whole(DELETED, log[0]) or view.report.facts.whole(MADE, log[0])
             if not later or begin >= end or (made and not begin) or now.flow.offsets.within(begin, end) < FEW:
                 continue
-            part = "" if log[1] is None else f"[{log[1]}]"
-            title = f"{end - begin:,} confirmed messages of {log[0]}{part} are lost: "
+            title = f"{end - begin:,} confirmed messages of {text_of(log)} are lost: "
             title += f"{new} confirms offset {begin:,} after {old} had confirmed up to {end - 1:,}"
             view.add("flow.lost", title, (topic.subject, log), [now, before], count=end - begin)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from operator import attrgetter
 from typing import Any
@@ -12,14 +12,15 @@ from wiredecode.check.changes import said
 from wiredecode.check.codes import CODES
 from wiredecode.check.flows.names import service_of
 from wiredecode.flows import Flow, Flows, Party
-from wiredecode.flows.table import ClientFlow, grouped, sides_of, topics_of
+from wiredecode.flows.table import ClientFlow, Item, grouped, sides_of, topics_of
 from wiredecode.frames.identity import client_side
 from wiredecode.protocols.checks import checks_of
 from wiredecode.protocols.shared.flows import fields_of
 from wiredecode.protocols.shared.problems import MAX_EVIDENCE, Moment, Problem, Report
 
-FEW, MANY = 5, 20
-"""Messages, connections or times that are enough to be meant, and that are many."""
+FEW, MANY, LIVES = 5, 20, 3
+"""Messages, connections or times that are enough to be meant, and that are many; times that a client came, from this
+number on it is no accident."""
 MOMENT_NS, WHILE_NS = 1_000_000_000, 2_000_000_000
 """Times of both ends that differ by less are the same; how long something lasts that is no accident."""
 MOST = 0.8
@@ -36,8 +37,8 @@ class FlowView:
 
     def __init__(self, flows: Flows, report: Report, silent: Sequence[Party] = ()) -> None:
         self.report, self.connections = report, flows.connections
-        self.silent = grouped(silent, lambda party: (party.label, party.host))
-        """By name and host: clients whose connections carried no flow."""
+        self.silent = grouped(silent, named)
+        """Clients whose connections carried no flow."""
         self.sides = sides_of(flows)
         self.topics = topics_of(self.sides)
         self.sent = [side for topic in self.topics for side in topic.publishers]
@@ -70,13 +71,14 @@ class FlowView:
         """Topics of which a consumer left messages out, as a rule has reported."""
 
     def add(self, code: str, title: str, key: Any, sides: Sequence[ClientFlow], **how: Any) -> Problem:
-        """A problem of these flows; the first one is the one that it is about."""
+        """A problem of these flows; the first one is the one that it is about. ``frames``: evidence, else its own."""
         since_ns, until_ns = how.pop("since_ns", sides[0].flow.first_ns), how.pop("until_ns", sides[0].flow.last_ns)
+        frames: Iterable[int] = how.pop("frames", sides[0].flow.frames)
         at = Moment(self.connections[sides[0].party.connection], since_ns)
         problem = self.report.add(CODES[code], title, key, frame=at, until_ns=until_ns, **how)
         for side in sides[:MAX_EVIDENCE]:
             self.report.concerns(problem, self.connections[side.party.connection])
-        for number in sides[0].flow.frames:
+        for number in frames:
             if len(problem.frames) < MAX_EVIDENCE and number not in problem.frames:
                 problem.frames.append(number)
         problem.weight, problem.alike = max(problem.weight, problem.count), sides[0].party.label
@@ -171,15 +173,24 @@ def by_label(sides: Iterable[ClientFlow], *, group: bool = False) -> dict[str, l
 
 
 def by_life(sides: Iterable[ClientFlow]) -> dict[tuple[str, int], list[ClientFlow]]:
-    """Flows by client and life: connections that overlap are one life; in order of time."""
-    found: dict[tuple[str, int], list[ClientFlow]] = {}
+    """Flows by client and life, in order of time."""
+    found = {}
     for label, some in by_label(sides, group=True).items():
-        life, until_ns = 0, 0
-        for each in sorted(some, key=lambda side: side.party.since_ns):
-            life += each.party.since_ns > until_ns > 0
-            until_ns = max(until_ns, each.party.until_ns)
-            found.setdefault((label, life), []).append(each)
+        for life, its in enumerate(lives_of(some, attrgetter("party"))):
+            found[label, life] = its
     return found
+
+
+def lives_of(items: Iterable[Item], party_of: Callable[[Item], Party]) -> list[list[Item]]:
+    """What belongs to one client, by its lives, in order of time: connections that overlap are one life."""
+    lives: list[list[Item]] = []
+    until_ns = 0
+    for each in sorted(items, key=lambda item: party_of(item).since_ns):
+        if not lives or party_of(each).since_ns > until_ns:
+            lives.append([])
+        lives[-1].append(each)
+        until_ns = max(until_ns, party_of(each).until_ns)
+    return lives
 
 
 def with_offsets(sides: Iterable[ClientFlow]) -> list[ClientFlow]:
@@ -194,6 +205,11 @@ def names_of(sides: Iterable[ClientFlow], between: str = ", ") -> str:
 def log_and_group(side: ClientFlow) -> tuple[str, str, str, str]:
     """Protocol, space, log and group of a consumer."""
     return side.party.protocol, side.party.space, side.flow.log or side.flow.key.topic, side.group
+
+
+def named(party: Party) -> tuple[str, str]:
+    """Name and host of a client."""
+    return party.label, party.host
 
 
 def whose(party: Party) -> tuple[str, str, str]:

@@ -25,7 +25,6 @@ from wiredecode.flows import Party
 from wiredecode.flows.table import ClientFlow, Topic, grouped
 from wiredecode.frames.escape import counted
 from wiredecode.protocols.shared.flows import COUNT, KEY, STRING, MessageSample
-from wiredecode.protocols.shared.problems import MAX_EVIDENCE
 
 UNIQUE = 0.98
 """Share of the messages whose ids are different, if it is an id."""
@@ -191,8 +190,8 @@ def not_done(view: FlowView, work: Work, done: set[Id]) -> None:
         return
     came = between(work, done)
     missing = {place for place, each in enumerate(came) if each.id not in done}
-    told = since_when(missing, came) or (work.sides and are_together(came, done))
-    if not FEW <= len(missing) <= len(came) // 2 or not told:
+    is_clear = since_when(missing, came) or (work.sides and are_together(came, done))
+    if not FEW <= len(missing) <= len(came) // 2 or not is_clear:
         return
     lost, rest = [came[place] for place in sorted(missing)], [each for each in came if each.id in done]
     if differ_by_kind(view, lost, rest) or not are_captured(work) or not (all_came(work) or not work.sides):
@@ -205,8 +204,8 @@ def not_done(view: FlowView, work: Work, done: set[Id]) -> None:
     times = {"since_ns": lost[0].sample.time_ns, "until_ns": rest[-1].sample.time_ns}
     key = work.label, work.topic.subject
     sides = work.sides or [each.side for each in work.sent]
-    problem = view.add("flow.not-done", title, key, sides, count=len(lost), **times)
-    problem.frames[:] = [each.sample.frame for each in lost][:MAX_EVIDENCE]
+    frames = [each.sample.frame for each in lost]
+    problem = view.add("flow.not-done", title, key, sides, count=len(lost), frames=frames, **times)
     connections = {each.party.connection for each in work.sides}
     rejected = sum(each.flow.rejected for each in view.sides if each.party.connection in connections)
     if may_come_again(view, work, lost) or 2 * rejected >= len(lost):
@@ -279,8 +278,8 @@ def less_for_each(view: FlowView, work: Work) -> None:
         title += f"{name.removesuffix(COUNT)}, since {since}: {missing:,} are missing, before none was"
         times = {"since_ns": at.sample.time_ns, "until_ns": came[-1].sample.time_ns}
         key = work.label, work.results.subject
-        problem = view.add("flow.not-done", title, key, work.sides, count=missing, **times)
-        problem.frames[:] = [wanted[place][0].sample.frame for place in less][:MAX_EVIDENCE]
+        frames = [wanted[place][0].sample.frame for place in less]
+        view.add("flow.not-done", title, key, work.sides, count=missing, frames=frames, **times)
         return
 
 
@@ -340,9 +339,9 @@ def done_again(view: FlowView, work: Work) -> None:
     title += f"were done before: {work.name} {numbers_of(each[1] for each in again)}"
     times = {"since_ns": next(iter(again.values())).sample.time_ns, "until_ns": ended(sides)}
     key = work.label, work.results.subject
-    problem = view.add("flow.sent-again", title, key, [*sides, *work.sides], count=len(again), **times)
-    pairs = ((first[each].sample.frame, again[each].sample.frame) for each in again)
-    problem.frames[:] = [number for pair in pairs for number in pair][:MAX_EVIDENCE]
+    frames = [made.sample.frame for each in again for made in (first[each], again[each])]
+    sides += work.sides
+    problem = view.add("flow.sent-again", title, key, sides, count=len(again), frames=frames, **times)
     problem.likely = "it came back to messages that it had done, and does not leave them out"
 
 
@@ -360,8 +359,8 @@ def done_for_two(view: FlowView, works: Sequence[Work]) -> bool:
         title += f"it gets them by {names}, since {view.report.seconds(twice[0].sample.time_ns)}"
         times_ns = {"since_ns": twice[0].sample.time_ns, "until_ns": ended(one.sides)}
         key = one.service, one.results.subject
-        problem = view.add("flow.done-twice", title, key, [*one.sides, *other.sides], count=len(twice), **times_ns)
-        problem.frames[:] = [each.sample.frame for each in twice][:MAX_EVIDENCE]
+        frames, sides = [each.sample.frame for each in twice], [*one.sides, *other.sides]
+        problem = view.add("flow.done-twice", title, key, sides, count=len(twice), frames=frames, **times_ns)
         problem.likely = "the messages are published to both topics, as in a migration, and it reads both"
         return True
     return False
@@ -399,8 +398,8 @@ def report_both(view: FlowView, topic: Topic, name: str, pairs: Sequence[tuple[M
     title = f"{one.side.party.label} and {other.side.party.label} publish messages with the same {name} to "
     title += f"{topic.subject[2]}: {len(pairs):,} times, {numbers_of(each.id[1] for each, _ in pairs)}"
     times = {"since_ns": one.sample.time_ns, "until_ns": pairs[-1][1].sample.time_ns, "count": len(pairs)}
-    problem = view.add("flow.sent-again", title, topic.subject, [other.side, one.side], **times)
-    problem.frames[:] = [made.sample.frame for pair in pairs for made in pair][:MAX_EVIDENCE]
+    frames = [made.sample.frame for pair in pairs for made in pair]
+    problem = view.add("flow.sent-again", title, topic.subject, [other.side, one.side], frames=frames, **times)
     problem.likely = "nothing divides the work between both, or each of both believes that it leads"
 
 
@@ -419,16 +418,22 @@ def out_of_order(view: FlowView, work: Work) -> None:
         if place < latest.get(each.sample.key, -1):
             late.append((number, each))
         latest[each.sample.key] = max(place, latest.get(each.sample.key, -1))
-    if len(late) < FEW or late[0][0] < MANY or len(late) * MANY < len(some) - late[0][0]:
+    if not is_turn([number for number, _ in late], len(some)):
         return
     at, count = late[0][1], len(some) - late[0][0]
     results, since = work.results.subject[2], view.report.seconds(at.sample.time_ns)
     title = f"{at.side.party.label} publishes results of one key to {results} in another order than their messages "
     title += f"came, since {since}: {len(late):,} of {count:,}, before 0 of {late[0][0]:,}"
     key, times = (work.label, work.results.subject), {"since_ns": at.sample.time_ns, "until_ns": ended([at.side])}
-    problem = view.add("flow.out-of-order", title, key, [at.side, *work.sides], count=len(late), **times)
-    problem.frames[:] = [each.sample.frame for _, each in late][:MAX_EVIDENCE]
+    frames = [each.sample.frame for _, each in late]
+    sides = [at.side, *work.sides]
+    problem = view.add("flow.out-of-order", title, key, sides, count=len(late), frames=frames, **times)
     problem.detail(f"the messages of {work.topic.subject[2]} are known again by {work.name}")
+
+
+def is_turn(late: Sequence[int], count: int) -> bool:
+    """Whether some of ``count`` messages, at these places, come too late since a time, and none did for long before."""
+    return len(late) >= FEW and late[0] >= MANY and len(late) * MANY >= count - late[0]
 
 
 def overtaken(contents: Contents) -> None:
@@ -461,7 +466,6 @@ def turn_of(fields: Fields) -> tuple[Made, int, int, str] | None:
             continue
         late = [place for place, latest in enumerate(accumulate(numbers, max)) if numbers[place] < latest]
         steps = [0 < now - before <= FEW for before, now in pairwise(numbers[: late[0]])] if late else []
-        counts = len(late) >= FEW and len(late) * MANY >= len(made) - late[0]
-        if counts and late[0] >= MANY and sum(steps) >= MOST * len(steps):
+        if is_turn(late, len(made)) and sum(steps) >= MOST * len(steps):
             return made[late[0]], len(late), len(made) - late[0], name
     return None
