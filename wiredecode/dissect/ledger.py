@@ -139,7 +139,7 @@ class Ledger:
         self.size += frame.weight
         if self._held or self._released:
             self.release(frame.time_ns)
-        return self.waiting
+        return self.seen - self._held[0].seen if self._held else 0
 
     def follow(self, frame: Frame) -> int:
         """As :meth:`add`, of a response that another process decodes."""
@@ -215,6 +215,8 @@ class Ledger:
             head = held[0]
             if head.frame is not None:
                 over, frames = time_ns - head.time_ns > longest, self.seen - head.seen
+                if not over and frames <= WAIT_FRAMES and self.size - head.size <= HELD_BYTES:
+                    break
                 head.is_copy = frames > WAIT_FRAMES and "copy_of" in head.frame.generated
                 most = WAIT_FRAMES if head.is_copy else HELD_FRAMES
                 if not over and frames <= most and self.size - head.size <= HELD_BYTES:
