@@ -10,7 +10,7 @@ from zlib import crc32
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields import printable
 from wiredecode.fields.layer import Layer, Style
-from wiredecode.frames.frame import MALFORMED, AckDuty, Frame
+from wiredecode.frames.frame import AckDuty, Frame
 from wiredecode.frames.message import Messages
 from wiredecode.protocols.amqp091 import NAME, names
 from wiredecode.protocols.amqp091.layers import (
@@ -20,13 +20,12 @@ from wiredecode.protocols.amqp091.layers import (
     Heartbeat,
     ProtocolHeader,
     UnknownFrame,
-    tables_of,
 )
 from wiredecode.protocols.amqp091.messages import add_message
 from wiredecode.protocols.base import Conversation, Start
 from wiredecode.protocols.reading import FrameDecoder
 from wiredecode.protocols.shared import proxy
-from wiredecode.protocols.shared.amqp.tables import problem_of, read_table
+from wiredecode.protocols.shared.amqp.tables import read_table
 from wiredecode.protocols.shared.pairing import Newest, Pipelined, Request, link
 from wiredecode.protocols.shared.publications import Publications
 from wiredecode.protocols.shared.sasl import user_name
@@ -129,28 +128,27 @@ class AmqpConversation(Conversation):
 
     def decode(self, frame: Frame, style: Style | None) -> None:
         frame.protocol, self.completed = NAME, None
-        if not frame.offset and proxy.decode(self, frame, style):
-            self.following[frame.side] = frame.length
+        side, offset = frame.side, frame.offset
+        if not offset and proxy.decode(self, frame, style):
+            self.following[side] = frame.length
             return
-        if frame.offset != self.following[frame.side]:
-            self._forget(frame.side)
-        self.following[frame.side] = frame.offset + frame.length
+        if offset != self.following[side]:
+            self._forget(side)
+        self.following[side] = offset + frame.length
         buffer, start = frame.buffer, frame.start
         code = buffer[start]
         if code == names.METHOD:
             code = int.from_bytes(buffer[start + 7 : min(start + 11, frame.stop)])
         frame.code = code
-        decoder, handle, tables, from_client = KNOWN.get(code, UNKNOWN)
+        decoder, handle, from_client = KNOWN.get(code, UNKNOWN)
         if self.client is None and from_client is not None:
-            self.client = frame.side if from_client else 1 - frame.side
+            self.client = side if from_client else 1 - side
         frame.sender = self.sender(frame)
         decoder.read(frame, style)
-        if decoder.type is None and frame.stop - start >= 11:  # else its number was not captured whole
+        if handle is None and decoder.type is None and frame.stop - start >= 11:  # else its number was not captured
             text, where = "no method of AMQP 0-9-1 or RabbitMQ", (0, 11)
             frame.find("warning", "protocol", "unknown-method", text, "undecided", where)
-        for name in tables:
-            report_table(frame, name)
-        if 0 < self.frame_max < frame.length:
+        if frame.length > self.frame_max > 0:
             message = f"{frame.length} bytes, and both sides agreed on {self.frame_max} (frame_max)"
             frame.find("warning", "protocol", "above-frame-max", message, "size")
         channel = frame.values.get("channel")
@@ -183,7 +181,8 @@ class AmqpConversation(Conversation):
 
     def _oldest(self, frame: Frame, channel: int, name: str) -> Ask | None:
         """Remove and return the oldest request of a method that a frame may answer."""
-        if frame.overtakes or any(each.lost_before(frame.ready) for each in self.connection.directions):
+        first, second = self.connection.directions
+        if frame.overtakes or first.lost_before(frame.ready) or second.lost_before(frame.ready):
             return None  # answers come in turn: a lost one, or a lost request, would shift all that follow
         return self.outstanding.pop((1 - frame.side, channel, name))
 
@@ -426,17 +425,17 @@ class AmqpConversation(Conversation):
     }
 
 
-def known(layer: type[Layer]) -> tuple[FrameDecoder, Handler | None, tuple[str, ...], bool | None]:
-    """The way to decode a type of frames: their layer, what follows, its tables, and whether only clients send them."""
+def known(layer: type[Layer]) -> tuple[FrameDecoder, Handler | None, bool | None]:
+    """The way to decode a type of frames: their layer, what follows, and whether only clients send them."""
     name = layer.__name__
-    handle = AmqpConversation.HANDLERS.get(name)
-    return FrameDecoder(layer, name), handle, tables_of(layer), names.by_client(name) if name in names.CODES else None
+    from_client = names.by_client(name) if name in names.CODES else None
+    return FrameDecoder(layer, name), AmqpConversation.HANDLERS.get(name), from_client
 
 
 OTHERS: dict[int, type[Layer]] = {names.HEADER: ContentHeader, names.BODY: ContentBody, names.HEARTBEAT: Heartbeat}
 OTHERS[names.GREETING[0]] = ProtocolHeader
 KNOWN = {code: known(layer) for code, layer in (METHODS | OTHERS).items()}
-UNKNOWN = FrameDecoder(UnknownFrame, None), None, (), None
+UNKNOWN = FrameDecoder(UnknownFrame, None), None, None
 
 
 def routed(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -455,11 +454,3 @@ def identity_of(content: Content) -> Any:
     """Values that a returned message has in common with its publish."""
     body, values = content.body, content.values
     return values.get("exchange"), values.get("routing_key"), content.size, None if body is None else crc32(body)
-
-
-def report_table(frame: Frame, name: str) -> None:
-    """Report a field table that cannot be read to its end."""
-    raw, shown = frame.values.get(name), frame.layers and frame.layers[NAME].get(name)
-    if raw and not isinstance(shown, dict) and (problem := problem_of(raw)):
-        frame.status = MALFORMED if not frame.is_partial else frame.status
-        frame.find("error", "malformed", "table-unfit", f"{name}: {problem}", name)
