@@ -17,6 +17,10 @@ from wiredecode.check import Problem
 FOLDER = Path(__file__).parent / "arrivals"
 FIRST = {
     "k_idle_members": ("flow.uneven", ("3 members of group resize have no partition", "117 of 320 messages of images")),
+    "k_noisy_tenant": (
+        "flow.uneven",
+        ("notifier-1 is up to 98 messages and 9.9 s late with events[0]", "130 of 203", "one key, from importer"),
+    ),
     "k_null_values": (
         "flow.emptied",
         ("pricing publishes to prices without a body since 8.000 s", "95 messages had one"),
