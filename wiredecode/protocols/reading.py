@@ -11,6 +11,7 @@ from wiredecode.fields.layer import Layer, Style
 from wiredecode.fields.maps import Map
 from wiredecode.frames.frame import MALFORMED, Frame
 from wiredecode.protocols.base import Generated
+from wiredecode.protocols.shared.maps import report_maps
 
 __all__ = ["FrameDecoder", "generated_inside", "has_surrogates", "report_problem", "values_of"]
 
@@ -69,7 +70,7 @@ class FrameDecoder:
             BUDGET.begin()
             reached = self._read_carefully(frame, style)
         if self._maps:
-            self._report_maps(frame)
+            report_maps(frame, self._maps)
         if reached < stop and not frame.is_partial and frame.status != MALFORMED:
             self._report_surplus(frame, reached - start, stop - start)
 
@@ -82,15 +83,6 @@ class FrameDecoder:
     @cached_property
     def _maps(self) -> list[Map]:
         return [kind for kind in map(plain, self.layer.fields_desc) if isinstance(kind, Map)]
-
-    def _report_maps(self, frame: Frame) -> None:
-        """Report maps that cannot be read to their end."""
-        shown = frame.layers[self.layer.filter_name] if frame.layers else {}
-        for kind in self._maps:
-            raw = frame.values.get(kind.name)
-            if raw and not isinstance(shown.get(kind.name), dict) and (problem := kind.problem(raw)):
-                frame.status = MALFORMED if not frame.is_partial else frame.status
-                frame.find("error", "malformed", "table-unfit", f"{kind.name}: {problem}", kind.name)
 
     def _read_carefully(self, frame: Frame, style: Style | None) -> int:
         decoded = compiler.careful(self.layer, frame.buffer, frame.start, frame.stop, truncated=frame.is_partial)
