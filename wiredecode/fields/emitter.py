@@ -163,7 +163,7 @@ class Emitter:
         return value
 
     def flush(self, *, checked: bool = True) -> None:
-        """Read the pending fixed fields. Not ``checked``: the caller checks the end of what follows at once."""
+        """Read the pending fixed fields. Not ``checked``: the caller then checks where later bytes end."""
         fields, self.fixed_fields = self.fixed_fields, []
         if not fields:
             return
