@@ -136,7 +136,7 @@ class Ledger:
         if passed is not None:
             self._count(passed, 1, frame.length)
         self.seen += 1
-        self.size += frame.weight
+        self.size += frame.weight if frame.made else frame.length
         if self._held or self._released:
             self.release(frame.time_ns)
         return self.seen - self._held[0].seen if self._held else 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from struct import Struct
 from typing import Any, ClassVar
 from zlib import crc32
 
@@ -36,6 +37,10 @@ MAX_CHANNELS = 4096
 """Channels of a connection that are remembered."""
 MAX_HELD_BYTES = 64 * 1024 * 1024
 """Bytes of messages that are not complete, on one connection; beyond it bodies are not kept."""
+METHOD_CODE = Struct(">I").unpack_from
+"""Class and method in one number."""
+NUMBERED = 11
+"""Bytes of a frame that has it."""
 DELIVERIES = ("BasicDeliver", "BasicGetOk")
 NEVER = 1 << 64
 """No delivery has this number."""
@@ -137,16 +142,18 @@ class AmqpConversation(Conversation):
         self.following[side] = offset + frame.length
         buffer, start = frame.buffer, frame.start
         code = buffer[start]
-        if code == names.METHOD:
-            code = int.from_bytes(buffer[start + 7 : min(start + 11, frame.stop)])
+        if code == names.METHOD and frame.stop - start >= NUMBERED:
+            (code,) = METHOD_CODE(buffer, start + 7)
+        elif code == names.METHOD:
+            code = int.from_bytes(buffer[start + 7 : frame.stop])
         frame.code = code
         decoder, handle, from_client = KNOWN.get(code, UNKNOWN)
         if self.client is None and from_client is not None:
             self.client = side if from_client else 1 - side
         frame.sender = self.sender(frame)
         decoder.read(frame, style)
-        if handle is None and decoder.type is None and frame.stop - start >= 11:  # else its number was not captured
-            text, where = "no method of AMQP 0-9-1 or RabbitMQ", (0, 11)
+        if decoder.type is None and frame.stop - start >= NUMBERED:
+            text, where = "no method of AMQP 0-9-1 or RabbitMQ", (0, NUMBERED)
             frame.find("warning", "protocol", "unknown-method", text, "undecided", where)
         if frame.length > self.frame_max > 0:
             message = f"{frame.length} bytes, and both sides agreed on {self.frame_max} (frame_max)"
