@@ -194,13 +194,13 @@ class Ledger:
                 request.answers.append(Answer(confirmation, frame.id, frame.time_ns))
             if confirmation.final is None:
                 continue
-            result = KnownOutcome(frame.id, confirmation.final or None, tuple(request.answers))
+            response, outcome, answers = frame.id, confirmation.final or None, tuple(request.answers)
             if in_time and request.frame is not None:
-                request.frame.response, request.frame.outcome, request.frame.answers = result
-                request.frame = None
+                asked, request.frame = request.frame, None
+                asked.response, asked.outcome, asked.answers = response, outcome, answers
                 self._forget(request)
             elif self._late_outcomes is not None:
-                self._late_outcomes[request.id] = result
+                self._late_outcomes[request.id] = KnownOutcome(response, outcome, answers)
                 self._forget(request)
 
     def _in_time(self, request: OpenRequest, time_ns: int) -> bool:

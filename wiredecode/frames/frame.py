@@ -340,7 +340,8 @@ class Frame:
     @property
     def refusal(self) -> str | None:
         """Why it refuses its request; None: it does not."""
-        return next((finding.message for finding in self.findings if finding.group == REFUSAL), None)
+        found = self.findings and [finding.message for finding in self.findings if finding.group == REFUSAL]
+        return found[0] if found else None
 
     def generate(self, name: str, value: Any) -> None:
         """Add a generated field."""
