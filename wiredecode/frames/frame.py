@@ -340,8 +340,10 @@ class Frame:
     @property
     def refusal(self) -> str | None:
         """Why it refuses its request; None: it does not."""
-        found = self.findings and [finding.message for finding in self.findings if finding.group == REFUSAL]
-        return found[0] if found else None
+        for finding in self.findings:
+            if finding.group == REFUSAL:
+                return finding.message
+        return None
 
     def generate(self, name: str, value: Any) -> None:
         """Add a generated field."""
