@@ -173,7 +173,7 @@ class Flow:
     """Frames whose first message waited for :data:`LONG_NS` or more, of all :attr:`batches`."""
     batches: int = 0
     samples: list[flows.MessageSample] = field(default_factory=list)
-    """Its first messages, of publishes."""
+    """Its first messages."""
     times: OffsetTimes = field(default_factory=OffsetTimes)
     unnumbered: OffsetTimes = field(default_factory=lambda: OffsetTimes(MAX_UNNUMBERED))
     """Of publishes, which have no offset yet."""
@@ -205,7 +205,7 @@ class Flow:
             self.stalled += 1
         elif what == flows.REJECT:
             self.rejected += step.messages
-        elif what == flows.SAMPLE:
+        elif what == flows.SAMPLE or what == flows.GOT:
             self.samples += step.samples
         elif what == flows.LEAVE:
             self.left_ns = time_ns

@@ -45,7 +45,14 @@ OF_TOPIC = (
     repeated.lost,
     repeated.given_to_others,
 )
-OF_CONTENTS = contents.emptied, contents.sent_again, contents.sent_by_both, contents.keys_apart, contents.circling
+OF_CONTENTS = (
+    contents.emptied,
+    contents.sent_again,
+    contents.sent_by_both,
+    contents.keys_apart,
+    contents.circling,
+    contents.undelivered,
+)
 AFTER = (
     repeated.dropped,
     repeated.set_back,

@@ -1,4 +1,4 @@
-"""Members of a group that are behind, while others have nothing to do."""
+"""Members of a group that lag, while others have nothing to do."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LATE_NS, TIMES = 3_000_000_000, 4
 
 
 class Behind(NamedTuple):
-    """How far a consumer is with a partition, when it says so."""
+    """The position of a consumer in a partition, when it says so."""
 
     time_ns: int
     done: int
@@ -137,7 +137,7 @@ def report_behind(
 
 
 def course_of(topic: Topic, partition: int | None, noting: Iterable[ClientFlow]) -> list[Behind]:
-    """How far a group was with a partition, each time that it said so."""
+    """The positions of a group in a partition, each time that it said so."""
     sent = [each.flow for each in topic.publishers if each.flow.key.partition == partition]
     published = sorted((first + count, time_ns) for each in sent for first, count, time_ns in each.times.entries)
     ends = [end for end, _ in published]
