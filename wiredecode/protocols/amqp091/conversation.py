@@ -37,10 +37,8 @@ MAX_CHANNELS = 4096
 """Channels of a connection that are remembered."""
 MAX_HELD_BYTES = 64 * 1024 * 1024
 """Bytes of messages that are not complete, on one connection; beyond it bodies are not kept."""
-METHOD_CODE = Struct(">I").unpack_from
-"""Class and method in one number."""
-NUMBERED = 11
-"""Bytes of a frame that has it."""
+METHOD_CODE, NUMBERED = Struct(">I").unpack_from, 11
+"""Class and method in one number, and bytes of a frame that has it."""
 DELIVERIES = ("BasicDeliver", "BasicGetOk")
 NEVER = 1 << 64
 """No delivery has this number."""
