@@ -235,45 +235,27 @@ class AmqpConversation(Conversation):
 
     # Queues and consumers.
 
-    def _queue(self, frame: Frame, channel: Channel) -> None:
-        self._ask(frame, channel)
-        self._name_queue(frame, channel)
-
-    def _name_queue(self, frame: Frame, channel: Channel) -> str:
-        """The queue of a method; an empty name means the one declared last."""
-        queue: str = frame.values.get("queue", "")
-        if not queue and channel.queue and frame.type != "QueueDeclare":
-            queue = channel.queue
-        return queue
-
     def _declared(self, frame: Frame, channel: Channel) -> None:
         self._answer(frame, channel)
         channel.queue = frame.values.get("queue", "")
 
     def _consume(self, frame: Frame, channel: Channel) -> None:
         self._ask(frame, channel)
-        values = frame.values
-        if "no_ack" not in values:
-            return
-        consumer = AmqpConsumer(self._name_queue(frame, channel), bool(values["no_ack"]))
-        if not consumer.no_ack:
-            consumer.acks.since = frame.number
-        if values["consumer_tag"]:
-            channel.consumers.put(values["consumer_tag"], consumer)
-        else:
-            channel.getting = consumer  # until the server names it
+        if "no_ack" in frame.values:
+            consumer = consumer_of(frame, frame.values, channel)
+            if tag := frame.values["consumer_tag"]:
+                channel.consumers.put(tag, consumer)
+            else:
+                channel.getting = consumer  # until the server names it
 
     def _consuming(self, frame: Frame, channel: Channel) -> None:
         request = self._answer(frame, channel)
         if request is not None and not request.values.get("consumer_tag") and "consumer_tag" in frame.values:
-            consumer = AmqpConsumer(request.values.get("queue") or channel.queue, bool(request.values.get("no_ack")))
-            consumer.acks.since = None if consumer.no_ack else frame.number
-            channel.consumers.put(frame.values["consumer_tag"], consumer)
+            channel.consumers.put(frame.values["consumer_tag"], consumer_of(frame, request.values, channel))
 
     def _get(self, frame: Frame, channel: Channel) -> None:
         self._ask(frame, channel)
-        channel.getting = AmqpConsumer(self._name_queue(frame, channel), bool(frame.values.get("no_ack")))
-        channel.getting.acks.since = None if channel.getting.no_ack else frame.number
+        channel.getting = consumer_of(frame, frame.values, channel)
 
     def _confirm_select(self, frame: Frame, channel: Channel) -> None:
         self._ask(frame, channel)
@@ -417,7 +399,6 @@ class AmqpConversation(Conversation):
         **dict.fromkeys(("ChannelClose", "ConnectionClose"), _close),
         **dict.fromkeys(("BasicAck", "BasicNack", "BasicReject"), _ack),
         **dict.fromkeys(("BasicRecover", "BasicRecoverAsync"), _recover),
-        **dict.fromkeys(("QueueBind", "QueueUnbind", "QueuePurge", "QueueDelete"), _queue),
         "ConnectionStartOk": _start_ok,
         "ConnectionTuneOk": _tune_ok,
         "QueueDeclareOk": _declared,
@@ -441,6 +422,13 @@ OTHERS: dict[int, type[Layer]] = {names.HEADER: ContentHeader, names.BODY: Conte
 OTHERS[names.GREETING[0]] = ProtocolHeader
 KNOWN = {code: known(layer) for code, layer in (METHODS | OTHERS).items()}
 UNKNOWN = FrameDecoder(UnknownFrame, None), None, None
+
+
+def consumer_of(frame: Frame, values: Mapping[str, Any], channel: Channel) -> AmqpConsumer:
+    """Who asks for messages; ``frame`` shows whether it will acknowledge them."""
+    no_ack = bool(values.get("no_ack"))
+    since = None if no_ack else frame.number
+    return AmqpConsumer(values.get("queue") or channel.queue, no_ack, AckDuty(since))
 
 
 def routed(values: Mapping[str, Any]) -> dict[str, Any]:
