@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from wiredecode.fields.layer import Style
+from wiredecode.protocols.amqp091.layers import ContentHeader
 from wiredecode.protocols.shared.amqp.tables import FieldTable
 
 TABLE = FieldTable("headers", "a table")
@@ -37,6 +38,12 @@ def test_values_are_typed_and_credentials_hidden() -> None:
     assert shown == {"a": {"b": 5}, "list": [True, 2], "x.y": "hi", "a#3": False, "password": "<redacted 7 bytes>"}
     assert TABLE.read_map(RAW, Style(secrets=True)) == {**shown, "password": {"b": 5}}
     assert [RAW[first:stop] for first, stop in TABLE.secrets(RAW)] == [INNER]
+
+
+def test_scapy_shows_the_values_without_credentials() -> None:
+    shown = ContentHeader(headers=RAW).show(dump=True)
+    assert "headers   = {'a': {'b': 5}, 'list': [True, 2], 'x.y': 'hi'," in shown
+    assert "'password': '<redacted 7 bytes>'}" in shown
 
 
 @pytest.mark.parametrize("stop", [1, 2, 3, 9, 20, len(RAW) - 1])

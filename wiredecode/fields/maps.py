@@ -1,13 +1,11 @@
 """Maps: names and typed values in the bytes of one field, maps and arrays among these, in any encoding."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from wiredecode.fields.layer import Range, Style
 from wiredecode.fields.numbers import UInt32
 from wiredecode.fields.sized import Binary, everything, mask
-
-if TYPE_CHECKING:
-    from wiredecode.fields.layer import Range, Style
 
 
 class Map(Binary):
@@ -22,7 +20,7 @@ class Map(Binary):
         kw.setdefault("length", UInt32)
         super().__init__(name, doc, inner=self._show, credentials=self._hidden, **kw)
 
-    def read_map(self, raw: bytes, style: "Style") -> dict[str, Any] | None:
+    def read_map(self, raw: bytes, style: Style) -> dict[str, Any] | None:
         """The values by name, JSON-ready, credentials hidden as the style says; None: the bytes are no map."""
         raise NotImplementedError
 
@@ -30,22 +28,26 @@ class Map(Binary):
         """Why bytes are no map; "" if they are one."""
         raise NotImplementedError
 
-    def secrets(self, raw: bytes) -> Iterator["Range"]:
+    def secrets(self, raw: bytes) -> Iterator[Range]:
         """The bytes of each credential."""
         raise NotImplementedError
 
-    def entries(self, raw: bytes) -> Iterator[tuple[str, "Range"]]:
+    def entries(self, raw: bytes) -> Iterator[tuple[str, Range]]:
         """Path (``table.a[0]``) and bytes, name included, of each entry; of those inside after the outer one."""
         raise NotImplementedError
 
-    def spans(self, raw: bytes, base: int = 0) -> dict[str, "Range"]:
+    def spans(self, raw: bytes, base: int = 0) -> dict[str, Range]:
         """Bytes of all entries by path, from ``base`` on, where the map begins; none of bytes that are no map."""
         entries = () if self.problem(raw) else self.entries(raw)
         return {path: (base + first, base + last) for path, (first, last) in entries}
 
-    def _show(self, raw: bytes, style: "Style", record: dict[str, Any]) -> dict[str, Any] | None:
+    def readable(self, value: Any) -> str:
+        shown = self.read_map(value, Style()) if value else None
+        return super().readable(value) if shown is None else str(shown)
+
+    def _show(self, raw: bytes, style: Style, record: dict[str, Any]) -> dict[str, Any] | None:
         shown = self.read_map(raw, style)
         return mask(raw, style, record) if shown is None else {self.name: shown}  # no map: it may hold anything
 
-    def _hidden(self, raw: bytes) -> list["Range"]:
+    def _hidden(self, raw: bytes) -> list[Range]:
         return everything(raw) if self.problem(raw) else [*self.secrets(raw)]
