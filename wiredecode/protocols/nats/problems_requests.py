@@ -245,7 +245,7 @@ class NatsRequests(Rule):
         problem = self.report.add(CODES["no-responders"], title, key, frame=frame)
         problem.detail(detail)
         served = self._served.get(subject)
-        end = served and served.connection.health and served.connection.health.end
+        end = served and served.connection.first_end
         if served and end and end.time_ns <= (problem.first_ns or 0):
             ended = f"its connection ended at {self.report.seconds(end.time_ns)}"
             problem.detail(f"{short(served.connection)} answered them; {ended}")

@@ -104,7 +104,7 @@ def whole(connection: Connection) -> bool:
 
 def farewell_captured(connection: Connection) -> bool:
     """Whether both sides were captured in the last second of a connection: what they said at its end is known."""
-    end_ns = connection.health.end.time_ns if connection.health is not None and connection.health.end else 0
+    end_ns = connection.first_end.time_ns if connection.first_end else 0
     return all(
         was_captured(connection, each.side) and not each.lost_between(end_ns - FAREWELL_NS, LAST, LAST)
         for each in connection.directions
