@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from typer import Option
 
 from wiredecode.cli import options
-from wiredecode.cli.capturing import OptionalLive, capturing
+from wiredecode.cli.capturing import FilesOrLive
 from wiredecode.cli.interrupt import INTERRUPTED
 from wiredecode.cli.output import complain, wants_color
 
@@ -29,11 +29,9 @@ MAX_ROWS, MAX_NAMED = 40, 5
 
 
 @options.group
-class FlowOptions(options.CaptureReading):
+class FlowOptions(FilesOrLive):
     """Captures or an interface, choice of flows, and the form of the output."""
 
-    files: options.OptionalFiles = None  # type: ignore[assignment]  # else an interface
-    live: OptionalLive
     topic: str | None = Option(None, metavar="NAME", help="Only topics whose name has this text.")
     client: str | None = Option(None, metavar="NAME", help="Only publishers and consumers whose name has this text.")
     by: Literal["topic", "partition", "client", "second"] = Option(
@@ -46,20 +44,8 @@ class FlowOptions(options.CaptureReading):
 
     def check(self) -> None:
         """Refuse options that do not go together."""
-        live = self.live
-        if live.interface is None:
-            options.refuse(
-                (not self.files, "which flows? Give capture files, or -i IFACE"),
-                (
-                    live.capture_filter or live.duration is not None or live.via is not None,
-                    "-f, --duration and --via need -i",
-                ),
-            )
-            return
-        options.refuse(
-            (self.files, "-i shows an interface: leave out files"),
-            (self.two_passes or not self.span.is_whole, "-2, --from and --to go with files"),
-        )
+        missing, refusal = "which flows? Give capture files, or -i IFACE", "-2, --from and --to go with files"
+        self.check_source("shows", missing, self.two_passes, refusal)
 
 
 def flows(settings: FlowOptions) -> int:
@@ -81,8 +67,7 @@ def flows(settings: FlowOptions) -> int:
         return _count(settings, _of_files(settings, demand, display), counted, display, messages)
     from wiredecode.cli.live import SniffSession
 
-    live = settings.live
-    with capturing(live.wanted, live.via, live.duration, saves=False) as sniffer:
+    with settings.live.capturing(saves=False) as sniffer:
         session = SniffSession.of(settings, sniffer, demand=demand)
         return _count(settings, session, counted, display, messages)
 
