@@ -355,7 +355,7 @@ class Dissection(Tabular):
         or there is no nth match, and TypeError for streams.
         """
         from wiredecode.results import TraceResult
-        from wiredecode.trace import Collector, Criteria, Finder, drop_answers, group
+        from wiredecode.trace import Collector, Criteria, Finder
         from wiredecode.trace.clocks import compare
 
         if frame is None and id is None and text is None and body is None and key is None:
@@ -378,7 +378,7 @@ class Dissection(Tabular):
         demand = replace(self.demand, link_responses=True, messages=collector.messages)
         for each, _ in self.chosen_frames(demand, shifts_ns=shifts):
             collector.frame(each)
-        found = drop_answers(group(collector.sightings), finder.found)
+        found = collector.found()
         if not 0 < nth <= len(found):
             raise ValueError(f"nth={nth}: the messages that match are {len(found)}")
         return self._answer(TraceResult(found, nth, self._first_ns, ""))
