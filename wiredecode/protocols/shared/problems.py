@@ -406,8 +406,6 @@ class Checks:
     """Message types that publish, and are confirmed."""
     holds: str = "its disk is slow, or its replicas do not answer"
     """Why its server may confirm nothing though it lives."""
-    sub_batches: frozenset[str] = frozenset()
-    """Message types whose messages may share a number: those that do are confirmed as one."""
     passes_on: tuple[str, ...] = ()
     """Fields that are equal in a message to a server and in its delivery, of servers that pass messages on."""
     expected: frozenset[str] = frozenset()
