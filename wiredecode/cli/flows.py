@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from wiredecode.cli.output import Output
     from wiredecode.cli.session import CaptureSession
-    from wiredecode.dissect.dissector import Demand
-    from wiredecode.filter import Filter
     from wiredecode.flows import Flows
     from wiredecode.flows.table import Row
     from wiredecode.frames.message import Messages
@@ -60,35 +58,29 @@ def flows(settings: FlowOptions) -> int:
     from wiredecode.frames.message import Messages
 
     settings.check()
-    display = options.display_filter(settings.display_filter, utc=settings.span.utc)
-    counted, messages = Flows(by_second=settings.by == "second", copies=True), Messages()
-    demand = counted.demand(Demand(), messages)
-    if settings.live.interface is None:
-        return _count(settings, _of_files(settings, demand, display), counted, display, messages)
     from wiredecode.cli.live import SniffSession
-
-    with settings.live.capturing(saves=False) as sniffer:
-        session = SniffSession.of(settings, sniffer, demand=demand)
-        return _count(settings, session, counted, display, messages)
-
-
-def _of_files(settings: FlowOptions, demand: Demand, display: Filter | None) -> CaptureSession:
     from wiredecode.cli.session import CaptureSession, Selection
 
-    selection, two_passes = Selection(span=settings.span, display=display), settings.two_passes
-    return CaptureSession.of(settings, settings.files or [], selection, demand, two_passes=two_passes, to_stdout=False)
+    counted, messages = Flows(by_second=settings.by == "second", copies=True), Messages()
+    display = options.display_filter(settings.display_filter, utc=settings.span.utc)
+    demand, selection = counted.demand(Demand(), messages), Selection(span=settings.span, display=display)
+    if settings.live.interface is not None:
+        with settings.live.capturing(saves=False) as sniffer:
+            session = SniffSession.of(settings, sniffer, selection, demand)
+            return _count(settings, session, counted, messages)
+    files, two_passes = settings.files or [], settings.two_passes
+    session = CaptureSession.of(settings, files, selection, demand, two_passes=two_passes, to_stdout=False)
+    return _count(settings, session, counted, messages)
 
 
-def _count(
-    settings: FlowOptions, session: CaptureSession, counted: Flows, display: Filter | None, messages: Messages
-) -> int:
+def _count(settings: FlowOptions, session: CaptureSession, counted: Flows, messages: Messages) -> int:
     """One pass, then the rows."""
     from wiredecode.flows.table import rows
 
     def work() -> None:
-        for frame in session.all_frames():
+        for frame, counts in session.chosen_frames():
             parts = messages.of(frame)
-            if session.within(frame.time_ns) and (display is None or display.matches(frame)):
+            if counts:
                 counted.frame(frame, parts)
 
     code = session.work(work)

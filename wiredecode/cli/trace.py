@@ -181,8 +181,8 @@ def _session(settings: TraceOptions, clocks: list[Offset | None], messages: Mess
 
 
 def _find(session: CaptureSession, finder: Finder) -> None:
-    for frame in session.all_frames():
-        finder.frame(frame, counts=session.within(frame.time_ns))
+    for frame, counts in session.chosen_frames():
+        finder.frame(frame, counts=counts)
 
 
 def _collect(session: CaptureSession, collector: Collector) -> None:
