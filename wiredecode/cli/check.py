@@ -21,7 +21,7 @@ SEVERITIES = ("error", "warning", "note")
 
 @options.group
 class CheckOptions(FilesOrLive):
-    """What is judged, what is shown of it, and the exit code."""
+    """Options: the source, the choice and form of problems, and the exit code."""
 
     connection: int | None = Option(
         None, "-n", "--connection", min=1, metavar="N", help="Only problems of the connection with this number."

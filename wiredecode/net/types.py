@@ -79,7 +79,7 @@ class Connection:
 
     @property
     def first_end(self) -> FirstEnd | None:
-        """Who ended it first, by TCP analysis; None: nobody, or there is no analysis."""
+        """Its first FIN or RST, by TCP analysis; None: it had none, or there is no analysis."""
         return None if self.health is None else self.health.end
 
     @property
