@@ -141,6 +141,8 @@ NEAR: Mapping[str, Case] = {
     "flow.keys-apart": partial(check, ARRIVALS / "k_partitions_added.pcap.zst"),  # one publisher, more partitions
     "flow.skipped": "flows/rh-deploy.pcap.gz",
     "flow.lost": "flows/k-dup-group.pcap.gz",
+    "flow.undelivered": partial(check, ARRIVALS / "rh_jobs.pcap.zst"),  # a restart that all messages survive
+    "tcp.gave-up": partial(check, ARRIVALS / "nh_restart.pcap.zst"),  # all clients come back
     "flow.done-twice": "flows/n-wrong-account.pcap.gz",
     "flow.shared-group": "kafka/groups.pcap.gz",
     "flow.uneven": "flows/k-dup-group.pcap.gz",

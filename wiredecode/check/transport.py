@@ -7,6 +7,7 @@ from typing import Any
 
 from wiredecode.check.codes import CODES
 from wiredecode.check.outages import Outages
+from wiredecode.check.returns import SOON_NS, Away, FailedAttempts
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.frames.escape import counted
 from wiredecode.frames.identity import client_side, server_endpoint, short
@@ -62,6 +63,8 @@ class Health(Rule):
     """By endpoint of a server: its newest connections, and when it ended them; None: it did not, or said why."""
     _heard: Newest[tuple[str, int], DirectionHealth] = field(default_factory=lambda: Newest(MAX_PROBLEMS))
     """By server and connection: what the server sent."""
+    _tried: Newest[tuple[str, str], FailedAttempts] = field(default_factory=lambda: Newest(MAX_PROBLEMS))
+    """Failed ones, by server and host of the client."""
     _waited: Newest[tuple[tuple[str, ...], str, str], str] = field(default_factory=lambda: Newest(MAX_PROBLEMS))
     """Servers that ended connections on which neither side had sent a byte, by key of the problem."""
     _at_once: list[Connection] = field(default_factory=list)
@@ -113,7 +116,8 @@ class Health(Rule):
         problem.severity = min(problem.severity, severity or code.severity, key=SEVERITIES.index)
         if problem.count > 1:
             problem.title = f"{to} {did} {problem.count:,} connections"
-        kind = REFUSED if health.refused else UNANSWERED
+        kind, host = REFUSED if health.refused else UNANSWERED, party_of(connection).client
+        self._tried.get_or_make((to, host), FailedAttempts).add(connection.first_ns)
         place = Place(connection.first_ns, 0, (connection.first,), party_of(connection))
         self.report.facts.note(kind, to, since_ns=connection.first_ns, until_ns=until_ns, at=place)
 
@@ -142,7 +146,9 @@ class Health(Rule):
             problem.users |= {user for user in users if any(user[0] in hosts for hosts in problem.paths)}
             of_server = self._ended.get(endpoint, ())
             failed.add(endpoint)
-            self._accepted_again(problem, [connection.first_ns for connection, _ in of_server])
+            again_ns = self._accepted_again(problem, [connection.first_ns for connection, _ in of_server])
+            if again_ns:
+                self._returned(problem, endpoint, Away(problem.first_ns or again_ns, again_ns))
             if self._went_down(problem, endpoint, [time_ns for _, time_ns in of_server if time_ns is not None]):
                 down[endpoint] = problem
         self._in_turn(down)
@@ -233,7 +239,26 @@ class Health(Rule):
                 problem.severity, problem.title = "error", f"{problem.count:,} connections to {endpoint} failed"
                 problem.likely += ": the server refused them, or a firewall drops them"
 
-    def _accepted_again(self, problem: Problem, begun: list[int]) -> None:
+    def _returned(self, problem: Problem, server: str, away: Away) -> None:
+        """Whether all clients of a server that was away came back."""
+        port = server.rpartition(":")[2]
+        ended = (pair[0] for each, some in self._ended.items() if each.rpartition(":")[2] == port for pair in some)
+        before, after = away.clients(ended)
+        back, hosts = before.keys() & after, {host for host, _ in before}
+        if len(back) == len(before) and len(hosts) > 1 and away.up_ns - away.down_ns <= SOON_NS:
+            problem.did_no_harm = True
+            problem.detail(f"all {len(back)} clients that it had connected again")
+        for client, last in before.items():
+            tried, elsewhere = self._tried.get((server, client[0])), {host for host, _ in after}
+            if client[0] in elsewhere or not back or not tried or not tried.are_over(away.up_ns, self.report.last_ns):
+                continue
+            down, up = self.report.seconds(away.down_ns), self.report.seconds(away.up_ns)
+            title = f"{short(last)} did not connect again after {server} was away from {down} to {up}: it tried "
+            title += f"{counted(tried.count, 'time')}, until {self.report.seconds(tried.last_ns)}, others came back"
+            at, until_ns = Moment(last, away.down_ns), self.report.last_ns
+            self.report.add(CODES["tcp.gave-up"], title, (server, *client), frame=at, until_ns=until_ns).to_end = True
+
+    def _accepted_again(self, problem: Problem, begun: list[int]) -> int | None:
         """Say when the server took connections again; a few refused ones are then an interruption."""
         last_ns = problem.last_ns or 0
         again = min((time_ns for time_ns in begun if time_ns > last_ns), default=None)
@@ -244,6 +269,7 @@ class Health(Rule):
                 problem.severity, problem.likely = "note", "the server was starting"
             elif problem.count <= FEW_REFUSED and problem.severity == "error":
                 problem.severity = "warning"
+        return again
 
     def _never_closed(self, connections: Iterable[Connection]) -> None:
         """Clients that open connections all the time, use each for a moment, and leave them open."""

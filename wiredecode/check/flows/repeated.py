@@ -162,6 +162,7 @@ def missed(view: FlowView, topic: Topic) -> None:
     for now in sorted(came, key=lambda side: side.party.since_ns):
         left_ns = before.flow.left_ns or before.party.until_ns
         count = after(sent, left_ns) - after(sent, now.party.since_ns)
+        count = min(count, total(sent) - total(came) + sum(each.flow.again for each in came))  # a queue kept the others
         if until_ns and now.party.since_ns - left_ns >= WHILE_NS and count >= 2 * FEW and now.label == before.label:
             away = f"{view.report.seconds(left_ns)} to {view.report.seconds(now.party.since_ns)}"
             title = f"{count:,} messages of {names_of(sent)} to {topic.subject[2]} reached no consumer: "

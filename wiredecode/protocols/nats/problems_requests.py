@@ -22,7 +22,7 @@ from wiredecode.protocols.shared.problems import MAX_EVIDENCE, FrameRef, Problem
 
 CODES = codes_of("nats")
 INBOX = "_INBOX."
-CREATE = ".API.CONSUMER."
+CREATE, GIVEN_UP = ".API.CONSUMER.", "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES."
 NOT_DONE = (b"-NAK", b"+WPI")
 MAX_OPEN = 20_000
 """Requests waiting at the same time, and unacknowledged messages of a consumer; the oldest beyond it are not judged."""
@@ -405,6 +405,8 @@ class Consumers(Rule):
     """Configuration of consumers that were created."""
     _newest: Newest[str, int] = field(default_factory=lambda: Newest(MAX_KNOWN))
     """Newest sequence by stream, as acks of publishes say."""
+    _told: Newest[str, str] = field(default_factory=lambda: Newest(MAX_KNOWN))
+    """By consumer: the client that gets advisories about messages that are given up."""
 
     def frame(self, frame: Frame) -> None:
         values = frame.values
@@ -424,6 +426,8 @@ class Consumers(Rule):
                 self._purged(asked_for(subject), frame)
         elif frame.sender == "server" and (delivery := parse_ack_subject(values.get("reply", ""))) is not None:
             self._deliver(delivery, frame)
+        elif subject.startswith(GIVEN_UP):
+            self._told.put(", consumer ".join(printable(subject).split(".")[-2:]), short(frame.connection))
 
     def _configure(self, data: bytes) -> None:
         try:
@@ -533,6 +537,9 @@ class Consumers(Rule):
             given_up = f"{counted(len(over), 'message')} were given up after {often:,} deliveries"
             problem.title += f", and {given_up}" if over else ""
             problem.detail(f"sequences {', '.join(f'{each:,}' for each in over[:MAX_EVIDENCE])}" if over else "")
+            if over and consumer in self._told:
+                problem.severity = "note"
+                problem.likely = f"{self._told[consumer]} gets advisories about them, as about dead letters"
         problem.detail(f"{state.behind:,} messages wait behind them" if state.behind else "")
 
     @staticmethod

@@ -71,6 +71,8 @@ class Problem:
     """Of all connections concerned the numbers, the servers' endpoints, and the pairs of hosts."""
     users: set[tuple[str, str]] = field(default_factory=set)
     """Their clients' hosts, with the protocols that they speak."""
+    did_no_harm: bool = False
+    """All are back who were there before: it is a note, with what it caused."""
     is_over: bool = False
     """It ended long before the capture: what lasts is listed before it."""
     effects: list[Problem] = field(default_factory=list)
