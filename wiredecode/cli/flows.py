@@ -66,8 +66,7 @@ def flows(settings: FlowOptions) -> int:
     demand, selection = counted.demand(Demand(), messages), Selection(span=settings.span, display=display)
     if settings.live.interface is not None:
         with settings.live.capturing(saves=False) as sniffer:
-            session = SniffSession.of(settings, sniffer, selection, demand)
-            return _count(settings, session, counted, messages)
+            return _count(settings, SniffSession.of(settings, sniffer, selection, demand), counted, messages)
     files, two_passes = settings.files or [], settings.two_passes
     session = CaptureSession.of(settings, files, selection, demand, two_passes=two_passes, to_stdout=False)
     return _count(settings, session, counted, messages)
