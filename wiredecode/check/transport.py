@@ -417,9 +417,9 @@ class Health(Rule):
         who, name = "client" if by_client else "server", short(connection)
         note = f": {end.unread:,} bytes unread" if end.unread else ""
         note += f"{',' if note else ':'} {end.unacknowledged:,} bytes unacknowledged" if end.unacknowledged else ""
-        complete = farewell_captured(connection)  # else what it read or acknowledged may be lost
+        complete = farewell_captured(connection)  # else a goodbye, or an ACK, may be lost
         said = by_client or connection.identity.get("closed_by") == "client"  # it asked for the end
-        severity = "note" if said and not (lost and complete) else None
+        severity = "note" if not complete or (said and not lost) else None
         key = who, bool(lost), connection.identity.get("name")
         title, at = f"the {who} reset {name}{note}", Moment(connection, end.time_ns, end.packet)
         problem = self.report.add(CODES["tcp.reset"], title, key, frame=at, severity=severity)

@@ -136,10 +136,10 @@ class Ledger:
         if passed is not None:
             self._count(passed, 1, frame.length)
         self.seen += 1
-        self.size += frame.weight
+        self.size += frame.weight if frame.made else frame.length
         if self._held or self._released:
             self.release(frame.time_ns)
-        return self.waiting
+        return self.seen - self._held[0].seen if self._held else 0
 
     def follow(self, frame: Frame) -> int:
         """As :meth:`add`, of a response that another process decodes."""
@@ -194,13 +194,13 @@ class Ledger:
                 request.answers.append(Answer(confirmation, frame.id, frame.time_ns))
             if confirmation.final is None:
                 continue
-            result = KnownOutcome(frame.id, confirmation.final or None, tuple(request.answers))
+            response, outcome, answers = frame.id, confirmation.final or None, tuple(request.answers)
             if in_time and request.frame is not None:
-                request.frame.response, request.frame.outcome, request.frame.answers = result
-                request.frame = None
+                asked, request.frame = request.frame, None
+                asked.response, asked.outcome, asked.answers = response, outcome, answers
                 self._forget(request)
             elif self._late_outcomes is not None:
-                self._late_outcomes[request.id] = result
+                self._late_outcomes[request.id] = KnownOutcome(response, outcome, answers)
                 self._forget(request)
 
     def _in_time(self, request: OpenRequest, time_ns: int) -> bool:
@@ -215,6 +215,8 @@ class Ledger:
             head = held[0]
             if head.frame is not None:
                 over, frames = time_ns - head.time_ns > longest, self.seen - head.seen
+                if not over and frames <= WAIT_FRAMES and self.size - head.size <= HELD_BYTES:
+                    break
                 head.is_copy = frames > WAIT_FRAMES and "copy_of" in head.frame.generated
                 most = WAIT_FRAMES if head.is_copy else HELD_FRAMES
                 if not over and frames <= most and self.size - head.size <= HELD_BYTES:

@@ -151,8 +151,6 @@ class Protocol(Offers):
 
     requests: ClassVar[Mapping[str, frozenset[str]]] = {}
     """Message types that always ask for a response, by protocol: its own and those it carries."""
-    amqp_in: ClassVar[tuple[str, ...]] = ()
-    """Fields, by their full names, that contain AMQP 1.0 messages."""
     reply_topics: ClassVar[tuple[str, ...]] = ()
     """Prefixes of topics made for one client or one response: statistics count them as one."""
 

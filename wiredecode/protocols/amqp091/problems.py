@@ -80,33 +80,45 @@ class Nacked(Rule):
             self.report.add(CODES["nacked"], title, frame.connection.number, frame=frame, count=count)
 
 
+@dataclass(slots=True, eq=False)
+class OpenAlarm:
+    """An alarm of a server that is not over."""
+
+    ref: FrameRef
+    reason: str
+    waiting: int = 0
+    """Messages that were published meanwhile."""
+
+
 @dataclass(eq=False)
 class BlockedPublishers(Rule):
     """Servers stop reading from those that publish."""
 
-    types = frozenset({"ConnectionBlocked", "ConnectionUnblocked"})
-    _since: Newest[int, FrameRef] = field(default_factory=Newest)
+    types = frozenset({"ConnectionBlocked", "ConnectionUnblocked", "BasicPublish"})
+    _alarms: Newest[int, OpenAlarm] = field(default_factory=Newest)
     """By connection."""
-    _reasons: Newest[int, str] = field(default_factory=Newest)
 
     def frame(self, frame: Frame) -> None:
-        number = frame.connection.number
-        if frame.type == "ConnectionBlocked":
-            self._since.put(number, ref_of(frame))
-            self._reasons.put(number, printable(frame.values.get("reason", "")))
-        elif number in self._since:
-            self._report(number, frame.time_ns, "")
+        number, alarm = frame.connection.number, self._alarms.get(frame.connection.number)
+        if alarm is None:
+            if frame.type == "ConnectionBlocked":
+                self._alarms.put(number, OpenAlarm(ref_of(frame), printable(frame.values.get("reason", ""))))
+        elif frame.type == "BasicPublish":
+            alarm.waiting += 1
+        elif frame.type == "ConnectionUnblocked":
+            self._report(self._alarms.pop(number), frame.time_ns, "")
 
-    def _report(self, number: int, until_ns: int, end: str) -> None:
-        ref, reason = self._since.pop(number), self._reasons.pop(number, "")
-        seconds = (until_ns - ref.time_ns) / 1e9
-        title = f"the server blocked {short(ref.connection)} for {seconds:.1f} s{end}: {reason}"
-        problem = self.report.add(CODES["blocked"], title, number, frame=ref, until_ns=until_ns)
-        problem.alike = reason
+    def _report(self, alarm: OpenAlarm, until_ns: int, end: str) -> None:
+        connection, seconds = alarm.ref.connection, (until_ns - alarm.ref.time_ns) / 1e9
+        title = f"the server blocked {short(connection)} for {seconds:.1f} s{end}: {alarm.reason}"
+        problem = self.report.add(CODES["blocked"], title, connection.number, frame=alarm.ref, until_ns=until_ns)
+        problem.alike = alarm.reason
+        if alarm.waiting:
+            problem.detail(f"{counted(alarm.waiting, 'message')} published meanwhile waited")
 
     def finish(self) -> None:
-        for number in list(self._since):
-            self._report(number, max(self.report.last_ns, self._since[number].time_ns), ", until the end")
+        for alarm in self._alarms.values():
+            self._report(alarm, max(self.report.last_ns, alarm.ref.time_ns), ", until the end")
 
 
 @dataclass(eq=False)
