@@ -68,7 +68,7 @@ class Jump(NamedTuple):
 
 
 def never_sent(contents: Contents) -> None:
-    """The numbers of a service went on at their rate while it published nothing: it gave messages up."""
+    """The numbers of a service grew at their usual rate while it published nothing: it gave messages up."""
     view = contents.view
     for topic in contents.topics:
         sampled = [each for each in topic.publishers if each.flow.samples and whose(each.party) not in view.came]

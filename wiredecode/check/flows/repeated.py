@@ -237,6 +237,8 @@ def left_out(view: FlowView, topic: Topic) -> None:
         own = sorted((each for each in sides if log_of(each.flow) == log), key=lambda each: each.flow.first_ns)
         now = next((each for each in own if each.flow.offsets.begins[0] >= end), own[-1])
         before = [each for each in own if each.flow.offsets.ends[-1] <= begin] or own[:1]
+        if before[-1].flow.last_ns > now.flow.first_ns:
+            continue  # its log was made anew: offsets began again
         away = f"{view.report.seconds(before[-1].flow.last_ns)} to {view.report.seconds(now.flow.first_ns)}"
         title = f"{name} never got {count:,} messages of {topic.subject[2]}: it got none from {away}"
         meant = now.flow.log or before[-1].group != now.group or view.stores(sides)
