@@ -140,6 +140,7 @@ NEAR: Mapping[str, Case] = {
     "flow.sent-again": partial(crafted.begins_anew, 3, known=True),
     "flow.keys-apart": partial(check, ARRIVALS / "k_partitions_added.pcap.zst"),  # one publisher, more partitions
     "flow.skipped": "flows/rh-deploy.pcap.gz",
+    "flow.never-sent": partial(check, ARRIVALS / "nh_restart.pcap.zst"),  # publishers repeat what got no answer
     "flow.lost": "flows/k-dup-group.pcap.gz",
     "flow.undelivered": partial(check, ARRIVALS / "rh_jobs.pcap.zst"),  # a restart that all messages survive
     "tcp.gave-up": partial(check, ARRIVALS / "nh_restart.pcap.zst"),  # all clients come back

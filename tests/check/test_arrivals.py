@@ -35,6 +35,23 @@ FIRST = {
         "flow.undelivered",
         ("76 messages of bookings/ came to no consumer of export", "longer than its"),
     ),
+    "r_retry_void": (
+        "flow.undelivered",
+        ("39 messages that dispatcher-out publishes to hooks.retry.v2", "does not lead on: its dead letter exchange"),
+    ),
+    "k_null_key": (
+        "flow.keys-apart",
+        ("scanner-gw publishes to parcel.events without keys since", "go to 3 partitions"),
+    ),
+    "k_reset_group": (
+        "flow.read-again",
+        ("payout got 83 messages of payments9 again", "ops set the position of group payout to 0 at 12.034 s"),
+    ),
+    "k_msg_timeout": ("server.stalled", ("stalled for 6.498 s",)),
+    "n_ackwait_kill": (
+        "nats.redelivered",
+        ("16 messages of LABELS", "had when it ended", "10.0 s later"),
+    ),
     "k_noisy_tenant": (
         "flow.uneven",
         ("notifier-1 is up to 98 messages and 9.9 s late with events[0]", "130 of 203", "one key, from importer"),
@@ -181,6 +198,11 @@ def test_what_follows_is_named_beside_the_first_problem(name: str) -> None:
 @pytest.mark.parametrize("name", [*HEALTHY, *SILENT])
 def test_healthy_traffic_is_silent(name: str) -> None:
     assert worse(problems(name)) == []
+
+
+def test_numbers_that_a_publisher_left_out_while_its_server_stood_still_are_its_loss() -> None:
+    (found,) = (each for first in problems("k_msg_timeout") for each in first.effects if each.name == "flow.never-sent")
+    assert "order-api never published 25 messages to orders9: order.nr jumps from O-00106 to O-00132" in found.title
 
 
 def test_all_captures_are_judged() -> None:

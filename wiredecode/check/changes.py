@@ -73,12 +73,11 @@ def tell_changes(report: Report, problems: Iterable[Problem]) -> None:
         text = " ".join((problem.title, *problem.details, problem.likely))
         words, began_ns = {*WORD.findall(text.replace(". ", " "))}, problem.first_ns or 0
         for fact in found:
-            frame = fact.places[0].number
+            frame, seconds = fact.places[0].number, report.seconds(fact.since_ns)
             near = began_ns - BEFORE_NS <= fact.since_ns <= began_ns + SHORTLY_NS
-            if near and fact.of[0] in words and f"frame {frame}" not in text and len(problem.changed) < MAX_EVIDENCE:
+            if near and fact.of[0] in words and seconds not in text and len(problem.changed) < MAX_EVIDENCE:
                 what = " of ".join((*fact.of[1:], fact.of[0]))
-                at = f"at {report.seconds(fact.since_ns)} (frame {frame})"
-                problem.changed.append(f"{fact.by} {DID[fact.kind]} {what}, {at}")
+                problem.changed.append(f"{fact.by} {DID[fact.kind]} {what}, at {seconds} (frame {frame})")
 
 
 class Visit(NamedTuple):

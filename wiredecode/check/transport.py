@@ -166,7 +166,7 @@ class Health(Rule):
         """Connections that servers ended immediately; where all asked for something, that no answer came says more."""
         silent = {server_endpoint(each) for each in self._at_once if not self.report.facts.of(ASKED, str(each.number))}
         for each in self._at_once:
-            endpoint, end = server_endpoint(each), each.health.end if each.health is not None else None
+            endpoint, end = server_endpoint(each), each.first_end
             if endpoint in silent:
                 client, answered = client_side(each), _said(self._ended.get(endpoint, ()))
                 likely = why_ended(each, client, answered=answered) if end is not None and end.is_known else UNKNOWN
@@ -323,13 +323,13 @@ class Health(Rule):
         if len(clients) == 1 and any(at and at < earliest and party_of(each).client in clients for each, at in ended):
             return  # it ends those of this client again and again
         title = f"{endpoint} ended all its {len(there):,} connections at {self.report.seconds(last)}"
-        ends = {(end.how, end.unread) for pair, _ in there if pair.health and (end := pair.health.end)}
+        ends = {(end.how, end.unread) for each, _ in there if (end := each.first_end)}
         reset = "a firewall or load balancer reset them: a process that ends closes them by FIN"
         facts = self.report.facts
         stopped = {each.of for each in facts.each(MOVES)} & {each.of for each in facts.each(ENDED)}
         severity = "note" if (endpoint,) in stopped and len(stopped) >= MIN_ENDED else None  # one after another
         for connection, time_ns in there:
-            end = connection.health.end if connection.health is not None else None
+            end = connection.first_end
             at = Moment(connection, time_ns, end.packet if end is not None else None)
             problem = self.report.add(CODES["server.ended"], title, endpoint, frame=at, severity=severity)
             problem.weight, problem.likely = len(there), reset if ends == {("RST", 0)} else ""
@@ -405,7 +405,7 @@ class Health(Rule):
             problem.severity = problem.code.severity
 
     def _reset(self, connection: Connection) -> None:
-        end = connection.health.end if connection.health is not None else None
+        end = connection.first_end
         if end is None or end.how != "RST":
             return
         by_client = end.side == client_side(connection)

@@ -116,8 +116,7 @@ class Counting:
         from wiredecode.dissect.dissector import Demand
         from wiredecode.stats.counters import Counters
 
-        display = self._display = settings.display
-        whole = display is None and settings.span.is_whole
+        whole = settings.display is None and settings.span.is_whole
         counters = self._counters = Counters(statistics, interval, hops=settings.hops, whole=whole)
         self.numbers: Numbers | None = None
         """With several jobs."""
@@ -132,10 +131,8 @@ class Counting:
 
     def count(self, on_batch: Callable[[PacketBatch], None] | None = None) -> None:
         """Count all frames. Raises CaptureError."""
-        session, display, counters = self.session, self._display, self._counters
-        for frame in session.all_frames(on_batch):
-            counts = session.within(frame.time_ns) and (display is None or display.matches(frame))
-            counters.frame(frame, counts=counts)
+        for frame, counts in self.session.chosen_frames(on_batch):
+            self._counters.frame(frame, counts=counts)
 
     def finish(self) -> Counted:
         """The results."""

@@ -14,14 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 from wiredecode.dataclasses import dataclass
 from wiredecode.frames.frame import Frame
-from wiredecode.frames.splitter import Found as Found
-from wiredecode.frames.splitter import LengthPrefix as LengthPrefix
-from wiredecode.frames.splitter import Number as Number
-from wiredecode.frames.splitter import Rejected as Rejected
-from wiredecode.frames.splitter import Split as Split
-from wiredecode.frames.splitter import Splitter as Splitter
-from wiredecode.frames.splitter import Undecided as Undecided
-from wiredecode.frames.splitter import Verdict as Verdict
+from wiredecode.frames.splitter import Found, LengthPrefix, Number, Rejected, Split, Splitter, Undecided, Verdict
 from wiredecode.protocols.shared.data import data_of
 
 if TYPE_CHECKING:

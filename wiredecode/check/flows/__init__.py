@@ -4,7 +4,7 @@ Each is an asymmetry ("X while Y"), never a level: what a consumer got before an
 twice, what a client does now and did not do before.
 """
 
-from wiredecode.check.flows import behind, choice, contents, passing, repeated, shared, starved, unread, work
+from wiredecode.check.flows import behind, choice, contents, passing, queues, repeated, shared, starved, unread, work
 from wiredecode.check.flows.view import FEW, FlowView, space_of, total
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.flows import Flows, Party
@@ -51,7 +51,9 @@ OF_CONTENTS = (
     contents.sent_by_both,
     contents.keys_apart,
     contents.circling,
-    contents.undelivered,
+    contents.keys_gone,
+    queues.undelivered,
+    queues.parked,
 )
 AFTER = (
     repeated.dropped,

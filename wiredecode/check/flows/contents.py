@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterator
 from itertools import combinations, pairwise
 
 from wiredecode.check.flows.view import (
@@ -11,7 +12,6 @@ from wiredecode.check.flows.view import (
     MANY,
     MOST,
     FlowView,
-    are_whole,
     began,
     by_label,
     by_life,
@@ -23,37 +23,54 @@ from wiredecode.check.flows.view import (
     with_messages,
 )
 from wiredecode.flows.table import ClientFlow, Topic, grouped
-from wiredecode.protocols.shared.facts import ENDED, LIMITED, PURGED, REFUSED
 from wiredecode.protocols.shared.flows import MessageSample
 
 NEARLY_ALL = 0.95
-PRIORITY = "priority"
-"""Header of messages that overtake others."""
 Keys = dict[int, set[int]]
 """Partitions by checksum of the key."""
 
 
 def emptied(view: FlowView, topic: Topic) -> None:
     """A publisher that came back publishes messages without a body, and had bodies before."""
+    for label, before, now in comings(topic):
+        (empty, sampled), (had, known) = (share_of(sides, lambda each: each.empty) for sides in (now, before))
+        if sampled < MANY or empty < MOST * sampled or had * FEW > known:
+            continue
+        since, name = view.report.seconds(began(now)), topic.subject[2]
+        title = f"{label} publishes to {name} without a body since {since}: {empty:,} of {sampled:,} messages"
+        key, sides, until_ns = (label, topic.subject), [*now, *before], ended(now)
+        problem = view.add("flow.emptied", title, key, sides, until_ns=until_ns, count=total(now))
+        problem.detail(f"before, {total(before):,} messages had one")
+
+
+def keys_gone(view: FlowView, topic: Topic) -> None:
+    """A publisher that came back gives no keys, and did before: messages of one key are in several partitions."""
+    for label, before, now in comings(topic):
+        (keys, sampled), (had, known) = (share_of(sides, lambda each: each.key is not None) for sides in (now, before))
+        partitions = {each.flow.key.partition for each in now}
+        if len(partitions) < 2 or min(sampled, known) < MANY or had < MOST * known or keys * FEW > sampled:
+            continue
+        since, name = view.report.seconds(began(now)), topic.subject[2]
+        title = f"{label} publishes to {name} without keys since {since}, before with keys: messages that belong "
+        title += f"together go to {len(partitions)} partitions, and are done in any order"
+        key, sides, until_ns = (label, topic.subject, "keys"), [*now, *before], ended(now)
+        problem = view.add("flow.keys-apart", title, key, sides, until_ns=until_ns, count=total(now))
+        problem.likely = "its new version, or new settings, give messages no key"
+
+
+def comings(topic: Topic) -> Iterator[tuple[str, list[ClientFlow], list[ClientFlow]]]:
+    """Publishers that came back: name, flows before and now."""
     lives: dict[str, list[list[ClientFlow]]] = {}
     for (label, _), sides in by_life(with_messages(topic.publishers)).items():
         lives.setdefault(label, []).append(sides)
     for label, some in lives.items():
-        for before, now in pairwise(some):
-            empty, sampled = empty_of(now)
-            if sampled < MANY or empty < MOST * sampled or empty_of(before)[0] * FEW > empty_of(before)[1]:
-                continue
-            since, name = view.report.seconds(began(now)), topic.subject[2]
-            title = f"{label} publishes to {name} without a body since {since}: {empty:,} of {sampled:,} messages"
-            key, sides, until_ns = (label, topic.subject), [*now, *before], ended(now)
-            problem = view.add("flow.emptied", title, key, sides, until_ns=until_ns, count=total(now))
-            problem.detail(f"before, {total(before):,} messages had one")
+        yield from ((label, before, now) for before, now in pairwise(some))
 
 
-def empty_of(sides: list[ClientFlow]) -> tuple[int, int]:
-    """Samples without a body, and all."""
+def share_of(sides: list[ClientFlow], fits: Callable[[MessageSample], bool]) -> tuple[int, int]:
+    """Samples that fit, and all."""
     samples = [sample for each in sides for sample in each.flow.samples]
-    return sum(each.empty for each in samples), len(samples)
+    return sum(map(fits, samples)), len(samples)
 
 
 def sent_again(view: FlowView, topic: Topic) -> None:
@@ -129,56 +146,6 @@ def unanswered(sides: list[ClientFlow]) -> int:
     """Messages that the server did not answer, if it answers at all."""
     confirmed = sum(each.flow.confirmed for each in sides)
     return total(sides) - confirmed - sum(each.flow.refused for each in sides) if confirmed else 0
-
-
-def undelivered(view: FlowView, topic: Topic) -> None:
-    """Messages of a queue came to no consumer, though later ones did: its server lost or dropped them."""
-    sent = [each for each in topic.publishers if each.flow.messages]
-    published = sorted(samples_of(sent), key=lambda each: each.time_ns)
-    if len(published) < NEARLY_ALL * total(sent) or len({dict(each.headers).get(PRIORITY) for each in published}) > 1:
-        return
-    elsewhere = {
-        each.content
-        for other in view.topics
-        for side in other.consumers
-        for each in side.flow.samples
-        if other is not topic
-    }
-    for group, sides in grouped(with_messages(topic.consumers), lambda side: side.group).items():
-        got = [each for side in sides for each in side.flow.samples]
-        known = {each.content for each in got}
-        places = [place for place, each in enumerate(published) if each.content in known]
-        if len(got) < total(sides) or not group or not places or not are_whole((*sent, *sides)):
-            continue
-        between = published[places[0] : places[-1]]
-        missing = [place for place, each in enumerate(between) if each.content not in known | elsewhere]
-        alone = sum(place - 1 not in missing and place + 1 not in missing for place in missing)
-        if len(missing) >= FEW and alone * FEW <= len(missing):
-            report_undelivered(view, topic, group, [*sent, *sides], [between[place] for place in missing])
-
-
-def report_undelivered(
-    view: FlowView, topic: Topic, group: str, sides: list[ClientFlow], lost: list[MessageSample]
-) -> None:
-    count, name = len(lost), topic.subject[2]
-    title = f"{count:,} messages of {name} came to no consumer of {group}, though later ones did: they were published "
-    title += f"from {view.report.seconds(lost[0].time_ns)} to {view.report.seconds(lost[-1].time_ns)}"
-    times = {"since_ns": lost[0].time_ns, "until_ns": lost[-1].time_ns, "frames": [each.frame for each in lost]}
-    problem = view.add("flow.undelivered", title, (group, topic.subject), sides, count=count, **times)
-    facts, server = view.report.facts, sides[0].party.server
-    ends = (each.since_ns for each in (*facts.of(ENDED, server), *facts.of(REFUSED, server)))
-    ended_ns = min((each for each in ends if each > lost[-1].time_ns), default=0)
-    if ended_ns:
-        problem.detail(f"the server was away at {view.report.seconds(ended_ns)}, while they waited")
-        problem.likely = "the server lost them when it was restarted: the queue is not durable"
-        if all(dict(each.headers).get("delivery_mode", "1") == "1" for each in lost):
-            problem.likely = "the server lost them when it was restarted: they are not persistent (delivery_mode 1)"
-    else:
-        problem.likely = "the queue was longer than its limit, or they were there for longer than it keeps messages"
-    for each in (each for each in facts if each.kind is LIMITED and each.of[0] == group and not ended_ns):
-        problem.likely = f"the queue is limited: {each.by} declared it with {each.of[1]}"
-    if purged := facts.of(PURGED, group):
-        problem.likely = f"{purged[-1].by} deleted them at {view.report.seconds(purged[-1].since_ns)}"
 
 
 def keys_apart(view: FlowView, topic: Topic) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import accumulate, combinations, pairwise
+from itertools import combinations
 
+from wiredecode.check.flows import numbers
 from wiredecode.check.flows.ids import (
     UNIQUE,
     Contents,
-    Fields,
     Id,
     Made,
     Work,
@@ -27,11 +27,10 @@ from wiredecode.check.flows.view import (
     ended,
     names_of,
     total,
-    whose,
 )
 from wiredecode.flows.table import Topic, grouped
 from wiredecode.frames.escape import counted
-from wiredecode.protocols.shared.flows import COUNT, KEY, STRING
+from wiredecode.protocols.shared.flows import COUNT, FIRST, KEY, STRING
 
 UNLIKELY = 0.001
 ISOLATED = 0.2
@@ -52,20 +51,23 @@ def judge(view: FlowView) -> None:
         done = {each.id for each in work.came if each.id[0] is None and each.id[1] in values}
         not_done(view, work, done | {each.id for work in some for each in work.sent})
     for some in grouped(works, lambda work: (work.service, work.results.subject)).values():
-        if not done_for_two(view, some):
-            for work in some:
-                done_again(view, work)
         for work in some:
+            not_done_before(view, work)
+        known = [each for each in some if not each.kind]  # else another kind of messages may have the results
+        if not done_for_two(view, known):
+            for work in known:
+                done_again(view, work)
+        for work in known:
             out_of_order(view, work)
             less_for_each(view, work)
-            not_done_before(view, work)
     for work in companions_of(contents, works):
         not_done(view, work, {each.id for each in work.sent})
     results = {work.results.subject for work in works}
     for topic in contents.topics:
         if topic.subject not in results:
             done_by_both(contents, topic)
-    overtaken(contents)
+    numbers.overtaken(contents)
+    numbers.never_sent(contents)
 
 
 def not_done(view: FlowView, work: Work, done: set[Id]) -> None:
@@ -236,8 +238,7 @@ def done_again(view: FlowView, work: Work) -> None:
         known = first.setdefault(each.id, each)
         if known is not each and known.side.party.connection != each.side.party.connection:
             again.setdefault(each.id, each)
-    began = work.sent[0].id in again
-    if not FEW <= len(again) <= len(first) // 2 or began or not are_captured(work):
+    if not FEW <= len(again) <= len(first) or not are_captured(work):
         return
     name, results = work.topic.subject[2], work.results.subject[2]
     sides = [each.side for each in again.values()]
@@ -248,6 +249,9 @@ def done_again(view: FlowView, work: Work) -> None:
     frames = [made.sample.frame for each in again for made in (first[each], again[each])]
     sides += work.sides
     problem = view.add("flow.sent-again", title, key, sides, count=len(again), frames=frames, **times)
+    began = [start for each in work.sides for start in each.flow.starts if start[0] <= times["since_ns"]]
+    if began and max(began)[1] == FIRST:
+        problem.detail(f"it subscribed to {name} at the first message again, at {view.report.seconds(max(began)[0])}")
     problem.likely = "it came back to messages that it had done, and does not leave them out"
 
 
@@ -324,7 +328,7 @@ def out_of_order(view: FlowView, work: Work) -> None:
         if place < latest.get(each.sample.key, -1):
             late.append((number, each))
         latest[each.sample.key] = max(place, latest.get(each.sample.key, -1))
-    if not is_turn([number for number, _ in late], len(some)):
+    if not numbers.is_turn([number for number, _ in late], len(some)):
         return
     at, count = late[0][1], len(some) - late[0][0]
     results, since = work.results.subject[2], view.report.seconds(at.sample.time_ns)
@@ -335,43 +339,3 @@ def out_of_order(view: FlowView, work: Work) -> None:
     sides = [at.side, *work.sides]
     problem = view.add("flow.out-of-order", title, key, sides, count=len(late), frames=frames, **times)
     problem.detail(f"the messages of {work.topic.subject[2]} are known again by {work.name}")
-
-
-def is_turn(late: Sequence[int], count: int) -> bool:
-    """Whether some of ``count`` messages, at these places, come too late since a time, and none did for long before."""
-    return len(late) >= FEW and late[0] >= MANY and len(late) * MANY >= count - late[0]
-
-
-def overtaken(contents: Contents) -> None:
-    """A client numbers its messages, and since a time later ones come before earlier ones."""
-    view = contents.view
-    by_client: dict[tuple[str, str, str], list[tuple[str, Made, int, int, str]]] = {}
-    for topic in contents.topics:
-        sampled = (each for each in topic.publishers if each.flow.samples and whose(each.party) not in view.came)
-        for (client, _), sides in grouped(sampled, lambda side: (whose(side.party), side.flow.key.partition)).items():
-            if (found := turn_of(contents.fields(sides))) is not None:
-                by_client.setdefault(client, []).append((topic.subject[2], *found))
-    for client, turns in by_client.items():
-        of, at, _, _, name = min(turns, key=lambda each: each[1].sample.time_ns)
-        late, all_since = sum(each[2] for each in turns), sum(each[3] for each in turns)
-        names = of + f" and {counted(len(turns) - 1, 'other topic')}" * (len(turns) > 1)
-        title = f"{at.side.party.label} publishes to {names} in another order than it numbers its messages: "
-        title += f"since {view.report.seconds(at.sample.time_ns)}, {late:,} of {all_since:,} come after later ones"
-        times = {"since_ns": at.sample.time_ns, "until_ns": at.side.flow.last_ns}
-        problem = view.add("flow.out-of-order", title, client, [at.side], count=late, **times)
-        problem.detail(f"the number is {name}; before, all came in order")
-        problem.likely = "it publishes on several connections or threads at the same time, or publishes again later"
-
-
-def turn_of(fields: Fields) -> tuple[Made, int, int, str] | None:
-    """The first message that comes too late, how many do of all since then, and the field of their numbers."""
-    for name, some in fields.items():
-        made = [each for each in some if each.id[0] is None and each.id[1] < STRING]
-        numbers = [each.id[1] for each in made]
-        if len(made) < 2 * MANY or len(set(numbers)) < len(made):
-            continue
-        late = [place for place, latest in enumerate(accumulate(numbers, max)) if numbers[place] < latest]
-        steps = [0 < now - before <= FEW for before, now in pairwise(numbers[: late[0]])] if late else []
-        if is_turn(late, len(made)) and sum(steps) >= MOST * len(steps):
-            return made[late[0]], len(late), len(made) - late[0], name
-    return None

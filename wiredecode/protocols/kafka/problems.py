@@ -229,7 +229,7 @@ class Closed(Rule):
 
     def ended(self, connection: Connection) -> None:
         sent, served = self._sent.pop(connection.number, None), self._served.pop(connection.number, False)
-        end = connection.health.end if connection.health is not None else None
+        end = connection.first_end
         if sent is None or end is None or end.side == sent.ref.side or connection.directions[end.side].lossy:
             return
         if end.time_ns - sent.ref.time_ns <= SOON_NS:

@@ -428,6 +428,5 @@ CHECKS = problems.Checks(
     covered=frozenset({"closed"}),
     expected=frozenset({"already exists", "No offset"}),
     publishes={"Publish": problems.Publishing(("stream",), "messages", refusals=True)},
-    sub_batches=frozenset({"Publish"}),
     holds="flow control or an alarm (disk, memory) of the broker, or replicas that do not answer",
 )

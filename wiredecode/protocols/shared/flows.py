@@ -45,7 +45,7 @@ MEMBER = "member"
 """A client says on this connection who it is, or which group it is in; its messages may come on another one."""
 SETTING = "setting"
 """A choice of the client, as the connection shows it: its name (``topic``) and value (``start``)."""
-FIRST, LATEST, STORED = "first", "latest", "stored"
+FIRST, LATEST = "first", "latest"
 """Where a consumer begins."""
 MAX_KNOWN = 65_536
 """Subscriptions, requests and the like that a reader remembers."""
