@@ -52,6 +52,18 @@ FIRST = {
         "nats.redelivered",
         ("16 messages of LABELS", "had when it ended", "10.0 s later"),
     ),
+    "n_hoard": ("flow.uneven", ("worker-2 has up to 43 messages of RENDER that wait 15.1 s", "takes more messages")),
+    "r_cancel_ignored": (
+        "flow.nothing-since",
+        (
+            "claims.check gets nothing of claims/claim.new",
+            "deleted it at 10.004 s, and its consumers do not consume again",
+        ),
+    ),
+    "r_stale_binding": (
+        "flow.done-twice",
+        ("twice for 98 messages: it gets them by shop/order.created and shop/order.paid", "an earlier version"),
+    ),
     "k_noisy_tenant": (
         "flow.uneven",
         ("notifier-1 is up to 98 messages and 9.9 s late with events[0]", "130 of 203", "one key, from importer"),
@@ -166,7 +178,7 @@ ALSO = {
 SILENT = ("r_store_first", "n_ack_all")
 """Outages without a warning: an offset that is stored before the work is done, and work that may still come."""
 HEALTHY = (
-    *("nh_restart", "rh_jobs"),
+    *("nh_restart", "rh_jobs", "rh_bind", "rh_store"),
     *("kh_txn_eos", "nh_pause_batch", "nh_replay", "nh_scale_reqrep", "nh_workqueue_deploy"),
     *("nh_kv_nak", "nh_lameduck", "rh_backfill", "rh_late_readers", "rh_pool_scale"),
     *("rh_bluegreen", "rh_window", "nh_lease", "nh_stream_move", "rh_pricelist"),

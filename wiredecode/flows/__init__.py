@@ -142,7 +142,7 @@ class Flow:
     stored: int = -1
     """Offset up to which the consumer is done, as it said last."""
     done: OffsetTimes = field(default_factory=lambda: OffsetTimes(MAX_STORES))
-    """The same over time, of those that count up."""
+    """The positions, or the messages that are done, over time."""
     stores: int = 0
     set_back: int = 0
     """Times that it said so with a lower offset than before."""
@@ -199,8 +199,7 @@ class Flow:
             self.set_back += (step.first or 0) < self.stored and not step.log  # acks of one message come in any order
             self.stored = max(self.stored, step.first or 0)
             self.stores += 1
-            if not step.log:
-                self.done.add(step.first or 0, 0, time_ns)
+            self.done.add(step.first or 0, 0, time_ns)
         elif what == flows.STALL:
             self.stalled += 1
         elif what == flows.REJECT:

@@ -63,6 +63,7 @@ AFTER = (
     shared.strangers,
     shared.shared_positions,
     shared.not_competing,
+    behind.hoards,
     choice.waits,
     choice.fetches,
     choice.polls,

@@ -6,15 +6,17 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from wiredecode.check.flows.view import (
+    FEW,
     LIVES,
     MANY,
     MOST,
     FlowView,
     after,
     are_whole,
+    log_and_group,
     names_of,
     total,
     with_messages,
@@ -176,3 +178,37 @@ def ends(flow: Flow, partition: int) -> bool:
 
 def stores_in(flow: Flow, topic: Topic, partition: int) -> bool:
     return flow.key.topic == topic.subject[2] and flow.key.partition == partition
+
+
+def hoards(view: FlowView) -> None:
+    """One consumer has messages that wait for it, though others that share them have nothing to do."""
+    acks = grouped((each for each in view.sides if each.flow.log and each.flow.done.entries), log_and_group)
+    for (*log, group), sides in acks.items():
+        held = {id(side): waits for side in sides if len(waits := waits_of(view, side)) >= FEW}
+        if len(held) < 2 or not are_whole(sides):
+            continue
+        side = max((each for each in sides if id(each) in held), key=lambda each: max(held[id(each)]))
+        (wait_ns, since_ns, until_ns), most = max(held[id(side)]), together(held[id(side)])
+        others = [each for other, some in held.items() if other != id(side) for each in some]
+        times = [each_ns for each_ns, _, done_ns in others if since_ns <= done_ns <= until_ns]
+        if most < MANY or wait_ns < LATE_NS or len(times) < FEW or max(times) * TIMES > wait_ns:
+            continue
+        title = f"{side.party.label} has up to {most:,} messages of {log[-1]} that wait {wait_ns / 1e9:.1f} s for it, "
+        title += f"while others of {group} are done with theirs within {max(times) / 1e9:.1f} s"
+        how: Any = {"since_ns": since_ns, "until_ns": until_ns, "count": most}
+        problem = view.add("flow.uneven", title, (group, *log, "held"), [side, *sides], **how)
+        problem.likely = "it takes more messages in advance than it can do: large pulls, or no limit"
+
+
+def together(waits: Sequence[tuple[int, int, int]]) -> int:
+    """The most messages that a consumer had at a time."""
+    events = sorted([(since_ns, 1) for _, since_ns, _ in waits] + [(until_ns, -1) for *_, until_ns in waits])
+    return max(accumulate(change for _, change in events))
+
+
+def waits_of(view: FlowView, side: ClientFlow) -> list[tuple[int, int, int]]:
+    """Of messages that a consumer acknowledged: how long it had them, from when to when, ns."""
+    own = view.consumers[side.party.connection, side.flow.key.group]
+    came = {first: at_ns for each in own for first, _, at_ns in each.flow.times.entries}
+    done = ((first, at_ns) for first, _, at_ns in side.flow.done.entries)
+    return [(at_ns - came[first], came[first], at_ns) for first, at_ns in done if first in came]

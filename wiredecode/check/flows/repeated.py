@@ -51,14 +51,15 @@ def read_again(view: FlowView, topic: Topic) -> None:
         if count < MANY:
             continue
         before, now, _ = found[0]
-        if not resumes(view, sides) and (view.name_of(before) != view.name_of(now) or not does_again(view, now)):
+        stored, known = done_again(view, now)
+        if not resumes(view, sides) and (view.name_of(before) != view.name_of(now) or stored < FEW):
             continue
         when, name = view.report.seconds(now.flow.first_ns), topic.subject[2]
         title = f"{label} got {count:,} messages of {name} again after it came back at {when}"
         setting = set_by_another(view, before, now)
         flows = [now, before, *setting[:1]]
         problem = view.add("flow.read-again", title, (label, topic.subject), flows, count=count)
-        stored = max(each.flow.stored for each in sides)
+        position = max(each.flow.stored for each in sides)
         had_to = max(each.flow.offsets.ends[-1] - 1 for each in sides if each.flow.offsets.ends and each is not now)
         problem.detail(f"it had messages up to offset {had_to:,}, and began again at {now.flow.offsets.begins[0]:,}")
         if not view.stores(sides):
@@ -66,13 +67,16 @@ def read_again(view: FlowView, topic: Topic) -> None:
             starts = [start for at_ns, start in now.flow.starts if at_ns <= now.flow.first_ns]
             problem.detail(f"it subscribed at {starts[-1]}" if starts and starts[-1] else "")
         blame(view, problem, log_of(now.flow)[0], now.group)
-        if stored >= 0:
+        if position >= 0:
             problem.detail(f"the offset that it stored or committed last before: {stored_before(sides, now):,}")
         if setting:
             first, _, at_ns = setting[0].flow.done.entries[-1]
             problem.likely = f"{setting[0].party.label} set the position of group {now.group} to {first:,} at "
             problem.likely += f"{view.report.seconds(at_ns)}, while it was away"
-            problem.severity = problem.code.severity if does_again(view, now) else "note"
+            problem.severity = problem.code.severity if stored >= FEW else "note"
+        if stored < FEW <= known:
+            problem.severity = "note"
+            problem.likely = "it published the results again with the same ids: the server stored none twice"
 
 
 def set_by_another(view: FlowView, before: ClientFlow, now: ClientFlow) -> list[ClientFlow]:
@@ -82,15 +86,21 @@ def set_by_another(view: FlowView, before: ClientFlow, now: ClientFlow) -> list[
     return [each for each in others if before.flow.last_ns < each.flow.done.entries[-1][2] < now.flow.first_ns]
 
 
-def does_again(view: FlowView, now: ClientFlow) -> bool:
-    """Whether the service of a consumer publishes what it had published before to the same topic."""
+def done_again(view: FlowView, now: ClientFlow) -> tuple[int, int]:
+    """Messages that the service of a consumer published before to the same topic, and again since it came back.
+
+    Those that are stored twice, and those whose server knows them by their ids.
+    """
+    stored = known = 0
     for topic in view.topics:
-        own = [each.flow for each in topic.publishers if whose(each.party) == whose(now.party)]
-        earlier = {sample.content for each in own if each.first_ns < now.flow.first_ns for sample in each.samples}
+        own = [each.flow for each in topic.publishers if whose(each.party)[:2] == whose(now.party)[:2]]
+        before = (sample for each in own if each.first_ns < now.flow.first_ns for sample in each.samples)
+        earlier = {each.content: each.once for each in before}
         later = (sample for each in own if each.first_ns >= now.flow.first_ns for sample in each.samples)
-        if sum(each.content in earlier for each in later) >= FEW:
-            return True
-    return False
+        again = [each for each in later if each.content in earlier]
+        same = sum(each.once is not None and each.once == earlier[each.content] for each in again)
+        stored, known = stored + len(again) - same, known + same
+    return stored, known
 
 
 def set_back(view: FlowView) -> None:

@@ -113,12 +113,19 @@ def report_stopped(
     left = any(each.flow.left_ns for each in view.all_of(came))
     if left or waits_for_acks(view, came) or not MOST <= got / before <= 1 / MOST:
         return
+    if any(each.flow.last_ns > last_ns and each.group != group for each in view.came_to(came, topic.subject[2])):
+        return  # its service gets them by another queue
     problem = report(view, group, topic.subject[2], (group, topic.subject), came, last_ns, until_ns, count)
     problem.detail(f"until then it got {got:,} of {before:,} messages")
+    if deleted := view.report.facts.of(DELETED, group):
+        at = view.report.seconds(deleted[-1].since_ns)
+        problem.likely = f"{deleted[-1].by} deleted it at {at}, and its consumers do not consume again"
     unbound = [each for each in view.report.facts.of(UNBOUND, topic.subject[2]) if each.since_ns <= last_ns + WHILE_NS]
     if unbound:
         frame, at = unbound[-1].places[-1].number, view.report.seconds(unbound[-1].since_ns)
         problem.likely = f"{unbound[-1].by} took its binding away at {at} (frame {frame})"
+        if unbound[-1].places[-1].connection.client in {each.party.host for each in view.all_of(came)}:
+            problem.severity = "note"  # it wants them no more
 
 
 def waits_for_acks(view: FlowView, sides: Sequence[ClientFlow]) -> bool:

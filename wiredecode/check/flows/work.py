@@ -236,7 +236,8 @@ def done_again(view: FlowView, work: Work) -> None:
     again: dict[Id, Made] = {}
     for each in work.sent:
         known = first.setdefault(each.id, each)
-        if known is not each and known.side.party.connection != each.side.party.connection:
+        stored = each.sample.once is None or each.sample.once != known.sample.once
+        if stored and known.side.party.connection != each.side.party.connection:
             again.setdefault(each.id, each)
     if not FEW <= len(again) <= len(first) or not are_captured(work):
         return
@@ -262,7 +263,9 @@ def done_for_two(view: FlowView, works: Sequence[Work]) -> bool:
         both = {each.id for each in one.came} & {each.id for each in other.came}
         twice = [each for each in one.came if each.id in both and times[each.id] > 1]
         once = [each for each in (*one.came, *other.came) if each.id not in both]
-        if len(twice) < MANY or len(twice) < MOST * len(both) or any(times[each.id] > 1 for each in once):
+        since_ns = twice[0].sample.time_ns if twice else 0
+        since = sum(each.id in both and each.sample.time_ns >= since_ns for each in one.came)
+        if len(twice) < MANY or len(twice) < MOST * since or any(times[each.id] > 1 for each in once):
             continue
         names = f"{one.topic.subject[2]} and {other.topic.subject[2]}"
         title = f"{one.label} published a result to {one.results.subject[2]} twice for {len(twice):,} messages: "
@@ -272,6 +275,9 @@ def done_for_two(view: FlowView, works: Sequence[Work]) -> bool:
         frames, sides = [each.sample.frame for each in twice], [*one.sides, *other.sides]
         problem = view.add("flow.done-twice", title, key, sides, count=len(twice), frames=frames, **times_ns)
         problem.likely = "the messages are published to both topics, as in a migration, and it reads both"
+        queues = {each.group for each in sides if each.group}
+        if len(queues) == 1 and all(each.group for each in sides):
+            problem.likely = f"{queues.pop()} gets both, such as by a binding of an earlier version that is still there"
         return True
     return False
 
