@@ -104,7 +104,7 @@ def leaves(kind: pa.DataType, value: Any, path: list[str]) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(
-    "file", ["kafka/small.pcap", "rabbitmq-stream/c43_basic.pcap", "liftbridge/34-lb-replication.pcap"]
+    "file", ["kafka/small.pcap", "rabbitmq-stream/c43_basic.pcap", "liftbridge/34-lb-replication.pcap.zst"]
 )
 def test_a_field_in_nested_arrays_is_a_column_with_all_its_values(captures: Path, file: str) -> None:
     whole = wiredecode.read(captures / file).to_arrow()

@@ -95,7 +95,7 @@ def test_repeatedly_lost_packets_invent_nothing(capture: Path) -> None:
     [
         ("cursus/group.pcap", 3),
         ("cursus/stream.pcap", 2),
-        ("liftbridge/34-lb-replication.pcap", 0),
+        ("liftbridge/34-lb-replication.pcap.zst", 0),
         ("pravega/append_basic.pcap", 1),
         ("pravega/errors.pcap", 2),
         ("pravega/errors.pcap", 4),

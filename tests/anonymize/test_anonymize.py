@@ -31,7 +31,7 @@ PLAIN = (
     *("rabbitmq-stream/c43_tracking.pcap", "rabbitmq-stream/c43_filter.pcap", "rabbitmq-stream/d_basic.pcap.gz"),
     *("nats/02-auth.pcap", "nats/06-headers.pcap", "nats/13-jetstream.pcap", "nats/12-grammar-variants.pcap"),
     *("nats/10-split-writes.midconn.pcap", "nats/14-cluster-routes.pcap", "nats/17-tls.pcap"),
-    *("liftbridge/30-lb-publish-ack.pcap", "liftbridge/31-lb-all-types.pcap", "liftbridge/34-lb-replication.pcap"),
+    *("liftbridge/30-lb-publish-ack.pcap", "liftbridge/31-lb-all-types.pcap", "liftbridge/34-lb-replication.pcap.zst"),
     *("tank/tank_02_create_discover.pcap", "tank/tank_05_keys_timestamps.pcap", "tank/tank_08_consume_positions.pcap"),
     *("tank/tank_d1_snaplen96.pcap", "tank/tank_d4_midconnection.pcap", "cursus/group.ooo-dup.pcap"),
     *("cursus/txn.pcap", "cursus/produce.pcap", "cursus/negotiate.pcap", "cursus/stream.pcap"),

@@ -22,6 +22,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from tests.bench.mixes import MIXES
 
@@ -71,7 +72,7 @@ class Source:
 
 def read_records(path: Path) -> Iterator[tuple[int, bytes]]:
     """``(time in ns, packet)`` of a little-endian microsecond pcap of whole Ethernet packets."""
-    data = path.read_bytes()
+    data = pa.input_stream(path).read()
     magic, *_, linktype = FILE_HEADER.unpack_from(data)
     if magic != MAGIC_US or linktype != 1:
         raise ValueError("not a little-endian microsecond Ethernet pcap")
@@ -273,7 +274,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     mix = MIXES[options.mix]
     size = mix.megabytes if options.size is None else options.size
     out = options.out or Path(tempfile.gettempdir()) / f"wiredecode-{options.mix}-{size:g}.pcap"
-    sources = [load(CAPTURES / f"{name}.pcap") for name in mix.sources]
+    sources = [load(next(CAPTURES.glob(f"{name}.pcap*"))) for name in mix.sources]
     made = multiply(
         *(sources, int(size * 1e6), out, options.concurrent, options.nanoseconds), equal_bytes=mix.equal_bytes
     )

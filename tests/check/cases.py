@@ -152,8 +152,8 @@ NEAR: Mapping[str, Case] = {
     "flow.busy-poll": "flows/nh-mirror.pcap.gz",
     "flow.commit-each": "flows/k-dup-group.pcap.gz",
     "kafka.one-address": "kafka/failover.pcap.gz",  # other brokers lead, and have addresses of their own
-    "liftbridge.slow-server": "liftbridge/34-lb-replication.pcap",
-    "liftbridge.namespace": "liftbridge/34-lb-replication.pcap",
+    "liftbridge.slow-server": "liftbridge/34-lb-replication.pcap.zst",
+    "liftbridge.namespace": "liftbridge/34-lb-replication.pcap.zst",
     "frame.status": "nats/04-request-reply.pcap",
     "nats.server-down": "nats/13-jetstream.pcap",
     "cursus.sequence-gap": "cursus/produce.pcap",
@@ -203,7 +203,7 @@ NEAR: Mapping[str, Case] = {
     "amqp091.ack-timeout": partial(crafted_amqp.timed_out, "unknown delivery tag 1"),
     "amqp091.dropped": partial(crafted_amqp.routed, "topic", "order.#", "order.eu.new"),
     "tank.no-leader": partial(produce_answered, b"\xfc\x0a\x00\x00\x09\x04\x2b"),  # another node leads
-    "liftbridge.leader-change": "liftbridge/34-lb-replication.pcap",  # leaders of streams that are new
+    "liftbridge.leader-change": "liftbridge/34-lb-replication.pcap.zst",  # leaders of streams that are new
     "nats.limit": "nats/02-auth.pcap",  # not let in, for another reason
     "check.internal": "rabbitmq-stream/c43_puberr.pcap",
     "tcp.refused": "stories/amqp-at-stream-port.pcap",  # accepted, and closed immediately
@@ -235,10 +235,10 @@ NEAR: Mapping[str, Case] = {
     "publish.slow-confirm": "stories/healthy-tail.pcap.zst",
     "request.slower": "stories/broker-paused.pcap.gz",  # one pause
     "consumer.too-slow": "kafka/groups.pcap.gz",
-    "liftbridge.refused": "liftbridge/34-lb-replication.pcap",
-    "liftbridge.server-silent": "liftbridge/34-lb-replication.pcap",
-    "liftbridge.isr-shrink": "liftbridge/34-lb-replication.pcap",
-    "liftbridge.leader-lost": "liftbridge/34-lb-replication.pcap",
+    "liftbridge.refused": "liftbridge/34-lb-replication.pcap.zst",
+    "liftbridge.server-silent": "liftbridge/34-lb-replication.pcap.zst",
+    "liftbridge.isr-shrink": "liftbridge/34-lb-replication.pcap.zst",
+    "liftbridge.leader-lost": "liftbridge/34-lb-replication.pcap.zst",
     "nats.missed-ping": "nats/10-split-writes.pcap",
     "nats.no-responders": "nats/08-pipelined-small.pcap",
     "nats.redelivered": "nats/08-pipelined-small.pcap",

@@ -30,7 +30,7 @@ HEALTHY = [
     "kafka/groups.pcap.gz",
     *(f"rabbitmq-stream/{name}.pcap" for name in RABBITMQ),
     *(f"nats/{name}.pcap" for name in NATS),
-    "liftbridge/34-lb-replication.pcap",
+    "liftbridge/34-lb-replication.pcap.zst",
     *(f"cursus/{name}.pcap" for name in CURSUS),
     *(f"pravega/{name}.pcap" for name in PRAVEGA),
     *(f"tank/{name}.pcap" for name in TANK),

@@ -87,7 +87,7 @@ def test_requests_of_servers_without_responder_are_remarks(story: list[Problem])
 
 
 def test_a_cluster_at_work_has_no_such_problem() -> None:
-    assert {problem.code.code for problem in check(CAPTURES / "liftbridge" / "34-lb-replication.pcap")} <= {
+    assert {problem.code.code for problem in check(CAPTURES / "liftbridge" / "34-lb-replication.pcap.zst")} <= {
         "capture.late-start",
         "tcp.loss",
     }

@@ -62,7 +62,7 @@ def test_the_story_of_a_leader_that_was_killed(run: Run) -> None:
 def test_json_has_every_event_with_its_evidence(run: Run, tmp_path: Path) -> None:
     """Of a cluster that begins, and of one that ends."""
     kinds = set()
-    for story in (beginning(STORY, 1500, tmp_path), CAPTURES / "liftbridge/34-lb-replication.pcap"):
+    for story in (beginning(STORY, 1500, tmp_path), CAPTURES / "liftbridge/34-lb-replication.pcap.zst"):
         told = json.loads(run("stats", story, "--timeline", "--json", "-q").out)
         frames = {frame.number: frame for frame in wiredecode.read(story)}
         connections = wiredecode.read(story, level="connections", columns=["connection", "ended", "end_packet"]).table()

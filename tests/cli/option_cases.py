@@ -21,7 +21,7 @@ FILES = {
     "tls": str(RABBITMQ / "c43_tls.pcap"),
     "keys": str(RABBITMQ / "c43_tls.keylog"),
     "keyed": str(CAPTURES / "tank" / "tank_05_keys_timestamps.pcap"),
-    "cluster": str(CAPTURES / "liftbridge" / "34-lb-replication.pcap"),
+    "cluster": str(CAPTURES / "liftbridge" / "34-lb-replication.pcap.zst"),
     "late": "late.pcap",
     "named": "named.pcapng",
     "keyfolder": "keys",

@@ -22,6 +22,10 @@ NAMES = ("30-lb-publish-ack", "31-lb-all-types", "34-lb-replication")
 KNOWN = {"known": (Nats(),)}
 
 
+def capture_of(name: str) -> Path:
+    return next(FOLDER.glob(f"{name}.pcap*"))
+
+
 def truth_of(name: str) -> dict[str, Any]:
     truth: dict[str, Any] = json.loads((FOLDER / f"{name}.truth.json").read_text())
     return truth
@@ -29,12 +33,12 @@ def truth_of(name: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def runs() -> dict[str, Run]:
-    return {name: dissect(open_capture([FOLDER / f"{name}.pcap"]), **KNOWN) for name in NAMES}
+    return {name: dissect(open_capture([capture_of(name)]), **KNOWN) for name in NAMES}
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_capture_agrees_with_the_accounts_of_the_clients(name: str) -> None:
-    assert check(FOLDER / f"{name}.pcap", truth_of(name)) == []
+    assert check(capture_of(name), truth_of(name)) == []
 
 
 def test_a_wrong_truth_is_noticed() -> None:

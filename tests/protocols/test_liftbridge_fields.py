@@ -36,7 +36,7 @@ CHANGE = operations.RaftLog(
 SERVERS = Configuration(
     servers=[Server(suffrage=0, id="lb-a", address="lb-a"), Server(suffrage=1, id="lb-b", address="b")]
 )
-REPLICATION = "liftbridge/34-lb-replication.pcap"
+REPLICATION = "liftbridge/34-lb-replication.pcap.zst"
 
 
 def appended() -> Frame:

@@ -27,7 +27,7 @@ from wiredecode.protocols.nats.protocol import Nats
 
 DEFAULTS = {"key": "", "partition": 0, "timestamp": "1970-01-01T00:00:00.000000000Z"}
 """Records say them, rows do not: there a null is what the publisher left out."""
-FILES = sorted((CAPTURES / "liftbridge").glob("*.pcap"))
+FILES = sorted((CAPTURES / "liftbridge").glob("*.pcap*"))
 
 
 def expected(record: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -28,7 +28,7 @@ from wiredecode.protocols.nats.conversation import NatsConversation
 from wiredecode.protocols.nats.protocol import Nats
 
 CAPTURES = Path(__file__).parent.parent.parent / "captures"
-FILES = sorted(path for folder in ("nats", "liftbridge") for path in (CAPTURES / folder).glob("*.pcap"))
+FILES = sorted(path for folder in ("nats", "liftbridge") for path in (CAPTURES / folder).glob("*.pcap*"))
 WHOLE = [path for path in FILES if not any(word in path.name for word in ("snap96", "drop1pct", "midconn"))]
 
 INFO = b'INFO {"server_id":"N","client_id":1,"max_payload":100000}\r\n'

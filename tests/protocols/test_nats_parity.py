@@ -14,7 +14,8 @@ from wiredecode.protocols.nats.protocol import Nats
 from wiredecode.testing import BlockTests
 
 LIFTBRIDGE = [
-    CAPTURES / "liftbridge" / f"{name}.pcap" for name in ("30-lb-publish-ack", "31-lb-all-types", "34-lb-replication")
+    CAPTURES / "liftbridge" / name
+    for name in ("30-lb-publish-ack.pcap", "31-lb-all-types.pcap", "34-lb-replication.pcap.zst")
 ]
 CUT = [CAPTURES / "nats" / f"{name}.pcap" for name in ("03-pubsub", "06-headers", "12-grammar-variants")]
 

@@ -268,7 +268,7 @@ def test_errors_are_one_line_and_leave_no_file(
     "name",
     [
         pytest.param("nats/14-cluster-routes.pcap", marks=pytest.mark.slow),
-        "liftbridge/34-lb-replication.pcap",
+        "liftbridge/34-lb-replication.pcap.zst",
         pytest.param("tank/tank_08_consume_positions.pcap", marks=pytest.mark.slow),
     ],
 )
@@ -283,7 +283,7 @@ def test_every_capture_has_a_report_below_three_megabytes(name: str, tmp_path: P
     "name",
     [
         "nats/14-cluster-routes.pcap",
-        "liftbridge/34-lb-replication.pcap",
+        "liftbridge/34-lb-replication.pcap.zst",
         "tank/tank_08_consume_positions.pcap",
         "cursus/group.pcap",
     ],
