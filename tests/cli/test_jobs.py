@@ -11,7 +11,6 @@ import pytest
 from tests.cli.conftest import Run
 from tests.conftest import CAPTURES, sampled
 from wiredecode.cli import jobs
-from wiredecode.dissect.share import Share
 from wiredecode.protocols.rabbitmq_stream.conversation import RabbitMQConversation
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are forked")
@@ -100,14 +99,22 @@ def test_a_process_that_is_killed_is_one_line(run: Run, monkeypatch: pytest.Monk
 
 
 def test_every_process_has_connections_to_decode() -> None:
-    """The next connection goes to the process with the least to do, in all processes alike."""
+    """A new connection goes to the process with the least to do; each is in one process."""
     from wiredecode.capture import open_capture
-    from wiredecode.dissect.dissector import Demand, Dissector
+    from wiredecode.net.buckets import Dealt
+    from wiredecode.net.limits import DEFAULT_LIMITS
+    from wiredecode.net.network import Network
 
-    owners = []
+    firsts = []
     for number in range(3):
-        dissector = Dissector(Demand(share=Share(number, (1.0, 1.0, 1.0))))
-        frames = list(dissector.frames(open_capture([str(MULTI)])))
-        owners.append([(frame.number, frame.connection.process) for frame in frames])
-    assert owners[0] == owners[1] == owners[2]
-    assert {process for _, process in owners[0]} == {0, 1, 2}
+        network = Network(DEFAULT_LIMITS, Dealt(number, (1.0, 1.0, 1.0)))
+        network.opened = opened = []
+        for batch in open_capture([str(MULTI)]):
+            network.feed(batch)
+        firsts.append([connection.first for connection in opened])
+    assert all(firsts)
+    whole = Network()
+    whole.opened = every = []
+    for batch in open_capture([str(MULTI)]):
+        whole.feed(batch)
+    assert sorted(first for some in firsts for first in some) == [connection.first for connection in every]

@@ -120,7 +120,8 @@ def _in_processes(
     _ = captures.decoding.keys  # before there are processes
 
     def opened(share: Share) -> CaptureSession:
-        shares = replace(demand, share=share)
+        blocks = selection.is_everything and frames.are_bulk_lines
+        shares = replace(demand, share=share, blocks=blocks)
         return CaptureSession.of(captures, captures.files, selection, shares, colors=frames.colors)
 
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from typer import Option
 
@@ -11,12 +11,12 @@ from wiredecode.cli import options
 from wiredecode.cli.interrupt import INTERRUPTED
 from wiredecode.cli.stats_output import StatsOptions, parse_tables, show
 from wiredecode.dataclasses import replace
+from wiredecode.dissect.share import Reached, Share
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from wiredecode.capture import PacketBatch
-    from wiredecode.cli.jobs import Numbers, Send
+    from wiredecode.cli.jobs import Others
     from wiredecode.cli.session import CaptureSession
     from wiredecode.dissect.dissector import ConnectionCallback, Demand
     from wiredecode.filter import Filter
@@ -102,15 +102,14 @@ def stats(settings: CaptureOptions) -> int:
 
 
 class Counting:
-    """Counts the connections of process ``number``, or all. ``sessions``: with several, see :class:`Buckets`."""
+    """Counts the connections of a share, or all."""
 
     def __init__(
         self,
         settings: CaptureOptions,
         statistics: Sequence[Statistic],
         interval: int | None,
-        number: int = 0,
-        sessions: Mapping[int, str] | None = None,
+        share: Share | None = None,
         verbosity: options.Verbosity | None = None,
     ) -> None:
         from wiredecode.dissect.dissector import Demand
@@ -119,33 +118,21 @@ class Counting:
         display = self._display = settings.display
         whole = display is None and settings.span.is_whole
         counters = self._counters = Counters(statistics, interval, hops=settings.hops, whole=whole)
-        self.numbers: Numbers | None = None
-        """With several jobs."""
-        demand, end = Demand(), counters.end
-        if sessions is not None:
-            from wiredecode.cli.jobs import Numbers
-            from wiredecode.net.buckets import Bucket, Buckets
+        self.session = settings.session(counters.demand(Demand(share=share)), counters.end, verbosity)
 
-            demand = replace(demand, bucket=Bucket(Buckets(settings.jobs, sessions), number))
-            self.numbers, end = Numbers(sessions), self._end
-        self.session = settings.session(counters.demand(demand), end, verbosity)
-
-    def count(self, on_batch: Callable[[PacketBatch], None] | None = None) -> None:
+    def count(self) -> None:
         """Count all frames. Raises CaptureError."""
         session, display, counters = self.session, self._display, self._counters
-        for frame in session.all_frames(on_batch):
+        frames: Iterator[Any] = session.all_frames()
+        for frame in frames:
+            if type(frame) is Reached:
+                continue
             counts = session.within(frame.time_ns) and (display is None or display.matches(frame))
             counters.frame(frame, counts=counts)
 
     def finish(self) -> Counted:
         """The results."""
         return self._counters.finish()
-
-    def _end(self, connection: Connection, foreign: str | None) -> None:
-        if self._counters.end is not None:
-            self._counters.end(connection, foreign)
-        if self.numbers is not None:
-            self.numbers.end(connection)
 
 
 def _count(
@@ -158,10 +145,10 @@ def _count(
     without_pandas()
     if settings.jobs > 1:
         return _count_in_processes(settings, statistics, interval)
-    share = Counting(settings, statistics, interval)
-    code = share.session.work(share.count)
-    failed = code == INTERRUPTED or (code and not share.session.totals.packets)
-    return code, None if failed else share.finish()
+    counting = Counting(settings, statistics, interval)
+    code = counting.session.work(counting.count)
+    failed = code == INTERRUPTED or (code and not counting.session.totals.packets)
+    return code, None if failed else counting.finish()
 
 
 def _count_in_processes(
@@ -169,66 +156,48 @@ def _count_in_processes(
 ) -> tuple[int, Counted | None]:
     """As :func:`_count`, each process its connections."""
     from wiredecode.capture.errors import Postponed
-    from wiredecode.cli.jobs import Apart, Jobs, ParentWatch
-    from wiredecode.cli.output import say
+    from wiredecode.cli.jobs import Jobs
+    from wiredecode.cli.output import complain
     from wiredecode.cli.session import collect_less
-    from wiredecode.protocols.registry import session_ports
-    from wiredecode.stats import counters  # noqa: F401 - the same
+    from wiredecode.dissect.share import NumbersInside
+    from wiredecode.stats import counters  # noqa: F401 - the same for all processes
 
-    def of(number: int, _: Send) -> tuple[Counted, Numbers | None, Totals]:
-        share = Counting(settings, statistics, interval, number, sessions, options.Verbosity(quiet=True))
+    def of(number: int, others: Others) -> tuple[Counted, Totals]:
+        part = counting(number, others, options.Verbosity(quiet=True))
         collect_less()
         with Postponed():  # all processes find the same error
-            share.count(ParentWatch())
-        return share.finish(), share.numbers, share.session.totals
+            part.count()
+        return part.finish(), part.session.totals
 
-    sessions = session_ports(settings.decoding.ports)  # imports what all processes need
+    def counting(number: int, others: Others, verbosity: options.Verbosity | None = None) -> Counting:
+        share = Share(number, (1.0,) * settings.jobs, others)
+        return Counting(settings, statistics, interval, share, verbosity)
+
     counted: Counted | None = None
 
     def work() -> None:
         nonlocal counted
-        postponed = Postponed()
         try:
-            with postponed:
-                share.count()
-            results = [*jobs.results()]
+            with Postponed() as postponed:
+                first.count()
+            counted, totals = first.finish(), first.session.totals
+            for part, other in others.results():
+                counted.merge(part)
+                totals.add_connections(other)
+                totals.copies += other.copies
         except KeyboardInterrupt:
-            share.session.shows_totals = False  # they are of some connections only
+            first.session.shows_totals = False  # they are of some connections only
             raise
-        counted = _merge(share, results)
         postponed.raise_again()
 
     try:
-        with Jobs(settings.jobs, of) as jobs:
-            share = Counting(settings, statistics, interval, 0, sessions)
-            code = share.session.work(work)
-    except Apart as apart:
-        if not settings.verbosity.quiet:
-            say(f"{apart}; counted again in one process, -d {apart.port}={apart.protocol} is faster")
-        return _count(replace(settings, jobs=1), statistics, interval)
-    return code, counted if code != INTERRUPTED and (not code or share.session.totals.packets) else None
-
-
-def _merge(share: Counting, results: Sequence[tuple[Counted, Numbers | None, Totals]]) -> Counted:
-    """The results of all processes; the totals go to those of the first one. Raises Apart."""
-    from wiredecode.cli.jobs import Apart, in_capture
-
-    counted, totals = share.finish(), share.session.totals
-    numbered = [
-        (part, numbers) for part, numbers in ((counted, share.numbers), *(each[:2] for each in results)) if numbers
-    ]
-    every = [numbers for _, numbers in numbered]
-    apart = sorted({place for numbers in every for place in numbers.apart})
-    if apart:
-        raise Apart(*apart[0])
-    places = in_capture(every)
-    for (part, _), numbers in zip(numbered, places, strict=True):
-        part.renumber(numbers)
-    for part, _, other in results:
-        counted.merge(part)
-        totals.add_connections(other)
-        totals.copies += other.copies
-    return counted
+        with Jobs(settings.jobs, of) as others:
+            first = counting(0, others)
+            code = first.session.work(work)
+    except (ChildProcessError, NumbersInside) as error:
+        complain(str(error))
+        return 2, None
+    return code, counted if code != INTERRUPTED and (not code or first.session.totals.packets) else None
 
 
 def _timeline(settings: CaptureOptions) -> int:

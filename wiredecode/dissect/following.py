@@ -1,4 +1,4 @@
-"""Connections that other processes decode, as far as those of this one depend on them: on Spark, see docs/spark.md.
+"""Connections that other processes decode, as far as those of this one depend on them: ``--jobs``, docs/spark.md.
 
 Some protocols link connections: a reply comes on another one than its request, a consumer gets a copy of what another
 client published. A process that decodes a part of the connections writes a *note* of each frame that others may need to
@@ -8,7 +8,7 @@ know, without payload (:meth:`Conversation.note`). All others take it in the ord
 
 import marshal
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -22,14 +22,40 @@ from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Conversation, Protocol, Start
 
 
+class NoteEntry(NamedTuple):
+    """Notes of frames of one side of a connection that a packet completed; without any, the connection is over."""
+
+    label: int
+    """The connection: its stable id, or first packet."""
+    side: int
+    time_ns: int
+    sender: str | None
+    notes: list[tuple[int, Any]]
+    """Id and note of each frame."""
+    introduction: tuple[str, tuple[str, str], tuple[int, int]] | None
+    """At first: name of the protocol, endpoints and ports."""
+    numbers: Sequence[int] = ()
+    """Numbers of the frames, where they are known."""
+
+    def placed(self, numbers: Sequence[int]) -> "NoteEntry":
+        """The same with the numbers of its frames in the capture, which are their ids if the notes have none."""
+        notes = self.notes
+        if notes and not notes[0][0]:
+            notes = [(number, note) for number, (_, note) in zip(numbers, notes, strict=True)]
+        return self._replace(notes=notes, numbers=numbers)
+
+
 class PacketNotes(NamedTuple):
     """Notes of the frames that a packet completed."""
 
     packet: int
-    """Its number; in a batch of packets, that of the last packet before it that this process has."""
+    """Its number; in a batch of packets, that of the last packet before it that this process has. Between processes of
+    ``--jobs``: number of the first frame."""
     first_ns: int
     """At the end of the capture, where frames come by connection: when that began. Before it -1."""
     content: bytes
+    entries: Sequence[NoteEntry] = ()
+    """The notes, or else they are in ``content``."""
 
 
 Place = tuple[int, int]
@@ -45,6 +71,7 @@ class _Entry:
     time_ns: int
     sender: str | None
     notes: list[tuple[int, Any]] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
 
 
 class NoteWriter:
@@ -52,8 +79,8 @@ class NoteWriter:
 
     def __init__(self) -> None:
         self._entries: list[_Entry] = []
-        self._protocols: dict[int, str] = {}
-        self._introduced: set[int] = set()
+        self._protocols: dict[Connection, str] = {}
+        self._introduced: set[Connection] = set()
         self.at_end = False
         """Whether frames are at the end of the capture, and no longer at a packet."""
 
@@ -63,7 +90,7 @@ class NoteWriter:
     def add(self, frame: Frame, note: Any, protocol: str) -> None:
         """Add the note of a frame. ``protocol``: the name of that of its connection."""
         connection = frame.connection
-        self._protocols.setdefault(connection.id, protocol)
+        self._protocols.setdefault(connection, protocol)
         place = (END, connection.first_ns) if self.at_end else (frame.packet_ready, -1)
         last = self._entries[-1] if self._entries else None
         if (
@@ -74,7 +101,8 @@ class NoteWriter:
         ):
             last = _Entry(place, frame.number, connection, frame.side, frame.time_ns, frame.sender)
             self._entries.append(last)
-        last.notes.append((frame.id, note))
+        last.notes.append((0 if connection.stable_id is None else frame.id, note))
+        last.numbers.append(frame.number)
 
     def add_block(self, block: FrameBlock) -> None:
         """Add the notes of the frames of a block."""
@@ -82,9 +110,10 @@ class NoteWriter:
         if notes is None:
             return
         connection, place = block.connection, (END, block.connection.first_ns)
-        self._protocols.setdefault(connection.id, block.protocol)
+        self._protocols.setdefault(connection, block.protocol)
         packets = packets_of(block.ready).tolist()
-        columns = (packets, block.numbers.tolist(), block.time_ns.tolist(), block.ids.tolist(), notes)
+        ids = [0] * len(block) if connection.stable_id is None else block.ids.tolist()
+        columns = (packets, block.numbers.tolist(), block.time_ns.tolist(), ids, notes)
         last = None
         for packet, number, time_ns, stable_id, note in zip(*columns, strict=True):
             if last is None or packet != last.place[0] or time_ns != last.time_ns:
@@ -92,10 +121,11 @@ class NoteWriter:
                 last = _Entry(at, number, connection, block.side, time_ns, block.sender)
                 self._entries.append(last)
             last.notes.append((stable_id, note))
+            last.numbers.append(number)
 
     def end(self, connection: Connection, packet: int) -> None:
         """A connection is over: others forget it."""
-        if connection.id in self._protocols and not self.at_end:
+        if connection in self._protocols and not self.at_end:
             self._entries.append(_Entry((packet, -1), END, connection, 0, 0, None))
 
     def take(self, *, last: bool = False) -> list[PacketNotes]:
@@ -104,19 +134,25 @@ class NoteWriter:
         self._entries = [] if last else [each for each in entries if each.place == entries[-1].place]
         entries = entries[: len(entries) - len(self._entries)]
         return [
-            PacketNotes(packet, first_ns, marshal.dumps([self._plain(each) for each in some]))
+            PacketNotes(packet, first_ns, marshal.dumps([tuple(self._plain(each)[:-1]) for each in some]))
             for (packet, first_ns), some in groupby(entries, key=attrgetter("place"))
         ]
 
-    def _plain(self, entry: _Entry) -> tuple[Any, ...]:
+    def entries(self) -> list[NoteEntry]:
+        """The notes since the last call, by numbers."""
+        entries, self._entries = sorted(self._entries, key=attrgetter("number")), []
+        return [*map(self._plain, entries)]
+
+    def _plain(self, entry: _Entry) -> NoteEntry:
         connection, introduction = entry.connection, None
         if not entry.notes:
-            self._introduced.discard(connection.id)
-            self._protocols.pop(connection.id)
-        elif connection.id not in self._introduced:
-            self._introduced.add(connection.id)
-            introduction = self._protocols[connection.id], connection.endpoints, connection.ports
-        return connection.id, entry.side, entry.time_ns, entry.sender, entry.notes, introduction
+            self._introduced.discard(connection)
+            self._protocols.pop(connection)
+        elif connection not in self._introduced:
+            self._introduced.add(connection)
+            introduction = self._protocols[connection], connection.endpoints, connection.ports
+        label = connection.first if connection.stable_id is None else connection.stable_id
+        return NoteEntry(label, entry.side, entry.time_ns, entry.sender, entry.notes, introduction, entry.numbers)
 
 
 class NoteReader:
@@ -140,12 +176,20 @@ class NoteReader:
             if first_ns is not None and notes.first_ns >= first_ns:
                 break
             waiting.popleft()
-            for label, side, time_ns, sender, some, introduction in marshal.loads(notes.content):
-                if not some:
-                    del self._conversations[label]
+            for entry in notes.entries or (NoteEntry(*each) for each in marshal.loads(notes.content)):
+                if not entry.notes:
+                    self._conversations.pop(entry.label, None)
                     continue
-                conversation = self._conversations.get(label) or self._introduce(label, *introduction)
-                yield FollowedFrames(conversation.connection, side, time_ns, sender, notes.packet, some), conversation
+                conversation = self._conversations.get(entry.label)
+                if conversation is None:
+                    assert entry.introduction is not None
+                    conversation = self._introduce(entry.label, *entry.introduction)
+                yield self._followed(entry, notes.packet, conversation), conversation
+
+    @staticmethod
+    def _followed(entry: NoteEntry, packet: int, conversation: Conversation) -> FollowedFrames:
+        facts = conversation.connection, entry.side, entry.time_ns, entry.sender, packet
+        return FollowedFrames(*facts, entry.notes, entry.numbers)
 
     def _introduce(self, label: int, protocol: str, endpoints: tuple[str, str], ports: tuple[int, int]) -> Conversation:
         self._count += 1

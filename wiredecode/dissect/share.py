@@ -1,16 +1,35 @@
-"""One capture in several processes (``--jobs``): each divides all packets into frames, which gives all frames and
-connections their numbers, and decodes those of its own connections.
+"""One capture in several processes (``--jobs``): each takes the packets of its own connections.
 
-Dividing costs a tenth to a third of decoding and showing. All processes see the same packets, so each knows, without a
-word from the others, which process decodes a connection: the one that has the fewest bytes to do.
+All read the same packets, in the same parts. After each part, a *step*, a process tells the others the places of its
+frames in the capture, from which follow their numbers, and the notes of frames whose connections know of each other
+(:mod:`wiredecode.dissect.following`). It does so before it decodes the step, and some steps ahead: nobody waits long.
 """
 
-from wiredecode.dissect.tracker import Tracker
-from wiredecode.frames.frame import Frame
-from wiredecode.net.types import Connection
+from __future__ import annotations
 
-FRAME_BYTES = 500
-"""Added to the length of each frame."""
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import accumulate
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from wiredecode.arrays import Int64s
+from wiredecode.dataclasses import dataclass, field
+from wiredecode.dissect.following import NoteEntry, NoteWriter, PacketNotes
+from wiredecode.dissect.order import BlockOrder, FrameOrder
+from wiredecode.frames.block import FrameBlock
+from wiredecode.net.buckets import Dealt
+from wiredecode.net.logical_time import packets_of
+from wiredecode.net.types import Connection
+from wiredecode.protocols.base import Conversation, Start
+
+if TYPE_CHECKING:
+    from wiredecode.dissect.tracker import Tracker
+    from wiredecode.protocols.base import Protocol
+
+AHEAD = 2
+"""Steps whose frames are known to the others before a step is decoded."""
 
 
 class NumbersInside(Exception):
@@ -20,27 +39,164 @@ class NumbersInside(Exception):
         super().__init__("frames hold others (NATS routes), which only one process can number: leave out --jobs")
 
 
+@dataclass(slots=True, eq=False)
+class Step:
+    """The frames and blocks that some packets completed."""
+
+    order: FrameOrder | BlockOrder
+    watermark: int | None
+    """The number of the next packet; None: there is none."""
+    ended: list[tuple[Connection, str | None]]
+    """Connections without further frames, with their likely protocol."""
+
+    # With several processes.
+    last: int = 0
+    """Number of the last frame, of all processes."""
+    before: Mapping[int, int] = field(default_factory=dict)
+    """By number of a frame of this process: bytes of all frames before it."""
+
+
+class Reached(NamedTuple):
+    """A step is decoded: all frames of this process up to ``number`` were yielded."""
+
+    number: int
+
+
+class _Told(NamedTuple):
+    """A step, as others get it."""
+
+    keys: Int64s
+    lossy: bool
+    opened: list[int]
+    """First packets of connections."""
+    notes: list[NoteEntry]
+    """Frames by their index in ``keys``, from 1 on."""
+
+
+class Peers:
+    """The other processes; :mod:`wiredecode.cli.jobs` has those that are real."""
+
+    def tell(self, step: _Told) -> None:
+        """Send a step to all others."""
+        raise NotImplementedError
+
+    def told(self) -> Sequence[_Told]:
+        """The next step of each."""
+        raise NotImplementedError
+
+
 class Share:
-    """The connections of process ``number``. ``speeds``: how much each process decodes, relative to others."""
+    """The connections of process ``number``. ``speeds``: how much each process does, relative to others."""
 
-    def __init__(self, number: int, speeds: tuple[float, ...]) -> None:
-        self.number, self._speeds = number, speeds
-        self._loads = [0.0] * len(speeds)
-        self._together: dict[str, int] = {}
-        """Protocols whose connections know of each other, and the process of them all."""
+    def __init__(self, number: int, speeds: Sequence[float], peers: Peers) -> None:
+        self.number, self.bucket, self._peers = number, Dealt(number, speeds), peers
+        self._steps: deque[tuple[Step, _Told, list[Connection]]] = deque()
+        self._last = self._connections = self._bytes = 0
+        """Numbers of the last frame and connection, and bytes of all frames until now."""
+        self.opened: list[Connection] = []
+        """Connections since the last step."""
+        self.waiting: list[PacketNotes] = []
+        """Notes of others since the last step; their places are numbers of frames."""
 
-    def assign(self, connection: Connection, tracker: Tracker | None) -> int:
-        """The process that decodes a connection."""
-        if connection.process is None:
-            protocol = None if tracker is None else tracker.protocol
-            chosen = self._loads.index(min(self._loads))
-            if protocol is not None and protocol.has_session:
-                chosen = self._together.setdefault(protocol.name, chosen)
-            connection.process = chosen
-        return connection.process
+    def begin(self, step: Step, notes: list[NoteEntry]) -> None:
+        """Tell the others the frames and notes of a step."""
+        opened, self.opened[:] = [*self.opened], []
+        told = _Told(step.order.keys(), step.order.lossy, [each.first for each in opened], notes)
+        self._peers.tell(told)
+        self._steps.append((step, told, opened))
 
-    def is_own(self, frame: Frame, tracker: Tracker) -> bool:
-        """Whether this process decodes the next frame."""
-        process = self.assign(frame.connection, tracker)
-        self._loads[process] += (frame.length + FRAME_BYTES) / self._speeds[process]
-        return process == self.number
+    def due(self) -> Iterator[Step]:
+        """The steps to decode now, at the end of the capture all, with the numbers of their frames."""
+        while self._steps and (len(self._steps) > AHEAD or self._steps[-1][0].watermark is None):
+            step, own, opened = self._steps.popleft()
+            every = [own, *self._peers.told()]
+            self._number_connections(opened, [first for each in every for first in each.opened])
+            keys = np.concatenate([each.keys for each in every])
+            lossy = any(each.lossy for each in every)
+            order = np.lexsort((keys[:, 1], packets_of(keys[:, 0]) if lossy else keys[:, 0]))
+            numbers = np.empty(len(keys), np.int64)
+            numbers[order] = np.arange(self._last + 1, self._last + 1 + len(keys))
+            before = np.empty(len(keys), np.int64)
+            sums = np.cumsum(keys[order, 2])
+            before[order] = self._bytes + sums - keys[order, 2]
+            mine = numbers[: len(own.keys)]
+            step.order.number_all(mine)
+            step.before = dict(zip(mine.tolist(), before[: len(mine)].tolist(), strict=True))
+            self._last += len(keys)
+            self._bytes += int(sums[-1]) if len(sums) else 0
+            step.last = self._last
+            self._take_notes(every, numbers)
+            yield step
+
+    def _number_connections(self, own: list[Connection], firsts: list[int]) -> None:
+        numbers = {first: number for number, first in enumerate(sorted(firsts), self._connections + 1)}
+        self._connections += len(firsts)
+        for connection in own:
+            connection.number = numbers[connection.first]
+
+    def _take_notes(self, every: Sequence[_Told], numbers: Int64s) -> None:
+        """Put the notes of all others in the order of the capture."""
+        found: list[PacketNotes] = []
+        starts = [0, *accumulate(len(each.keys) for each in every)]
+        for start, told in zip(starts[1:], every[1:], strict=False):
+            own = numbers[start : start + len(told.keys)].tolist()
+            for entry in told.notes:
+                places = tuple(own[index - 1] for index in entry.numbers)
+                found.append(PacketNotes(places[0] if places else self._last, -1, b"", [entry.placed(places)]))
+        found.sort(key=lambda notes: notes.packet)
+        self.waiting = found
+
+
+class NoteMaker:
+    """Makes the notes of frames before these are numbered and decoded, by conversations of its own."""
+
+    def __init__(self, protocol: Callable[[str], Protocol], *, copies: bool) -> None:
+        """``protocol``: that of a name, new."""
+        self._protocol, self._copies = protocol, copies
+        self._sessions: dict[str, Protocol] = {}
+        self._conversations: dict[Connection, Conversation] = {}
+        self._writer = NoteWriter()
+
+    def notes(self, order: FrameOrder | BlockOrder, trackers: Mapping[Connection, Tracker]) -> list[NoteEntry]:
+        """The notes of frames, each by its number in ``order``. Raises NumbersInside."""
+        writer = self._writer
+        for item, number in order:
+            tracker = trackers[item.connection]
+            protocol = tracker.protocol
+            if protocol is None or not protocol.has_session or tracker.is_security(item):
+                continue
+            conversation = self._conversations.get(item.connection) or self._converse(tracker, protocol)
+            if isinstance(item, FrameBlock):
+                item.refused = not item.bulk.decode(conversation, item, None)
+                if not item.refused and self._copies:
+                    item.sender = conversation.sender(item)
+                    writer.add_block(item)
+                continue
+            frame = item.again()
+            frame.number = number
+            if frame.status == "ok" or tracker.can_decode(frame):
+                try:
+                    note = conversation.decode_note(frame)
+                except Exception:  # the frame will have it as its finding
+                    continue
+            else:
+                frame.sender = conversation.sender(frame)
+                note = conversation.note(frame)
+            if conversation.inner_frames:
+                raise NumbersInside
+            if note is not None:
+                writer.add(frame, note, protocol.name)
+        return writer.entries()
+
+    def end(self, connection: Connection) -> None:
+        """A connection is over: others forget it, too."""
+        if self._conversations.pop(connection, None) is not None:
+            self._writer.end(connection, 0)
+
+    def _converse(self, tracker: Tracker, protocol: Protocol) -> Conversation:
+        session = self._sessions.get(protocol.name) or self._sessions.setdefault(
+            protocol.name, self._protocol(protocol.name)
+        )
+        assert isinstance(tracker.start, Start)
+        conversation = self._conversations[tracker.connection] = session.conversation(tracker.start)
+        return conversation

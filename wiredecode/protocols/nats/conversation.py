@@ -190,7 +190,7 @@ class NatsConversation(Conversation):
     def follow(self, frames: FollowedFrames) -> Iterator[Frame]:
         requests, copies = self.memory.requests, self.memory.copies
         publisher = self.sides[frames.side].publisher
-        for number, (stable_id, note) in enumerate(frames.notes, frames.number):
+        for number, (stable_id, note) in zip(frames.numbers, frames.notes, strict=True):
             if len(note) == len(PLAIN):
                 if note[0] not in requests:
                     if self.copies:
