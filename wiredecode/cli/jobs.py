@@ -193,7 +193,7 @@ def _run(work: Work, number: int, pipes: dict[tuple[int, int], tuple[Pipe, Pipe]
 
 # Texts of the frames of several processes, in order.
 
-MERGING = 1.3
+MERGING = 1.15
 """The first process also merges and writes: the others do this many times its work."""
 
 

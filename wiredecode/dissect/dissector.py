@@ -21,11 +21,11 @@ from wiredecode.capture.batch import PacketBatch
 from wiredecode.capture.errors import CaptureError, Postponed
 from wiredecode.dataclasses import dataclass, field, replace
 from wiredecode.dissect.accounts import Accounts
-from wiredecode.dissect.following import NoteReader, NoteWriter
+from wiredecode.dissect.following import NoteMaker, NoteReader, NoteWriter
 from wiredecode.dissect.identify import Candidate, choices_of
 from wiredecode.dissect.ledger import LIMIT, WAIT_NS, KnownOutcome, Ledger
 from wiredecode.dissect.order import STEP_BYTES, BlockOrder, FrameOrder, frames_of, has_blocks, partial_limits
-from wiredecode.dissect.share import NoteMaker, NumbersInside, Reached, Share, Step
+from wiredecode.dissect.share import NumbersInside, Reached, Share, Step
 from wiredecode.dissect.tracker import Tracker
 from wiredecode.extras import installed
 from wiredecode.frames.followed import FollowedFrame, FollowedFrames
@@ -209,7 +209,10 @@ class Dissector:
         """Frames from the oldest request on that is held back for its response."""
         self._readers: dict[Conversation, FrameReader] = {}
         self._following = self._follows()
-        self._note_maker = None if share is None else NoteMaker(self._new_protocol, copies=self._notes_copies)
+        self._notes = NoteWriter() if share is not None else demand.notes
+        self._note_maker = (
+            None if self._notes is None else NoteMaker(self._new_protocol, self._notes, copies=self._notes_copies)
+        )
         self._number = 0
         self._part_bytes = MIN_PART_BYTES if share is None else SHARED_PART_BYTES
 
@@ -294,7 +297,7 @@ class Dissector:
     def _decode_in_steps(self, watermark: int | None) -> Iterator[list[Frame | FrameBlock]]:
         """Decode what is ready, some of it at a time: after a gap many frames may have waited."""
         items = [item for tracker in self._pending for item in tracker.out]
-        if self.demand.share is not None:
+        if self._notes is not None:
             del items
             yield from ([*self._decode_ready(step)] for step in self._steps(watermark))
             return
@@ -431,15 +434,13 @@ class Dissector:
         for connection, foreign in ended:
             tracker = self._trackers.pop(connection, None)
             if self._note_maker is not None:
-                self._note_maker.end(connection)
+                self._note_maker.end(connection, self.network.watermark - 1)
                 if tracker is not None and tracker.conversation is not None:
                     connection.client = tracker.conversation.client
             if tracker is not None:
                 for conversation in filter(None, (tracker.conversation, tracker.security)):
                     self._readers.pop(conversation, None)
             self.accounts.drop_notes(connection)
-            if self.demand.notes is not None:
-                self.demand.notes.end(connection, self.network.watermark - 1)
             if self.on_decoded is not None:
                 self.on_decoded(connection, foreign)
             connection.part()
@@ -451,15 +452,31 @@ class Dissector:
         share = self.demand.share
         items = self._take_ready(watermark)
         ended, self._ended = (self._ended, []) if not self._pending else ([], self._ended)
-        if share is None or self._note_maker is None:
+        if self._note_maker is None or self._notes is None:
             yield Step(self._ordered(items), watermark, ended)
             return
-        step = Step(self._ordered(items), watermark, ended)
-        noted = BlockOrder(items, 0) if any(map(has_blocks, items)) else FrameOrder(items, 0)
-        share.begin(step, self._note_maker.notes(noted, self._trackers))
+        last = self._write_notes(items, watermark)
+        if share is None:
+            yield Step(FrameOrder([], last), watermark, ended)
+            return
+        if self._notes.has_inner:
+            raise NumbersInside
+        share.begin(Step(self._ordered(items), watermark, ended), self._notes.entries())
         for due in share.due():
             self._following.waiting.extend(share.waiting)
             yield due
+
+    def _write_notes(self, items: list[list[Any]], watermark: int | None) -> int:
+        """Write the notes of frames and blocks; return the number of the last one."""
+        assert self._note_maker is not None and self._notes is not None
+        shared = self.demand.share is not None
+        protocols = (self._trackers[some[0].connection].protocol for some in items if some)
+        if not any(protocol is not None and protocol.has_session for protocol in protocols):
+            return self._number
+        order = (BlockOrder if any(map(has_blocks, items)) else FrameOrder)(items, 0 if shared else self._number)
+        self._notes.at_end = watermark is None and not shared
+        self._note_maker.note(order, self._trackers)
+        return order.last
 
     def _ordered(self, items: Sequence[list[Any]]) -> FrameOrder | BlockOrder:
         if self.demand.blocks and any(map(has_blocks, items)):
@@ -469,9 +486,7 @@ class Dissector:
     def _decode_ready(self, step: Step) -> Iterator[Any]:
         """Decode the frames and blocks of a step, in order, and yield them."""
         order, watermark, trackers = step.order, step.watermark, self._trackers
-        select, share, notes = self.demand.select, self.demand.share, self.demand.notes
-        if notes is not None:
-            notes.at_end = watermark is None
+        select, share = self.demand.select, self.demand.share
         following = self._following
         for item, number in order:
             tracker = trackers[item.connection]
@@ -486,21 +501,15 @@ class Dissector:
                     order.insert_before(len(followed.notes))
                     yield from self._follow(followed, other)
                     number += len(followed.notes)
-            if notes is not None and (tracker.protocol is None or not tracker.protocol.has_session):
-                continue
             conversation = tracker.conversation_of(item)
             if not isinstance(item, Frame):
                 item.refused = not self._decode_block(item, conversation)
                 if not item.refused:
-                    if notes is not None and self.demand.copies:
-                        notes.add_block(item)
                     yield item
                 continue
             if select is not None and self._skip(item, number, tracker, conversation, select):
                 continue
             self._decode(item, number, conversation, item.status == OK or tracker.can_decode(item))
-            if notes is not None:
-                self._note(item, conversation, notes)
             yield item
             if not conversation.inner_frames:
                 continue
@@ -510,8 +519,6 @@ class Dissector:
                 inner.inner_index = count
                 self._decode(inner, self._number + 1, conversation, True)
                 order.insert()
-                if notes is not None:
-                    self._note(inner, conversation, notes)
                 yield inner
             conversation.inner_frames.clear()
         for followed, other in following.due(watermark if share is None else None):
@@ -543,12 +550,6 @@ class Dissector:
         for frame in conversation.follow(followed):
             if self.demand.link_responses and (frame.request is not None or frame.confirmations):
                 yield frame
-
-    def _note(self, frame: Frame, conversation: Conversation, notes: NoteWriter) -> None:
-        """Write the note of a decoded frame, if it needs one."""
-        note, protocol = conversation.note(frame), self._trackers[frame.connection].protocol
-        if note is not None and protocol is not None:
-            notes.add(frame, note, protocol.name)
 
     def _take_ready(self, watermark: int | None) -> list[list[Any]]:
         """Take what trackers have ready before packet ``watermark`` (None: all)."""
@@ -585,7 +586,7 @@ class Dissector:
         """Decode a block as a whole; False: its frames must be decoded one by one."""
         if self.accounts.has_notes(block.connection, block.side):
             return False
-        if self.demand.messages is None and self.demand.notes is None:
+        if self.demand.messages is None:
             block.samples = block.bulk.samples(conversation, block)
             if block.samples is None:
                 return False

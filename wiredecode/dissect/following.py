@@ -6,20 +6,27 @@ know, without payload (:meth:`Conversation.note`). All others take it in the ord
 (:meth:`Conversation.follow`). So each has the memory of one process that decodes all, and makes the same links.
 """
 
+from __future__ import annotations
+
 import marshal
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from wiredecode.budget import BUDGET
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.frames.block import FrameBlock
 from wiredecode.frames.followed import FollowedFrames
-from wiredecode.frames.frame import Frame
+from wiredecode.frames.frame import OK, Frame
 from wiredecode.net.logical_time import END, packets_of
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Conversation, Protocol, Start
+
+if TYPE_CHECKING:
+    from wiredecode.dissect.order import Item
+    from wiredecode.dissect.tracker import Tracker
 
 
 class NoteEntry(NamedTuple):
@@ -37,7 +44,7 @@ class NoteEntry(NamedTuple):
     numbers: Sequence[int] = ()
     """Numbers of the frames, where they are known."""
 
-    def placed(self, numbers: Sequence[int]) -> "NoteEntry":
+    def placed(self, numbers: Sequence[int]) -> NoteEntry:
         """The same with the numbers of its frames in the capture, which are their ids if the notes have none."""
         notes = self.notes
         if notes and not notes[0][0]:
@@ -83,6 +90,8 @@ class NoteWriter:
         self._introduced: set[Connection] = set()
         self.at_end = False
         """Whether frames are at the end of the capture, and no longer at a packet."""
+        self.has_inner = False
+        """Whether there were frames inside others."""
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -153,6 +162,67 @@ class NoteWriter:
             introduction = self._protocols[connection], connection.endpoints, connection.ports
         label = connection.first if connection.stable_id is None else connection.stable_id
         return NoteEntry(label, entry.side, entry.time_ns, entry.sender, entry.notes, introduction, entry.numbers)
+
+
+class NoteMaker:
+    """Makes the notes of frames before these are numbered, by conversations of its own.
+
+    ``protocol``: that of a name, new. ``copies``: notes of what others may have a copy of.
+    """
+
+    def __init__(self, protocol: Callable[[str], Protocol], writer: NoteWriter, *, copies: bool) -> None:
+        self._protocol, self._writer, self._copies = protocol, writer, copies
+        self._sessions: dict[str, Protocol] = {}
+        self._conversations: dict[Connection, Conversation] = {}
+
+    def note(self, items: Iterable[tuple[Item, int]], trackers: Mapping[Connection, Tracker]) -> None:
+        """Write the notes of frames and blocks, which come with their numbers."""
+        for item, number in items:
+            tracker = trackers[item.connection]
+            protocol = tracker.protocol
+            if protocol is None or not protocol.has_session or tracker.is_security(item):
+                continue
+            conversation = self._conversations.get(item.connection) or self._converse(tracker, protocol)
+            if isinstance(item, FrameBlock):
+                item.refused = not item.bulk.decode(conversation, item, None)
+                if not item.refused and self._copies:
+                    item.sender = conversation.sender(item)
+                    self._writer.add_block(item)
+                continue
+            frame = item.again()
+            frame.number = number
+            self._note(frame, conversation, protocol, readable=frame.status == OK or tracker.can_decode(frame))
+            for count, inner in enumerate(conversation.inner_frames, 1):
+                inner.inner_index, inner.number = count, number
+                self._note(inner, conversation, protocol, readable=True)
+            if conversation.inner_frames:
+                self._writer.has_inner = True
+                conversation.inner_frames.clear()
+
+    def _note(self, frame: Frame, conversation: Conversation, protocol: Protocol, *, readable: bool) -> None:
+        BUDGET.begin()
+        try:
+            if readable:
+                note = conversation.decode_note(frame)
+            else:
+                frame.sender, note = conversation.sender(frame), conversation.note(frame)
+        except Exception:  # the frame has it as its finding when it is decoded
+            return
+        if note is not None:
+            self._writer.add(frame, note, protocol.name)
+
+    def end(self, connection: Connection, packet: int) -> None:
+        """A connection is over, at a packet."""
+        if self._conversations.pop(connection, None) is not None:
+            self._writer.end(connection, packet)
+
+    def _converse(self, tracker: Tracker, protocol: Protocol) -> Conversation:
+        session = self._sessions.get(protocol.name)
+        if session is None:
+            session = self._sessions[protocol.name] = self._protocol(protocol.name)
+        assert tracker.start is not None
+        conversation = self._conversations[tracker.connection] = session.conversation(tracker.start)
+        return conversation
 
 
 class NoteReader:

@@ -8,25 +8,19 @@ frames in the capture, from which follow their numbers, and the notes of frames 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from wiredecode.arrays import Int64s
 from wiredecode.dataclasses import dataclass, field
-from wiredecode.dissect.following import NoteEntry, NoteWriter, PacketNotes
+from wiredecode.dissect.following import NoteEntry, PacketNotes
 from wiredecode.dissect.order import BlockOrder, FrameOrder
-from wiredecode.frames.block import FrameBlock
 from wiredecode.net.buckets import Dealt
 from wiredecode.net.logical_time import packets_of
 from wiredecode.net.types import Connection
-from wiredecode.protocols.base import Conversation, Start
-
-if TYPE_CHECKING:
-    from wiredecode.dissect.tracker import Tracker
-    from wiredecode.protocols.base import Protocol
 
 AHEAD = 2
 """Steps whose frames are known to the others before a step is decoded."""
@@ -145,58 +139,3 @@ class Share:
                 found.append(PacketNotes(places[0] if places else self._last, -1, b"", [entry.placed(places)]))
         found.sort(key=lambda notes: notes.packet)
         self.waiting = found
-
-
-class NoteMaker:
-    """Makes the notes of frames before these are numbered and decoded, by conversations of its own."""
-
-    def __init__(self, protocol: Callable[[str], Protocol], *, copies: bool) -> None:
-        """``protocol``: that of a name, new."""
-        self._protocol, self._copies = protocol, copies
-        self._sessions: dict[str, Protocol] = {}
-        self._conversations: dict[Connection, Conversation] = {}
-        self._writer = NoteWriter()
-
-    def notes(self, order: FrameOrder | BlockOrder, trackers: Mapping[Connection, Tracker]) -> list[NoteEntry]:
-        """The notes of frames, each by its number in ``order``. Raises NumbersInside."""
-        writer = self._writer
-        for item, number in order:
-            tracker = trackers[item.connection]
-            protocol = tracker.protocol
-            if protocol is None or not protocol.has_session or tracker.is_security(item):
-                continue
-            conversation = self._conversations.get(item.connection) or self._converse(tracker, protocol)
-            if isinstance(item, FrameBlock):
-                item.refused = not item.bulk.decode(conversation, item, None)
-                if not item.refused and self._copies:
-                    item.sender = conversation.sender(item)
-                    writer.add_block(item)
-                continue
-            frame = item.again()
-            frame.number = number
-            if frame.status == "ok" or tracker.can_decode(frame):
-                try:
-                    note = conversation.decode_note(frame)
-                except Exception:  # the frame will have it as its finding
-                    continue
-            else:
-                frame.sender = conversation.sender(frame)
-                note = conversation.note(frame)
-            if conversation.inner_frames:
-                raise NumbersInside
-            if note is not None:
-                writer.add(frame, note, protocol.name)
-        return writer.entries()
-
-    def end(self, connection: Connection) -> None:
-        """A connection is over: others forget it, too."""
-        if self._conversations.pop(connection, None) is not None:
-            self._writer.end(connection, 0)
-
-    def _converse(self, tracker: Tracker, protocol: Protocol) -> Conversation:
-        session = self._sessions.get(protocol.name) or self._sessions.setdefault(
-            protocol.name, self._protocol(protocol.name)
-        )
-        assert isinstance(tracker.start, Start)
-        conversation = self._conversations[tracker.connection] = session.conversation(tracker.start)
-        return conversation

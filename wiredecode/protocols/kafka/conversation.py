@@ -42,6 +42,8 @@ ASKED = struct.Struct(">4xhhi")
 """Key, version and correlation id of a request."""
 MAX_NAMED = 3
 """Partitions that a line names."""
+NOTED = (names.PRODUCE, names.METADATA, names.SASL_HANDSHAKE, names.SASL_AUTHENTICATE)
+"""Requests that matter to other connections, or for those that do."""
 CARRIERS, RETOLD = names.TYPES["carriers"], names.TYPES["retold"]
 TOKEN = FrameDecoder(SaslToken, "SaslToken")
 UNKNOWN = FrameDecoder(UnknownResponse, "Response")
@@ -89,6 +91,22 @@ class KafkaConversation(Conversation):
             self._check_batches(frame)
         if frame.side != self.client:
             self._report_errors(frame)
+
+    def decode_note(self, frame: Frame) -> Any:
+        if frame.offset and self.client is not None and not self.raw_sasl and not frame.is_partial:
+            if frame.side == self.client:
+                if (
+                    frame.stop - frame.start >= ASKED.size
+                    and ASKED.unpack_from(frame.buffer, frame.start)[0] not in NOTED
+                ):
+                    return None
+            elif frame.stop - frame.start >= RESPONSE.size:
+                correlation = RESPONSE.unpack_from(frame.buffer, frame.start)[1]
+                request = self.waiting.get(correlation)
+                if request is None or request.key == names.PRODUCE:
+                    self.waiting.pop(correlation)
+                    return None
+        return super().decode_note(frame)
 
     def note(self, frame: Frame) -> Any:
         """Names of topics, or the topic, its id, partition and checksum of each batch."""
