@@ -18,7 +18,12 @@ SEVERAL = (
     *("rabbitmq-stream/c43_multi.pcap", "rabbitmq-stream/d_drop1pct.pcap", "rabbitmq-stream/d_cutfile.pcap"),
     *("rabbitmq-stream/d_shuffled_dups.pcap", "nats/14-cluster-routes.pcap", "nats/60-limits.pcap"),
     *("cursus/group.pcap", "stories/advertised-refused.pcap", "tank/tank_08_consume_positions.pcap"),
-    *("pravega/read_cuts.pcap", "liftbridge/30-lb-publish-ack.pcap", "kafka/coordinators.pcap.gz"),
+    *(
+        "nats/50-server-links.pcap",
+        "pravega/read_cuts.pcap",
+        "liftbridge/30-lb-publish-ack.pcap",
+        "kafka/coordinators.pcap.gz",
+    ),
     *("amqp091/basic.pcap.zst", "hostile/12a-controls-rabbitmq.pcap"),
 )
 MULTI = CAPTURES / SEVERAL[0]
@@ -63,15 +68,6 @@ def test_a_bug_in_one_process_costs_the_contents_of_one_frame(
     result = run("pcap", MULTI, "--summary", "--jobs", count)
     assert (result.code, len(result.lines)) == (2, 560)
     assert "[error: wiredecode could not" in result.lines[19] and result.err.count("please report it") == 1
-
-
-def test_frames_inside_others_are_refused(run: Run, tmp_path: Path) -> None:
-    path = CAPTURES / "nats/50-server-links.pcap"
-    for words in (["pcap", path, "--json"], ["export", path, "-o", tmp_path / "out.ndjson"]):
-        result = run(*words, "--jobs", 2, "-q")
-        assert result.code == 2 and "Traceback" not in result.err
-        assert "which only one process can number: leave out --jobs" in result.err
-    assert not (tmp_path / "out.ndjson").exists()
 
 
 @pytest.mark.parametrize(

@@ -113,7 +113,7 @@ def _in_processes(
     from wiredecode.cli.jobs import check
     from wiredecode.cli.session import CaptureSession
     from wiredecode.cli.sharing import shared
-    from wiredecode.dissect.share import NumbersInside, Share
+    from wiredecode.dissect.share import Share
 
     options.refuse(*((reason, f"--jobs {reason}") for reason in reasons))
     check(captures.files)
@@ -126,7 +126,7 @@ def _in_processes(
 
     try:
         return shared(jobs, opened, lambda session: frames.writer(session)(session.frames()))[0]
-    except (ChildProcessError, NumbersInside) as error:
+    except ChildProcessError as error:
         complain(f"{error}; what was shown is not complete")
         return 2
 

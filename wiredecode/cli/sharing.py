@@ -16,7 +16,7 @@ def shared(
 ) -> tuple[int, CaptureSession]:
     """Write the frames of a capture, each process those of its connections; the exit code, and the first session.
 
-    ``open_session``: of one of the processes; ``write``: writes its frames. Raises NumbersInside, OSError.
+    ``open_session``: of one of the processes; ``write``: writes its frames. Raises OSError.
     """
     speeds = (1.0, *[MERGING] * (count - 1))
 

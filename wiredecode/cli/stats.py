@@ -159,7 +159,6 @@ def _count_in_processes(
     from wiredecode.cli.jobs import Jobs
     from wiredecode.cli.output import complain
     from wiredecode.cli.session import collect_less
-    from wiredecode.dissect.share import NumbersInside
     from wiredecode.stats import counters  # noqa: F401 - the same for all processes
 
     def of(number: int, others: Others) -> tuple[Counted, Totals]:
@@ -194,7 +193,7 @@ def _count_in_processes(
         with Jobs(settings.jobs, of) as others:
             first = counting(0, others)
             code = first.session.work(work)
-    except (ChildProcessError, NumbersInside) as error:
+    except ChildProcessError as error:
         complain(str(error))
         return 2, None
     return code, counted if code != INTERRUPTED and (not code or first.session.totals.packets) else None

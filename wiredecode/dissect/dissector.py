@@ -25,7 +25,7 @@ from wiredecode.dissect.following import NoteMaker, NoteReader, NoteWriter
 from wiredecode.dissect.identify import Candidate, choices_of
 from wiredecode.dissect.ledger import LIMIT, WAIT_NS, KnownOutcome, Ledger
 from wiredecode.dissect.order import STEP_BYTES, BlockOrder, FrameOrder, frames_of, has_blocks, partial_limits
-from wiredecode.dissect.share import NumbersInside, Reached, Share, Step
+from wiredecode.dissect.share import Reached, Share, Step
 from wiredecode.dissect.tracker import Tracker
 from wiredecode.extras import installed
 from wiredecode.frames.followed import FollowedFrame, FollowedFrames
@@ -459,9 +459,8 @@ class Dissector:
         if share is None:
             yield Step(FrameOrder([], last), watermark, ended)
             return
-        if self._notes.has_inner:
-            raise NumbersInside
-        share.begin(Step(self._ordered(items), watermark, ended), self._notes.entries())
+        inner, self._note_maker.inner = self._note_maker.inner, []
+        share.begin(Step(self._ordered(items), watermark, ended), self._notes.entries(inner), inner)
         for due in share.due():
             self._following.waiting.extend(share.waiting)
             yield due
@@ -513,8 +512,6 @@ class Dissector:
             yield item
             if not conversation.inner_frames:
                 continue
-            if share is not None:
-                raise NumbersInside
             for count, inner in enumerate(conversation.inner_frames, 1):  # decoding one may add others
                 inner.inner_index = count
                 self._decode(inner, self._number + 1, conversation, True)

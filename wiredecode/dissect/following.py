@@ -9,6 +9,7 @@ know, without payload (:meth:`Conversation.note`). All others take it in the ord
 from __future__ import annotations
 
 import marshal
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
@@ -90,8 +91,6 @@ class NoteWriter:
         self._introduced: set[Connection] = set()
         self.at_end = False
         """Whether frames are at the end of the capture, and no longer at a packet."""
-        self.has_inner = False
-        """Whether there were frames inside others."""
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -147,8 +146,18 @@ class NoteWriter:
             for (packet, first_ns), some in groupby(entries, key=attrgetter("place"))
         ]
 
-    def entries(self) -> list[NoteEntry]:
-        """The notes since the last call, by numbers."""
+    def entries(self, inner: Sequence[int]) -> list[NoteEntry]:
+        """The notes since the last call, by numbers that count frames inside; ``inner``: :attr:`NoteMaker.inner`."""
+        if inner:
+            around = sorted(inner)
+            for entry in self._entries:
+                entry.numbers = [
+                    number + bisect_left(around, number)
+                    if number > 0
+                    else (outer := inner[~number]) + bisect_left(around, outer) + inner[:-number].count(outer)
+                    for number in entry.numbers
+                ]
+                entry.number = entry.numbers[0] if entry.numbers else END
         entries, self._entries = sorted(self._entries, key=attrgetter("number")), []
         return [*map(self._plain, entries)]
 
@@ -174,6 +183,8 @@ class NoteMaker:
         self._protocol, self._writer, self._copies = protocol, writer, copies
         self._sessions: dict[str, Protocol] = {}
         self._conversations: dict[Connection, Conversation] = {}
+        self.inner: list[int] = []
+        """Numbers of the frames around frames inside; those have -1, -2, ... in their notes."""
 
     def note(self, items: Iterable[tuple[Item, int]], trackers: Mapping[Connection, Tracker]) -> None:
         """Write the notes of frames and blocks, which come with their numbers."""
@@ -193,11 +204,10 @@ class NoteMaker:
             frame.number = number
             self._note(frame, conversation, protocol, readable=frame.status == OK or tracker.can_decode(frame))
             for count, inner in enumerate(conversation.inner_frames, 1):
-                inner.inner_index, inner.number = count, number
+                self.inner.append(number)
+                inner.inner_index, inner.number = count, -len(self.inner)
                 self._note(inner, conversation, protocol, readable=True)
-            if conversation.inner_frames:
-                self._writer.has_inner = True
-                conversation.inner_frames.clear()
+            conversation.inner_frames.clear()
 
     def _note(self, frame: Frame, conversation: Conversation, protocol: Protocol, *, readable: bool) -> None:
         BUDGET.begin()

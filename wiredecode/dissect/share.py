@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wiredecode.arrays import Int64s
+from wiredecode.arrays import Bools, Int64s
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.dissect.following import NoteEntry, PacketNotes
 from wiredecode.dissect.order import BlockOrder, FrameOrder
@@ -24,13 +24,6 @@ from wiredecode.net.types import Connection
 
 AHEAD = 2
 """Steps whose frames are known to the others before a step is decoded."""
-
-
-class NumbersInside(Exception):
-    """Frames inside others have numbers of their own, which only the process that decodes them knows."""
-
-    def __init__(self) -> None:
-        super().__init__("frames hold others (NATS routes), which only one process can number: leave out --jobs")
 
 
 @dataclass(slots=True, eq=False)
@@ -46,6 +39,8 @@ class Step:
     # With several processes.
     last: int = 0
     """Number of the last frame, of all processes."""
+    inside: Bools | None = None
+    """Whether each frame told to others is inside the one before; None: none is."""
     before: Mapping[int, int] = field(default_factory=dict)
     """By number of a frame of this process: bytes of all frames before it."""
 
@@ -92,10 +87,19 @@ class Share:
         self.waiting: list[PacketNotes] = []
         """Notes of others since the last step; their places are numbers of frames."""
 
-    def begin(self, step: Step, notes: list[NoteEntry]) -> None:
-        """Tell the others the frames and notes of a step."""
+    def begin(self, step: Step, notes: list[NoteEntry], inner: Sequence[int]) -> None:
+        """Tell the others the frames and notes of a step. ``inner``: for each frame inside another one, the index of
+        that in the step, from 1 on.
+        """
         opened, self.opened[:] = [*self.opened], []
-        told = _Told(step.order.keys(), step.order.lossy, [each.first for each in opened], notes)
+        keys = step.order.keys()
+        if inner:
+            counts = np.bincount(inner, minlength=len(keys) + 1)[1:]
+            step.inside = np.ones(len(keys) + len(inner), np.bool_)
+            step.inside[np.arange(len(keys)) + np.cumsum(counts) - counts] = False
+            keys = np.repeat(keys, counts + 1, axis=0)
+            keys[step.inside, 2] = 0
+        told = _Told(keys, step.order.lossy, [each.first for each in opened], notes)
         self._peers.tell(told)
         self._steps.append((step, told, opened))
 
@@ -114,7 +118,7 @@ class Share:
             sums = np.cumsum(keys[order, 2])
             before[order] = self._bytes + sums - keys[order, 2]
             mine = numbers[: len(own.keys)]
-            step.order.number_all(mine)
+            step.order.number_all(mine if step.inside is None else mine[~step.inside])
             step.before = dict(zip(mine.tolist(), before[: len(mine)].tolist(), strict=True))
             self._last += len(keys)
             self._bytes += int(sums[-1]) if len(sums) else 0

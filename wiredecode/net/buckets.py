@@ -69,14 +69,14 @@ class Bucket:
 class Dealt:
     """The connections of one of several processes, which all see the same packets.
 
-    A new connection goes to the process that has least to do until then.
-
-    ``speeds``: how much each process does, relative to others.
+    A new connection goes to the process that has least to do: bytes until then and connections count alike, as their
+    beginnings say little. ``speeds``: how much each process does, relative to others.
     """
 
     def __init__(self, number: int, speeds: Sequence[float]) -> None:
-        self.number, self._speeds = number, speeds
-        self._loads = np.zeros(len(speeds))
+        self.number, self._speeds = number, np.array(speeds)
+        self._loads, self._counts = np.zeros(len(speeds)), np.zeros(len(speeds))
+        """Bytes and connections of each process, by its speed."""
         self._owners = np.full(SLOTS, -1, np.int64)
         """The process of each slot; a connection has the slot of its endpoints."""
 
@@ -87,8 +87,10 @@ class Dealt:
         sizes = np.bincount(index, segments.length + PACKET_BYTES)
         new = np.flatnonzero(self._owners[some] < 0)
         for each in new[np.argsort(-sizes[new], kind="stable")].tolist():
-            owner = self._owners[some[each]] = int(np.argmin(self._loads))
+            busy = self._loads / max(self._loads.sum(), 1.0) + self._counts / max(self._counts.sum(), 1.0)
+            owner = self._owners[some[each]] = int(np.argmin(busy))
             self._loads[owner] += sizes[each] / self._speeds[owner]
+            self._counts[owner] += 1 / self._speeds[owner]
             sizes[each] = 0
         owners = self._owners[some]
         self._loads += np.bincount(owners, sizes, minlength=len(self._speeds)) / self._speeds
