@@ -8,13 +8,16 @@ know, without payload (:meth:`Conversation.note`). All others take it in the ord
 
 from __future__ import annotations
 
-import marshal
+import json
+import struct
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
+from itertools import accumulate, groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import orjson
 
 from wiredecode.budget import BUDGET
 from wiredecode.dataclasses import dataclass, field
@@ -64,6 +67,46 @@ class PacketNotes(NamedTuple):
     content: bytes
     entries: Sequence[NoteEntry] = ()
     """The notes, or else they are in ``content``."""
+
+
+JSON_BYTES = struct.Struct("<I")
+
+
+def packed(entries: Sequence[NoteEntry]) -> bytes:
+    """Entries as data: the length of JSON, JSON, and one after the other the bytes that notes have as members."""
+    raw: list[bytes] = []
+    rows, places = [], []
+    for row, entry in enumerate(entries):
+        notes = entry.notes
+        for index, (stable_id, note) in enumerate(notes):
+            if len(note) > 2:
+                found = [place for place, member in enumerate(note) if type(member) is bytes]
+                places += [(row, index, place, len(note[place])) for place in found]
+                raw += [note[place] for place in found]
+                plain = [None if place in found else member for place, member in enumerate(note)]
+                notes = [*notes[:index], (stable_id, plain), *notes[index + 1 :]] if found else notes
+        rows.append((entry.label, entry.side, entry.time_ns, entry.sender, notes, entry.introduction))
+    try:
+        text = orjson.dumps((rows, places))
+    except TypeError:  # texts that are not UTF-8
+        text = json.dumps((rows, places)).encode()
+    return b"".join((JSON_BYTES.pack(len(text)), text, *raw))
+
+
+def unpacked(content: bytes) -> Iterator[NoteEntry]:
+    """The entries of :func:`packed`. Raises ValueError."""
+    (size,) = JSON_BYTES.unpack_from(content)
+    text = content[JSON_BYTES.size : JSON_BYTES.size + size]
+    try:
+        rows, places = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        rows, places = json.loads(text)
+    end = JSON_BYTES.size + size
+    for (row, index, place, length), stop in zip(
+        places, accumulate((each[3] for each in places), initial=end), strict=False
+    ):
+        rows[row][4][index][1][place] = content[stop : stop + length]
+    return (NoteEntry(*each) for each in rows)
 
 
 Place = tuple[int, int]
@@ -142,7 +185,7 @@ class NoteWriter:
         self._entries = [] if last else [each for each in entries if each.place == entries[-1].place]
         entries = entries[: len(entries) - len(self._entries)]
         return [
-            PacketNotes(packet, first_ns, marshal.dumps([tuple(self._plain(each)[:-1]) for each in some]))
+            PacketNotes(packet, first_ns, packed([self._plain(each) for each in some]))
             for (packet, first_ns), some in groupby(entries, key=attrgetter("place"))
         ]
 
@@ -256,7 +299,7 @@ class NoteReader:
             if first_ns is not None and notes.first_ns >= first_ns:
                 break
             waiting.popleft()
-            for entry in notes.entries or (NoteEntry(*each) for each in marshal.loads(notes.content)):
+            for entry in notes.entries or unpacked(notes.content):
                 if not entry.notes:
                     self._conversations.pop(entry.label, None)
                     continue

@@ -278,7 +278,8 @@ class Conversation(ABC):
         return self.note(frame)
 
     def note(self, frame: Frame) -> Any:
-        """The note of the frame just decoded for other processes, as plain values; None: they need none."""
+        """The note of the frame just decoded for other processes; None: they need none. It is a list or tuple of JSON
+        values; after the second member also of bytes."""
         return None
 
     def follow(self, frames: FollowedFrames) -> Iterable[Frame]:

@@ -194,7 +194,7 @@ class NatsConversation(Conversation):
             if len(note) == len(PLAIN):
                 if note[0] not in requests:
                     if self.copies:
-                        copies.publish(note, publisher, (number, stable_id, frames.time_ns))
+                        copies.publish((note[0], note[1]), publisher, (number, stable_id, frames.time_ns))
                     continue
                 values = {"operation": "PUB", "subject": note[0], "digest": note[1], "size": 0}
                 note = "PUB", values, None, False, False
