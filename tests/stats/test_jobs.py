@@ -40,16 +40,14 @@ def test_output_equals_that_of_one_process(run: Run, path: str, jobs: int) -> No
 
 
 def test_several_captures_times_and_filters(run: Run) -> None:
-    words = [*(CAPTURES / path for path in SEVERAL[:4]), *COUNTED, "--to", "5", "-Y", "frame.length > 20"]
-    assert run("stats", *words, "--jobs", 2) == run("stats", *words)
+    some = [*(CAPTURES / path for path in SEVERAL[:4]), *COUNTED, "--to", "5", "-Y"]
+    for display in ("frame.length > 20", "connection == 2 || frame.number < 40"):
+        assert run("stats", *some, display, "--jobs", 2) == run("stats", *some, display)
 
 
-def test_connections_that_know_of_each_other_on_other_ports_are_counted_in_one_process(run: Run) -> None:
-    path, known = CAPTURES / OTHER_PORT, ["-d", "14722=nats"]
-    plain, found = (run("stats", path, *COUNTED, *words) for words in ([], ["--jobs", 2]))
-    assert found.out == plain.out
-    assert "counted again in one process, -d 14722=nats is faster" in found.err
-    assert run("stats", path, *COUNTED, *known, "--jobs", 2) == run("stats", path, *COUNTED, *known)
+def test_connections_that_know_of_each_other_on_other_ports_are_linked(run: Run) -> None:
+    path = CAPTURES / OTHER_PORT
+    assert run("stats", path, *COUNTED, "--jobs", 2) == run("stats", path, *COUNTED)
 
 
 @pytest.mark.parametrize(
@@ -57,9 +55,8 @@ def test_connections_that_know_of_each_other_on_other_ports_are_counted_in_one_p
     [
         ([], "consumers need all: name the tables with --table"),
         (["--timeline"], "leave out --jobs"),
-        ([*COUNTED, "-Y", "connection == 2"], "cannot be used with --jobs"),
     ],
-    ids=["consumers", "timeline", "numbers"],
+    ids=["consumers", "timeline"],
 )
 def test_work_for_one_process_is_refused(run: Run, basic: Path, words: list[str], said: str) -> None:
     result = run("stats", basic, "--jobs", 2, *words)

@@ -66,12 +66,6 @@ class CaptureOptions(options.CaptureReading):
         from wiredecode.cli import jobs
 
         jobs.check(self.files)
-        if self.display is not None:
-            try:
-                self.display.check_stable()
-            except ValueError as error:
-                text = str(error).replace("stable ids", "--jobs")
-                raise options.UsageError(text) from None
         self.decoding.keys  # noqa: B018 - before there are processes
 
 
