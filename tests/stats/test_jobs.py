@@ -45,9 +45,16 @@ def test_several_captures_times_and_filters(run: Run) -> None:
         assert run("stats", *some, display, "--jobs", 2) == run("stats", *some, display)
 
 
-def test_connections_that_know_of_each_other_on_other_ports_are_linked(run: Run) -> None:
-    path = CAPTURES / OTHER_PORT
-    assert run("stats", path, *COUNTED, "--jobs", 2) == run("stats", path, *COUNTED)
+def test_connections_that_know_of_each_other_on_other_ports_are_counted_in_one_process_for_tables_of_several(
+    run: Run,
+) -> None:
+    path, known = CAPTURES / OTHER_PORT, ["-d", "14722=nats"]
+    apart = ["--table", "frames", "--table", "findings", "--table", "connections"]
+    assert run("stats", path, *apart, "--jobs", 2) == run("stats", path, *apart)
+    plain, found = (run("stats", path, *COUNTED, *words) for words in ([], ["--jobs", 2]))
+    assert found.out == plain.out
+    assert "counted again in one process, -d 14722=nats is faster" in found.err
+    assert run("stats", path, *COUNTED, *known, "--jobs", 2) == run("stats", path, *COUNTED, *known)
 
 
 @pytest.mark.parametrize(
@@ -91,8 +98,9 @@ def test_a_process_that_is_ended_and_errors_in_one() -> None:
 
 def test_an_interrupt_ends_all_processes() -> None:
     running: list[int | None] = []
-    with pytest.raises(KeyboardInterrupt), Jobs(3, lambda *_: time.sleep(600)) as jobs:
-        running += [process.pid for process, _ in jobs._running]
+    jobs = Jobs(3, lambda *_: time.sleep(600))
+    with pytest.raises(KeyboardInterrupt), jobs:
+        running += [process.pid for process in jobs._running]
         raise KeyboardInterrupt
     assert len(running) == 2
     for pid in running:

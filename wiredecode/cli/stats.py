@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from wiredecode.stats.tables import Statistic
     from wiredecode.stats.tallies import Counted
 
+LINKED = frozenset(("latency", "confirms", "deliveries"))
+"""Tables of frames of several connections."""
+Sessions = set[tuple[str, int]]
+"""Protocols whose connections know of each other, and ports of servers."""
 CONSUMERS = "consumers"
 """The table whose rows need all connections: they name some by their numbers."""
 
@@ -95,6 +99,14 @@ def stats(settings: CaptureOptions) -> int:
     return code
 
 
+class Apart(Exception):
+    """Connections of :data:`LINKED` tables were counted in several processes: the port does not show it."""
+
+    def __init__(self, protocol: str, port: int) -> None:
+        super().__init__(f"connections of {protocol} know of each other, also on port {port}")
+        self.protocol, self.port = protocol, port
+
+
 class Counting:
     """Counts the connections of a share, or all."""
 
@@ -151,22 +163,26 @@ def _count_in_processes(
     """As :func:`_count`, each process its connections."""
     from wiredecode.capture.errors import Postponed
     from wiredecode.cli.jobs import Jobs
-    from wiredecode.cli.output import complain
+    from wiredecode.cli.output import complain, say
     from wiredecode.cli.session import collect_less
+    from wiredecode.protocols.registry import session_ports
     from wiredecode.stats import counters  # noqa: F401 - the same for all processes
 
-    def of(number: int, others: Others) -> tuple[Counted, Totals]:
+    def of(number: int, others: Others) -> tuple[Counted, Totals, Sessions]:
         part = counting(number, others, options.Verbosity(quiet=True))
         collect_less()
         with Postponed():  # all processes find the same error
             part.count()
-        return part.finish(), part.session.totals
+        return part.finish(), part.session.totals, part.session.dissector.accounts.sessions
 
     def counting(number: int, others: Others, verbosity: options.Verbosity | None = None) -> Counting:
-        share = Share(number, (1.0,) * settings.jobs, others)
+        share = Share(number, (1.0,) * settings.jobs, others, together)
         return Counting(settings, statistics, interval, share, verbosity)
 
+    linked = any(statistic.name in LINKED for statistic in statistics)
+    together = session_ports(settings.decoding.ports) if linked else {}
     counted: Counted | None = None
+    sessions: Sessions = set()
 
     def work() -> None:
         nonlocal counted
@@ -174,10 +190,15 @@ def _count_in_processes(
             with Postponed() as postponed:
                 first.count()
             counted, totals = first.finish(), first.session.totals
-            for part, other in others.results():
+            sessions.update(first.session.dissector.accounts.sessions)
+            for part, other, more in others.results():
                 counted.merge(part)
+                sessions.update(more)
                 totals.add_connections(other)
                 totals.copies += other.copies
+            for name, port in sorted(sessions) if linked else ():
+                if port not in together:
+                    raise Apart(name, port)
         except KeyboardInterrupt:
             first.session.shows_totals = False  # they are of some connections only
             raise
@@ -187,6 +208,10 @@ def _count_in_processes(
         with Jobs(settings.jobs, of) as others:
             first = counting(0, others)
             code = first.session.work(work)
+    except Apart as apart:
+        if not settings.verbosity.quiet:
+            say(f"{apart}; counted again in one process, -d {apart.port}={apart.protocol} is faster")
+        return _count(replace(settings, jobs=1), statistics, interval)
     except ChildProcessError as error:
         complain(str(error))
         return 2, None
