@@ -50,7 +50,7 @@ def check(files: Sequence[str]) -> None:
 class Others(Peers):
     """The other processes, as process ``number`` sees them: a pipe to each, and one from each.
 
-    A thread per process empties its pipe, so that nobody waits for a reader.
+    A thread per process empties its pipe, so that no sender waits.
     """
 
     def __init__(

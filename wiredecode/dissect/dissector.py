@@ -25,7 +25,7 @@ from wiredecode.dissect.following import NoteMaker, NoteReader, NoteWriter
 from wiredecode.dissect.identify import Candidate, choices_of
 from wiredecode.dissect.ledger import LIMIT, WAIT_NS, KnownOutcome, Ledger
 from wiredecode.dissect.order import STEP_BYTES, BlockOrder, FrameOrder, frames_of, has_blocks, partial_limits
-from wiredecode.dissect.share import Reached, Share, Step
+from wiredecode.dissect.share import DecodingStep, Reached, Share
 from wiredecode.dissect.tracker import Tracker
 from wiredecode.extras import installed
 from wiredecode.frames.followed import FollowedFrame, FollowedFrames
@@ -447,20 +447,20 @@ class Dissector:
 
     # From ready frames to output.
 
-    def _steps(self, watermark: int | None) -> Iterator[Step]:
+    def _steps(self, watermark: int | None) -> Iterator[DecodingStep]:
         """The steps to decode once all packets before ``watermark`` (None: all) were taken."""
         share = self.demand.share
         items = self._take_ready(watermark)
         ended, self._ended = (self._ended, []) if not self._pending else ([], self._ended)
         if self._note_maker is None or self._notes is None:
-            yield Step(self._ordered(items), watermark, ended)
+            yield DecodingStep(self._ordered(items), watermark, ended)
             return
         last = self._write_notes(items, watermark)
         if share is None:
-            yield Step(FrameOrder([], last), watermark, ended)
+            yield DecodingStep(FrameOrder([], last), watermark, ended)
             return
         inner, self._note_maker.inner = self._note_maker.inner, []
-        share.begin(Step(self._ordered(items), watermark, ended), self._notes.entries(inner), inner)
+        share.begin(DecodingStep(self._ordered(items), watermark, ended), self._notes.entries(inner), inner)
         for due in share.due():
             self._following.waiting.extend(share.waiting)
             yield due
@@ -482,7 +482,7 @@ class Dissector:
             return BlockOrder(items, self._number)
         return FrameOrder([frames_of(some) for some in items], self._number)
 
-    def _decode_ready(self, step: Step) -> Iterator[Any]:
+    def _decode_ready(self, step: DecodingStep) -> Iterator[Any]:
         """Decode the frames and blocks of a step, in order, and yield them."""
         order, watermark, trackers = step.order, step.watermark, self._trackers
         select, share = self.demand.select, self.demand.share
@@ -558,7 +558,7 @@ class Dissector:
         self._pending = {tracker: None for tracker in pending if tracker.out}
         return taken
 
-    def _link_responses(self, frames: Iterator[Frame], step: Step) -> Iterator[Frame]:
+    def _link_responses(self, frames: Iterator[Frame], step: DecodingStep) -> Iterator[Frame]:
         """Hold requests back until their response is known, if responses are wanted."""
         if not self.demand.link_responses:
             yield from frames

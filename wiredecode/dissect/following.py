@@ -217,7 +217,7 @@ class NoteWriter:
 
 
 class NoteMaker:
-    """Makes the notes of frames before these are numbered, by conversations of its own.
+    """Makes the notes of frames before these are numbered, by other conversations.
 
     ``protocol``: that of a name, new. ``copies``: notes of what others may have a copy of.
     """

@@ -1,8 +1,8 @@
 """One capture in several processes (``--jobs``): each takes the packets of its own connections.
 
-All read the same packets, in the same parts. After each part, a *step*, a process tells the others the places of its
+All read the same packets, in the same parts. After each part, a *step*, a process sends the others the places of its
 frames in the capture, from which follow their numbers, and the notes of frames whose connections know of each other
-(:mod:`wiredecode.dissect.following`). It does so before it decodes the step, and some steps ahead: nobody waits long.
+(:mod:`wiredecode.dissect.following`). It does so before it decodes the step, and some steps ahead: waits are short.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ AHEAD = 2
 
 
 @dataclass(slots=True, eq=False)
-class Step:
+class DecodingStep:
     """The frames and blocks that some packets completed."""
 
     order: FrameOrder | BlockOrder
@@ -41,7 +41,7 @@ class Step:
     last: int = 0
     """Number of the last frame, of all processes."""
     inside: Bools | None = None
-    """Whether each frame told to others is inside the one before; None: none is."""
+    """Whether each frame sent to others is inside the one before; None: none is."""
     before: Mapping[int, int] = field(default_factory=dict)
     """By number of a frame of this process: bytes of all frames before it."""
 
@@ -82,7 +82,7 @@ class Share:
         self, number: int, speeds: Sequence[float], peers: Peers, together: Mapping[int, str] = MappingProxyType({})
     ) -> None:
         self.number, self.bucket, self._peers = number, Dealt(number, speeds, together), peers
-        self._steps: deque[tuple[Step, _Told, list[Connection]]] = deque()
+        self._steps: deque[tuple[DecodingStep, _Told, list[Connection]]] = deque()
         self._last = self._connections = self._bytes = 0
         """Numbers of the last frame and connection, and bytes of all frames until now."""
         self.opened: list[Connection] = []
@@ -90,8 +90,8 @@ class Share:
         self.waiting: list[PacketNotes] = []
         """Notes of others since the last step; their places are numbers of frames."""
 
-    def begin(self, step: Step, notes: list[NoteEntry], inner: Sequence[int]) -> None:
-        """Tell the others the frames and notes of a step. ``inner``: for each frame inside another one, the index of
+    def begin(self, step: DecodingStep, notes: list[NoteEntry], inner: Sequence[int]) -> None:
+        """Send the others the frames and notes of a step. ``inner``: for each frame inside another one, the index of
         that in the step, from 1 on.
         """
         opened, self.opened[:] = [*self.opened], []
@@ -106,7 +106,7 @@ class Share:
         self._peers.tell(told)
         self._steps.append((step, told, opened))
 
-    def due(self) -> Iterator[Step]:
+    def due(self) -> Iterator[DecodingStep]:
         """The steps to decode now, at the end of the capture all, with the numbers of their frames."""
         while self._steps and (len(self._steps) > AHEAD or self._steps[-1][0].watermark is None):
             step, own, opened = self._steps.popleft()

@@ -54,7 +54,7 @@ class Tracker:
         self.protocol: Protocol | None = None
         self.conversation: Conversation | None = None
         self.start: Start | None = None
-        """What the conversation began with."""
+        """Facts with which the conversation began."""
         self.security: TlsConversation | None = None
         """Decodes TLS records without content, such as handshakes."""
         self.header_bytes = 0

@@ -165,7 +165,7 @@ class Network:
         """Connections in tunnels, by number, if packets are tracked; the caller forgets them."""
         self._hosts = Hosts(limits) if resolve else None
         self.opened: list[Connection] | None = None
-        """Connections that were opened, if the caller has made a list of them, which it empties."""
+        """Connections that were opened, if the caller gives a list, and empties it."""
         self._copies = SegmentCopies()
         self._connections = Connections(limits, self.limits_hit, self._analyser)
         self._last = 0
