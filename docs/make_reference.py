@@ -211,11 +211,14 @@ def families(capture: Path) -> Iterator[Metric]:
     yield from registry.collect()
 
 
+SHARED = {"shared/pairing.py": "Outstanding[", "shared/maps.py": "FieldTable"}
+"""Modules that make findings for the protocols whose source has a word."""
+
+
 def sources(name: str) -> Iterator[ast.Module]:
     own = [path.read_text() for path in sorted((SOURCES / name).rglob("*.py"))]
-    pairing = any("shared.pairing import" in text and "Outstanding[" in text for text in own)
-    shared = ["reading.py", "shared/pairing.py"] if pairing else ["reading.py"]
-    yield from map(ast.parse, [*own, *((SOURCES / path).read_text() for path in shared)])
+    shared = [path for path, word in SHARED.items() if any(word in text for text in own)]
+    yield from map(ast.parse, [*own, *((SOURCES / path).read_text() for path in ("reading.py", *shared))])
 
 
 def findings(name: str) -> list[str]:

@@ -45,6 +45,7 @@ def frame(
         "generated": {},
         "acks": None,
         "weight": length,
+        "made": 0,
     }
     return SimpleNamespace(id=number, number=number, response=None, outcome=None, connection=connection, **values)
 

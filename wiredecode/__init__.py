@@ -10,16 +10,9 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from wiredecode.api import DamagedCapture as DamagedCapture
-    from wiredecode.api import Dissection as Dissection
-    from wiredecode.api import check as check
-    from wiredecode.api import flows as flows
-    from wiredecode.api import follow as follow
-    from wiredecode.api import read as read
-    from wiredecode.api import stats as stats
-    from wiredecode.api import trace as trace
-    from wiredecode.capture import CaptureError as CaptureError
-    from wiredecode.check.live import watch as watch
+    from wiredecode.api import DamagedCapture, Dissection, check, flows, follow, read, stats, trace
+    from wiredecode.capture import CaptureError
+    from wiredecode.check.live import watch
 
 PLACES = {
     **dict.fromkeys(

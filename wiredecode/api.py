@@ -13,6 +13,7 @@ from glob import glob, has_magic
 from html import escape
 from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from wiredecode.capture import CaptureError, open_capture
@@ -355,7 +356,7 @@ class Dissection(Tabular):
         or there is no nth match, and TypeError for streams.
         """
         from wiredecode.results import TraceResult
-        from wiredecode.trace import Collector, Criteria, Finder, drop_answers, group
+        from wiredecode.trace import Collector, Criteria, Finder
         from wiredecode.trace.clocks import compare
 
         if frame is None and id is None and text is None and body is None and key is None:
@@ -378,7 +379,7 @@ class Dissection(Tabular):
         demand = replace(self.demand, link_responses=True, messages=collector.messages)
         for each, _ in self.chosen_frames(demand, shifts_ns=shifts):
             collector.frame(each)
-        found = drop_answers(group(collector.sightings), finder.found)
+        found = collector.found()
         if not 0 < nth <= len(found):
             raise ValueError(f"nth={nth}: the messages that match are {len(found)}")
         return self._answer(TraceResult(found, nth, self._first_ns, ""))
@@ -421,7 +422,8 @@ class Dissection(Tabular):
         from wiredecode.view.dialogue import Dialogue
         from wiredecode.view.theme import TreeOptions
 
-        sink, messages = TextLines(), Messages(secrets=self.demand.show_secrets)
+        parts, messages = list[str](), Messages(secrets=self.demand.show_secrets)
+        sink: Any = SimpleNamespace(text=parts.append, encoding="utf-8")
         demand = replace(self.demand, link_responses=True, messages=messages)
 
         def frames() -> Iterator[Frame]:
@@ -432,7 +434,7 @@ class Dissection(Tabular):
                     messages.of(frame)
 
         Dialogue(sink, TreeOptions(secrets=self.demand.show_secrets), messages=messages).show(frames())
-        return "".join(sink.parts).rstrip("\n")
+        return "".join(parts).rstrip("\n")
 
     @property
     def level(self) -> str:
@@ -652,18 +654,6 @@ BETWEEN = frozenset(("wiredecode", "pandas", "polars", "pyarrow", "duckdb"))
 """Packages that read captures for the user."""
 READING = frozenset(inspect.signature(read).parameters) - {"paths"}
 """Arguments of :func:`read`."""
-
-
-class TextLines:
-    """Text that is kept."""
-
-    encoding = "utf-8"
-
-    def __init__(self) -> None:
-        self.parts: list[str] = []
-
-    def text(self, text: str) -> None:
-        self.parts.append(text)
 
 
 def _keys(keylog: str | os.PathLike[str]) -> KeyLog:

@@ -54,7 +54,7 @@ MIXES = {
                 "nats/06-headers",
                 "liftbridge/34-lb-replication",
             ),
-            *("tank/tank_06_produce_snappy", "tank/tank_25_jumbo_loopback", "cursus/produce", "cursus/comp-gzip"),
+            *("tank/tank_06_produce_snappy", "tank/tank_04_produce_batches", "cursus/produce", "cursus/comp-gzip"),
             *("pravega/append_basic", "pravega/read_cuts", "pravega/tables"),
         ),
         equal_bytes=True,

@@ -140,7 +140,10 @@ NEAR: Mapping[str, Case] = {
     "flow.sent-again": partial(crafted.begins_anew, 3, known=True),
     "flow.keys-apart": partial(check, ARRIVALS / "k_partitions_added.pcap.zst"),  # one publisher, more partitions
     "flow.skipped": "flows/rh-deploy.pcap.gz",
+    "flow.never-sent": partial(check, ARRIVALS / "nh_restart.pcap.zst"),  # publishers repeat what got no answer
     "flow.lost": "flows/k-dup-group.pcap.gz",
+    "flow.undelivered": partial(check, ARRIVALS / "rh_jobs.pcap.zst"),  # a restart that all messages survive
+    "tcp.gave-up": partial(check, ARRIVALS / "nh_restart.pcap.zst"),  # all clients come back
     "flow.done-twice": "flows/n-wrong-account.pcap.gz",
     "flow.shared-group": "kafka/groups.pcap.gz",
     "flow.uneven": "flows/k-dup-group.pcap.gz",
@@ -189,10 +192,10 @@ NEAR: Mapping[str, Case] = {
     "cursus.authentication": partial(crafted.cursus, AUTH, LET_IN, *FORBIDDEN),  # known, but not allowed
     "cursus.authorization": partial(crafted.cursus, AUTH, "ERROR: authentication_failed principal=alice"),
     "amqp091.nacked": partial(confirmed, "BasicAck"),
-    "amqp091.channel-closed": "amqp091/basic.pcap.zst",  # closed by the client
-    "amqp091.connection-closed": "amqp091/basic.pcap.zst",
-    "amqp091.returned": "amqp091/tables.pcap.zst",  # published, and taken
-    "amqp091.blocked": "amqp091/prefetch.pcap.zst",  # published as fast
+    "amqp091.channel-closed": partial(crafted_amqp.closed, 0, 404),  # by the client
+    "amqp091.connection-closed": partial(crafted_amqp.closed, 1, 404),  # only its channel
+    "amqp091.returned": partial(crafted_amqp.routed, "topic", "order.*", "order.new", 1),  # mandatory, and taken
+    "amqp091.blocked": partial(crafted_amqp.alarm, False),  # it is over, and began before the capture
     "amqp091.prefetch": partial(crafted_amqp.full, 4.5),
     "amqp091.channel-churn": partial(crafted_amqp.channels, 30, 3),
     "amqp091.heartbeat": partial(crafted_amqp.beats, 2, 5.5, 9),  # late, but within two

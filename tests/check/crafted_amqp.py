@@ -67,6 +67,22 @@ def died(count: int, reason: bytes = b"rejected") -> list[Problem]:
     return talk(5672, *consume(), (1.0, 1, deliver(1, b"x", headers=headers)))
 
 
+def closed(side: int, code: int) -> list[Problem]:
+    """A side closes the channel on which a queue was to be declared."""
+    asked = GREETING + method("ChannelOpen") + method("QueueDeclare", queue="jobs", passive=1)
+    close = method("ChannelClose", reply_code=code, cause_class_id=50, cause_method_id=10)
+    ends = [(0.3, side, close), (0.4, 1 - side, method("ChannelCloseOk"))]
+    return talk(5672, (0.1, 0, asked), (0.2, 1, method("ChannelOpenOk")), *ends)
+
+
+def alarm(begin: bool = True) -> list[Problem]:
+    """A server blocks a connection, which publishes nevertheless; not ``begin``: it did so before the capture."""
+    told = method("ConfirmSelectOk") + begin * method("ConnectionBlocked", 0, reason="low on memory")
+    said = [(0.1, 0, GREETING + method("ConfirmSelect") + publish(b"x")), (0.2, 1, told)]
+    said += [(0.3, 0, publish(b"y")), (3.0, 1, method("ConnectionUnblocked", 0))]
+    return talk(5672, *said, (3.1, 1, method("BasicAck", delivery_tag=2, multiple=1)))
+
+
 def timed_out(text: str) -> list[Problem]:
     """A server closes the channel of a consumer that got a message."""
     close = method("ChannelClose", reply_code=406, reply_text=f"PRECONDITION_FAILED - {text}")
@@ -78,7 +94,12 @@ def routed(kind: str, pattern: str, key: str, mandatory: int = 0) -> list[Proble
     asked = GREETING + method("ExchangeDeclare", exchange="x", exchange_type=kind)
     asked += method("QueueDeclare", queue="q") + method("QueueBind", queue="q", exchange="x", routing_key=pattern)
     told = method("ExchangeDeclareOk") + method("QueueDeclareOk", queue="q") + method("QueueBindOk")
-    return talk(5672, (0.1, 0, asked), (0.2, 1, told), (0.3, 0, publish(b"x", exchange="x", routing_key=key)))
+    return talk(
+        5672,
+        (0.1, 0, asked),
+        (0.2, 1, told),
+        (0.3, 0, publish(b"x", exchange="x", routing_key=key, mandatory=mandatory)),
+    )
 
 
 def behind(each: int, *, others: int = 0) -> list[Problem]:

@@ -26,6 +26,8 @@ FULL, AGAIN, LATE = "amqp091.prefetch", "amqp091.redelivery-loop", "amqp091.ack-
             lambda: crafted.timed_out("delivery acknowledgement on channel 1 timed out. Timeout value used: 30000 ms"),
         ),
         ("amqp091.heartbeat", lambda: crafted.beats(2, 7)),
+        ("amqp091.channel-closed", lambda: crafted.closed(1, 404)),
+        ("amqp091.blocked", crafted.alarm),
         ("amqp091.dropped", lambda: crafted.routed("topic", "order.*", "order.eu.new")),
         ("amqp091.dropped", lambda: crafted.routed("direct", "order", "orders")),
         ("consumer.too-slow", lambda: crafted.behind(20)),
@@ -44,6 +46,9 @@ def test_it_is_found_once(code: str, problems: Callable[[], list[Problem]]) -> N
         (AGAIN, lambda: crafted.comes_back(12, requeue=0)),  # others with the same body
         (AGAIN, lambda: crafted.died(9)),
         (AGAIN, lambda: crafted.died(100, b"expired")),  # a queue that delays
+        ("amqp091.channel-closed", lambda: crafted.closed(0, 404)),  # by the client
+        ("amqp091.channel-closed", lambda: crafted.closed(1, 200)),
+        ("amqp091.blocked", lambda: crafted.alarm(False)),
         ("amqp091.dropped", lambda: crafted.routed("fanout", "", "orders")),
         ("amqp091.dropped", lambda: crafted.routed("headers", "", "orders")),
         ("consumer.too-slow", lambda: crafted.behind(99)),
@@ -52,6 +57,11 @@ def test_it_is_found_once(code: str, problems: Callable[[], list[Problem]]) -> N
 )
 def test_a_near_case_is_none(code: str, problems: Callable[[], list[Problem]]) -> None:
     assert not named(problems(), code)
+
+
+def test_what_was_published_during_an_alarm_is_counted() -> None:
+    (problem,) = named(crafted.alarm(), "amqp091.blocked")
+    assert problem.details == ["1 message published meanwhile waited"]
 
 
 def test_the_server_that_waited_too_long_is_not_reported_as_a_closed_channel() -> None:

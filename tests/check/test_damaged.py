@@ -134,6 +134,29 @@ def test_connections_of_which_one_side_was_captured_may_have_ended(seed: int) ->
     assert accused(damage.chosen(packets, one_side(packets, random.Random(seed)))) == set()
 
 
+@pytest.mark.parametrize("front", [0, 11])  # only the reset; the handshake, and then the reset
+@pytest.mark.parametrize("name", ["blocked", "tables", "ack-timeout"])
+def test_a_reset_after_bytes_that_were_not_captured_may_be_an_orderly_end(name: str, front: int) -> None:
+    packets = damage.read(CAPTURES / f"amqp091/{name}.pcap.zst")
+    variant = damage.chosen(packets, [*range(front), len(packets) - 1])
+    assert accused(variant) - {"capture.loss"} == set()
+
+
+def test_a_reset_that_overtakes_data_is_no_data_after_a_reset() -> None:
+    packets = damage.read(CAPTURES / "amqp091/blocked.pcap.zst")
+    last = len(packets) - 1
+    variant = damage.in_time(damage.chosen(packets, [*range(last - 3), last, *range(last - 3, last)]))
+    assert "amqp091.data-after-reset" not in accused(variant)
+
+
+@pytest.mark.parametrize("turn", [0, 13, 14])
+def test_a_client_whose_lost_bytes_may_have_subscribed_reached_the_advertised_host(turn: int) -> None:
+    capture = CAPTURES / "amqp091/stream.pcap.zst"
+    variant = damaged(damage.read(capture), "1 % lost", f"{turn} {capture.name}")
+    assert variant is not None
+    assert "rabbitmq_stream.advertised-host" not in accused(variant)
+
+
 TRUE = ("advertised-refused", "14-cluster-routes", "snaplen96", "c43_puberr")
 """Captures of trouble, and of requests that are left without answer."""
 TROUBLE = ("flows", "hostile", "reports", "stories")

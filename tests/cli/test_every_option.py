@@ -24,7 +24,7 @@ from tests.view.frames import CLIENT, HANDSHAKE, SERVER
 from tests.view.frames import write as write_capture
 from wiredecode.capture import PacketBatch, open_capture
 from wiredecode.capture.live.sniffer import Counts
-from wiredecode.cli import sandbox, sniff
+from wiredecode.cli import sandbox
 from wiredecode.cli.app import _tree, command_line
 from wiredecode.protocols.rabbitmq_stream import layers
 from wiredecode.ui import app
@@ -137,7 +137,7 @@ def outcome(run: Run, command: str, words: str, folder: Path, monkeypatch: pytes
             print("asked for", *said, file=sys.stderr)
             return closing(Replayed(path))
 
-        monkeypatch.setattr(sniff, "capturing", capturing)
+        monkeypatch.setattr("wiredecode.cli.capturing.capturing", capturing)
         found[:1] = ["-i", "lo"]
     elif command == "ui":
         for stream in (sys.stdin, sys.stdout, sys.stderr):
@@ -233,7 +233,7 @@ def test_verbose_shows_the_traceback_of_a_bug(
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("boom")
 
-    monkeypatch.setattr(sniff, "capturing", fail)
+    monkeypatch.setattr("wiredecode.cli.capturing.capturing", fail)
     monkeypatch.setattr("wiredecode.export.query.Database", fail)
     words = {"sql": [BASIC, "select 1"], "sniff": ["-i", "lo"]}[command]
     assert "Traceback" not in run(command, *words).err

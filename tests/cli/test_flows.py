@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 import wiredecode
 from tests.check.support import CAPTURES
 from tests.cli.conftest import Run
+from tests.metrics.conftest import Replayed
 
 FOLDER = CAPTURES / "flows"
 SKIPPED = FOLDER / "r-wrong-offset.pcap.gz"
@@ -47,6 +49,16 @@ def test_topics_and_clients_are_chosen_by_part_of_their_name(run: Run) -> None:
 def test_two_passes_give_the_same_rows(run: Run) -> None:
     name = FOLDER / "k-dup-group.pcap.gz"
     assert run("flows", name, "-q", "-2").out == run("flows", name, "-q").out != ""
+
+
+def test_a_filter_about_answers_chooses_the_same_flows_of_an_interface(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, chosen = CAPTURES / "rabbitmq-stream" / "c43_basic.pcap", ["-Y", 'frame.outcome == "ok"', "--json"]
+    monkeypatch.setattr(
+        "wiredecode.cli.capturing.capturing", lambda *_, saves: closing(Replayed(path, lambda: None, []))
+    )
+    assert run("flows", "-i", "lo", *chosen).out == run("flows", path, *chosen).out != ""
 
 
 def test_seconds_count_from_the_first_packet(run: Run) -> None:

@@ -21,7 +21,7 @@ from tests.live.conftest import needs
 from wiredecode.capture.live import bpf, privileges
 from wiredecode.capture.live.interfaces import LiveError
 from wiredecode.capture.live.source import LiveOptions, RingSource
-from wiredecode.cli import capturing, sniff
+from wiredecode.cli import capturing
 
 NOBODY = 65534
 
@@ -60,7 +60,7 @@ def test_options_reach_the_capture(run: Run, monkeypatch: pytest.MonkeyPatch) ->
         asked.append(words)
         raise Exit(2)
 
-    monkeypatch.setattr(sniff, "capturing", opened)
+    monkeypatch.setattr(capturing, "capturing", opened)
     words = ("--snaplen", 96, "--buffer", 7, "-f", "tcp", "-p", "--duration", 2.5)
     assert run("sniff", "-i", "lo", *words, "--via", "tcpdump").code == 2
     assert run("sniff", "-i", "any").code == 2

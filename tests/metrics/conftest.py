@@ -50,8 +50,7 @@ def replay(monkeypatch: pytest.MonkeyPatch) -> Replay:
             asked.extend(map(str, said))
             return closing(Replayed(path, at_end, asked))
 
-        monkeypatch.setattr("wiredecode.cli.metrics.capturing", capturing)
-        monkeypatch.setattr("wiredecode.cli.check_job.capturing", capturing)
+        monkeypatch.setattr("wiredecode.cli.capturing.capturing", capturing)
         return asked
 
     return begin

@@ -33,18 +33,18 @@ from wiredecode.protocols.tank.protocol import Tank
 
 CAPTURES = Path(__file__).parent.parent.parent / "captures"
 FOLDER = CAPTURES / "tank"
-ORIGINALS = sorted(path for path in FOLDER.glob("*.pcap") if "_d" not in path.name)
-DERIVED = sorted(path for path in FOLDER.glob("*.pcap") if "_d" in path.name)
+ORIGINALS = sorted(path for path in FOLDER.glob("*.pcap*") if "_d" not in path.name)
+DERIVED = sorted(path for path in FOLDER.glob("*.pcap*") if "_d" in path.name)
 SMALL = [path for path in ORIGINALS if path.stat().st_size < 13_000]
 """Of larger frames the readers are compared on the vectors."""
 
 
 def by_name(path: Path) -> str:
-    return path.stem
+    return path.name.partition(".")[0]
 
 
 def truth_of(path: Path) -> dict[str, object]:
-    records_by_place: dict[str, object] = json.loads(path.with_suffix(".truth.json").read_text())
+    records_by_place: dict[str, object] = json.loads((FOLDER / f"{by_name(path)}.truth.json").read_text())
     return records_by_place
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support import RABBITMQ, capture
 from wiredecode.capture import CaptureError, PacketBatch, open_capture
-from wiredecode.tables import reader, schema
+from wiredecode.tables import reader
 from wiredecode.tables.reader import TableReader
 
 NATS = RABBITMQ.parent / "nats" / "03-pubsub.pcap"
@@ -98,12 +98,6 @@ def test_requests_have_their_responses() -> None:
     rows = table(open_capture([BASIC]), "frames", columns=["frame", "response"]).to_pylist()
     assert rows == [{"frame": frame.number, "response": frame.response} for frame in capture(BASIC).frames]
     assert any(row["response"] for row in rows)
-
-
-def test_one_protocol_has_a_narrow_table() -> None:
-    made = TableReader(open_capture([NATS]), "frames", protocol="nats")
-    assert made.schema == schema.protocol_schema("nats")
-    assert sum(map(len, made)) == len(capture(NATS).frames)
 
 
 @pytest.mark.parametrize(

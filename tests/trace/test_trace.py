@@ -15,8 +15,8 @@ from tests.cli.test_terminal import on_terminal
 from tests.support import beginning
 from wiredecode.capture import open_capture
 from wiredecode.dissect.dissector import Demand, Dissector
-from wiredecode.trace import Collector, Criteria, Finder, SightedMessage, drop_answers, group
-from wiredecode.trace.sighting import Sighting
+from wiredecode.trace import Collector, Criteria, Finder, SightedMessage
+from wiredecode.trace.sighting import Sighting, group
 
 __all__ = ["run"]
 
@@ -45,7 +45,7 @@ def messages_of(capture: Path, criteria: Criteria) -> list[SightedMessage]:
     collector = Collector(finder.found)
     for frame in Dissector(Demand(messages=collector.messages)).frames(open_capture([str(capture)])):
         collector.frame(frame)
-    return drop_answers(group(collector.sightings), finder.found)
+    return collector.found()
 
 
 def test_a_message_in_a_batch_is_followed_over_its_confirm_to_the_consumer(run: Run) -> None:

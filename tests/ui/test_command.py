@@ -61,7 +61,8 @@ def test_follow_opens_a_growing_file(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_options_reach_the_capture_and_the_saved_file(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[Any] = []
     sniffer = SimpleNamespace(close=lambda: said.append("closed"))
-    monkeypatch.setattr(ui, "capturing", lambda *words, saves: said.append((*words, saves)) or closing(sniffer))
+    target = "wiredecode.cli.capturing.capturing"
+    monkeypatch.setattr(target, lambda *words, saves: said.append((*words, saves)) or closing(sniffer))
 
     def begin(saving: ui.Saving, _: Any) -> None:
         said.append((saving.save, saving.rotation))

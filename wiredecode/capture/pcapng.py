@@ -178,7 +178,7 @@ class PcapNg:
         damage: Damage | None = None
         trailer = gather(buffer, at + length + (-length & 3) - 4, u32)
         original = gather(buffer, at + (8 if kind == SIMPLE_PACKET else 24), u32)
-        captured, interface, described = self._captured_lengths(kind, buffer, at, length, original)
+        captured, interface, described = self._captured_lengths(kind, buffer, at, original)
         space = length - (16 if kind == SIMPLE_PACKET else 32)
         good = (trailer == length) & (captured <= space) & (captured <= self._max_record) & described
         if not good.all():
@@ -219,7 +219,7 @@ class PcapNg:
         return at, gather(buffer, at + 4, self._order + "u4"), position
 
     def _captured_lengths(
-        self, kind: int, buffer: bytes, at: Int64s, length: Int64s, original: Int64s
+        self, kind: int, buffer: bytes, at: Int64s, original: Int64s
     ) -> tuple[Int64s, Int64s, npt.NDArray[np.bool_]]:
         """Captured lengths, interfaces counted within the section, and whether these are described."""
         described = self._info.interfaces[self._base :]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.check.causes import group_by_cause
-from wiredecode.check.changes import ClientChanges
+from wiredecode.check.changes import ClientChanges, TopicChanges, tell_changes
 from wiredecode.check.codes import CODES
 from wiredecode.check.differences import Client, client_of, tell
 from wiredecode.check.exchanges import Exchanges
@@ -20,6 +20,7 @@ from wiredecode.check.transport import Health
 from wiredecode.check.trends import Trends, lags_of
 from wiredecode.check.verdict import TLS, Coverage
 from wiredecode.flows import Flows
+from wiredecode.flows.accounts import parties_of
 from wiredecode.frames.frame import Frame
 from wiredecode.net.distribution import MAX_VALUES
 from wiredecode.net.types import Connection
@@ -75,7 +76,8 @@ class Checker:
         """The first frame of a protocol: from now on its rules get its frames."""
         checks = checks_of(name)
         rules = [kind(self.report) for kind in checks.rules]
-        seen = [*((rule, rule.types) for rule in rules), lags_of(self.report, checks)]
+        changes = TopicChanges(self.report, checks.changes), frozenset(checks.changes)
+        seen = [changes, *((rule, rule.types) for rule in rules), lags_of(self.report, checks)]
         self._special[name] = [rule for rule, _ in seen]
         for rule, types in seen:
             for each in types:
@@ -160,8 +162,9 @@ class Checker:
             self._call(rule.finish)
         for connection in self.flows.connections.values():  # also open ones
             self._changes.note(connection)
-        parties = self.flows.parties()
+        parties = parties_of(self.flows)
         more = {number: {"space": space_of(each), **each.settings} for number, each in parties.items()}
+        tell_changes(self.report, self.report.problems.values())
         self._changes.explain(self.report.problems.values(), self.report.first_ns, more)
         problems = group_by_cause(self.report.problems.values())
         tell(problems, self._clients)

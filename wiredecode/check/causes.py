@@ -32,6 +32,8 @@ def group_by_cause(problems: Iterable[Problem]) -> list[Problem]:
     for cause in unexplained:
         if cause.code.harmless and cause.effects and all(each.is_over for each in cause.effects):
             cause.severity = cause.code.harmless
+        if cause.did_no_harm:
+            cause.severity = "note"
     unexplained = join_alike(unexplained, late=True)
     for cause in unexplained:
         before = () if cause.severity == cause.code.severity == "note" else cause.code.before
@@ -139,6 +141,7 @@ def join(parts: list[Problem]) -> Problem:
     title = first.code.several.format(count=len(parts), **said)
     joined = Problem(first.code, first.severity, first.name, title, alike=first.alike, likely=first.likely, parts=parts)
     joined.is_over = all(each.is_over for each in parts)
+    joined.did_no_harm = all(each.did_no_harm for each in parts)
     for each in parts:
         joined.detail(each.title)
         joined.count += each.count
@@ -156,6 +159,7 @@ def join(parts: list[Problem]) -> Problem:
                 joined.connections[number] = text
     if len(parts) > MAX_EVIDENCE:
         joined.details[-1] = f"and {counted(len(parts) - MAX_EVIDENCE + 1, 'more', '')}"
+    joined.changed = [*dict.fromkeys(text for each in parts for text in each.changed)][:MAX_EVIDENCE]
     for text in first.details:
         if all(text in each.details for each in parts):
             joined.detail(text)

@@ -1,4 +1,5 @@
-"""Changes of clients that come back: another user, virtual host, account, group, version or address.
+"""Changes before a problem: clients that come back with another user, virtual host, account, group, version or
+address, and what clients did with topics, queues and groups.
 
 They are facts beside a problem; none of them is one.
 """
@@ -8,9 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from wiredecode.frames.identity import client_side
+from wiredecode.frames.frame import Frame
+from wiredecode.frames.identity import client_side, short
 from wiredecode.net.types import Connection
-from wiredecode.protocols.shared.problems import MAX_EVIDENCE, Problem
+from wiredecode.patterns import pattern
+from wiredecode.protocols.shared.facts import CHANGED, DELETED, PURGED, UNBOUND
+from wiredecode.protocols.shared.gauges import ChangeReader, read_changes
+from wiredecode.protocols.shared.problems import MAX_EVIDENCE, Problem, Report, Rule
 
 MAX_CLIENTS = 4_096
 """Connections that are compared: the newest."""
@@ -37,6 +42,42 @@ SAID = {
     "max_wait": "waits up to {} ms for records, before {}",
 }
 """Facts about a client, and how a change reads."""
+
+
+DID = {DELETED: "deleted", PURGED: "deleted messages of", UNBOUND: "took a binding of", CHANGED: "changed"}
+"""Actions of a client on a topic, and how they read."""
+WORD = pattern(r"[\w.@/-]+")
+
+
+class TopicChanges(Rule):
+    """Notes the actions of clients on topics, streams, queues and groups; a rule for a protocol."""
+
+    plain = False
+
+    def __init__(self, report: Report, readers: Mapping[str, ChangeReader]) -> None:
+        super().__init__(report)
+        self._readers = readers
+
+    def frame(self, frame: Frame) -> None:
+        reader = self._readers.get(frame.type or "")
+        for change in read_changes(reader, frame) if reader is not None else ():
+            if change.fact is not None:
+                of = (change.key, change.what) if change.what else (change.key,)
+                self.report.facts.saw(change.fact, *of, frame=frame, by=short(frame.connection))
+
+
+def tell_changes(report: Report, problems: Iterable[Problem]) -> None:
+    """Add to problems the actions of clients on their topics in the seconds before."""
+    found = sorted((each for each in report.facts if each.kind in DID), key=lambda fact: fact.since_ns)
+    for problem in problems if found else ():
+        text = " ".join((problem.title, *problem.details, problem.likely))
+        words, began_ns = {*WORD.findall(text.replace(". ", " "))}, problem.first_ns or 0
+        for fact in found:
+            frame, seconds = fact.places[0].number, report.seconds(fact.since_ns)
+            near = began_ns - BEFORE_NS <= fact.since_ns <= began_ns + SHORTLY_NS
+            if near and fact.of[0] in words and seconds not in text and len(problem.changed) < MAX_EVIDENCE:
+                what = " of ".join((*fact.of[1:], fact.of[0]))
+                problem.changed.append(f"{fact.by} {DID[fact.kind]} {what}, at {seconds} (frame {frame})")
 
 
 class Visit(NamedTuple):

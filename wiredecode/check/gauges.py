@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from wiredecode.frames.frame import DAMAGED, Frame
 from wiredecode.protocols.checks import ByProtocol, by_type
 from wiredecode.protocols.shared.gauges import Gauge, Measurement
-from wiredecode.protocols.shared.problems import Checks
 
 LIMIT = 1 << 63
 """Beyond it nothing is an offset or a count: some clients store 2**64 - 1 for none."""
@@ -15,7 +14,7 @@ class Gauges:
     """Receives the frames in order."""
 
     def __init__(self) -> None:
-        self._gauges = ByProtocol(gauges_of)
+        self._gauges = ByProtocol(lambda checks: by_type(checks.gauges))
 
     def frame(self, frame: Frame) -> Sequence[Measurement]:
         """Return the measurements of the next frame."""
@@ -23,11 +22,6 @@ class Gauges:
         if gauges is None:
             return ()
         return [each for gauge in gauges for each in read_gauge(gauge, frame)]
-
-
-def gauges_of(checks: Checks) -> dict[str | None, list[Gauge]]:
-    """New gauges of a protocol, by the types of frames that they read."""
-    return by_type(checks.gauges)
 
 
 def read_gauge(gauge: Gauge, frame: Frame) -> list[Measurement]:

@@ -249,7 +249,7 @@ class Publishes(Rule):
 
     def _incomplete(self, frame: Frame) -> None:
         sent, connection = frame.length - frame.missing, frame.connection
-        end = connection.health.end if connection.health is not None else None
+        end = connection.first_end
         who, likely, key = f"{short(connection)} ended", "", f"{connection.number}"
         if end is not None and end.side != frame.side:
             who, key = f"{frame.destination} ended the connection of {short(connection)}", frame.destination
@@ -294,8 +294,7 @@ class Publishes(Rule):
         title = f"{unanswered:,} of {of:,} messages that {short(connection)} published{to} have no answer"
         places = [each.ref for each in publishes]
         problem = self.report.about(CODES["publish.unconfirmed"], title, key, places, count=unanswered)
-        health = connection.health
-        end = None if health is None else health.end
+        health, end = connection.health, connection.first_end
         gave_up, until_ns = end is not None and end.side == first.side, end.time_ns if end else self.report.last_ns
         waited_ns = until_ns - places[-1].time_ns
         broker, served = first.server, {of for of, _ in self._confirmed}

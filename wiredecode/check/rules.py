@@ -98,7 +98,7 @@ class Requests(Rule):
             if kind in ("Close", *checks.answered, *checks.publishes):
                 continue
             requests, answers = connection.directions[request.side], connection.directions[1 - request.side]
-            end = connection.health.end if connection.health is not None else None
+            end = connection.first_end
             soon = end is not None and end.time_ns - since_ns < PATIENCE_NS
             closed = soon and self.report.answer_captured(request) and end and end.side != request.side
             if not closed and last - since_ns < PATIENCE_NS:
@@ -368,7 +368,7 @@ class OtherProtocols(Rule):
         if proxy.NAME in connection.protocols:
             self._after_proxy(connection)
         handshake = self._handshakes.pop(connection.number, None)
-        end = connection.health.end if connection.health is not None else None
+        end = connection.first_end
         if handshake is None or not handshake.is_answered or end is None or not whole(connection):
             return
         hello, without_ns = handshake.hello, handshake.no_certificate_ns
@@ -386,8 +386,7 @@ class OtherProtocols(Rule):
 
     def _after_proxy(self, connection: Connection) -> None:
         """Remember what a server does after a PROXY header."""
-        health, server = connection.health, 1 - client_side(connection)
-        end = health.end if health is not None else None
+        health, end, server = connection.health, connection.first_end, 1 - client_side(connection)
         if health is not None and health.directions[server].payload:
             self._behind.put(connection.endpoints[server], [])
         elif end is not None and end.side == server and self.report.all_captured(connection, server):

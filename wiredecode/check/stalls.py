@@ -378,8 +378,8 @@ class Stalls(problems.Rule):
 
     def _unfinished(self, server: str, waiting: Waiting) -> None:
         """Requests that wait when the connection or the capture ends."""
-        connection, health = waiting.connection, waiting.connection.health
-        until_ns = self.report.last_ns if health is None or health.end is None else health.end.time_ns
+        connection, health, end = waiting.connection, waiting.connection.health, waiting.connection.first_end
+        until_ns = self.report.last_ns if end is None else end.time_ns
         if waiting.count < waiting.needed or until_ns - waiting.since_ns < MIN_END_NS:
             return
         answers = connection.directions[1 - client_side(connection)]

@@ -105,7 +105,7 @@ class Timeline:
         reader = self._change_readers[frame.protocol].get(frame.type or "")
         if reader is not None and "copy_of" not in frame.generated:
             for change in read_changes(reader, frame):
-                self._change(frame, *change)
+                self._change(frame, *change[:3])
         if frame.findings:
             self._findings(frame)
 

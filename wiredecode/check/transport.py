@@ -7,6 +7,7 @@ from typing import Any
 
 from wiredecode.check.codes import CODES
 from wiredecode.check.outages import Outages
+from wiredecode.check.returns import SOON_NS, Away, FailedAttempts
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.frames.escape import counted
 from wiredecode.frames.identity import client_side, server_endpoint, short
@@ -62,6 +63,8 @@ class Health(Rule):
     """By endpoint of a server: its newest connections, and when it ended them; None: it did not, or said why."""
     _heard: Newest[tuple[str, int], DirectionHealth] = field(default_factory=lambda: Newest(MAX_PROBLEMS))
     """By server and connection: what the server sent."""
+    _tried: Newest[tuple[str, str], FailedAttempts] = field(default_factory=lambda: Newest(MAX_PROBLEMS))
+    """Failed ones, by server and host of the client."""
     _waited: Newest[tuple[tuple[str, ...], str, str], str] = field(default_factory=lambda: Newest(MAX_PROBLEMS))
     """Servers that ended connections on which neither side had sent a byte, by key of the problem."""
     _at_once: list[Connection] = field(default_factory=list)
@@ -113,7 +116,8 @@ class Health(Rule):
         problem.severity = min(problem.severity, severity or code.severity, key=SEVERITIES.index)
         if problem.count > 1:
             problem.title = f"{to} {did} {problem.count:,} connections"
-        kind = REFUSED if health.refused else UNANSWERED
+        kind, host = REFUSED if health.refused else UNANSWERED, party_of(connection).client
+        self._tried.get_or_make((to, host), FailedAttempts).add(connection.first_ns)
         place = Place(connection.first_ns, 0, (connection.first,), party_of(connection))
         self.report.facts.note(kind, to, since_ns=connection.first_ns, until_ns=until_ns, at=place)
 
@@ -142,7 +146,9 @@ class Health(Rule):
             problem.users |= {user for user in users if any(user[0] in hosts for hosts in problem.paths)}
             of_server = self._ended.get(endpoint, ())
             failed.add(endpoint)
-            self._accepted_again(problem, [connection.first_ns for connection, _ in of_server])
+            again_ns = self._accepted_again(problem, [connection.first_ns for connection, _ in of_server])
+            if again_ns:
+                self._returned(problem, endpoint, Away(problem.first_ns or again_ns, again_ns))
             if self._went_down(problem, endpoint, [time_ns for _, time_ns in of_server if time_ns is not None]):
                 down[endpoint] = problem
         self._in_turn(down)
@@ -160,7 +166,7 @@ class Health(Rule):
         """Connections that servers ended immediately; where all asked for something, that no answer came says more."""
         silent = {server_endpoint(each) for each in self._at_once if not self.report.facts.of(ASKED, str(each.number))}
         for each in self._at_once:
-            endpoint, end = server_endpoint(each), each.health.end if each.health is not None else None
+            endpoint, end = server_endpoint(each), each.first_end
             if endpoint in silent:
                 client, answered = client_side(each), _said(self._ended.get(endpoint, ()))
                 likely = why_ended(each, client, answered=answered) if end is not None and end.is_known else UNKNOWN
@@ -233,7 +239,26 @@ class Health(Rule):
                 problem.severity, problem.title = "error", f"{problem.count:,} connections to {endpoint} failed"
                 problem.likely += ": the server refused them, or a firewall drops them"
 
-    def _accepted_again(self, problem: Problem, begun: list[int]) -> None:
+    def _returned(self, problem: Problem, server: str, away: Away) -> None:
+        """Whether all clients of a server that was away came back."""
+        port = server.rpartition(":")[2]
+        ended = (pair[0] for each, some in self._ended.items() if each.rpartition(":")[2] == port for pair in some)
+        before, after = away.clients(ended)
+        back, hosts = before.keys() & after, {host for host, _ in before}
+        if len(back) == len(before) and len(hosts) > 1 and away.up_ns - away.down_ns <= SOON_NS:
+            problem.did_no_harm = True
+            problem.detail(f"all {len(back)} clients that it had connected again")
+        for client, last in before.items():
+            tried, elsewhere = self._tried.get((server, client[0])), {host for host, _ in after}
+            if client[0] in elsewhere or not back or not tried or not tried.are_over(away.up_ns, self.report.last_ns):
+                continue
+            down, up = self.report.seconds(away.down_ns), self.report.seconds(away.up_ns)
+            title = f"{short(last)} did not connect again after {server} was away from {down} to {up}: it tried "
+            title += f"{counted(tried.count, 'time')}, until {self.report.seconds(tried.last_ns)}, others came back"
+            at, until_ns = Moment(last, away.down_ns), self.report.last_ns
+            self.report.add(CODES["tcp.gave-up"], title, (server, *client), frame=at, until_ns=until_ns).to_end = True
+
+    def _accepted_again(self, problem: Problem, begun: list[int]) -> int | None:
         """Say when the server took connections again; a few refused ones are then an interruption."""
         last_ns = problem.last_ns or 0
         again = min((time_ns for time_ns in begun if time_ns > last_ns), default=None)
@@ -244,6 +269,7 @@ class Health(Rule):
                 problem.severity, problem.likely = "note", "the server was starting"
             elif problem.count <= FEW_REFUSED and problem.severity == "error":
                 problem.severity = "warning"
+        return again
 
     def _never_closed(self, connections: Iterable[Connection]) -> None:
         """Clients that open connections all the time, use each for a moment, and leave them open."""
@@ -297,13 +323,13 @@ class Health(Rule):
         if len(clients) == 1 and any(at and at < earliest and party_of(each).client in clients for each, at in ended):
             return  # it ends those of this client again and again
         title = f"{endpoint} ended all its {len(there):,} connections at {self.report.seconds(last)}"
-        ends = {(end.how, end.unread) for pair, _ in there if pair.health and (end := pair.health.end)}
+        ends = {(end.how, end.unread) for each, _ in there if (end := each.first_end)}
         reset = "a firewall or load balancer reset them: a process that ends closes them by FIN"
         facts = self.report.facts
         stopped = {each.of for each in facts.each(MOVES)} & {each.of for each in facts.each(ENDED)}
         severity = "note" if (endpoint,) in stopped and len(stopped) >= MIN_ENDED else None  # one after another
         for connection, time_ns in there:
-            end = connection.health.end if connection.health is not None else None
+            end = connection.first_end
             at = Moment(connection, time_ns, end.packet if end is not None else None)
             problem = self.report.add(CODES["server.ended"], title, endpoint, frame=at, severity=severity)
             problem.weight, problem.likely = len(there), reset if ends == {("RST", 0)} else ""
@@ -379,7 +405,7 @@ class Health(Rule):
             problem.severity = problem.code.severity
 
     def _reset(self, connection: Connection) -> None:
-        end = connection.health.end if connection.health is not None else None
+        end = connection.first_end
         if end is None or end.how != "RST":
             return
         by_client = end.side == client_side(connection)
@@ -391,9 +417,9 @@ class Health(Rule):
         who, name = "client" if by_client else "server", short(connection)
         note = f": {end.unread:,} bytes unread" if end.unread else ""
         note += f"{',' if note else ':'} {end.unacknowledged:,} bytes unacknowledged" if end.unacknowledged else ""
-        complete = farewell_captured(connection)  # else what it read or acknowledged may be lost
+        complete = farewell_captured(connection)  # else a goodbye, or an ACK, may be lost
         said = by_client or connection.identity.get("closed_by") == "client"  # it asked for the end
-        severity = "note" if said and not (lost and complete) else None
+        severity = "note" if not complete or (said and not lost) else None
         key = who, bool(lost), connection.identity.get("name")
         title, at = f"the {who} reset {name}{note}", Moment(connection, end.time_ns, end.packet)
         problem = self.report.add(CODES["tcp.reset"], title, key, frame=at, severity=severity)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -58,12 +58,37 @@ class LiveCapture:
 
         return LiveOptions(self.interface, self.capture_filter, not self.no_promiscuous, self.snaplen, self.buffer)
 
+    def capturing(self, *, saves: bool) -> AbstractContextManager[Sniffer]:
+        """:func:`capturing` with these options."""
+        return capturing(self.wanted, self.via, self.duration, saves=saves)
+
 
 @options.group
 class OptionalLive(LiveCapture):
     """Where and how packets are captured, if they are."""
 
     interface: Annotated[str | None, interface_option("Listen there instead of reading files")] = None  # type: ignore[assignment]  # files, else
+
+    @property
+    def says_how(self) -> bool:
+        """Whether more than the interface is given."""
+        return bool(self.capture_filter) or self.duration is not None or self.via is not None
+
+
+@options.group
+class FilesOrLive(options.CaptureReading):
+    """Captures, or an interface."""
+
+    files: options.OptionalFiles = None  # type: ignore[assignment]  # else an interface
+    live: OptionalLive
+
+    def check_source(self, does: str, missing: str, alone: bool, refusal: str) -> None:
+        """Refuse neither and both. ``alone``: options are given that go with files only; these ``refusal`` names."""
+        if self.live.interface is not None:
+            both = self.files, f"-i {does} an interface: leave out files"
+            options.refuse(both, (alone or not self.span.is_whole, refusal))
+        else:
+            options.refuse((not self.files, missing), (self.live.says_how, "-f, --duration and --via need -i"))
 
 
 @options.group

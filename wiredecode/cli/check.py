@@ -1,48 +1,79 @@
 """``wiredecode check``: the problems of captures, or of an interface while it is captured."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from typer import Option
 
 from wiredecode.cli import options
-from wiredecode.cli.capturing import OptionalLive
+from wiredecode.cli.capturing import FilesOrLive
 from wiredecode.cli.output import complain
 
+if TYPE_CHECKING:
+    from wiredecode.check.verdict import CheckVerdict
+
 Severity = Literal["error", "warning", "note"]
+SEVERITIES = ("error", "warning", "note")
 
 
 @options.group
-class Checked(options.CaptureReading):
-    """Captures, or an interface."""
+class CheckOptions(FilesOrLive):
+    """Options: the source, the choice and form of problems, and the exit code."""
 
-    files: options.OptionalFiles = None  # type: ignore[assignment]  # else an interface
-    live: OptionalLive
-
-
-def check(
-    captures: Checked,
     connection: int | None = Option(
         None, "-n", "--connection", min=1, metavar="N", help="Only problems of the connection with this number."
-    ),
-    display_filter: options.CheckFilter = None,
-    severity: Severity = Option("warning", help="The least severity that is shown."),
+    )
+    display_filter: options.CheckFilter = None
+    severity: Severity = Option("warning", help="The least severity that is shown.")
     fail_on: Literal["error", "warning", "note", "undecoded"] | None = Option(
         None,
         help="Exit 1 if any problem is at least this severe; undecoded: exit 3 if not all was captured and decoded.",
-    ),
-    json: bool = Option(False, "--json", help="One JSON object per problem, then one with the verdict (NDJSON)."),
-    facts: bool = Option(False, "--facts", help="With --json: before the problems one JSON object per fact."),
+    )
+    json: bool = Option(False, "--json", help="One JSON object per problem, then one with the verdict (NDJSON).")
+    facts: bool = Option(False, "--facts", help="With --json: before the problems one JSON object per fact.")
     write: Path | None = Option(
         None, "-w", "--write", metavar="OUT.pcapng", help="Write the packets of all evidence, too."
-    ),
-    time: options.Time = None,
-    color: options.Color = "auto",
-    two_passes: options.TwoPasses = False,
+    )
+    time: options.Time = None
+    color: options.Color = "auto"
+    two_passes: options.TwoPasses = False
     timeline: bool = Option(
         False, "--timeline", help="After the problems: what changed when; with --json one more object."
-    ),
-) -> int:
+    )
+
+    def check(self) -> None:
+        """Refuse options that do not go together."""
+        alone = self.connection or self.display_filter or self.write or self.two_passes or self.timeline or self.facts
+        refusal = "-n, -Y, -w, -2, --facts, --timeline, --from and --to go with files"
+        self.check_source("checks", "nothing to check: give capture files, or -i IFACE", bool(alone), refusal)
+        options.refuse((self.facts and not self.json, "--facts goes with --json"))
+        if self.write is not None:
+            options.check_writing(self.files or [], self.write)
+
+    @property
+    def least(self) -> str:
+        """The least severity that is shown: also what makes the exit code 1."""
+        fails = self.fail_on if self.fail_on in SEVERITIES else self.severity
+        return max(self.severity, fails, key=SEVERITIES.index)
+
+    def shows(self, severity: str) -> bool:
+        """Whether problems of this severity are shown."""
+        return SEVERITIES.index(severity) <= SEVERITIES.index(self.least)
+
+    def exit_code(self, conclusion: CheckVerdict, severities: Iterable[str]) -> int:
+        """The exit code for this verdict and problems of these severities."""
+        from wiredecode.check.verdict import NOT_JUDGED
+
+        least = SEVERITIES.index(self.fail_on) if self.fail_on in SEVERITIES else -1
+        if any(SEVERITIES.index(each) <= least for each in severities):
+            return 1
+        return 0 if conclusion.judged and (conclusion.whole or self.fail_on != "undecoded") else NOT_JUDGED
+
+
+def check(settings: CheckOptions) -> int:
     """Find out what is wrong in captures: one block per cause, with evidence and what to do.
 
     The last line says what was judged. In a pipe, nothing is printed if nothing is wrong and all was decoded.
@@ -50,35 +81,17 @@ def check(
     With -n and -Y the whole capture is judged, and problems of other connections are left out. With -i problems of an
     interface are printed as they begin and as they end, until Ctrl-C.
     """
-    from wiredecode.cli.check_job import CheckOptions, FileCheck, make_layout, watch, write_evidence
+    settings.check()
+    from wiredecode.cli.check_job import FileCheck, watch, write_evidence
 
-    live, span = captures.live, captures.span
-    check_options = CheckOptions(severity=severity, fail_on=fail_on, json=json, facts=facts, color=color)
-    if live.interface is not None:
-        alone = connection or display_filter or write or two_passes or timeline or facts or not span.is_whole
-        options.refuse(
-            (captures.files, "-i checks an interface: leave out files"),
-            (alone, "-n, -Y, -w, -2, --facts, --timeline, --from and --to go with files"),
-        )
-        clock = options.times(time or (None if json else "absolute"), utc=span.utc, records=json)
-        return watch(captures, live, check_options, clock)
-    files = captures.files or []
-    options.refuse(
-        (not files, "nothing to check: give capture files, or -i IFACE"),
-        (facts and not json, "--facts goes with --json"),
-        (live.capture_filter or live.duration is not None or live.via is not None, "-f, --duration and --via need -i"),
-    )
-    if write is not None:
-        options.check_writing(files, write)
-    times = options.times(time, utc=span.utc, records=json)
-    layout = make_layout(files, times, color, chosen=time is not None or span.utc)
-    display = options.display_filter(display_filter, utc=span.utc)
-    judging = FileCheck(captures, check_options, layout, connection, display, timeline=timeline, two_passes=two_passes)
+    if settings.live.interface is not None:
+        return watch(settings)
+    judging = FileCheck(settings)
     if code := judging.run():
         return code
     if judging.chosen is not None and not judging.chosen:
         complain("no connection matches: wiredecode follow lists them")
         return 1
-    if write is not None and (code := write_evidence(captures, judging.problems, write)):
+    if settings.write is not None and (code := write_evidence(settings, judging.problems, settings.write)):
         return code
     return judging.exit_code

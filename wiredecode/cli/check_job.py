@@ -4,27 +4,26 @@ import shutil
 import sys
 import textwrap
 import time
-from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
 from wiredecode.capture import CaptureError, PacketBatch
-from wiredecode.check import SEVERITIES, Checker, Problem
+from wiredecode.check import Checker, Problem
 from wiredecode.check.live import ProblemChange, Watch
 from wiredecode.check.text import COLORS, WIDTH, Layout, fact_record, record, report_lines
 from wiredecode.check.timeline import Timeline
-from wiredecode.check.verdict import NOT_JUDGED, CheckVerdict, concerns, verdict
-from wiredecode.cli.capturing import OptionalLive, capturing
+from wiredecode.check.verdict import NOT_JUDGED, concerns, verdict
+from wiredecode.cli import options
+from wiredecode.cli.check import CheckOptions
 from wiredecode.cli.judging import feed_checker, show_timeline
 from wiredecode.cli.live import PATIENCE_NS, PipeSession, SniffSession, is_pipe
-from wiredecode.cli.options import CaptureReading, Reading
+from wiredecode.cli.options import CaptureReading
 from wiredecode.cli.output import say, wants_color
 from wiredecode.cli.session import CaptureSession, Selection
-from wiredecode.dataclasses import dataclass, replace
+from wiredecode.dataclasses import replace
 from wiredecode.dissect.dissector import ANALYSED
 from wiredecode.export.atomic import NewFile
 from wiredecode.export.packets import ChosenPackets, PacketFile
-from wiredecode.filter import Filter
 from wiredecode.frames.escape import escape
 from wiredecode.frames.record import dumps
 from wiredecode.net.types import Connection
@@ -36,67 +35,28 @@ TIME_OF_DAY = slice(11, 23)
 """Its place in a local time, with milliseconds."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class CheckOptions:
-    """Options for files and for an interface alike."""
-
-    severity: str
-    fail_on: str | None
-    json: bool
-    facts: bool
-    color: str
-
-    @property
-    def least(self) -> str:
-        """The least severity that is shown: also what makes the exit code 1."""
-        fails = self.fail_on if self.fail_on in SEVERITIES else self.severity
-        return max(self.severity, fails, key=SEVERITIES.index)
-
-    def shows(self, severity: str) -> bool:
-        """Whether problems of this severity are shown."""
-        return SEVERITIES.index(severity) <= SEVERITIES.index(self.least)
-
-    def exit_code(self, conclusion: CheckVerdict, severities: Iterable[str]) -> int:
-        """The exit code for this verdict and problems of these severities."""
-        least = SEVERITIES.index(self.fail_on) if self.fail_on in SEVERITIES else -1
-        if any(SEVERITIES.index(each) <= least for each in severities):
-            return 1
-        return 0 if conclusion.judged and (conclusion.whole or self.fail_on != "undecoded") else NOT_JUDGED
-
-
 class FileCheck:
-    """Judges capture files. ``connection`` and ``display`` choose the connections whose problems are shown."""
+    """Judges capture files."""
 
-    def __init__(
-        self,
-        captures: CaptureReading,
-        options: CheckOptions,
-        layout: Layout,
-        connection: int | None,
-        display: Filter | None,
-        *,
-        timeline: bool,
-        two_passes: bool,
-    ) -> None:
-        self.options, self.layout, self.verbosity = options, layout, captures.verbosity
-        self.connection, self.display = connection, display
-        self.timeline = Timeline() if timeline else None
+    def __init__(self, settings: CheckOptions) -> None:
+        self.settings, self.layout, self.verbosity = settings, make_layout(settings), settings.verbosity
+        display = self.display = options.display_filter(settings.display_filter, utc=settings.span.utc)
+        self.timeline = Timeline() if settings.timeline else None
         self.checker, self.exit_code = Checker(), NOT_JUDGED
         self.problems: list[Problem] = []
-        self.chosen: set[int] | None = None if connection is None and display is None else set()
+        self.chosen: set[int] | None = None if settings.connection is None and display is None else set()
         """Numbers of the connections asked for; None: all."""
-        files = captures.files or []
+        files = settings.files or []
         kind = PipeSession if is_pipe(files) else CaptureSession
-        selection = Selection(span=captures.span, display=display)
         self.session = kind.of(
-            captures,
+            settings,
             files,
-            selection,
+            Selection(span=settings.span, display=display),
             ANALYSED,
-            two_passes=two_passes,
+            two_passes=settings.two_passes,
             on_end=self._end,
             on_decoded=None if self.timeline is None else self.timeline.end,
-            totals=captures.verbosity.verbose,
+            totals=settings.verbosity.verbose,
             to_stdout=False,
         )
 
@@ -110,13 +70,13 @@ class FileCheck:
         return code
 
     def _end(self, connection: Connection, foreign: str | None) -> None:
-        if self.chosen is not None and self.display is None and connection.number == self.connection:
+        if self.chosen is not None and self.display is None and connection.number == self.settings.connection:
             self.chosen.add(connection.number)
         self.checker.end(connection, foreign)
 
     def _work(self) -> None:
         session, timeline = self.session, self.timeline
-        chosen, connection, display = self.chosen, self.connection, self.display
+        chosen, connection, display = self.chosen, self.settings.connection, self.display
         try:
             for frame in feed_checker(session, self.checker):
                 number = frame.connection.number
@@ -130,15 +90,15 @@ class FileCheck:
                 self._conclude(damaged=damaged)
 
     def _conclude(self, *, damaged: bool) -> None:
-        session, options, chosen = self.session, self.options, self.chosen
+        session, settings, chosen = self.session, self.settings, self.chosen
         problems = self.problems = [each for each in self.checker.finish() if chosen is None or concerns(each, chosen)]
-        shown = [each for each in problems if options.shows(each.severity)]
-        notes_shown = options.least == "note"
+        shown = [each for each in problems if settings.shows(each.severity)]
+        notes_shown = settings.least == "note"
         conclusion = verdict(self.checker.coverage, problems, session.totals, notes_shown=notes_shown, damaged=damaged)
-        self.exit_code = options.exit_code(conclusion, (each.severity for each in problems))
+        self.exit_code = settings.exit_code(conclusion, (each.severity for each in problems))
         terminal = sys.stdout.isatty()
-        if options.json:
-            for fact in self.checker.report.facts if options.facts else ():
+        if settings.json:
+            for fact in self.checker.report.facts if settings.facts else ():
                 session.output.write(dumps(fact_record(fact)))
             for problem in shown:
                 session.output.write(dumps(record(problem, self.layout.files)))
@@ -150,15 +110,16 @@ class FileCheck:
                 text = textwrap.fill(conclusion.text, self.layout.width, break_on_hyphens=False)
                 session.output.text(f"{text if terminal else conclusion.text}\n")
         if self.timeline is not None:
-            show_timeline(session, self.timeline, json=options.json, connections=chosen)
+            show_timeline(session, self.timeline, json=settings.json, connections=chosen)
 
 
-def make_layout(files: list[str], times: Times, color: str, *, chosen: bool) -> Layout:
+def make_layout(settings: CheckOptions) -> Layout:
     """The layout that fits the terminal, or a pipe; a terminal shows the clock unless other times were asked for."""
-    terminal = sys.stdout.isatty()
+    times = options.times(settings.time, utc=settings.span.utc, records=settings.json)
+    terminal, usual = sys.stdout.isatty(), settings.time is None and not settings.span.utc
     width = min(max(shutil.get_terminal_size((WIDTH, 24)).columns, MIN_WIDTH), MAX_WIDTH) if terminal else WIDTH
-    clock = None if times.is_usual else times.text
-    return Layout(width, wants_color(color, sys.stdout), time_of_day if terminal and not chosen else clock, files)
+    clock = time_of_day if terminal and usual else None if times.is_usual else times.text
+    return Layout(width, wants_color(settings.color, sys.stdout), clock, settings.files or [])
 
 
 def time_of_day(time_ns: int, first_ns: int) -> str:
@@ -182,19 +143,20 @@ def write_evidence(captures: CaptureReading, problems: list[Problem], out: Path)
     return 0
 
 
-def watch(settings: Reading, live: OptionalLive, options: CheckOptions, times: Times) -> int:
+def watch(settings: CheckOptions) -> int:
     """Report problems until Ctrl-C or the end of the duration; the exit code of ``check``."""
     watching, severities, exit_code = Watch(), set[str](), NOT_JUDGED
-    checker = watching.checker
+    checker, form = watching.checker, settings.time or (None if settings.json else "absolute")
+    times = options.times(form, utc=settings.span.utc, records=settings.json)
 
     def show(session: SniffSession, events: list[ProblemChange]) -> None:
         for event in events:
             severities.add(event.problem.severity)
-            if options.shows(event.problem.severity):
-                session.output.text(line(event, session.first_ns, times, options))
+            if settings.shows(event.problem.severity):
+                session.output.text(line(event, session.first_ns, times, settings))
         session.output.flush()
 
-    with capturing(live.wanted, live.via, live.duration, saves=False) as sniffer:
+    with settings.live.capturing(saves=False) as sniffer:
         demand = replace(ANALYSED, wait_ns=PATIENCE_NS)
         session = SniffSession.of(settings, sniffer, demand=demand, on_end=checker.end)
 
@@ -206,10 +168,10 @@ def watch(settings: Reading, live: OptionalLive, options: CheckOptions, times: T
             for _ in feed_checker(session, checker, look):
                 pass
             show(session, watching.finish())
-            notes_shown = options.least == "note"
+            notes_shown = settings.least == "note"
             conclusion = verdict(checker.coverage, watching.problems, session.totals, notes_shown=notes_shown)
-            exit_code = options.exit_code(conclusion, severities)
-            if options.json:
+            exit_code = settings.exit_code(conclusion, severities)
+            if settings.json:
                 session.output.json(conclusion.record(checker.coverage, watching.problems))
             else:
                 session.output.text(f"{conclusion.text}\n")
@@ -219,14 +181,14 @@ def watch(settings: Reading, live: OptionalLive, options: CheckOptions, times: T
     return exit_code
 
 
-def line(event: ProblemChange, first_ns: int, times: Times, options: CheckOptions) -> str:
+def line(event: ProblemChange, first_ns: int, times: Times, settings: CheckOptions) -> str:
     """An event as a line, or as a JSON object."""
     problem = event.problem
-    if options.json:
+    if settings.json:
         return dumps({"event": event.change, **record(problem)}).decode()
     ns = problem.first_ns if event.change == "began" else problem.last_ns
     code = f"{problem.severity}[{problem.name}]"
-    if wants_color(options.color, sys.stdout):
+    if wants_color(settings.color, sys.stdout):
         code = f"\x1b[{COLORS[problem.severity]}m{code}\x1b[0m"
     where = f"  frame {problem.frames[0]}" if problem.frames else ""
     when = "" if ns is None else times.text(ns, first_ns)

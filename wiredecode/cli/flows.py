@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from typer import Option
 
 from wiredecode.cli import options
-from wiredecode.cli.capturing import OptionalLive, capturing
+from wiredecode.cli.capturing import FilesOrLive
 from wiredecode.cli.interrupt import INTERRUPTED
 from wiredecode.cli.output import complain, wants_color
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from wiredecode.cli.output import Output
     from wiredecode.cli.session import CaptureSession
-    from wiredecode.dissect.dissector import Demand
-    from wiredecode.filter import Filter
     from wiredecode.flows import Flows
     from wiredecode.flows.table import Row
     from wiredecode.frames.message import Messages
@@ -29,11 +27,9 @@ MAX_ROWS, MAX_NAMED = 40, 5
 
 
 @options.group
-class FlowOptions(options.CaptureReading):
+class FlowOptions(FilesOrLive):
     """Captures or an interface, choice of flows, and the form of the output."""
 
-    files: options.OptionalFiles = None  # type: ignore[assignment]  # else an interface
-    live: OptionalLive
     topic: str | None = Option(None, metavar="NAME", help="Only topics whose name has this text.")
     client: str | None = Option(None, metavar="NAME", help="Only publishers and consumers whose name has this text.")
     by: Literal["topic", "partition", "client", "second"] = Option(
@@ -46,20 +42,8 @@ class FlowOptions(options.CaptureReading):
 
     def check(self) -> None:
         """Refuse options that do not go together."""
-        live = self.live
-        if live.interface is None:
-            options.refuse(
-                (not self.files, "which flows? Give capture files, or -i IFACE"),
-                (
-                    live.capture_filter or live.duration is not None or live.via is not None,
-                    "-f, --duration and --via need -i",
-                ),
-            )
-            return
-        options.refuse(
-            (self.files, "-i shows an interface: leave out files"),
-            (self.two_passes or not self.span.is_whole, "-2, --from and --to go with files"),
-        )
+        missing, refusal = "which flows? Give capture files, or -i IFACE", "-2, --from and --to go with files"
+        self.check_source("shows", missing, self.two_passes, refusal)
 
 
 def flows(settings: FlowOptions) -> int:
@@ -74,36 +58,28 @@ def flows(settings: FlowOptions) -> int:
     from wiredecode.frames.message import Messages
 
     settings.check()
-    display = options.display_filter(settings.display_filter, utc=settings.span.utc)
-    counted, messages = Flows(by_second=settings.by == "second", copies=True), Messages()
-    demand = counted.demand(Demand(), messages)
-    if settings.live.interface is None:
-        return _count(settings, _of_files(settings, demand, display), counted, display, messages)
     from wiredecode.cli.live import SniffSession
-
-    live = settings.live
-    with capturing(live.wanted, live.via, live.duration, saves=False) as sniffer:
-        session = SniffSession.of(settings, sniffer, demand=demand)
-        return _count(settings, session, counted, display, messages)
-
-
-def _of_files(settings: FlowOptions, demand: Demand, display: Filter | None) -> CaptureSession:
     from wiredecode.cli.session import CaptureSession, Selection
 
-    selection, two_passes = Selection(span=settings.span, display=display), settings.two_passes
-    return CaptureSession.of(settings, settings.files or [], selection, demand, two_passes=two_passes, to_stdout=False)
+    counted, messages = Flows(by_second=settings.by == "second", copies=True), Messages()
+    display = options.display_filter(settings.display_filter, utc=settings.span.utc)
+    demand, selection = counted.demand(Demand(), messages), Selection(span=settings.span, display=display)
+    if settings.live.interface is not None:
+        with settings.live.capturing(saves=False) as sniffer:
+            return _count(settings, SniffSession.of(settings, sniffer, selection, demand), counted, messages)
+    files, two_passes = settings.files or [], settings.two_passes
+    session = CaptureSession.of(settings, files, selection, demand, two_passes=two_passes, to_stdout=False)
+    return _count(settings, session, counted, messages)
 
 
-def _count(
-    settings: FlowOptions, session: CaptureSession, counted: Flows, display: Filter | None, messages: Messages
-) -> int:
+def _count(settings: FlowOptions, session: CaptureSession, counted: Flows, messages: Messages) -> int:
     """One pass, then the rows."""
     from wiredecode.flows.table import rows
 
     def work() -> None:
-        for frame in session.all_frames():
+        for frame, counts in session.chosen_frames():
             parts = messages.of(frame)
-            if session.within(frame.time_ns) and (display is None or display.matches(frame)):
+            if counts:
                 counted.frame(frame, parts)
 
     code = session.work(work)

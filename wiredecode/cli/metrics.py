@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Option
 
 from wiredecode.cli import options
-from wiredecode.cli.capturing import OptionalLive, Saving, capturing
+from wiredecode.cli.capturing import OptionalLive, Saving
 from wiredecode.cli.output import say
 from wiredecode.dataclasses import asdict, replace
 
@@ -55,8 +55,9 @@ class MetricsOptions(options.Reading):
     def check(self, files: list[str]) -> None:
         """Refuse what does not go together."""
         live = self.live
-        of_live = live.capture_filter or live.duration is not None or live.via is not None
-        of_live = of_live or self.saving.save is not None or self.listen is not None or self.save_evidence is not None
+        of_live = (
+            live.says_how or self.saving.save is not None or self.listen is not None or self.save_evidence is not None
+        )
         options.refuse(
             (not files and live.interface is None, "nothing to count: give capture files, or -i IFACE"),
             (files and live.interface is not None, "-i counts an interface: leave out files"),
@@ -159,7 +160,7 @@ def _live(
     evidence = None if settings.save_evidence is None else AlertPackets(settings.save_evidence)
     saves = saving.save is not None or evidence is not None
     with (
-        capturing(live.wanted, live.via, live.duration, saves=saves) as sniffer,
+        live.capturing(saves=saves) as sniffer,
         closing(make(lambda: asdict(sniffer.counts))) as instruments,
     ):
         saving.begin(sniffer)

@@ -239,6 +239,14 @@ class CaptureSession:
         """All frames; ``on_batch`` as in :meth:`batches`."""
         return self.dissector.frames(self.batches(on_batch))
 
+    def chosen_frames(self, on_batch: Callable[[PacketBatch], None] | None = None) -> Iterator[tuple[Frame, bool]]:
+        """All frames, and whether they are selected; ``on_batch`` as in :meth:`batches`."""
+        display = self.selection.display
+        frames: Iterator[Any] = self.all_frames(on_batch)
+        for frame in frames:
+            if type(frame) is not Reached:
+                yield frame, self.within(frame.time_ns) and (display is None or display.matches(frame))
+
     def items(self) -> Iterator[list[Frame | FrameBlock]]:
         """All frames, plain ones in blocks; each list holds the next numbers, in any order."""
         return self.dissector.frames_and_blocks(self.batches())

@@ -5,7 +5,7 @@ import sys
 from typer import Option
 
 from wiredecode.cli import options
-from wiredecode.cli.capturing import LiveCapture, Saving, capturing
+from wiredecode.cli.capturing import LiveCapture, Saving
 from wiredecode.cli.frame_output import FrameOptions
 from wiredecode.cli.output import Output, say
 from wiredecode.dataclasses import replace
@@ -33,7 +33,7 @@ def sniff(
 
     display = options.display_filter(display_filter, secrets=frames.show_secrets, utc=frames.utc)
     saves = saving.save is not None or summary_json is not None
-    with capturing(live.wanted, live.via, live.duration, saves=saves) as sniffer:
+    with live.capturing(saves=saves) as sniffer:
         saving.begin(sniffer)
         selection, demand = Selection(count, display=display), replace(frames.demand(display), wait_ns=PATIENCE_NS)
         session = SniffSession.of(reading, sniffer, selection, demand, colors=frames.colors, summary_json=summary_json)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from typer import Option
 
@@ -11,10 +11,10 @@ from wiredecode.cli import options
 from wiredecode.cli.interrupt import INTERRUPTED
 from wiredecode.cli.stats_output import StatsOptions, parse_tables, show
 from wiredecode.dataclasses import replace
-from wiredecode.dissect.share import Reached, Share
+from wiredecode.dissect.share import Share
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from wiredecode.cli.jobs import Others
     from wiredecode.cli.session import CaptureSession
@@ -121,20 +121,14 @@ class Counting:
         from wiredecode.dissect.dissector import Demand
         from wiredecode.stats.counters import Counters
 
-        display = self._display = settings.display
-        whole = display is None and settings.span.is_whole
+        whole = settings.display is None and settings.span.is_whole
         counters = self._counters = Counters(statistics, interval, hops=settings.hops, whole=whole)
         self.session = settings.session(counters.demand(Demand(share=share)), counters.end, verbosity)
 
     def count(self) -> None:
         """Count all frames. Raises CaptureError."""
-        session, display, counters = self.session, self._display, self._counters
-        frames: Iterator[Any] = session.all_frames()
-        for frame in frames:
-            if type(frame) is Reached:
-                continue
-            counts = session.within(frame.time_ns) and (display is None or display.matches(frame))
-            counters.frame(frame, counts=counts)
+        for frame, counts in self.session.chosen_frames():
+            self._counters.frame(frame, counts=counts)
 
     def finish(self) -> Counted:
         """The results."""

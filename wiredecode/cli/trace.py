@@ -94,7 +94,7 @@ def trace(settings: TraceOptions) -> int:
     connections, and corrected. Exit code 1: no message fits. Spans need the extra metrics.
     """
     from wiredecode.cli.live import is_pipe
-    from wiredecode.trace import Collector, Finder, drop_answers, group
+    from wiredecode.trace import Collector, Finder
     from wiredecode.trace.clocks import compare
 
     criteria, files, quiet = settings.criteria, settings.files, settings.verbosity.quiet
@@ -118,10 +118,10 @@ def trace(settings: TraceOptions) -> int:
     second = _session(settings, clocks, collector.messages, again=True)
     if second.work(lambda: _collect(second, collector)) == INTERRUPTED:
         return INTERRUPTED
-    messages = drop_answers(group(collector.sightings), finder.found)
+    messages = collector.found()
     if settings.nth > len(messages):
         raise UsageError(f"--nth {settings.nth}: the messages that match are {len(messages)}")
-    _show(second, collector, messages, clocks, settings)
+    _show(second, messages, clocks, settings)
     wanted = settings.output is not None or endpoint is not None
     exported = not wanted or _export(messages[settings.nth - 1], settings, endpoint)
     for more, condition in ((finder.more, "fit"), (collector.more, "have one of these bodies")):
@@ -181,8 +181,8 @@ def _session(settings: TraceOptions, clocks: list[Offset | None], messages: Mess
 
 
 def _find(session: CaptureSession, finder: Finder) -> None:
-    for frame in session.all_frames():
-        finder.frame(frame, counts=session.within(frame.time_ns))
+    for frame, counts in session.chosen_frames():
+        finder.frame(frame, counts=counts)
 
 
 def _collect(session: CaptureSession, collector: Collector) -> None:
@@ -195,7 +195,6 @@ def _collect(session: CaptureSession, collector: Collector) -> None:
 
 def _show(
     session: CaptureSession,
-    collector: Collector,
     messages: list[SightedMessage],
     clocks: list[Offset | None],
     settings: TraceOptions,

@@ -14,7 +14,7 @@ import typer
 from typer import Option
 
 from wiredecode.cli import options
-from wiredecode.cli.capturing import OptionalLive, Saving, capturing
+from wiredecode.cli.capturing import OptionalLive, Saving
 from wiredecode.cli.output import complain
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def ui(
     if live.interface is not None:
         from wiredecode.ui.live import Live
 
-        with capturing(live.wanted, live.via, live.duration, saves=True) as sniffer, _saving_packets(sniffer, saving):
+        with live.capturing(saves=True) as sniffer, _saving_packets(sniffer, saving):
             source = Live(sniffer)
             return run(Growing(lambda: source.files, lambda: source.over), select, live=source, **arguments)
     assert files
@@ -117,7 +117,7 @@ def _check_source(files: list[str], live: OptionalLive, saving: Saving, follow_f
         return
     if not files:
         raise options.UsageError("nothing to show: give capture files, or -i IFACE")
-    if saving.save is not None or live.capture_filter or live.duration is not None or live.via is not None:
+    if saving.save is not None or live.says_how:
         raise options.UsageError("-f, -w, --duration and --via need -i; W saves shown packets of files")
     if follow_file and (len(files) != 1 or not Path(files[0]).is_file()):
         raise options.UsageError("--follow-file needs one existing file")

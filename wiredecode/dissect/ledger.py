@@ -142,10 +142,10 @@ class Ledger:
             self._count(passed, 1, frame.length)
         self.seen += 1
         self.passed += 1
-        self.size += frame.weight
+        self.size += frame.weight if frame.made else frame.length
         if self._held or self._released:
             self.release(frame.time_ns)
-        return self.waiting
+        return self.seen - self._held[0].seen if self._held else 0
 
     def skip_others(self, passed: int, size: int) -> None:
         """With several processes: number of all frames before the next one, and their bytes."""
@@ -208,13 +208,13 @@ class Ledger:
                 request.answers.append(Answer(confirmation, frame.id, frame.time_ns))
             if confirmation.final is None:
                 continue
-            result = KnownOutcome(frame.id, confirmation.final or None, tuple(request.answers))
+            response, outcome, answers = frame.id, confirmation.final or None, tuple(request.answers)
             if in_time and request.frame is not None:
-                request.frame.response, request.frame.outcome, request.frame.answers = result
-                request.frame = None
+                asked, request.frame = request.frame, None
+                asked.response, asked.outcome, asked.answers = response, outcome, answers
                 self._forget(request)
             elif self._late_outcomes is not None:
-                self._late_outcomes[request.id] = result
+                self._late_outcomes[request.id] = KnownOutcome(response, outcome, answers)
                 self._forget(request)
 
     def _in_time(self, request: OpenRequest, time_ns: int) -> bool:
@@ -235,10 +235,10 @@ class Ledger:
         while held:
             head = held[0]
             if head.frame is not None:
-                over, frames = time_ns is not None and time_ns - head.time_ns > longest, self.passed - head.passed
-                head.is_copy = "copy_of" in head.frame.generated
-                if not over and frames <= HELD_FRAMES and self.size - head.size <= HELD_BYTES:
+                over = time_ns is not None and time_ns - head.time_ns > longest
+                if not over and self.passed - head.passed <= HELD_FRAMES and self.size - head.size <= HELD_BYTES:
                     break
+                head.is_copy = "copy_of" in head.frame.generated
                 if over:
                     self._give_up(head)
                 else:

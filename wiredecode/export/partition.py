@@ -43,10 +43,6 @@ SHOWN = {"hour": len("2026-01-31T12"), "date": len("2026-01-31")}
 """Characters of the RFC 3339 time that they show."""
 
 
-class TooManyPartitions(ExportError):
-    """The columns have too many different values for folders."""
-
-
 def check_partition(schema: pa.Schema, name: str) -> None:
     """Raise ValueError if ``schema`` has no such column, or if folders cannot be named after its values."""
     kind = field_of(select(schema, [name]), name).type
@@ -147,7 +143,7 @@ class PartitionWriter:
             number = self._files.get(folder, 0)
             if not number and len(self._files) >= MAX_PARTITIONS:
                 by = ",".join(self._by)
-                raise TooManyPartitions(f"--partition-by {by} makes more than {MAX_PARTITIONS:,} folders")
+                raise ExportError(f"--partition-by {by} makes more than {MAX_PARTITIONS:,} folders")
             stream = self._places.begin(folder, number)
             opened = self._open[folder] = _Open(stream, self._make(stream, schema))
             self._files[folder] = number + 1

@@ -10,6 +10,7 @@ and end in it, so that no slice is copied before it is read.
 ``head``     as ``walk``, up to the first bulk array
 ``record``   the JSON-ready record, in one :class:`~wiredecode.fields.layer.Style`
 ``values``   values of all fields, those of bulk arrays too
+``both``     ``values`` and ``record`` in one pass, of a layer that is :func:`flat`
 
 They check bounds but do not explain: when one fails, :func:`careful` says where and why. It reads the layer as Scapy
 does: values and byte ranges of all fields, and the readable part of a frame that is truncated or malformed.
@@ -93,9 +94,16 @@ def careful(layer: type[Layer], b: bytes, p: int, e: int, *, truncated: bool = F
     return Decoded(packet, values, ranges, reached, problem, truncated)
 
 
+@cache
+def flat(layer: type[Layer]) -> bool:
+    """Whether a layer has no structures, arrays and tagged fields: its values are read as its record is."""
+    kinds = map(plain, layer.fields_desc)
+    return not any(kind.tagged or isinstance(kind, Array) or hasattr(kind, "layer") for kind in kinds)
+
+
 def source(layer: type[Layer], mode: str, style: Style | None = None) -> str:
     """The Python text of a decoder: ``mode`` is a name from the list above."""
-    return Emitter(layer, mode, style or (Style() if mode == "record" else None)).text()
+    return Emitter(layer, mode, style or (Style() if mode in ("record", "both") else None)).text()
 
 
 @cache
@@ -107,6 +115,18 @@ def decoder(layer: type[Layer], mode: str, style: Style | None = None) -> Callab
     code = compile(emitter.text(), f"<{mode} decoder of {layer.__name__}>", "exec")
     exec(code, emitter.namespace)
     return emitter.namespace["decode"]
+
+
+def both(layer: type[Layer], style: Style) -> Callable[[bytes, int, int], tuple[dict[str, Any], dict[str, Any], int]]:
+    """The reader of ``head``, the record, and its end: one pass if the layer is :func:`flat`."""
+    if flat(layer):
+        return decoder(layer, "both", style)
+    front, shown = decoder(layer, "head"), decoder(layer, "record", style)
+
+    def read(b: bytes, p: int, e: int) -> tuple[dict[str, Any], dict[str, Any], int]:
+        return front(b, p, e)[0], *shown(b, p, e)
+
+    return read
 
 
 STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")

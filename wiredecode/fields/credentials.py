@@ -38,6 +38,8 @@ STEMS, WIDE_STEMS = (
 STEMS_OF_LONG: tuple[str, ...] = (*TABLES["stems"]["long"], *map(str.casefold, PREFIXES))
 """Nor is one of these in it, or a seed."""
 LONG, SHORT = 10, 64
+KEPT = 256
+"""Longest text of which it is remembered whether it holds a credential: a search takes as long as many look-ups."""
 SEED = pattern(FORMS["key-seed"])
 NUMBERS = pattern(r"[0-9a-fA-F:.-]*\Z")
 """Numbers, ids in hex, times: none of the letters make a stem."""
@@ -77,7 +79,14 @@ def is_secret_name(name: str) -> bool:
 
 def is_secret_value(value: str) -> bool:
     """Whether a text is or holds a credential by its form."""
+    return (_holds if len(value) > KEPT else _kept_holds)(value)
+
+
+def _holds(value: str) -> bool:
     return may_hold(value) and VALUE.search(value) is not None
+
+
+_kept_holds = lru_cache(maxsize=4096)(_holds)
 
 
 TOKEN_HEAD = b"eyJ"
@@ -99,7 +108,7 @@ def is_secret_pair(name: str | None, value: str | bytes | None) -> bool:
 
 def without_secrets(value: str, hide: Callable[[str], str]) -> str:
     """Return the text, with values that have the form of credentials replaced by the result of ``hide``."""
-    if not may_hold(value):
+    if not (_holds if len(value) > KEPT else _kept_holds)(value):
         return value
 
     def hidden(match: re.Match[str]) -> str:

@@ -17,7 +17,7 @@ from wiredecode.fields.credentials import is_secret_pair, without_secrets
 from wiredecode.fields.kind import DecodeError, Kind
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.fields.numbers import Float64, Integer, Number, UInt24
-from wiredecode.fields.sized import Binary
+from wiredecode.fields.sized import Binary, Sized
 from wiredecode.fields.sized import redact as hide
 from wiredecode.fields.tokens import BLANKS
 
@@ -30,6 +30,8 @@ class Scope:
     target: str
     created: bool = False
     pending: list[tuple[str, str]] = field(default_factory=list)
+    beside: list[tuple[str, str]] = field(default_factory=list)
+    """As ``pending``, of the values beside a record."""
     variables: dict[str, str] = field(default_factory=dict)
     presences: dict[str, str] = field(default_factory=dict)
     reaches: dict[str, str] = field(default_factory=dict)
@@ -59,6 +61,8 @@ class Emitter:
         self.layer, self.mode, self.style = layer, mode, style
         self.walks = mode in ("head", "walk")
         """Whether the number of elements represents a bulk array; ``head`` ends at the first one."""
+        self.beside = "v0" if mode == "both" else ""
+        """The dict of the values, if they are read with the record."""
         self.scopes: list[Scope] = []
         """The structures being read."""
         self.namespace: dict[str, Any] = {"DecodeError": DecodeError, "error": struct.error, "itertools": itertools}
@@ -74,7 +78,8 @@ class Emitter:
     def text(self) -> str:
         if not self.lines:
             self.scope(self.layer, "d0")
-        end = ["    return d0, p", "  except error: raise DecodeError from None", ""]
+        results = f"{self.beside}, d0, p" if self.beside else "d0, p"
+        end = [f"    return {results}", "  except (error, IndexError): raise DecodeError from None", ""]
         return "\n".join(["def decode(b, p, e):", "  try:", *self.lines, *end])
 
     def line(self, code: str) -> None:
@@ -151,21 +156,22 @@ class Emitter:
         self.fixed_fields.append((kind, value))
         return value
 
-    def number(self, kind: Integer) -> str:
-        """Read an integer that other code needs immediately, such as a length."""
+    def number(self, kind: Integer, *, checked: bool = True) -> str:
+        """Read an integer that other code needs immediately, such as a length; ``checked``: as of :meth:`flush`."""
         value = kind.emit(self)
-        self.flush()
+        self.flush(checked=checked)
         return value
 
-    def flush(self) -> None:
-        """Read the pending fixed fields."""
+    def flush(self, *, checked: bool = True) -> None:
+        """Read the pending fixed fields. Not ``checked``: the caller then checks where later bytes end."""
         fields, self.fixed_fields = self.fixed_fields, []
         if not fields:
             return
         order = next((_order(kind) for kind, _ in fields if _order(kind)), ">")
         layout = struct.Struct(order + "".join(kind.fixed or "" for kind, _ in fields))
-        self.line(f"q = p + {layout.size}")
-        self.require("q")
+        if checked:
+            self.line(f"q = p + {layout.size}")
+            self.require("q")
         if layout.format == f"{order}B":
             self.line(f"{fields[0][1]} = b[p]")
         else:
@@ -174,7 +180,7 @@ class Emitter:
             if isinstance(kind, UInt24):
                 order_name = "little" if kind.little else "big"
                 self.line(f"{value} = int.from_bytes({value}, {order_name!r})")
-        self.line("p = q")
+        self.line("p = q" if checked else f"p += {layout.size}")
 
     def call(self, kind: Kind) -> str:
         """Read a value with the kind's own ``read``, which must not need the layer."""
@@ -235,9 +241,11 @@ class Emitter:
     def store(self, kind: Kind, value: str) -> None:
         """Keep a value for the dict of the structure."""
         pending = self.scopes[-1].pending
-        if self.mode != "record" or self.style is None:
+        if self.style is None:
             pending.append((kind.name, value))
             return
+        if self.beside:
+            self.scopes[-1].beside.append((kind.name, value))
         if kind.hidden:
             return
         if kind.secret and not self.style.secrets:
@@ -245,7 +253,9 @@ class Emitter:
             return
         shown = value
         if kind.free and not self.style.secrets:
-            shown = f"(None if {value} is None else {self.constant(without_secrets)}({value}, {self.constant(hide)}))"
+            shown = f"{self.constant(without_secrets)}({value}, {self.constant(hide)})"
+            if not isinstance(kind, Sized) or kind.null is not None:
+                shown = f"(None if {value} is None else {shown})"
         shown = kind.spell_present(self, shown)
         if kind.named_by and not self.style.secrets:
             name = self.scopes[-1].variables.get(kind.named_by, f"{self.scopes[-1].target}.get({kind.named_by!r})")
@@ -270,16 +280,17 @@ class Emitter:
         scope = self.scopes[-1]
         if self.stepping:
             return
-        if scope.pending:
+        if scope.pending or scope.beside:
             self.flush()
-        if not scope.created:
-            items = ", ".join(f"{key!r}: {value}" for key, value in scope.pending)
-            self.line(f"{scope.target} = {{{items}}}")
-            scope.created = True
-        else:
-            for key, value in scope.pending:
-                self.line(f"{scope.target}[{key!r}] = {value}")
-        scope.pending = []
+        dicts = [(scope.target, scope.pending), (self.beside, scope.beside)]
+        for target, pending in dicts if self.beside else dicts[:1]:
+            if not scope.created:
+                items = ", ".join(f"{key!r}: {value}" for key, value in pending)
+                self.line(f"{target} = {{{items}}}")
+                continue
+            for key, value in pending:
+                self.line(f"{target}[{key!r}] = {value}")
+        scope.created, scope.pending, scope.beside = True, [], []
 
     def array(self, kind: Array) -> str:
         """Read the elements; return the list, or the count of a bulk array that is not read."""

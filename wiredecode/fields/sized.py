@@ -104,7 +104,7 @@ class Sized(Kind):
     def emit(self, em: Emitter) -> str:
         value = em.variable(self.name)
         if isinstance(self.length, INTEGERS):
-            count = em.number(self.length)
+            count = em.number(self.length, checked=False)
         else:
             count = em.reference(self.length) if isinstance(self.length, str) else str(self.length)
             em.flush()
@@ -112,6 +112,7 @@ class Sized(Kind):
             self.emit_value(em, value, count)
         else:
             with em.block(f"if {count} == {self.null}:"):
+                em.require("p")
                 em.line(f"{value} = None")
             with em.block("else:"):
                 self.emit_value(em, value, count)

@@ -1,7 +1,7 @@
 """Every name that filters know: of frames, connections and findings, and of protocols, from the catalogue."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from operator import attrgetter
@@ -46,6 +46,10 @@ AMQP = ("amqp", "amqp091")
 """Protocols that Wireshark calls ``amqp``."""
 MAPS = ("map", "any", "struct")
 """Types of the catalogue below which, as below generated fields, there may be names that no declaration knows."""
+
+
+PAIRS = (("key", "value"), ("tag", "data"))
+"""Members of structures that are the entries of a map: headers, properties, tagged fields."""
 
 
 def is_copy(name: str) -> bool:
@@ -212,17 +216,35 @@ class Names:
             type_, words = (Type.NUMBER, None) if rest == "code" else (Type.STRING, type_names)
             return Field(name, type_, Level.HEADER, _as_values(_own(prefix, attrgetter(rest))), words=words)
         if prefix == "amqp":
-            return self._amqp(name, rest)
-        before, amqp, after = name.partition(".amqp.")
-        if amqp and any(before in protocol.amqp_in for protocol in protocols_for(prefix)):
+            return self._amqp(name, rest) or self.find(f"amqp091.{rest}")
+        before, _, after = name.partition(".amqp.")
+        if after and f"{before}.amqp" in fields:
             inner = self._amqp(f"amqp.{after}", after)
             return inner and self._record_field(name, inner.type)
+        if pair := self._pair(name, fields):
+            return pair
         parent, _, word = name.rpartition(".")
         # A member of a JSON object that no layer declares, and that is not misspelled:
         other = f"{parent}.other" in fields and not close_names(word, (each[len(parent) + 1 :] for each in fields))
         above = (name[: dot.start()] for dot in re.finditer(r"\.", name))
-        free = any(entry.type == "any" for each in above for entry in fields.get(each, ()))
+        free = any(entry.type in MAPS[:2] for each in above for entry in fields.get(each, ()))
         return self._record_field(name, Type.ANY) if free or _is_open(fields.get(parent, ())) or other else None
+
+    def _pair(self, name: str, fields: Mapping[str, list[FieldEntry]]) -> Field | None:
+        """The value of a key in an array of keys and values, such as headers; the key may hold dots."""
+        dots = [each.start() for each in re.finditer(r"\.", name)]
+        found = ((name[:dot], name[dot + 1 :], _pair_of(name[:dot], fields)) for dot in reversed(dots))
+        parent, word, pair = next((each for each in found if each[2]), ("", "", None))
+        if pair is None:
+            return None
+        key, value = pair
+        pairs = self._record_field(parent, Type.STRUCTURE)
+
+        def get(frame: Frame) -> Values:
+            shown = (each for each in pairs.get(frame) if isinstance(each, dict) and str(each.get(key)) == word)
+            return as_any([each.get(value) for each in shown])
+
+        return replace(pairs, name=name, type=Type.ANY, get=get)
 
     def _declared_field(self, name: str, entries: list[FieldEntry]) -> Field:
         if name.startswith("amqp."):
@@ -293,6 +315,12 @@ class Names:
         for prefix in prefixes():
             names += [prefix, f"{prefix}.type", f"{prefix}.code", *entries_by_name(prefix)]
         return list(dict.fromkeys(names))
+
+
+def _pair_of(parent: str, fields: Mapping[str, list[FieldEntry]]) -> tuple[str, str] | None:
+    """The members of a structure that are the key and the value, if it has no others."""
+    members = {each[len(parent) + 1 :] for each in fields if each.startswith(f"{parent}.")} if parent in fields else ()
+    return next((pair for pair in PAIRS if {*pair} == members), None)
 
 
 def _is_open(entries: Iterable[FieldEntry]) -> bool:

@@ -35,6 +35,8 @@ MAX_FLOWS = 20_000
 """Flows that are kept separately; those of further topics of these connections are one, of the topic :data:`OTHERS`."""
 MAX_UNNUMBERED = 64
 """Publishes without an offset whose times are kept: how many came later than a time is known to some per cent."""
+MAX_STORES = 512
+"""Positions of a consumer that are kept with their times, evenly over its life."""
 MAX_TIMES = 2048
 """Messages of a flow whose times are kept, evenly over its life: for the time from publish to delivery."""
 MAX_SENT = 65_536
@@ -139,6 +141,8 @@ class Flow:
     """Of deliveries, at their consumer."""
     stored: int = -1
     """Offset up to which the consumer is done, as it said last."""
+    done: OffsetTimes = field(default_factory=lambda: OffsetTimes(MAX_STORES))
+    """The same over time, of those that count up."""
     stores: int = 0
     set_back: int = 0
     """Times that it said so with a lower offset than before."""
@@ -169,7 +173,7 @@ class Flow:
     """Frames whose first message waited for :data:`LONG_NS` or more, of all :attr:`batches`."""
     batches: int = 0
     samples: list[flows.MessageSample] = field(default_factory=list)
-    """Its first messages, of publishes."""
+    """Its first messages."""
     times: OffsetTimes = field(default_factory=OffsetTimes)
     unnumbered: OffsetTimes = field(default_factory=lambda: OffsetTimes(MAX_UNNUMBERED))
     """Of publishes, which have no offset yet."""
@@ -195,11 +199,13 @@ class Flow:
             self.set_back += (step.first or 0) < self.stored and not step.log  # acks of one message come in any order
             self.stored = max(self.stored, step.first or 0)
             self.stores += 1
+            if not step.log:
+                self.done.add(step.first or 0, 0, time_ns)
         elif what == flows.STALL:
             self.stalled += 1
         elif what == flows.REJECT:
             self.rejected += step.messages
-        elif what == flows.SAMPLE:
+        elif what == flows.SAMPLE or what == flows.GOT:
             self.samples += step.samples
         elif what == flows.LEAVE:
             self.left_ns = time_ns
@@ -272,7 +278,7 @@ class Flow:
         both.starts = sorted((*self.starts, *other.starts))[:MAX_STARTS]
         both.lag = (self if self.last_ns >= other.last_ns else other).lag
         both.worst_lag, both.worst_ns = max((self.worst_lag, self.worst_ns), (other.worst_lag, other.worst_ns))
-        both.unnumbered = self.unnumbered + other.unnumbered
+        both.unnumbered, both.done = self.unnumbered + other.unnumbered, self.done + other.done
         both.times, both.latencies = self.times + other.times, [*self.latencies, *other.latencies][:MAX_TIMES]
         both.samples = [*self.samples, *other.samples][:MAX_SAMPLES]
         both.seconds = dict(Counter(self.seconds) + Counter(other.seconds))

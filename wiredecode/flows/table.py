@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.flows import Flow, Flows, Party
+from wiredecode.flows.accounts import parties_of
 from wiredecode.flows.intervals import Intervals
 from wiredecode.protocols.checks import ByProtocol
 
@@ -62,7 +63,7 @@ def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list
 
 def sides_of(flows: Flows) -> list[ClientFlow]:
     """All flows, with their clients."""
-    parties = flows.parties()
+    parties = parties_of(flows)
     named = sorted((each for each in parties.values() if each.group), key=SINCE)
     groups = grouped(named, lambda party: (party.name, party.host))
     made = []

@@ -348,7 +348,10 @@ class Frame:
     @property
     def refusal(self) -> str | None:
         """Why it refuses its request; None: it does not."""
-        return next((finding.message for finding in self.findings if finding.group == REFUSAL), None)
+        for finding in self.findings:
+            if finding.group == REFUSAL:
+                return finding.message
+        return None
 
     def generate(self, name: str, value: Any) -> None:
         """Add a generated field."""
@@ -403,13 +406,9 @@ def merge_generated(frame: Frame, unshown: frozenset[str]) -> None:
     outermost = layers.get(layer.filter_name) if layers and layer is not None else None
     if layers is None or outermost is None:
         return
+    inside = [each for each in layers.values() if each is not outermost] if len(layers) > 1 else ()
     for name, value in frame.generated.items():
-        if name in unshown:
-            continue
-        for record in layers.values():
-            if name in record:
-                break
-        else:
+        if name not in outermost and name not in unshown and not any(name in record for record in inside):
             outermost[name] = value
 
 

@@ -511,7 +511,7 @@ class Framer:
             length=span.captured + span.missing,
             missing=span.missing,
             packets=sorted({*span.packets}),
-            ready=max(span.ready, ready),
+            ready=ready,
             time_ns=span.time_ns,
             first_ns=span.first_ns or 0,
             status=status,

@@ -111,7 +111,7 @@ def began(connection: Connection) -> str:
 
 def ended_by(connection: Connection, client: int | None = None) -> tuple[str, str] | None:
     """Return the side (``client``, ``server``) and flag (``FIN``, ``RST``) that ended it, by TCP analysis, or None."""
-    end = connection.health.end if connection.health is not None else None
+    end = connection.first_end
     if end is None:
         return None
     side = client_side(connection) if client is None else client

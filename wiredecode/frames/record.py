@@ -7,12 +7,14 @@ from typing import Any
 
 import orjson
 
-from wiredecode.fields import compiler
+from wiredecode.fields import compiler, plain
+from wiredecode.fields.maps import Map
 from wiredecode.fields.numbers import rfc3339_second
 from wiredecode.frames.columns import COLUMNS, TUNNEL_COLUMNS
 from wiredecode.frames.escape import json_safe, valid
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.totals import Totals
+from wiredecode.net.types import Connection
 
 BYTES: dict[str, Callable[[bytes], str]] = {
     "hex": bytes.hex,
@@ -22,9 +24,20 @@ BYTES: dict[str, Callable[[bytes], str]] = {
     "length": lambda data: f"{len(data)} bytes",
 }
 """Forms of ``--bytes``."""
-_ITEMS = [f"{each.name!r}: frame.{each.attribute}" for each in COLUMNS if each.name not in ("outcome", *TUNNEL_COLUMNS)]
-_row: Callable[[Frame], dict[str, Any]] = eval(f"lambda frame: {{{', '.join(_ITEMS)}}}")
-"""The keys of every record. Compiled: a loop over them takes three times as long."""
+_SPELLED = {
+    "frame": "frame.number if stable is None else frame.id",
+    "time": "rfc3339(frame.time_ns)",
+    "connection": "connection.number if stable is None else stable",
+    "src": "ends[frame.side]",
+    "dst": "ends[1 - frame.side]",
+    "findings": "[each.record() for each in frame.findings] if frame.findings else []",
+}
+"""Keys whose attribute is a property, or has another form: calls of properties take as long as all others."""
+_ITEMS = [
+    f"{each.name!r}: {_SPELLED.get(each.name, f'frame.{each.attribute}')}"
+    for each in COLUMNS
+    if each.name not in ("outcome", *TUNNEL_COLUMNS)
+]
 
 
 def rfc3339(time_ns: int) -> str:
@@ -33,15 +46,19 @@ def rfc3339(time_ns: int) -> str:
     return f"{rfc3339_second(seconds)}{nanoseconds:09d}Z"
 
 
+_row: Callable[[Frame, Connection, int | None, tuple[str, str]], dict[str, Any]] = eval(
+    f"lambda frame, connection, stable, ends: {{{', '.join(_ITEMS)}}}"
+)
+"""The keys of every record. Compiled: a loop over them takes three times as long."""
+
+
 def record(frame: Frame, *, ranges: bool = False) -> dict[str, Any]:
     """The record of a frame that was dissected with a style. ``ranges`` adds the byte range of every field."""
-    row = _row(frame)
-    row["time"] = rfc3339(frame.time_ns)
-    row["layers"] = frame.layers
-    row["findings"] = [finding.record() for finding in frame.findings] if frame.findings else []
+    connection = frame.connection
+    row = _row(frame, connection, connection.stable_id, connection.endpoints)
     if frame.outcome:
         row["outcome"] = frame.outcome
-    if frame.connection.outer is not None:
+    if connection.outer is not None:
         row |= tunnel_columns(frame)
     if ranges:
         row["ranges"] = field_ranges(frame)
@@ -63,23 +80,27 @@ def field_ranges(frame: Frame) -> dict[str, list[int]]:
     for key, path in frame.layer.record_paths(decoded.values):
         if path in decoded.ranges:
             shown[f"{prefix}.{key}"] = list(decoded.ranges[path])
+    for kind in map(plain, frame.layer.fields_desc):
+        if isinstance(kind, Map) and kind.name in decoded.ranges and (raw := decoded.values.get(kind.name)):
+            spans = kind.spans(raw, decoded.ranges[kind.name][1] - len(raw))
+            shown |= {f"{prefix}.{kind.name}.{path}": list(span) for path, span in spans.items()}
     met: dict[str, int] = {}
     for inner in frame.inner:
         name, count = inner.layer.filter_name, met.get(inner.layer.filter_name, 0)
         met[name] = count + 1
         if inner.start is not None:
             base = f"{name}.further[{count - 1}]" if count else name
-            spans = compiler.careful(inner.layer, inner.data, 0, len(inner.data)).ranges.items()
-            shown |= {f"{base}.{path}": [inner.start + first, inner.start + last] for path, (first, last) in spans}
+            spans = compiler.careful(inner.layer, inner.data, 0, len(inner.data)).ranges
+            shown |= {f"{base}.{path}": [inner.start + at for at in span] for path, span in spans.items()}
     return shown
 
 
 def encode_json(value: Any, show: Callable[[Any], Any], option: int = 0) -> bytes:
     """``value`` as JSON; invalid Unicode is escaped. ``show``: converts values that JSON does not have."""
     try:
-        return orjson.dumps(value, default=show, option=option)
+        return orjson.dumps(value, show, option)
     except TypeError:
-        return orjson.dumps(valid(value), default=show, option=option)
+        return orjson.dumps(valid(value), show, option)
 
 
 def dumps(row: dict[str, Any], show: Callable[[bytes], str] = bytes.hex) -> bytes:

@@ -74,12 +74,14 @@ class ConnectionState:
     def deliver(self, side: int, segment: Segment, origin: Origin, out: list[Event]) -> None:
         """Pass a segment to its stream."""
         stream = self.streams[side]
-        seq, _, flags, data, length = segment
+        seq, ack, flags, data, length = segment
         if flags & RST:
             # RFC 9293 section 3.5.3: data in a reset explains its cause, it is not part of the stream.
             if data:
                 stream.ignore(len(data), origin, "reset-cause", "data inside a reset", out)
             stream.reset(seq, origin, out)
+            if flags & ACK:
+                self.streams[1 - side].reset_ack = ack
             return
         if length:
             stream.segment(seq, data, length, origin, out)

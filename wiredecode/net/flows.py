@@ -281,16 +281,18 @@ class Connections:
     def _lose_end(state: ConnectionState, at: int) -> None:
         """Note bytes that were acknowledged at the end but not captured: no later segment shows the gap.
 
-        A single byte can be a FIN.
+        A single byte can be a FIN. A reset shows them, too, but its number may be wrong: they are not counted.
         """
         for stream, ack in zip(state.streams, reversed(state.acks), strict=True):
             expected = stream.expected()
-            if ack < 0 or expected < 0 or not stream.has_sent:
+            if expected < 0 or not stream.has_sent:
                 continue
-            if 1 < (ahead := distance(expected, ack)) <= stream.limits.window_bytes:
+            if ack >= 0 and 1 < (ahead := distance(expected, ack)) <= stream.limits.window_bytes:
                 stream.direction.acked_beyond = ahead
                 stream.direction.missing += ahead
-                stream.direction.lose(at, stream.offset, state.last_ns, first=state.shared.first)
+            elif not stream.before_end():
+                continue
+            stream.direction.lose(at, stream.offset, state.last_ns, first=state.shared.first)
 
 
 def _is_new_incarnation(state: ConnectionState, side: int, isn: int, late_syn_bytes: int) -> bool:

@@ -67,7 +67,7 @@ class Reassembler:
         *("_acks", "_queue", "_released", "_ended", "_fin", "_fin_origin", "_held", "_history"),
         *("_past_gaps", "_noted", "_opened", "_part_offset", "_parts", "_pieces", "_ready", "_ready_ns", "_reset"),
         *("_reset_seq", "_shared", "acked_by", "answered", "base", "direction", "held_segments", "gap_ns", "isn"),
-        *("limits", "given_up", "offset", "gap_ended", "ack_history"),
+        *("limits", "given_up", "offset", "gap_ended", "ack_history", "reset_ack"),
     )
 
     def __init__(self, direction: Direction, shared: ReassemblyContext, acked_by: FlowKey) -> None:
@@ -110,6 +110,8 @@ class Reassembler:
         self._fin_origin: Origin | None = None
         self._reset: Origin | None = None
         self._reset_seq = 0
+        self.reset_ack = -1
+        """Acknowledgment number of a reset by the other side."""
         self._ended = False
         self._noted: frozenset[str] = frozenset()
 
@@ -211,7 +213,8 @@ class Reassembler:
             return
         start = self.offset + ahead
         end = start + length
-        if self._reset is not None and end > self.offset:
+        beyond = self._reset is not None and distance(self._reset_seq, advance(seq, length)) > 0
+        if beyond and end > self.offset:  # else the reset has overtaken it
             self._note("data-after-reset", "data after a reset by the same sender", origin, out, once=True)
         if self._fin is not None and end > self._fin and self._is_after_fin(start, length, data, origin, out):
             return
@@ -438,9 +441,20 @@ class Reassembler:
             how = "FIN" if origin is self._fin_origin else "RST"
             ready, ready_ns = max((origin.ready, origin.ready_ns), (self._ready, self._ready_ns))
             ready = max(ready, self.gap_ended, origin.ended)
-            ahead = distance(self.expected(), self._reset_seq)  # one byte may be a FIN
-            beyond = ahead if how == "RST" and 1 < ahead <= self.limits.window_bytes else 0
+            beyond = self.before_reset() if how == "RST" else 0
             out.append(End(self.direction, self.offset, how, ready, ready_ns, beyond))
+
+    def before_reset(self) -> int:
+        """Bytes that the sequence number of a reset shows to be missing before it."""
+        return 0 if self._reset is None else self._beyond(self._reset_seq)
+
+    def before_end(self) -> int:
+        """The same, also of a reset by the other side, which acknowledges them."""
+        return self.before_reset() or (0 if self.reset_ack < 0 else self._beyond(self.reset_ack))
+
+    def _beyond(self, seq: int) -> int:
+        ahead = distance(self.expected(), seq)  # one byte may be a FIN
+        return ahead if 1 < ahead <= self.limits.window_bytes else 0
 
     def _enforce_limits(self, origin: Origin, out: list[Event]) -> None:
         while self._queue is not None and self._gap_end(self._queue) <= self.given_up:

@@ -8,7 +8,7 @@ from operator import itemgetter
 from wiredecode.arrays import Int64s
 from wiredecode.dataclasses import Lazy, dataclass, field
 from wiredecode.net.headers import Outer
-from wiredecode.net.health import ConnectionHealth
+from wiredecode.net.health import ConnectionHealth, FirstEnd
 from wiredecode.net.logical_time import END
 
 MAX_LOSSES = 4096
@@ -76,6 +76,11 @@ class Connection:
     def __deepcopy__(self, _: object) -> Connection:
         """A copy of what refers to a connection refers to the same one."""
         return self
+
+    @property
+    def first_end(self) -> FirstEnd | None:
+        """Its first FIN or RST, by TCP analysis; None: it had none, or there is no analysis."""
+        return None if self.health is None else self.health.end
 
     @property
     def named_endpoints(self) -> tuple[str, str]:

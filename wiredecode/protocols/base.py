@@ -14,14 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 from wiredecode.dataclasses import dataclass
 from wiredecode.frames.frame import Frame
-from wiredecode.frames.splitter import Found as Found
-from wiredecode.frames.splitter import LengthPrefix as LengthPrefix
-from wiredecode.frames.splitter import Number as Number
-from wiredecode.frames.splitter import Rejected as Rejected
-from wiredecode.frames.splitter import Split as Split
-from wiredecode.frames.splitter import Splitter as Splitter
-from wiredecode.frames.splitter import Undecided as Undecided
-from wiredecode.frames.splitter import Verdict as Verdict
+from wiredecode.frames.splitter import Found, LengthPrefix, Number, Rejected, Split, Splitter, Undecided, Verdict
 from wiredecode.protocols.shared.data import data_of
 
 if TYPE_CHECKING:
@@ -158,8 +151,6 @@ class Protocol(Offers):
 
     requests: ClassVar[Mapping[str, frozenset[str]]] = {}
     """Message types that always ask for a response, by protocol: its own and those it carries."""
-    amqp_in: ClassVar[tuple[str, ...]] = ()
-    """Fields, by their full names, that contain AMQP 1.0 messages."""
     reply_topics: ClassVar[tuple[str, ...]] = ()
     """Prefixes of topics made for one client or one response: statistics count them as one."""
 

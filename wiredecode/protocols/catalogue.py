@@ -163,9 +163,8 @@ def type_name(kind: Kind) -> str:
         return "flags"
     if isinstance(kind, Number) and kind.names:
         return f"enum ({kind.column})"
-    return {"binary": "bytes", "bool": "boolean", "fixed_size_binary[16]": "uuid"}.get(
-        kind.column, kind.column.split("[")[0]
-    )
+    words = {"binary": "bytes", "bool": "boolean", "fixed_size_binary[16]": "uuid", "json": "map"}
+    return words.get(kind.column, kind.column.split("[")[0])
 
 
 TYPES = {"json": "string", "struct": "none", "binary": "bytes"}

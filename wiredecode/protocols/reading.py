@@ -8,8 +8,10 @@ from wiredecode.budget import BUDGET, TOO_MANY
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields import Array, Number, Struct, Truncated, compiler, plain
 from wiredecode.fields.layer import Layer, Style
+from wiredecode.fields.maps import Map
 from wiredecode.frames.frame import MALFORMED, Frame
 from wiredecode.protocols.base import Generated
+from wiredecode.protocols.shared.maps import report_maps
 
 __all__ = ["FrameDecoder", "generated_inside", "has_surrogates", "report_problem", "values_of"]
 
@@ -47,7 +49,7 @@ class FrameDecoder:
     type: str | None
     handler: Callable[[Any, Frame], Any] | None = None
     surplus_note: str | None = None
-    _record: Callable[[bytes, int, int], tuple[dict[str, Any], int]] = field(init=False)
+    _both: Callable[[bytes, int, int], tuple[dict[str, Any], dict[str, Any], int]] = field(init=False)
     _style: Style | None = field(default=None, init=False)
 
     def read(self, frame: Frame, style: Style | None) -> None:
@@ -61,13 +63,14 @@ class FrameDecoder:
                 frame.values, reached = self._walk(buffer, start, stop)
             else:
                 if self._style is not style:
-                    self._style, self._record = style, compiler.decoder(self.layer, "record", style)
-                frame.values, _ = self._head(buffer, start, stop)
-                record, reached = self._record(buffer, start, stop)
+                    self._style, self._both = style, compiler.both(self.layer, style)
+                frame.values, record, reached = self._both(buffer, start, stop)
                 frame.layers = {self.layer.filter_name: record}
         except compiler.FAILED:
             BUDGET.begin()
             reached = self._read_carefully(frame, style)
+        if self._maps:
+            report_maps(frame, self._maps)
         if reached < stop and not frame.is_partial and frame.status != MALFORMED:
             self._report_surplus(frame, reached - start, stop - start)
 
@@ -78,8 +81,8 @@ class FrameDecoder:
         return compiler.decoder(self.layer, "walk")
 
     @cached_property
-    def _head(self) -> Callable[[bytes, int, int], tuple[dict[str, Any], int]]:
-        return compiler.decoder(self.layer, "head")
+    def _maps(self) -> list[Map]:
+        return [kind for kind in map(plain, self.layer.fields_desc) if isinstance(kind, Map)]
 
     def _read_carefully(self, frame: Frame, style: Style | None) -> int:
         decoded = compiler.careful(self.layer, frame.buffer, frame.start, frame.stop, truncated=frame.is_partial)

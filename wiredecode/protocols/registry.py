@@ -115,7 +115,7 @@ def carried_protocols() -> tuple[CarriedProtocol, ...]:
 
 def as_entry(protocol: Protocol) -> RegistryEntry:
     """Wrap a protocol that is imported already."""
-    return RegistryEntry(protocol.name, tuple(protocol.ports), partial(_itself, protocol), protocol.reply_topics)
+    return RegistryEntry(protocol.name, tuple(protocol.ports), lambda: protocol, protocol.reply_topics)
 
 
 def protocols() -> tuple[Protocol, ...]:
@@ -180,7 +180,3 @@ def session_ports(decode_as: Mapping[int, DecodeAs]) -> dict[int, str]:
 @cache
 def _import(name: str) -> Any:
     return import_module(f"wiredecode.protocols.{name}.protocol").PROTOCOL()
-
-
-def _itself(protocol: Protocol) -> Protocol:
-    return protocol

@@ -84,10 +84,7 @@ def page(gathering: Gathering, source: ReportSource, number: int | None, sequenc
         files=[*source.files[:20], *([f"and {len(source.files) - 20} more"] if len(source.files) > 20 else [])],
         style=Markup((HERE / "page.css").read_text()),
         span=span(gathering),
-        contents=[
-            (name, name.capitalize()) for name in ("findings", "summary", "timeline", "flows", "plots", "sequence")
-        ]
-        + [(table.name, table.name.capitalize()) for table in tables],
+        contents=[(name, name.capitalize()) for name in (*SECTIONS, *(table.name for table in tables))],
         tiles=tiles(gathering, source.totals),
         remarks=remarks(source.totals),
         verdict=verdict(gathering.checker.coverage, gathering.problems, source.totals).text,

@@ -15,7 +15,6 @@ from wiredecode.view.grid import grid
 
 SOURCE = "source"
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-HOUR = 3600
 
 
 @dataclass(frozen=True)

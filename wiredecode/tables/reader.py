@@ -31,7 +31,6 @@ from wiredecode.tables.schema import (
     declared_schema,
     frames_schema,
     layer_names,
-    protocol_schema,
     select,
 )
 
@@ -68,8 +67,8 @@ class LevelsReader:
     """Reads a capture once, as the tables of :attr:`Demand.levels`; those of ``demand.select`` only.
 
     :meth:`rows` yields batches of all levels, ``schemas`` has their columns: those of the demand and of the filter.
-    ``protocol``: the schema of frames omits layers that its frames cannot have. ``blocks``: messages may be read as
-    blocks, if all are wanted. ``facts``: more columns of packets (:data:`wiredecode.filter.tables.FACT`).
+    ``blocks``: messages may be read as blocks, if all are wanted. ``facts``: more columns of packets
+    (:data:`wiredecode.filter.tables.FACT`).
 
     Batches have at most :data:`BATCH_ROWS` rows and about :data:`BATCH_BYTES` (of frames: :data:`FRAME_ROWS`,
     :data:`FRAME_BYTES`; of connections: :data:`CONNECTION_ROWS`), in the order of the capture.
@@ -78,9 +77,7 @@ class LevelsReader:
 
     body_bytes = BATCH_BYTES
 
-    def __init__(
-        self, demand: Demand, *, protocol: str | None = None, blocks: bool = True, facts: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, demand: Demand, *, blocks: bool = True, facts: Sequence[str] = ()) -> None:
         levels, display, self._bytes_choice = demand.levels, demand.select, demand.bytes_choice
         one_table = len(levels) == 1 or display is None
         alone = not {FRAMES, FLOWS}.intersection(levels)
@@ -90,7 +87,7 @@ class LevelsReader:
         self._select = display if self._where is None else None
         if demand.stable_ids and display is not None:
             display.check_stable()
-        self.schemas = {level: self._schema(level, demand, protocol) for level in levels}
+        self.schemas = {level: self._schema(level, demand) for level in levels}
         self.messages = Messages() if MESSAGES in levels or FLOWS in levels else None
         """Messages that the dissector collects, until their frame comes."""
         self.flows: Flows | None = None
@@ -120,11 +117,9 @@ class LevelsReader:
         self.dissector = Dissector(self._demand(demand), on_decoded=self._connection_ended)
         """Not used at level ``packets``."""
 
-    def _schema(self, level: str, demand: Demand, protocol: str | None) -> pa.Schema:
+    def _schema(self, level: str, demand: Demand) -> pa.Schema:
         """The schema of a table, with the columns that were asked for and those that the filter needs."""
         schema, columns = table_schema(level, self._bytes_choice), demand.columns
-        if protocol is not None and level == FRAMES:
-            schema = protocol_schema(protocol, bytes_choice=self._bytes_choice)
         if demand.stable_ids:
             schema = schema.with_metadata({**schema.metadata, **STABLE_IDS})
         if self._where is not None and columns is not None:
@@ -310,11 +305,10 @@ class TableReader(LevelsReader):
         level: str,
         *,
         display: Filter | None = None,
-        protocol: str | None = None,
         blocks: bool = True,
         **reading: Any,
     ) -> None:
-        super().__init__(Demand(levels=(level,), select=display, **reading), protocol=protocol, blocks=blocks)
+        super().__init__(Demand(levels=(level,), select=display, **reading), blocks=blocks)
         self._capture, self.level, self.schema = capture, level, self.schemas[level]
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:

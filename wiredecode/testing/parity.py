@@ -1,7 +1,7 @@
 """Compares all readers that are made of one declaration: they return the same for the same bytes, valid or not.
 
 The reference is Scapy's reader, by itself and inside a buffer. Compared with it are the compiled decoders ``head``,
-``walk``, ``values`` and ``record``. Well-formed frames are built again to their bytes.
+``walk``, ``values``, ``record`` and ``both``. Well-formed frames are built again to their bytes.
 """
 
 from collections.abc import Iterable, Mapping
@@ -51,12 +51,17 @@ def readers_agree(
 
 
 def _all_fail(layer: type[Layer], raw: bytes, modes: Iterable[str]) -> None:
+    """Also where bytes of other frames follow."""
     decoders = {compiler.decoder(layer, mode, STYLE if mode == "record" else None): mode for mode in modes}
+    decoders[compiler.both(layer, STYLE)] = "both"
     for decode, mode in decoders.items():
         try:
             decode(raw, 0, len(raw))
         except compiler.FAILED:
-            continue
+            try:
+                decode(raw + BACK * 8, 0, len(raw))
+            except compiler.FAILED:
+                continue
         raise AssertionError(f"{layer.__name__}: {mode} reads what is malformed: {raw.hex()}")
 
 
@@ -80,6 +85,8 @@ def _fast_agree(
     same((record, list(record), reached), (shown, list(shown), end), "the record", layer, raw)
     written = decoded.without_defaults()
     same(values, (written, end), "the values", layer, raw)
+    *both, reached = compiler.both(layer, STYLE)(buffer, start, stop)
+    same((both, reached), ([compiler.head(layer, buffer, start, stop), shown], end), "both", layer, raw)
     if compiler.decoder(layer, "head") is compiler.decoder(layer, "walk") is compiler.decoder(layer, "values"):
         return
     _notes_agree(layer, written, walked[0], places)

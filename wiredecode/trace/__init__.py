@@ -1,6 +1,6 @@
 """Follows one message from publisher to consumers, as frames show it."""
 
-from wiredecode.trace.sighting import Criteria, SightedMessage, drop_answers, group
+from wiredecode.trace.sighting import Criteria, SightedMessage
 from wiredecode.trace.tracer import Collector, Finder
 
-__all__ = ["Collector", "Criteria", "Finder", "SightedMessage", "drop_answers", "group"]
+__all__ = ["Collector", "Criteria", "Finder", "SightedMessage"]

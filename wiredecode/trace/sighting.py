@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from fnmatch import fnmatchcase
 
 from wiredecode.dataclasses import dataclass, field
@@ -323,9 +323,8 @@ def same_topic(one: Sighting, other: Sighting) -> bool:
     return a is None or b is None or a == b or fnmatchcase(a, b) or fnmatchcase(b, a)
 
 
-def drop_answers(messages: list[SightedMessage], wanted_sightings: Iterable[Sighting]) -> list[SightedMessage]:
-    """Return the wanted messages: without answers to other messages, which are their hops."""
-    wanted = {(each.frame, each.index) for each in wanted_sightings}
+def drop_answers(messages: list[SightedMessage], wanted: Container[tuple[int, int]]) -> list[SightedMessage]:
+    """The messages with a wanted sighting, by its frame and index: without answers to others, which are their hops."""
     several = [message for message in messages if any((each.frame, each.index) in wanted for each in message.sightings)]
     answers = {answer.frame for message in several for each in message.sightings for answer in each.answers}
     return [message for message in several if message.first.frame not in answers]

@@ -14,9 +14,12 @@ from wiredecode.trace.sighting import (
     Criteria,
     LogPosition,
     Reply,
+    SightedMessage,
     Sighting,
     digest_of,
+    drop_answers,
     facts,
+    group,
     sighting,
 )
 
@@ -98,6 +101,10 @@ class Collector:
         self._stored: set[tuple[str, LogPosition]] = set()
         """Consumers, and the positions that they are known to have finished."""
         self._gauges = Gauges()
+
+    def found(self) -> list[SightedMessage]:
+        """The wanted messages, once all frames came."""
+        return drop_answers(group(self.sightings), self._seeds)
 
     def _collect(self, parts: Iterable[FrameMessages]) -> None:
         for part, before in numbered(parts):

@@ -289,7 +289,7 @@ def _along(model: CaptureModel, number: int, most: int) -> Iterator[int]:
 
 def trace(model: CaptureModel, job: Job, number: int, width: int) -> list[ReportLine]:
     """Hops of the messages of a frame: the places that each passes, and its answers."""
-    from wiredecode.trace import Collector, Criteria, Finder, drop_answers, group, text
+    from wiredecode.trace import Collector, Criteria, Finder, text
 
     finder = Finder(Criteria(number, None, None, None, None, ()))
     for frame in model.messages(number, finder.messages):
@@ -300,7 +300,7 @@ def trace(model: CaptureModel, job: Job, number: int, width: int) -> list[Report
     demand = model.demand(messages=collector.messages, link_responses=True)
     for frame in model.frames(model.dissector(demand), job):
         collector.frame(frame)
-    messages = drop_answers(group(collector.sightings), finder.found)
+    messages = collector.found()
     rows = [ReportLine(Text(f"messages of frame {number:,}: {len(messages):,}", theme.HEAD))]
     for message in messages[:MAX_TRACED]:
         rows.append(ReportLine(Text()))

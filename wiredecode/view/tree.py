@@ -1,5 +1,6 @@
 """A frame as a rich tree: its Scapy layer field by field, and values derived from other frames."""
 
+from collections.abc import Mapping
 from typing import Any, cast
 
 from rich.console import Group, RenderableType
@@ -10,6 +11,7 @@ from wiredecode.budget import BUDGET, CAREFUL_BYTES
 from wiredecode.dataclasses import dataclass
 from wiredecode.fields import Array, Binary, Kind, Number, Struct, plain, redact
 from wiredecode.fields.layer import Layer, Range
+from wiredecode.fields.maps import Map
 from wiredecode.frames.escape import counted, escape
 from wiredecode.frames.frame import OK, Finding, Frame, Inner
 from wiredecode.frames.identity import label
@@ -29,6 +31,7 @@ INLINE_CHARACTERS = 90
 TOO_LONG = "... more lines than the tree of one frame may have (--json shows all)"
 NULL = 0x40
 """Constructor of null in AMQP: an optional field that was left out."""
+NO_SPANS: Mapping[str, Range | None] = {}
 
 
 class TooLong(Exception):
@@ -221,7 +224,8 @@ class Fields:
             elif isinstance(kind, Array) and value is not None:
                 self._array(branch, kind, value, record.get(name) or [], span)
             elif isinstance(kind, Binary) and isinstance(record.get(name), list | dict):
-                self._add_decoded(branch, name, record[name], span)
+                inside = kind.spans(value, span[1] - len(value)) if isinstance(kind, Map) and span is not None else {}
+                self._add_decoded(branch, name, record[name], {"": span} | inside)
             else:
                 branch.add(self._leaf(kind, value, record.get(name), span))
             if isinstance(kind, Binary) and isinstance(value, bytes) and span is not None:
@@ -229,18 +233,20 @@ class Fields:
                 carried = shown.raw if isinstance(shown, Raw) else value, span[1] - len(value)
         self.extras(branch, {key: value for key, value in record.items() if key not in names}, carried)
 
-    def _add_decoded(self, branch: Tree, name: str, value: Any, span: Range | None = None) -> None:
-        """Contents of a bytes field, which have no ranges."""
+    def _add_decoded(
+        self, branch: Tree, name: str, value: Any, spans: Mapping[str, Range | None] = NO_SPANS, path: str = ""
+    ) -> None:
+        """Contents of a bytes field at a path in it; of maps ``spans`` has the bytes."""
         limit, size = self.options.limit(theme.SHOWN_ELEMENTS), len(value) if isinstance(value, list) else 0
         if not isinstance(value, dict) and not (size and any(isinstance(each, dict) for each in value)):
             line = field_line(name, value, value_text(value, self.options))
-            branch.add(self._ranged(_named(line, name), span))
+            branch.add(self._ranged(_named(line, name), spans.get(path)))
             return
         line = _named(Line(f"{escape(name)}: {counted(size, 'element')}" if size else escape(name)), name)
-        node = branch.add(self._ranged(line, span))
+        node = branch.add(self._ranged(line, spans.get(path)))
         inside = [(f"[{number}]", each) for number, each in enumerate(value[:limit])] if size else value.items()
         for key, each in inside:
-            self._add_decoded(node, key, each)
+            self._add_decoded(node, key, each, spans, f"{path}{'' if size or not path else '.'}{key}")
         add_more(node, size, self.options)
 
     def _leaf(self, kind: Kind, value: Any, shown: Any, span: Range | None) -> Line:

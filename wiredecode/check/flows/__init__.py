@@ -4,7 +4,7 @@ Each is an asymmetry ("X while Y"), never a level: what a consumer got before an
 twice, what a client does now and did not do before.
 """
 
-from wiredecode.check.flows import choice, contents, passing, repeated, shared, starved, unread, work
+from wiredecode.check.flows import behind, choice, contents, passing, queues, repeated, shared, starved, unread, work
 from wiredecode.check.flows.view import FEW, FlowView, space_of, total
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.flows import Flows, Party
@@ -33,8 +33,9 @@ OF_TOPIC = (
     shared.mixed,
     shared.subscribed_twice,
     shared.now_shared,
-    shared.uneven,
-    shared.idle,
+    behind.uneven,
+    behind.idle,
+    behind.one_behind,
     unread.left_behind,
     repeated.read_again,
     repeated.stuck,
@@ -44,7 +45,16 @@ OF_TOPIC = (
     repeated.lost,
     repeated.given_to_others,
 )
-OF_CONTENTS = contents.emptied, contents.sent_again, contents.sent_by_both, contents.keys_apart, contents.circling
+OF_CONTENTS = (
+    contents.emptied,
+    contents.sent_again,
+    contents.sent_by_both,
+    contents.keys_apart,
+    contents.circling,
+    contents.keys_gone,
+    queues.undelivered,
+    queues.parked,
+)
 AFTER = (
     repeated.dropped,
     repeated.set_back,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterator
 from itertools import combinations, pairwise
 
 from wiredecode.check.flows.view import (
@@ -31,25 +32,45 @@ Keys = dict[int, set[int]]
 
 def emptied(view: FlowView, topic: Topic) -> None:
     """A publisher that came back publishes messages without a body, and had bodies before."""
+    for label, before, now in comings(topic):
+        (empty, sampled), (had, known) = (share_of(sides, lambda each: each.empty) for sides in (now, before))
+        if sampled < MANY or empty < MOST * sampled or had * FEW > known:
+            continue
+        since, name = view.report.seconds(began(now)), topic.subject[2]
+        title = f"{label} publishes to {name} without a body since {since}: {empty:,} of {sampled:,} messages"
+        key, sides, until_ns = (label, topic.subject), [*now, *before], ended(now)
+        problem = view.add("flow.emptied", title, key, sides, until_ns=until_ns, count=total(now))
+        problem.detail(f"before, {total(before):,} messages had one")
+
+
+def keys_gone(view: FlowView, topic: Topic) -> None:
+    """A publisher that came back gives no keys, and did before: messages of one key are in several partitions."""
+    for label, before, now in comings(topic):
+        (keys, sampled), (had, known) = (share_of(sides, lambda each: each.key is not None) for sides in (now, before))
+        partitions = {each.flow.key.partition for each in now}
+        if len(partitions) < 2 or min(sampled, known) < MANY or had < MOST * known or keys * FEW > sampled:
+            continue
+        since, name = view.report.seconds(began(now)), topic.subject[2]
+        title = f"{label} publishes to {name} without keys since {since}, before with keys: messages that belong "
+        title += f"together go to {len(partitions)} partitions, and are done in any order"
+        key, sides, until_ns = (label, topic.subject, "keys"), [*now, *before], ended(now)
+        problem = view.add("flow.keys-apart", title, key, sides, until_ns=until_ns, count=total(now))
+        problem.likely = "its new version, or new settings, give messages no key"
+
+
+def comings(topic: Topic) -> Iterator[tuple[str, list[ClientFlow], list[ClientFlow]]]:
+    """Publishers that came back: name, flows before and now."""
     lives: dict[str, list[list[ClientFlow]]] = {}
     for (label, _), sides in by_life(with_messages(topic.publishers)).items():
         lives.setdefault(label, []).append(sides)
     for label, some in lives.items():
-        for before, now in pairwise(some):
-            empty, sampled = empty_of(now)
-            if sampled < MANY or empty < MOST * sampled or empty_of(before)[0] * FEW > empty_of(before)[1]:
-                continue
-            since, name = view.report.seconds(began(now)), topic.subject[2]
-            title = f"{label} publishes to {name} without a body since {since}: {empty:,} of {sampled:,} messages"
-            key, sides, until_ns = (label, topic.subject), [*now, *before], ended(now)
-            problem = view.add("flow.emptied", title, key, sides, until_ns=until_ns, count=total(now))
-            problem.detail(f"before, {total(before):,} messages had one")
+        yield from ((label, before, now) for before, now in pairwise(some))
 
 
-def empty_of(sides: list[ClientFlow]) -> tuple[int, int]:
-    """Samples without a body, and all."""
+def share_of(sides: list[ClientFlow], fits: Callable[[MessageSample], bool]) -> tuple[int, int]:
+    """Samples that fit, and all."""
     samples = [sample for each in sides for sample in each.flow.samples]
-    return sum(each.empty for each in samples), len(samples)
+    return sum(map(fits, samples)), len(samples)
 
 
 def sent_again(view: FlowView, topic: Topic) -> None:

@@ -22,6 +22,7 @@ from wiredecode.check.flows.view import (
     log_and_group,
     names_of,
     total,
+    whose,
     with_messages,
     with_offsets,
 )
@@ -47,20 +48,49 @@ def read_again(view: FlowView, topic: Topic) -> None:
             if earlier and count:
                 found.append((earlier[-1], now, count))
         count = sum(each for *_, each in found)
-        if count < MANY or not resumes(view, sides):
+        if count < MANY:
             continue
         before, now, _ = found[0]
+        if not resumes(view, sides) and (view.name_of(before) != view.name_of(now) or not does_again(view, now)):
+            continue
         when, name = view.report.seconds(now.flow.first_ns), topic.subject[2]
         title = f"{label} got {count:,} messages of {name} again after it came back at {when}"
-        problem = view.add("flow.read-again", title, (label, topic.subject), [now, before], count=count)
+        setting = set_by_another(view, before, now)
+        flows = [now, before, *setting[:1]]
+        problem = view.add("flow.read-again", title, (label, topic.subject), flows, count=count)
         stored = max(each.flow.stored for each in sides)
         had_to = max(each.flow.offsets.ends[-1] - 1 for each in sides if each.flow.offsets.ends and each is not now)
         problem.detail(f"it had messages up to offset {had_to:,}, and began again at {now.flow.offsets.begins[0]:,}")
         if not view.stores(sides):
             problem.likely = "it never commits or stores where it is: each time it comes back it begins anew"
+            starts = [start for at_ns, start in now.flow.starts if at_ns <= now.flow.first_ns]
+            problem.detail(f"it subscribed at {starts[-1]}" if starts and starts[-1] else "")
         blame(view, problem, log_of(now.flow)[0], now.group)
         if stored >= 0:
             problem.detail(f"the offset that it stored or committed last before: {stored_before(sides, now):,}")
+        if setting:
+            first, _, at_ns = setting[0].flow.done.entries[-1]
+            problem.likely = f"{setting[0].party.label} set the position of group {now.group} to {first:,} at "
+            problem.likely += f"{view.report.seconds(at_ns)}, while it was away"
+            problem.severity = problem.code.severity if does_again(view, now) else "note"
+
+
+def set_by_another(view: FlowView, before: ClientFlow, now: ClientFlow) -> list[ClientFlow]:
+    """The flow of another client that noted a position of the group between two connections of a consumer."""
+    others = (each for each in view.positions.get(log_and_group(now), ()) if each.party.host != now.party.host)
+    others = (each for each in others if log_of(each.flow) == log_of(now.flow) and each.flow.done.entries)
+    return [each for each in others if before.flow.last_ns < each.flow.done.entries[-1][2] < now.flow.first_ns]
+
+
+def does_again(view: FlowView, now: ClientFlow) -> bool:
+    """Whether the service of a consumer publishes what it had published before to the same topic."""
+    for topic in view.topics:
+        own = [each.flow for each in topic.publishers if whose(each.party) == whose(now.party)]
+        earlier = {sample.content for each in own if each.first_ns < now.flow.first_ns for sample in each.samples}
+        later = (sample for each in own if each.first_ns >= now.flow.first_ns for sample in each.samples)
+        if sum(each.content in earlier for each in later) >= FEW:
+            return True
+    return False
 
 
 def set_back(view: FlowView) -> None:
@@ -162,6 +192,7 @@ def missed(view: FlowView, topic: Topic) -> None:
     for now in sorted(came, key=lambda side: side.party.since_ns):
         left_ns = before.flow.left_ns or before.party.until_ns
         count = after(sent, left_ns) - after(sent, now.party.since_ns)
+        count = min(count, total(sent) - total(came) + sum(each.flow.again for each in came))  # a queue kept the others
         if until_ns and now.party.since_ns - left_ns >= WHILE_NS and count >= 2 * FEW and now.label == before.label:
             away = f"{view.report.seconds(left_ns)} to {view.report.seconds(now.party.since_ns)}"
             title = f"{count:,} messages of {names_of(sent)} to {topic.subject[2]} reached no consumer: "
@@ -206,6 +237,8 @@ def left_out(view: FlowView, topic: Topic) -> None:
         own = sorted((each for each in sides if log_of(each.flow) == log), key=lambda each: each.flow.first_ns)
         now = next((each for each in own if each.flow.offsets.begins[0] >= end), own[-1])
         before = [each for each in own if each.flow.offsets.ends[-1] <= begin] or own[:1]
+        if before[-1].flow.last_ns > now.flow.first_ns:
+            continue  # its log was made anew: offsets began again
         away = f"{view.report.seconds(before[-1].flow.last_ns)} to {view.report.seconds(now.flow.first_ns)}"
         title = f"{name} never got {count:,} messages of {topic.subject[2]}: it got none from {away}"
         meant = now.flow.log or before[-1].group != now.group or view.stores(sides)

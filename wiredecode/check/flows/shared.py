@@ -10,9 +10,7 @@ from wiredecode.check.flows.view import (
     FEW,
     MANY,
     MOMENT_NS,
-    MOST,
     FlowView,
-    are_whole,
     began,
     ended,
     log_and_group,
@@ -21,12 +19,8 @@ from wiredecode.check.flows.view import (
     total,
     with_messages,
 )
-from wiredecode.flows import Flow
 from wiredecode.flows.table import ClientFlow, Topic, grouped, log_of
-from wiredecode.frames.escape import counted
-from wiredecode.protocols.shared.facts import IDLE
 from wiredecode.protocols.shared.flows import FIRST
-from wiredecode.protocols.shared.problems import MAX_EVIDENCE
 
 LAGGING = 5
 """A group lags if this part of the messages is not done: a fifth."""
@@ -184,62 +178,7 @@ def again(*clients: Sequence[ClientFlow]) -> int:
     return sum(side.flow.again for sides in clients for side in sides)
 
 
-def uneven(view: FlowView, topic: Topic) -> None:
-    """Most messages go to one partition, and its consumer lags while others have nothing to do."""
-    parts: dict[int, int] = {}
-    for each in topic.publishers:
-        if each.flow.key.partition is not None:
-            parts[each.flow.key.partition] = parts.get(each.flow.key.partition, 0) + each.flow.messages
-    sent = sum(parts.values())
-    if len(parts) < PARTITIONS or sent < 100 or max(parts.values()) < MOST * sent:
-        return
-    hot = max(parts, key=lambda number: parts[number])
-    lags = {number: lag_of(view, topic, number) for number in parts}
-    worst, others = lags[hot], max((lag for number, lag in lags.items() if number != hot), default=0)
-    consumers = [each for each in with_messages(topic.consumers) if each.flow.key.partition == hot]
-    if not consumers or worst < max(MANY, parts[hot] // 10) or worst < 4 * max(others, 1):
-        return
-    name, publishers = topic.subject[2], [each for each in topic.publishers if each.flow.key.partition == hot]
-    title = f"{parts[hot]:,} of {sent:,} messages of {name} go to partition {hot}: {consumers[0].party.label} is "
-    title += f"{worst:,} messages late there, and other members have nothing to do"
-    problem = view.add("flow.uneven", title, topic.subject, [*publishers, *consumers], count=parts[hot])
-    problem.detail(", ".join(f"{name}[{number}]: {count:,}" for number, count in sorted(parts.items())[:MAX_EVIDENCE]))
-
-
-def idle(view: FlowView, topic: Topic) -> None:
-    """A group lags, and has members without a partition."""
-    for group, sides in grouped(with_messages(topic.consumers), lambda side: side.group).items():
-        unused = sorted({each.by for each in view.report.facts.each(IDLE) if each.of[0] == group})
-        parts = (each.flow.key.partition for each in topic.publishers)
-        numbers = {number for number in parts if number is not None}
-        lag = sum(lag_of(view, topic, number) for number in numbers) if unused and are_whole(topic.publishers) else 0
-        if lag < max(MANY, total(topic.publishers) // LAGGING):
-            continue
-        name, most = topic.subject[2], f"{len(unused)} members of group {group} have no partition"
-        title = f"{most}, and the group is {lag:,} of {total(topic.publishers):,} messages of {name} late"
-        problem = view.add("flow.uneven", title, (group, topic.subject), sides, count=lag)
-        problem.likely = f"{name} has {counted(len(numbers), 'partition')}: more members than that do not help"
-        problem.detail(f"without a partition: {', '.join(unused[:MAX_EVIDENCE])}")
-
-
-def lag_of(view: FlowView, topic: Topic, partition: int) -> int:
-    """Messages of a partition that a group has not committed at the end, or not fetched if it commits nothing."""
-    written = [each.flow.offsets.ends[-1] for each in topic.publishers if ends(each.flow, partition)]
-    stored = [each.flow.stored for each in view.stores(topic.consumers) if stores_in(each.flow, topic, partition)]
-    fetched = [each.flow.offsets.ends[-1] for each in topic.consumers if ends(each.flow, partition)]
-    done = stored or fetched
-    return max(max(written) - max(done), 0) if written and done else 0
-
-
 def shared_offsets(own: Sequence[ClientFlow], others: Sequence[ClientFlow]) -> int:
     """Messages of partitions that both got."""
     pairs = ((one.flow, other.flow) for one in own for other in others if log_of(one.flow) == log_of(other.flow))
     return sum(other.offsets.within(begin, end) for one, other in pairs for begin, end in one.offsets)
-
-
-def ends(flow: Flow, partition: int) -> bool:
-    return flow.key.partition == partition and bool(flow.offsets.ends)
-
-
-def stores_in(flow: Flow, topic: Topic, partition: int) -> bool:
-    return flow.key.topic == topic.subject[2] and flow.key.partition == partition

@@ -52,8 +52,9 @@ def moved(view: FlowView) -> None:
                 before = [each for each in other.publishers if each.party.label == label]
                 if other is topic or (arrived and not renamed(now, before, topic, other)):
                     continue
-                readers = without(other.consumers, arrived)
-                if left(now, before, readers, mistaken=not arrived and bool(differ(topic.subject, other.subject))):
+                readers, elsewhere = without(other.consumers, arrived), topic.subject[2] == other.subject[2]
+                mistaken = (elsewhere or not arrived) and bool(differ(topic.subject, other.subject))
+                if left(now, before, readers, mistaken=mistaken):
                     report_moved(view, topic, now, other, before, with_messages(readers), arrived)
                     break
 
@@ -63,7 +64,8 @@ def left(
 ) -> bool:
     """Whether a publisher wrote to a topic before only, and its consumers are still there.
 
-    ``mistaken``: the new one has no consumer and nearly the same name: other publishers may still use the old one.
+    ``mistaken``: it has the same name elsewhere, or has no consumer and nearly the same name: other publishers may
+    still use the old one.
     """
     first_ns = began(now)
     if not before or ended(before) > first_ns + MOMENT_NS:
@@ -97,10 +99,11 @@ def report_moved(
     if where:
         problem.detail(f"{label} published to {other.subject[2]} until {view.report.seconds(before[-1].flow.last_ns)}")
         problem.likely = "the name is wrong: the topic, stream or subject that it publishes to was changed"
-    if change:
-        problem.likely = change
     if arrived:
         problem.detail(f"{names_of(arrived)} gets them")
+    if change:
+        problem.likely = change
+    elif arrived:
         problem.likely = "the name was changed, and its consumers do not all know the new one: a filter, a subscription"
     problem.detail(f"{who} is still connected, and got {total(readers):,} messages")
     problem.to_end = view.lasts(ended(now))

@@ -12,6 +12,7 @@ from wiredecode.check.changes import said
 from wiredecode.check.codes import CODES
 from wiredecode.check.flows.names import service_of
 from wiredecode.flows import Flow, Flows, Party
+from wiredecode.flows.accounts import parties_of
 from wiredecode.flows.table import ClientFlow, Item, grouped, sides_of, topics_of
 from wiredecode.frames.identity import client_side
 from wiredecode.protocols.checks import checks_of
@@ -42,7 +43,7 @@ class FlowView:
         self.sides = sides_of(flows)
         self.topics = topics_of(self.sides)
         self.sent = [side for topic in self.topics for side in topic.publishers]
-        self.parties = flows.parties()
+        self.parties = parties_of(flows)
         clients = grouped(self.parties.values(), lambda party: (party.name, party.host))
         self.until = {client: max(each.until_ns for each in some) for client, some in clients.items()}
         """By name and host of a client: when its last connection ended."""

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate, combinations, pairwise, permutations
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from itertools import combinations
 
-from wiredecode.check.flows.names import service_of
+from wiredecode.check.flows import numbers
+from wiredecode.check.flows.ids import (
+    UNIQUE,
+    Contents,
+    Id,
+    Made,
+    Work,
+    companions_of,
+    samples_in,
+    service_name,
+    works_of,
+)
 from wiredecode.check.flows.view import (
     FEW,
     MANY,
@@ -17,56 +27,16 @@ from wiredecode.check.flows.view import (
     ended,
     names_of,
     total,
-    whose,
-    with_messages,
 )
-from wiredecode.dataclasses import dataclass, field, replace
-from wiredecode.flows import Party
-from wiredecode.flows.table import ClientFlow, Topic, grouped
+from wiredecode.flows.table import Topic, grouped
 from wiredecode.frames.escape import counted
-from wiredecode.protocols.shared.flows import COUNT, KEY, STRING, MessageSample
+from wiredecode.protocols.shared.flows import COUNT, FIRST, KEY, STRING
 
-UNIQUE = 0.98
-"""Share of the messages whose ids are different, if it is an id."""
-UNLIKELY, MAX_TOPICS = 0.001, 16
+UNLIKELY = 0.001
 ISOLATED = 0.2
 """Share of the missing ones between two that were done: more, and the service leaves some out as it likes."""
 ACK_WAIT_NS = 30_000_000_000
 """Servers deliver a message again after this time, if nothing else was agreed."""
-END = 1 << 63
-"""Later than all times."""
-Id = tuple[int | None, int]
-"""The key of a message, if ids are different within keys only; and the value."""
-Fields = dict[str, "list[Made]"]
-
-
-class Made(NamedTuple):
-    """A message with an id, and its flow."""
-
-    id: Id
-    sample: MessageSample
-    side: ClientFlow
-
-
-@dataclass(slots=True)
-class Work:
-    """A service gets messages of one topic, and publishes others with their ids."""
-
-    topic: Topic
-    results: Topic
-    name: str
-    """The field."""
-    came: list[Made]
-    """The messages, in order of time."""
-    sent: list[Made]
-    """The results, in order of time."""
-    service: str = ""
-    sides: list[ClientFlow] = field(default_factory=list)
-    """The flows to the service."""
-
-    @property
-    def label(self) -> str:
-        return names_of(self.sides or (each.side for each in self.sent))
 
 
 def judge(view: FlowView) -> None:
@@ -81,10 +51,13 @@ def judge(view: FlowView) -> None:
         done = {each.id for each in work.came if each.id[0] is None and each.id[1] in values}
         not_done(view, work, done | {each.id for work in some for each in work.sent})
     for some in grouped(works, lambda work: (work.service, work.results.subject)).values():
-        if not done_for_two(view, some):
-            for work in some:
-                done_again(view, work)
         for work in some:
+            not_done_before(view, work)
+        known = [each for each in some if not each.kind]  # else another kind of messages may have the results
+        if not done_for_two(view, known):
+            for work in known:
+                done_again(view, work)
+        for work in known:
             out_of_order(view, work)
             less_for_each(view, work)
     for work in companions_of(contents, works):
@@ -93,95 +66,8 @@ def judge(view: FlowView) -> None:
     for topic in contents.topics:
         if topic.subject not in results:
             done_by_both(contents, topic)
-    overtaken(contents)
-
-
-class Contents:
-    """The samples of messages by their fields, in order of time; of topics of which most messages are known."""
-
-    def __init__(self, view: FlowView) -> None:
-        self.view = view
-        self.topics = [
-            each for each in view.topics if samples_in(each.publishers) >= max(FEW, total(each.publishers) / 2)
-        ]
-        self._fields: dict[tuple[int, ...], Fields] = {}
-
-    def fields(self, sides: Sequence[ClientFlow]) -> Fields:
-        """By the fields that most messages have; of messages with a key also by the key and each field."""
-        key = tuple(map(id, sides))
-        if key not in self._fields:
-            self._fields[key] = self._read(sides)
-        return self._fields[key]
-
-    def _read(self, sides: Sequence[ClientFlow]) -> Fields:
-        samples = [(sample, side) for side in sides for sample in side.flow.samples]
-        plain: Fields = {}
-        keyed: Fields = {}
-        for sample, side in sorted(samples, key=lambda each: each[0].time_ns):
-            for name, value in self.view.fields_of(sample):
-                plain.setdefault(name, []).append(Made((None, value), sample, side))
-                if sample.key is not None:
-                    keyed.setdefault(f"key and {name}", []).append(Made((sample.key, value), sample, side))
-        return {name: some for name, some in (plain | keyed).items() if 2 * len(some) >= len(samples)}
-
-
-def works_of(contents: Contents) -> Iterator[Work]:
-    """The services that pass the ids of messages on: one per topic of results and topic of messages."""
-    came: dict[str, list[Topic]] = {}
-    for topic in contents.topics:
-        for service in {service_name(each.party) for each in with_messages(topic.consumers)}:
-            came.setdefault(service, []).append(topic)
-    for results in contents.topics:
-        for service, made in grouped(results.publishers, lambda side: service_name(side.party)).items():
-            topics = [each for each in came.get(service, ()) if each is not results]
-            for topic in topics[:MAX_TOPICS] if samples_in(made) >= FEW else ():
-                others = [each for each in topic.publishers if service_name(each.party) != service]
-                sides = [each for each in with_messages(topic.consumers) if service_name(each.party) == service]
-                work = work_of(topic, results, contents.fields(others), contents.fields(made))
-                if work is not None:
-                    yield replace(work, service=service, sides=sides)
-
-
-def companions_of(contents: Contents, works: Sequence[Work]) -> Iterator[Work]:
-    """Topics that have the ids of another topic, though no service reads that one for them here."""
-    sampled = [topic for topic in contents.topics if samples_in(topic.publishers) >= 2 * MANY][:MAX_TOPICS]
-    derived = {work.results.subject for work in works}
-    for topic, results in permutations(sampled, 2):
-        one, other = ({service_name(each.party) for each in some.publishers} for some in (topic, results))
-        if one.isdisjoint(other) and results.subject not in derived:
-            came, sent = contents.fields(topic.publishers), contents.fields(results.publishers)
-            work = work_of(topic, results, came, sent, WHILE_NS)
-            if work is not None and len(work.sent) >= UNIQUE * samples_in(results.publishers):
-                yield work
-
-
-def samples_in(sides: Iterable[ClientFlow]) -> int:
-    return sum(len(each.flow.samples) for each in sides)
-
-
-def service_name(party: Party) -> str:
-    """The name that instances of a service share."""
-    return service_of(party.name) or party.label
-
-
-def work_of(topic: Topic, results: Topic, messages: Fields, made: Fields, leeway_ns: int = 0) -> Work | None:
-    """The work of a service, by the fields that most results have in common with messages before them.
-
-    ``leeway_ns``: results may come this long before their messages.
-    """
-    best: Work | None = None
-    for name, came in messages.items():
-        times: dict[Id, int] = {}
-        for each in came:
-            times.setdefault(each.id, each.sample.time_ns)
-        if len(came) < MANY or len(times) < UNIQUE * len(came):
-            continue
-        for other in (name, *made):  # of equal ones that of the same name
-            sent = made.get(other, ())
-            found = [each for each in sent if times.get(each.id, END) <= each.sample.time_ns + leeway_ns]
-            if len({each.id for each in found}) >= (FEW if best is None else len(best.sent) + 1):
-                best = Work(topic, results, name, came, found)
-    return best
+    numbers.overtaken(contents)
+    numbers.never_sent(contents)
 
 
 def not_done(view: FlowView, work: Work, done: set[Id]) -> None:
@@ -196,10 +82,10 @@ def not_done(view: FlowView, work: Work, done: set[Id]) -> None:
     lost, rest = [came[place] for place in sorted(missing)], [each for each in came if each.id in done]
     if differ_by_kind(view, lost, rest) or not are_captured(work) or not (all_came(work) or not work.sides):
         return
-    name, results = work.topic.subject[2], work.results.subject[2]
-    title = f"{work.label} got {len(lost):,} messages of {name} and published nothing to {results} for them, "
+    results = work.results.subject[2]
+    title = f"{work.label} got {len(lost):,} messages of {work.messages} and published nothing to {results} for them, "
     if not work.sides:
-        title = f"{work.label} published nothing to {results} for {len(lost):,} messages of {name}, "
+        title = f"{work.label} published nothing to {results} for {len(lost):,} messages of {work.messages}, "
     title += f"as it did for {len(rest):,} others: {work.name} {numbers_of(each.id[1] for each in lost)}"
     times = {"since_ns": lost[0].sample.time_ns, "until_ns": rest[-1].sample.time_ns}
     key = work.label, work.topic.subject
@@ -221,6 +107,28 @@ def not_done(view: FlowView, work: Work, done: set[Id]) -> None:
         problem.detail(f"{said} ended, and did not do the work that it had begun")
         if view.stores(work.sides):
             problem.likely = "it commits or acknowledges messages before they are done, or more than are done"
+
+
+def not_done_before(view: FlowView, work: Work) -> None:
+    """A new kind of messages came to a service that did nothing for them, until it came back and did it for all."""
+    done = {each.id for each in work.sent}
+    first = next((place for place, each in enumerate(work.came) if each.id in done), 0)
+    before, since = work.came[:first], [each for each in between(work, done) if each.id in done]
+    kind_ns, done_ns = work.came[0].sample.time_ns, work.sent[0].side.party.since_ns
+    earlier = sum(each.time_ns < kind_ns for side in work.topic.publishers for each in side.flow.samples)
+    had = [each for each in work.sides if each.party.until_ns < work.sent[0].sample.time_ns and each.flow.messages]
+    if not work.kind or earlier < MANY or len(before) < FEW or len(since) < MOST * len(between(work, done)) or not had:
+        return
+    lost = [each for each in before if each.sample.time_ns <= ended(had)]
+    if len(lost) < FEW or len(since) < 2 * FEW or done_ns < lost[-1].sample.time_ns or not are_captured(work):
+        return
+    title = f"{names_of(had)} got {len(lost):,} messages of {work.messages} and published nothing to "
+    title += f"{work.results.subject[2]} for them, as it does since it came back at {view.report.seconds(done_ns)}"
+    times = {"since_ns": kind_ns, "until_ns": lost[-1].sample.time_ns}
+    key, frames = (work.label, work.topic.subject), [each.sample.frame for each in lost]
+    problem = view.add("flow.not-done", title, key, had, count=len(lost), frames=frames, **times)
+    publisher = lost[0].side.party.label
+    problem.likely = f"{publisher} was deployed before it: it publishes these since {view.report.seconds(kind_ns)}"
 
 
 def between(work: Work, done: set[Id]) -> list[Made]:
@@ -330,8 +238,7 @@ def done_again(view: FlowView, work: Work) -> None:
         known = first.setdefault(each.id, each)
         if known is not each and known.side.party.connection != each.side.party.connection:
             again.setdefault(each.id, each)
-    began = work.sent[0].id in again
-    if not FEW <= len(again) <= len(first) // 2 or began or not are_captured(work):
+    if not FEW <= len(again) <= len(first) or not are_captured(work):
         return
     name, results = work.topic.subject[2], work.results.subject[2]
     sides = [each.side for each in again.values()]
@@ -342,6 +249,9 @@ def done_again(view: FlowView, work: Work) -> None:
     frames = [made.sample.frame for each in again for made in (first[each], again[each])]
     sides += work.sides
     problem = view.add("flow.sent-again", title, key, sides, count=len(again), frames=frames, **times)
+    began = [start for each in work.sides for start in each.flow.starts if start[0] <= times["since_ns"]]
+    if began and max(began)[1] == FIRST:
+        problem.detail(f"it subscribed to {name} at the first message again, at {view.report.seconds(max(began)[0])}")
     problem.likely = "it came back to messages that it had done, and does not leave them out"
 
 
@@ -418,7 +328,7 @@ def out_of_order(view: FlowView, work: Work) -> None:
         if place < latest.get(each.sample.key, -1):
             late.append((number, each))
         latest[each.sample.key] = max(place, latest.get(each.sample.key, -1))
-    if not is_turn([number for number, _ in late], len(some)):
+    if not numbers.is_turn([number for number, _ in late], len(some)):
         return
     at, count = late[0][1], len(some) - late[0][0]
     results, since = work.results.subject[2], view.report.seconds(at.sample.time_ns)
@@ -429,43 +339,3 @@ def out_of_order(view: FlowView, work: Work) -> None:
     sides = [at.side, *work.sides]
     problem = view.add("flow.out-of-order", title, key, sides, count=len(late), frames=frames, **times)
     problem.detail(f"the messages of {work.topic.subject[2]} are known again by {work.name}")
-
-
-def is_turn(late: Sequence[int], count: int) -> bool:
-    """Whether some of ``count`` messages, at these places, come too late since a time, and none did for long before."""
-    return len(late) >= FEW and late[0] >= MANY and len(late) * MANY >= count - late[0]
-
-
-def overtaken(contents: Contents) -> None:
-    """A client numbers its messages, and since a time later ones come before earlier ones."""
-    view = contents.view
-    by_client: dict[tuple[str, str, str], list[tuple[str, Made, int, int, str]]] = {}
-    for topic in contents.topics:
-        sampled = (each for each in topic.publishers if each.flow.samples and whose(each.party) not in view.came)
-        for (client, _), sides in grouped(sampled, lambda side: (whose(side.party), side.flow.key.partition)).items():
-            if (found := turn_of(contents.fields(sides))) is not None:
-                by_client.setdefault(client, []).append((topic.subject[2], *found))
-    for client, turns in by_client.items():
-        of, at, _, _, name = min(turns, key=lambda each: each[1].sample.time_ns)
-        late, all_since = sum(each[2] for each in turns), sum(each[3] for each in turns)
-        names = of + f" and {counted(len(turns) - 1, 'other topic')}" * (len(turns) > 1)
-        title = f"{at.side.party.label} publishes to {names} in another order than it numbers its messages: "
-        title += f"since {view.report.seconds(at.sample.time_ns)}, {late:,} of {all_since:,} come after later ones"
-        times = {"since_ns": at.sample.time_ns, "until_ns": at.side.flow.last_ns}
-        problem = view.add("flow.out-of-order", title, client, [at.side], count=late, **times)
-        problem.detail(f"the number is {name}; before, all came in order")
-        problem.likely = "it publishes on several connections or threads at the same time, or publishes again later"
-
-
-def turn_of(fields: Fields) -> tuple[Made, int, int, str] | None:
-    """The first message that comes too late, how many do of all since then, and the field of their numbers."""
-    for name, some in fields.items():
-        made = [each for each in some if each.id[0] is None and each.id[1] < STRING]
-        numbers = [each.id[1] for each in made]
-        if len(made) < 2 * MANY or len(set(numbers)) < len(made):
-            continue
-        late = [place for place, latest in enumerate(accumulate(numbers, max)) if numbers[place] < latest]
-        steps = [0 < now - before <= FEW for before, now in pairwise(numbers[: late[0]])] if late else []
-        if is_turn(late, len(made)) and sum(steps) >= MOST * len(steps):
-            return made[late[0]], len(late), len(made) - late[0], name
-    return None

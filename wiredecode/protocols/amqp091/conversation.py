@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from struct import Struct
 from typing import Any, ClassVar
 from zlib import crc32
 
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields import printable
 from wiredecode.fields.layer import Layer, Style
-from wiredecode.frames.frame import MALFORMED, AckDuty, Frame
+from wiredecode.frames.frame import AckDuty, Frame
 from wiredecode.frames.message import Messages
 from wiredecode.protocols.amqp091 import NAME, names
 from wiredecode.protocols.amqp091.layers import (
@@ -20,13 +21,12 @@ from wiredecode.protocols.amqp091.layers import (
     Heartbeat,
     ProtocolHeader,
     UnknownFrame,
-    tables_of,
 )
 from wiredecode.protocols.amqp091.messages import add_message
 from wiredecode.protocols.base import Conversation, Start
 from wiredecode.protocols.reading import FrameDecoder
 from wiredecode.protocols.shared import proxy
-from wiredecode.protocols.shared.amqp.tables import problem_of, read_table
+from wiredecode.protocols.shared.amqp.tables import read_table
 from wiredecode.protocols.shared.pairing import Newest, Pipelined, Request, link
 from wiredecode.protocols.shared.publications import Publications
 from wiredecode.protocols.shared.sasl import user_name
@@ -37,6 +37,8 @@ MAX_CHANNELS = 4096
 """Channels of a connection that are remembered."""
 MAX_HELD_BYTES = 64 * 1024 * 1024
 """Bytes of messages that are not complete, on one connection; beyond it bodies are not kept."""
+METHOD_CODE, NUMBERED = Struct(">I").unpack_from, 11
+"""Class and method in one number, and bytes of a frame that has it."""
 DELIVERIES = ("BasicDeliver", "BasicGetOk")
 NEVER = 1 << 64
 """No delivery has this number."""
@@ -129,28 +131,29 @@ class AmqpConversation(Conversation):
 
     def decode(self, frame: Frame, style: Style | None) -> None:
         frame.protocol, self.completed = NAME, None
-        if not frame.offset and proxy.decode(self, frame, style):
-            self.following[frame.side] = frame.length
+        side, offset = frame.side, frame.offset
+        if not offset and proxy.decode(self, frame, style):
+            self.following[side] = frame.length
             return
-        if frame.offset != self.following[frame.side]:
-            self._forget(frame.side)
-        self.following[frame.side] = frame.offset + frame.length
+        if offset != self.following[side]:
+            self._forget(side)
+        self.following[side] = offset + frame.length
         buffer, start = frame.buffer, frame.start
         code = buffer[start]
-        if code == names.METHOD:
-            code = int.from_bytes(buffer[start + 7 : min(start + 11, frame.stop)])
+        if code == names.METHOD and frame.stop - start >= NUMBERED:
+            (code,) = METHOD_CODE(buffer, start + 7)
+        elif code == names.METHOD:
+            code = int.from_bytes(buffer[start + 7 : frame.stop])
         frame.code = code
-        decoder, handle, tables, from_client = KNOWN.get(code, UNKNOWN)
+        decoder, handle, from_client = KNOWN.get(code, UNKNOWN)
         if self.client is None and from_client is not None:
-            self.client = frame.side if from_client else 1 - frame.side
+            self.client = side if from_client else 1 - side
         frame.sender = self.sender(frame)
         decoder.read(frame, style)
-        if decoder.type is None and frame.stop - start >= 11:  # else its number was not captured whole
-            text, where = "no method of AMQP 0-9-1 or RabbitMQ", (0, 11)
+        if decoder.type is None and frame.stop - start >= NUMBERED:
+            text, where = "no method of AMQP 0-9-1 or RabbitMQ", (0, NUMBERED)
             frame.find("warning", "protocol", "unknown-method", text, "undecided", where)
-        for name in tables:
-            report_table(frame, name)
-        if 0 < self.frame_max < frame.length:
+        if frame.length > self.frame_max > 0:
             message = f"{frame.length} bytes, and both sides agreed on {self.frame_max} (frame_max)"
             frame.find("warning", "protocol", "above-frame-max", message, "size")
         channel = frame.values.get("channel")
@@ -183,7 +186,8 @@ class AmqpConversation(Conversation):
 
     def _oldest(self, frame: Frame, channel: int, name: str) -> Ask | None:
         """Remove and return the oldest request of a method that a frame may answer."""
-        if frame.overtakes or any(each.lost_before(frame.ready) for each in self.connection.directions):
+        first, second = self.connection.directions
+        if frame.overtakes or first.lost_before(frame.ready) or second.lost_before(frame.ready):
             return None  # answers come in turn: a lost one, or a lost request, would shift all that follow
         return self.outstanding.pop((1 - frame.side, channel, name))
 
@@ -231,45 +235,27 @@ class AmqpConversation(Conversation):
 
     # Queues and consumers.
 
-    def _queue(self, frame: Frame, channel: Channel) -> None:
-        self._ask(frame, channel)
-        self._name_queue(frame, channel)
-
-    def _name_queue(self, frame: Frame, channel: Channel) -> str:
-        """The queue of a method; an empty name means the one declared last."""
-        queue: str = frame.values.get("queue", "")
-        if not queue and channel.queue and frame.type != "QueueDeclare":
-            queue = channel.queue
-        return queue
-
     def _declared(self, frame: Frame, channel: Channel) -> None:
         self._answer(frame, channel)
         channel.queue = frame.values.get("queue", "")
 
     def _consume(self, frame: Frame, channel: Channel) -> None:
         self._ask(frame, channel)
-        values = frame.values
-        if "no_ack" not in values:
-            return
-        consumer = AmqpConsumer(self._name_queue(frame, channel), bool(values["no_ack"]))
-        if not consumer.no_ack:
-            consumer.acks.since = frame.number
-        if values["consumer_tag"]:
-            channel.consumers.put(values["consumer_tag"], consumer)
-        else:
-            channel.getting = consumer  # until the server names it
+        if "no_ack" in frame.values:
+            consumer = consumer_of(frame, frame.values, channel)
+            if tag := frame.values["consumer_tag"]:
+                channel.consumers.put(tag, consumer)
+            else:
+                channel.getting = consumer  # until the server names it
 
     def _consuming(self, frame: Frame, channel: Channel) -> None:
         request = self._answer(frame, channel)
         if request is not None and not request.values.get("consumer_tag") and "consumer_tag" in frame.values:
-            consumer = AmqpConsumer(request.values.get("queue") or channel.queue, bool(request.values.get("no_ack")))
-            consumer.acks.since = None if consumer.no_ack else frame.number
-            channel.consumers.put(frame.values["consumer_tag"], consumer)
+            channel.consumers.put(frame.values["consumer_tag"], consumer_of(frame, request.values, channel))
 
     def _get(self, frame: Frame, channel: Channel) -> None:
         self._ask(frame, channel)
-        channel.getting = AmqpConsumer(self._name_queue(frame, channel), bool(frame.values.get("no_ack")))
-        channel.getting.acks.since = None if channel.getting.no_ack else frame.number
+        channel.getting = consumer_of(frame, frame.values, channel)
 
     def _confirm_select(self, frame: Frame, channel: Channel) -> None:
         self._ask(frame, channel)
@@ -413,7 +399,6 @@ class AmqpConversation(Conversation):
         **dict.fromkeys(("ChannelClose", "ConnectionClose"), _close),
         **dict.fromkeys(("BasicAck", "BasicNack", "BasicReject"), _ack),
         **dict.fromkeys(("BasicRecover", "BasicRecoverAsync"), _recover),
-        **dict.fromkeys(("QueueBind", "QueueUnbind", "QueuePurge", "QueueDelete"), _queue),
         "ConnectionStartOk": _start_ok,
         "ConnectionTuneOk": _tune_ok,
         "QueueDeclareOk": _declared,
@@ -426,17 +411,24 @@ class AmqpConversation(Conversation):
     }
 
 
-def known(layer: type[Layer]) -> tuple[FrameDecoder, Handler | None, tuple[str, ...], bool | None]:
-    """The way to decode a type of frames: their layer, what follows, its tables, and whether only clients send them."""
+def known(layer: type[Layer]) -> tuple[FrameDecoder, Handler | None, bool | None]:
+    """The way to decode a type of frames: their layer, what follows, and whether only clients send them."""
     name = layer.__name__
-    handle = AmqpConversation.HANDLERS.get(name)
-    return FrameDecoder(layer, name), handle, tables_of(layer), names.by_client(name) if name in names.CODES else None
+    from_client = names.by_client(name) if name in names.CODES else None
+    return FrameDecoder(layer, name), AmqpConversation.HANDLERS.get(name), from_client
 
 
 OTHERS: dict[int, type[Layer]] = {names.HEADER: ContentHeader, names.BODY: ContentBody, names.HEARTBEAT: Heartbeat}
 OTHERS[names.GREETING[0]] = ProtocolHeader
 KNOWN = {code: known(layer) for code, layer in (METHODS | OTHERS).items()}
-UNKNOWN = FrameDecoder(UnknownFrame, None), None, (), None
+UNKNOWN = FrameDecoder(UnknownFrame, None), None, None
+
+
+def consumer_of(frame: Frame, values: Mapping[str, Any], channel: Channel) -> AmqpConsumer:
+    """Who asks for messages; ``frame`` shows whether it will acknowledge them."""
+    no_ack = bool(values.get("no_ack"))
+    since = None if no_ack else frame.number
+    return AmqpConsumer(values.get("queue") or channel.queue, no_ack, AckDuty(since))
 
 
 def routed(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -455,11 +447,3 @@ def identity_of(content: Content) -> Any:
     """Values that a returned message has in common with its publish."""
     body, values = content.body, content.values
     return values.get("exchange"), values.get("routing_key"), content.size, None if body is None else crc32(body)
-
-
-def report_table(frame: Frame, name: str) -> None:
-    """Report a field table that cannot be read to its end."""
-    raw, shown = frame.values.get(name), frame.layers and frame.layers[NAME].get(name)
-    if raw and not isinstance(shown, dict) and (problem := problem_of(raw)):
-        frame.status = MALFORMED if not frame.is_partial else frame.status
-        frame.find("error", "malformed", "table-unfit", f"{name}: {problem}", name)

@@ -12,7 +12,8 @@ from wiredecode.protocols.shared.amqp.tables import read_table
 from wiredecode.protocols.shared.flows import MAX_KNOWN, FlowReader, PublishedContent, Sampler, Step
 from wiredecode.protocols.shared.pairing import Newest
 
-IDS = "message_id", "correlation_id"
+IDS = "message_id", "correlation_id", "priority", "delivery_mode"
+"""Properties that samples show: ids, and how a broker keeps a message."""
 
 
 class ContentStart(NamedTuple):
@@ -37,7 +38,9 @@ class QueueFlows(FlowReader):
         """Topics, by frame of the message."""
         self._begun: Newest[tuple[int, int], ContentStart] = Newest(MAX_KNOWN)
         """By connection and channel: the last message that a client began to publish."""
-        self._sampler = Sampler()
+        self._came: Newest[tuple[int, int], tuple[int, str, str]] = Newest(MAX_KNOWN)
+        """The same of deliveries: size of the body, topic and group."""
+        self._sampler, self._arrivals = Sampler(), Sampler()
 
     def read(self, frame: Frame) -> Iterator[Step]:
         if frame.type == "ConnectionOpen":
@@ -60,7 +63,7 @@ class QueueFlows(FlowReader):
         """A message whose body is empty, or in one frame."""
         values, place = frame.values, (frame.connection.number, frame.values["channel"])
         if frame.type == "ContentHeader":
-            headers = [(name, values[name]) for name in IDS if values.get(name)]
+            headers = [(name, str(values[name])) for name in IDS if values.get(name)]
             table = read_table(values["headers"]) if values.get("headers") else {}
             headers += [(name, str(value)) for name, value in table.items() if isinstance(value, str | int)]
             self._begun.put(place, ContentStart(values["body_size"], headers))
@@ -87,3 +90,10 @@ class QueueFlows(FlowReader):
             group = "" if offset is not None or queue.startswith(FOR_ONE) else queue
             log = queue if offset is not None and queue != topic else ""
             yield Step(flows.DELIVER, topic, group=group, first=offset, size=size, log=log, again=again)
+            if offset is None:
+                self._came.put((frame.connection.number, frame.values["channel"]), (size, topic, group))
+        elif frame.type == "ContentBody":
+            size, topic, group = self._came.pop((frame.connection.number, frame.values["channel"]), (-1, "", ""))
+            if size == frame.values["size"] and self._arrivals.wants(frame):
+                samples = self._arrivals.take(frame, 1, (PublishedContent(None, frame.values["body"], ""),))
+                yield Step(flows.GOT, topic, group=group, samples=[each._replace(body=b"") for each in samples])

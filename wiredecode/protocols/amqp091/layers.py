@@ -5,10 +5,10 @@ from typing import Any, ClassVar
 
 from wiredecode import fields
 from wiredecode.data import storable
-from wiredecode.fields import Kind, plain
+from wiredecode.fields import Kind
 from wiredecode.fields.layer import Added, Layer
 from wiredecode.protocols.amqp091 import NAME, names
-from wiredecode.protocols.shared.amqp.tables import field_table, secret_ranges
+from wiredecode.protocols.shared.amqp.tables import FieldTable
 from wiredecode.protocols.shared.data import data_of
 
 TEXTS = data_of(NAME, "names.toml")
@@ -45,7 +45,7 @@ KINDS: dict[str, Callable[[str, str], Kind]] = {
     "timestamp": fields.Seconds,
     "shortstr": lambda name, doc: fields.Text(name, doc, length=fields.UInt8, free=True),
     "longstr": lambda name, doc: fields.Text(name, doc, length=fields.UInt32),
-    "table": field_table,
+    "table": FieldTable,
     "bit": fields.Bit,
 }
 COUNTS = {"octet": fields.UInt8, "short": fields.UInt16}
@@ -194,9 +194,3 @@ LAYERS: tuple[type[Amqp], ...] = (
     ProtocolHeader,
     UnknownFrame,
 )
-
-
-def tables_of(layer: type[Layer]) -> tuple[str, ...]:
-    """Names of its field tables."""
-    names = (plain(each) for each in layer.fields_desc)
-    return tuple(kind.name for kind in names if isinstance(kind, fields.Binary) and kind.credentials is secret_ranges)

@@ -1,5 +1,7 @@
 """Problems between AMQP 0-9-1 clients and servers: what was closed, came back, was not taken, or waits."""
 
+from collections.abc import Iterator
+
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields import printable
 from wiredecode.frames.escape import counted
@@ -10,8 +12,10 @@ from wiredecode.protocols.amqp091.flows import QueueFlows
 from wiredecode.protocols.amqp091.messages import topic_of
 from wiredecode.protocols.amqp091.problems_deliveries import CONTENTS, ConsumerAcks, is_ack_timeout
 from wiredecode.protocols.amqp091.problems_routing import ROUTING, Place, QueueLag, QueueRoutes, place_of
+from wiredecode.protocols.shared.amqp.tables import read_table
 from wiredecode.protocols.shared.codes import codes_of
-from wiredecode.protocols.shared.facts import UNBOUND
+from wiredecode.protocols.shared.facts import DELETED, LIMITED, MOVES, PURGED, UNBOUND
+from wiredecode.protocols.shared.gauges import STREAM, Change
 from wiredecode.protocols.shared.heartbeats import MissedHeartbeats
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import MAX_EVIDENCE, Checks, FrameRef, Publishing, Rule, ref_of
@@ -19,6 +23,10 @@ from wiredecode.protocols.shared.problems import MAX_EVIDENCE, Checks, FrameRef,
 CODES = codes_of("amqp091")
 MANY_CHANNELS = 20
 """Channels of a connection, with at most two messages for each, that are more than a few."""
+
+
+FORCED = 320
+"""An operator or a shutdown closes the connection."""
 
 
 @dataclass(eq=False)
@@ -37,8 +45,11 @@ class ClosedChannels(Rule):
         title += f", caused by {cause}" if cause else ""
         key = frame.connection.number, code, cause
         code_of = CODES["channel-closed"] if what == "channel" else CODES["connection-closed"]
-        problem = self.report.add(code_of, title, key, frame=frame)
         text = printable(frame.values.get("reply_text", ""))
+        shuts_down = code == FORCED and "shutdown" in text  # what follows shows whether its clients come back
+        if shuts_down:
+            self.report.facts.saw(MOVES, frame.source, frame=frame)
+        problem = self.report.add(code_of, title, key, frame=frame, severity="note" if shuts_down else None)
         problem.detail(f"the server says: {text}")
         problem.likely, problem.alike = problem.code.cause_of(f"{code} {text}"), names.outcome(code)
 
@@ -69,33 +80,45 @@ class Nacked(Rule):
             self.report.add(CODES["nacked"], title, frame.connection.number, frame=frame, count=count)
 
 
+@dataclass(slots=True, eq=False)
+class OpenAlarm:
+    """An alarm of a server that is not over."""
+
+    ref: FrameRef
+    reason: str
+    waiting: int = 0
+    """Messages that were published meanwhile."""
+
+
 @dataclass(eq=False)
 class BlockedPublishers(Rule):
     """Servers stop reading from those that publish."""
 
-    types = frozenset({"ConnectionBlocked", "ConnectionUnblocked"})
-    _since: Newest[int, FrameRef] = field(default_factory=Newest)
+    types = frozenset({"ConnectionBlocked", "ConnectionUnblocked", "BasicPublish"})
+    _alarms: Newest[int, OpenAlarm] = field(default_factory=Newest)
     """By connection."""
-    _reasons: Newest[int, str] = field(default_factory=Newest)
 
     def frame(self, frame: Frame) -> None:
-        number = frame.connection.number
-        if frame.type == "ConnectionBlocked":
-            self._since.put(number, ref_of(frame))
-            self._reasons.put(number, printable(frame.values.get("reason", "")))
-        elif number in self._since:
-            self._report(number, frame.time_ns, "")
+        number, alarm = frame.connection.number, self._alarms.get(frame.connection.number)
+        if alarm is None:
+            if frame.type == "ConnectionBlocked":
+                self._alarms.put(number, OpenAlarm(ref_of(frame), printable(frame.values.get("reason", ""))))
+        elif frame.type == "BasicPublish":
+            alarm.waiting += 1
+        elif frame.type == "ConnectionUnblocked":
+            self._report(self._alarms.pop(number), frame.time_ns, "")
 
-    def _report(self, number: int, until_ns: int, end: str) -> None:
-        ref, reason = self._since.pop(number), self._reasons.pop(number, "")
-        seconds = (until_ns - ref.time_ns) / 1e9
-        title = f"the server blocked {short(ref.connection)} for {seconds:.1f} s{end}: {reason}"
-        problem = self.report.add(CODES["blocked"], title, number, frame=ref, until_ns=until_ns)
-        problem.alike = reason
+    def _report(self, alarm: OpenAlarm, until_ns: int, end: str) -> None:
+        connection, seconds = alarm.ref.connection, (until_ns - alarm.ref.time_ns) / 1e9
+        title = f"the server blocked {short(connection)} for {seconds:.1f} s{end}: {alarm.reason}"
+        problem = self.report.add(CODES["blocked"], title, connection.number, frame=alarm.ref, until_ns=until_ns)
+        problem.alike = alarm.reason
+        if alarm.waiting:
+            problem.detail(f"{counted(alarm.waiting, 'message')} published meanwhile waited")
 
     def finish(self) -> None:
-        for number in list(self._since):
-            self._report(number, max(self.report.last_ns, self._since[number].time_ns), ", until the end")
+        for alarm in self._alarms.values():
+            self._report(alarm, max(self.report.last_ns, alarm.ref.time_ns), ", until the end")
 
 
 @dataclass(eq=False)
@@ -137,6 +160,24 @@ class ChannelChurn(Rule):
                 self.report.about(CODES["channel-churn"], title, number, refs, count=opened)
 
 
+QUEUES = {"QueueDeclare": LIMITED, "QueueUnbind": UNBOUND, "QueueDelete": DELETED, "QueuePurge": PURGED}
+LIMITS = "x-max-length", "x-max-length-bytes", "x-message-ttl"
+
+
+def queue_changes(frame: Frame) -> Iterator[Change]:
+    """A client declares a queue with limits, takes a binding away, deletes a queue or its messages."""
+    queue, by, fact = printable(frame.values["queue"]), short(frame.connection), QUEUES[frame.type or ""]
+    if fact is UNBOUND:
+        topic = topic_of(frame.values)
+        yield Change(STREAM, topic, f"{by} unbinds queue {queue} from {topic}", UNBOUND)
+    elif fact is LIMITED:
+        arguments = read_table(frame.values["arguments"])
+        if how := ", ".join(f"{name} {arguments[name]}" for name in LIMITS if name in arguments):
+            yield Change(STREAM, queue, f"queue {queue} has {how}", LIMITED, how)
+    else:
+        yield Change(STREAM, queue, f"{by} deletes {'messages of ' if fact is PURGED else ''}queue {queue}", fact)
+
+
 @dataclass(eq=False)
 class UnboundMessages(Rule):
     """Messages to an exchange none of whose bindings fits."""
@@ -149,8 +190,6 @@ class UnboundMessages(Rule):
     def frame(self, frame: Frame) -> None:
         if frame.type in ROUTING:
             self._routes.learn(frame)
-            if frame.type == "QueueUnbind":
-                self.report.facts.saw(UNBOUND, topic_of(frame.values), frame=frame, by=short(frame.connection))
         elif "routing_key" in frame.generated:
             exchange, key = place_of(frame, frame.generated["exchange"]), frame.generated["routing_key"]
             if frame.sender == "server":
@@ -184,6 +223,7 @@ CHECKS = Checks(
         UnboundMessages,
     ),
     gauges=(QueueLag,),
+    changes=dict.fromkeys(QUEUES, queue_changes),
     answered=frozenset({"ConnectionClose", "ConnectionStart", "ConnectionSecure", "ConnectionTune"}),
     pushes=frozenset({"BasicDeliver"}),
     topic="queue",

@@ -45,6 +45,8 @@ class Amqp091(BehindProxy):
                 return Split(ends, need=size)
             split = self.framing.split(data, at + size)
             ends += [at + size, *split.ends]
+        if ends is split.ends:
+            return split
         known = [(len(ends), position) for _, position in split.known_at]
         return replace(split, ends=ends, known_at=known)
 

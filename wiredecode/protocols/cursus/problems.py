@@ -178,7 +178,7 @@ class Groups(Rule):
             problem.detail(f"it was accepted last {(frame.time_ns - member.last_frame_ns) / 1e9:.3f} s before")
 
     def ended(self, connection: Connection) -> None:
-        key, end = self._reading.pop(connection.number, None), connection.health.end if connection.health else None
+        key, end = self._reading.pop(connection.number, None), connection.first_end
         member = None if key is None else self._members.get(key)
         if member is not None and end is not None and end.side == client_side(connection):
             member.ended = connection
@@ -302,7 +302,7 @@ class Producers(Rule):
                 f"{short(gap.ref.connection)} sent sequence {gap.first:,} to {to} after {gap.last:,}: {missing} missing"
             )
             problem = self.report.add(CODES["sequence-gap"], title, (number, to), frame=gap.ref)
-            end = gap.ref.connection.health.end if gap.ref.connection.health is not None else None
+            end = gap.ref.connection.first_end
             if end is not None and end.side != gap.ref.side:
                 after = f"{(end.time_ns - gap.ref.time_ns) / 1e6:.3f} ms later"
                 problem.detail(f"the broker ended the connection {after}, without an answer")

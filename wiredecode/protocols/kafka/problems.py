@@ -24,13 +24,20 @@ from wiredecode.protocols.kafka.problems_sessions import (
 )
 from wiredecode.protocols.shared import refusals
 from wiredecode.protocols.shared.advertised import AdvertisedHost, host_of
-from wiredecode.protocols.shared.facts import DELETED, MADE, MOVES, PURGED
+from wiredecode.protocols.shared.facts import CHANGED, DELETED, MADE, MOVES, PURGED
+from wiredecode.protocols.shared.gauges import STREAM, Change
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import Checks, FrameRef, Problem, Publishing, Rule, ref_of
 
 ALL_RESPONSES = frozenset(message.name for message in RESPONSES.values())
 MOVED = "coordinator-moved"
-DELETIONS = frozenset({"DeleteTopicsResponse", "DeleteGroupsResponse", "DeleteRecordsResponse"})
+SETTINGS = {
+    "CreateAclsResponse": "ACLs",
+    "DeleteAclsResponse": "ACLs",
+    "AlterConfigsResponse": "settings",
+    "IncrementalAlterConfigsResponse": "settings",
+    "CreatePartitionsResponse": "the number of partitions",
+}
 SOON_NS = 1_000_000_000
 """A broker that ends a connection within this time after a request refuses that request."""
 
@@ -38,6 +45,39 @@ MAX_NAMED = 4
 """Topics that a title names."""
 LASTING_NS, PAUSE_NS = 2_000_000_000, 10_000_000_000
 """A refusal lasts if a client gets it again after the first time, with shorter pauses than the second."""
+
+
+def made(frame: Frame) -> Iterator[Change]:
+    """A client made topics."""
+    for topic, _ in partitions_of(frame.values):
+        yield Change(STREAM, topic, f"{short(frame.connection)} made topic {topic}", MADE)
+
+
+def deleted(frame: Frame) -> Iterator[Change]:
+    """A client deleted topics or groups."""
+    for each in lists_of(frame.values):
+        name = printable(each.get("topic") or (f"group {each['group_id']}" if each.get("group_id") else ""))
+        if each.get("error") == 0 and name:
+            yield Change(STREAM, name, f"{short(frame.connection)} deleted {name}", DELETED)
+
+
+def purged(frame: Frame) -> Iterator[Change]:
+    """A client deleted records."""
+    for topic, number, each in partitions(frame.values):
+        if each.get("error") == 0:
+            text = f"{short(frame.connection)} deleted records of {printable(topic)}[{number}]"
+            yield Change(STREAM, printable(topic), text, PURGED)
+
+
+def settings(frame: Frame) -> Iterator[Change]:
+    """A client changed settings or rights of topics, groups or brokers."""
+    for each in lists_of(frame.asked.values) if frame.asked is not None and not any(errors_in(frame.values)) else ():
+        name = next((each[name] for name in ("topic", "resource_name", "resource_name_filter") if each.get(name)), "")
+        names = ", ".join(printable(one["config_name"]) for one in each.get("configs") or ())
+        what = names or SETTINGS[frame.type or ""]
+        yield Change(
+            STREAM, printable(name), f"{short(frame.connection)} changed {what} of {printable(name)}", CHANGED, what
+        )
 
 
 @dataclass(eq=False)
@@ -61,11 +101,6 @@ class KafkaRefusals(refusals.Refusals):
         if frame.type == "InitProducerIdRequest":
             self._transactional.request(frame)
             return
-        if frame.type == "CreateTopicsResponse":
-            for topic, _ in partitions_of(frame.values):
-                self.report.facts.saw(MADE, topic, frame=frame, by=short(frame.connection))
-        elif frame.type in DELETIONS:
-            self._delete(frame)
         super().frame(frame)
 
     def errors(self, frame: Frame) -> set[Any]:
@@ -78,17 +113,6 @@ class KafkaRefusals(refusals.Refusals):
             self._coordinated.put(frame.connection.number, True)
         refusal = frame.refusal if frame.type == "SaslAuthenticateResponse" else None
         return errors or ({refusal} if refusal else errors)
-
-    def _delete(self, frame: Frame) -> None:
-        """A client deleted topics, groups or records."""
-        values, by = frame.values, short(frame.connection)
-        for each in (*(values.get("responses") or ()), *(values.get("results") or ())):
-            name = each.get("topic") or (f"group {each['group_id']}" if each.get("group_id") else "")
-            if each.get("error") == 0 and name:
-                self.report.facts.saw(DELETED, printable(name), frame=frame, by=by)
-        for topic, _, each in partitions(values) if frame.type == "DeleteRecordsResponse" else ():
-            if each.get("error") == 0:
-                self.report.facts.saw(PURGED, printable(topic), frame=frame, by=by)
 
     def facts(self, frame: Frame, errors: Collection[Any]) -> dict[str, Any]:
         error, topics = ERRORS.get(min(errors), str(min(errors))), self._topics(frame, errors)
@@ -205,7 +229,7 @@ class Closed(Rule):
 
     def ended(self, connection: Connection) -> None:
         sent, served = self._sent.pop(connection.number, None), self._served.pop(connection.number, False)
-        end = connection.health.end if connection.health is not None else None
+        end = connection.first_end
         if sent is None or end is None or end.side == sent.ref.side or connection.directions[end.side].lossy:
             return
         if end.time_ns - sent.ref.time_ns <= SOON_NS:
@@ -280,6 +304,12 @@ CHECKS = Checks(
     pulled=True,
     gauges=(CommittedLags,),
     flows=(RecordFlows,),
+    changes={
+        "CreateTopicsResponse": made,
+        **dict.fromkeys(("DeleteTopicsResponse", "DeleteGroupsResponse"), deleted),
+        "DeleteRecordsResponse": purged,
+        **dict.fromkeys(SETTINGS, settings),
+    },
     space="cluster",
     publishes={"ProduceRequest": Publishing(("topics_named",))},
     topic="group_id",

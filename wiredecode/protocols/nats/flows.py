@@ -1,6 +1,6 @@
 """The way of messages by subject and queue group, and those of JetStream by the sequence of their stream."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from wiredecode.fields import printable
@@ -174,7 +174,7 @@ class SubjectFlows(FlowReader):
     def _answered(self, frame: Frame, key: tuple[int, str]) -> Sequence[Step]:
         """Acks of publishes, pulls in vain, and heartbeats."""
         values, request = frame.values, frame.request or 0
-        if any(name == STALLED for name in header_names(values)) and key in self._consumers:
+        if any(each["key"] == STALLED for each in values.get("headers") or ()) and key in self._consumers:
             stream, consumer = self._consumers[key]
             return (Step(flows.STALL, stream, None, consumer),)
         if values.get("status") == NO_MESSAGES and request in self._pulls:
@@ -184,7 +184,3 @@ class SubjectFlows(FlowReader):
             stream, first = printable(frame.generated["stream"]), frame.generated["stream_sequence"]
             return (Step(flows.CONFIRM, printable(self._published[request]), None, "", first, log=stream),)
         return ()
-
-
-def header_names(values: Mapping[str, Any]) -> Iterator[str]:
-    return (each["key"] for each in values.get("headers") or ())

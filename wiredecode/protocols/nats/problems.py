@@ -85,15 +85,15 @@ class Crashes(Rule):
             self._last[number] = LastDelivery(ref_of(frame), contents, frame.values.get("reply", ""), count=count)
 
     def ended(self, connection: Connection) -> None:
-        last, health, client = self._last.pop(connection.number, None), connection.health, client_side(connection)
-        end, name = None if health is None else health.end, connection.identity.get("name")
+        last, client = self._last.pop(connection.number, None), client_side(connection)
+        end, name = connection.first_end, connection.identity.get("name")
         if last is None or end is None or not name or last.acknowledged:
             return
         if end.side == client and 0 <= end.time_ns - last.ref.time_ns <= SOON_NS and len(self._ends) < MAX_KNOWN:
             host, server = connection.endpoints[client].rpartition(":")[0], connection.endpoints[1 - client]
             ends = self._ends.setdefault((name, host, server), [])
-            previous = ends[-1][0].health if ends else None
-            after = previous is None or previous.end is None or previous.end.time_ns <= connection.first_ns
+            previous = ends[-1][0].first_end if ends else None
+            after = previous is None or previous.time_ns <= connection.first_ns
             if after and len(ends) < MAX_KNOWN:
                 ends.append((connection, last))
 
@@ -113,7 +113,7 @@ class Crashes(Rule):
         refs, severity = [last.ref for _, last in ends], None if certain else "warning"
         key = refs[0].connection.number
         problem = self.report.about(CODES["crash-loop"], title, key, refs, severity=severity)
-        waited = [end.time_ns - last.ref.time_ns for one, last in ends if one.health and (end := one.health.end)]
+        waited = [end.time_ns - last.ref.time_ns for one, last in ends if (end := one.first_end)]
         problem.detail(f"it ended at most {max(waited) / 1e6:.3f} ms after the delivery, and never unsubscribed")
 
 

@@ -14,7 +14,7 @@ from wiredecode.frames.identity import short
 from wiredecode.protocols.nats.conversation_acks import parse_ack_subject
 from wiredecode.protocols.nats.conversation_memory import DUPLICATE, OWN, SEQUENCE, STREAM
 from wiredecode.protocols.shared.codes import codes_of
-from wiredecode.protocols.shared.facts import DELETED, DELIVERED, PURGED, STORED
+from wiredecode.protocols.shared.facts import CHANGED, DELETED, DELIVERED, PURGED, STORED
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import MAX_EVIDENCE, FrameRef, Problem, Report, Rule, ref_of, whole
 
@@ -24,7 +24,7 @@ MESSAGE_ID = "Nats-Msg-Id"
 EXPECTED = "Nats-Expected-"
 """Beginning of the other headers that only publishes to JetStream have."""
 DELETE, DELETE_CONSUMER, NEXT = ".API.STREAM.DELETE.", ".API.CONSUMER.DELETE.", ".API.CONSUMER.MSG.NEXT."
-PURGE = ".API.STREAM.PURGE."
+PURGE, UPDATE = ".API.STREAM.PURGE.", ".API.STREAM.UPDATE."
 CREATE_CONSUMER = ".API.CONSUMER.CREATE."
 """Parts of subjects; the last one is that of a pull, which waits for messages."""
 UNJUDGED = (".MSG.", ".DIRECT.", ".DELETE")
@@ -233,13 +233,23 @@ def explain_consumer(report: Report, problem: Problem, consumer: str) -> None:
     explain(report, problem, consumer if report.facts.of(DELETED, consumer) else consumer.partition(",")[0])
 
 
+class StoredMessage(NamedTuple):
+    """A message that a stream has stored."""
+
+    digest: int
+    sequence: int
+    time_ns: int
+    """When it was published."""
+    answered_ns: int
+
+
 class Stored:
     """Outcomes of publishes to JetStream, by their answers."""
 
     def __init__(self, report: Report) -> None:
         self.report = report
-        self._digests: Newest[tuple[str, str], tuple[int, int, int]] = Newest(MAX_IDS)
-        """Of the first message with an id, by stream and id; its sequence, and when it was published."""
+        self._digests: Newest[tuple[str, str, str], StoredMessage] = Newest(MAX_IDS)
+        """The first message with an id, by user, stream and id: each account has its own streams."""
         self._streams: Newest[str, str] = Newest(MAX_KNOWN)
         """Stream that stored a subject."""
         self._dropped: dict[tuple[int, str], Mistaken] = {}
@@ -266,6 +276,9 @@ class Stored:
             kind = PURGED if PURGE in subject else DELETED if DELETE in subject or DELETE_CONSUMER in subject else None
             if kind is not None:
                 self.report.facts.saw(kind, asked_for(subject), frame=frame, by=short(frame.connection))
+            elif UPDATE in subject:
+                of = asked_for(subject), "settings"
+                self.report.facts.saw(CHANGED, *of, frame=frame, by=short(frame.connection))
 
     def answer(self, frame: Frame, subject: str, published: FrameRef, publish: Publish | None) -> None:
         """JetStream answered a publish to ``subject``."""
@@ -285,13 +298,14 @@ class Stored:
             return
         if (problem := self._unstored.pop((subject, publish), None)) is not None:
             self._repeated[id(problem)] = problem, self._repeated.get(id(problem), (problem, 0))[1] + 1
-        key, sequence = (stream, publish.id), frame.generated[SEQUENCE]
-        digest, stored, first_ns = self._digests.get_or_make(key, lambda: (publish.digest, sequence, published.time_ns))
-        is_known, is_same = DUPLICATE in frame.generated, digest == publish.digest
-        if is_known and not is_same:
-            self._mistake(self._dropped, stream, published, first_ns)
-        elif is_same and not is_known and sequence > stored:
-            self._mistake(self._forgotten, stream, published, first_ns)
+        key = frame.connection.identity.get("user", ""), stream, publish.id
+        message = StoredMessage(publish.digest, frame.generated[SEQUENCE], published.time_ns, frame.time_ns)
+        first = self._digests.get_or_make(key, lambda: message)
+        is_known, is_same = DUPLICATE in frame.generated, first.digest == message.digest
+        if is_known and not is_same and published.time_ns > first.answered_ns:  # before, it is tried again
+            self._mistake(self._dropped, stream, published, first.time_ns)
+        elif is_same and not is_known and message.sequence > first.sequence:
+            self._mistake(self._forgotten, stream, published, first.time_ns)
 
     def _mistake(self, found: dict[tuple[int, str], Mistaken], stream: str, published: FrameRef, first_ns: int) -> None:
         key = published.connection.number, stream

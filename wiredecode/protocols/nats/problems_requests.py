@@ -22,7 +22,7 @@ from wiredecode.protocols.shared.problems import MAX_EVIDENCE, FrameRef, Problem
 
 CODES = codes_of("nats")
 INBOX = "_INBOX."
-CREATE = ".API.CONSUMER."
+CREATE, GIVEN_UP = ".API.CONSUMER.", "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES."
 NOT_DONE = (b"-NAK", b"+WPI")
 MAX_OPEN = 20_000
 """Requests waiting at the same time, and unacknowledged messages of a consumer; the oldest beyond it are not judged."""
@@ -245,7 +245,7 @@ class NatsRequests(Rule):
         problem = self.report.add(CODES["no-responders"], title, key, frame=frame)
         problem.detail(detail)
         served = self._served.get(subject)
-        end = served and served.connection.health and served.connection.health.end
+        end = served and served.connection.first_end
         if served and end and end.time_ns <= (problem.first_ns or 0):
             ended = f"its connection ended at {self.report.seconds(end.time_ns)}"
             problem.detail(f"{short(served.connection)} answered them; {ended}")
@@ -392,6 +392,14 @@ class Deliveries:
     """The largest number of deliveries of a message, and its sequence in the stream."""
     behind: int = 0
     """Messages left at the last redelivery."""
+    taken_over: list[tuple[FrameRef, int]] = field(default_factory=list)
+    """Unacknowledged deliveries on one connection, and when the message came on another one."""
+
+    def orphans(self) -> list[tuple[FrameRef, int]]:
+        """Those whose first connection was over, and for how long they waited, ns."""
+        ends = ((ref, time_ns, ref.connection.health) for ref, time_ns in self.taken_over)
+        over = ((ref, time_ns, health.last_ns) for ref, time_ns, health in ends if health is not None)
+        return [(ref, time_ns - ref.time_ns) for ref, time_ns, last_ns in over if last_ns < time_ns]
 
 
 @dataclass(eq=False)
@@ -405,6 +413,8 @@ class Consumers(Rule):
     """Configuration of consumers that were created."""
     _newest: Newest[str, int] = field(default_factory=lambda: Newest(MAX_KNOWN))
     """Newest sequence by stream, as acks of publishes say."""
+    _told: Newest[str, str] = field(default_factory=lambda: Newest(MAX_KNOWN))
+    """By consumer: the client that gets advisories about messages that are given up."""
 
     def frame(self, frame: Frame) -> None:
         values = frame.values
@@ -424,6 +434,8 @@ class Consumers(Rule):
                 self._purged(asked_for(subject), frame)
         elif frame.sender == "server" and (delivery := parse_ack_subject(values.get("reply", ""))) is not None:
             self._deliver(delivery, frame)
+        elif subject.startswith(GIVEN_UP):
+            self._told.put(", consumer ".join(printable(subject).split(".")[-2:]), short(frame.connection))
 
     def _configure(self, data: bytes) -> None:
         try:
@@ -443,6 +455,9 @@ class Consumers(Rule):
         state.last, state.pending = ref_of(frame), delivery.pending
         state.waiting = state.waiting or state.last
         state.sequence = max(state.sequence, delivery.sequence)
+        held = state.open.get(delivery.sequence) if delivery.delivered > 1 else None
+        if held is not None and held.connection is not frame.connection and len(state.taken_over) < MAX_OPEN:
+            state.taken_over.append((held, frame.time_ns))
         state.open.put(delivery.sequence, state.last)
         state.together = max(state.together, len(state.open))
         state.waited, state.most_pending = (
@@ -503,6 +518,7 @@ class Consumers(Rule):
             hangs = quick and state.last.connection.closed is None
             if state.again:
                 self._report_redelivered(consumer, state)
+                self._report_orphans(consumer, state)
             if self._is_throttled(state, most):
                 self._report_throttled(consumer, state)
             if waits > 0 and asked and (full or guessed or hangs) and whole(state.last.connection):
@@ -533,7 +549,22 @@ class Consumers(Rule):
             given_up = f"{counted(len(over), 'message')} were given up after {often:,} deliveries"
             problem.title += f", and {given_up}" if over else ""
             problem.detail(f"sequences {', '.join(f'{each:,}' for each in over[:MAX_EVIDENCE])}" if over else "")
+            if over and consumer in self._told:
+                problem.severity = "note"
+                problem.likely = f"{self._told[consumer]} gets advisories about them, as about dead letters"
         problem.detail(f"{state.behind:,} messages wait behind them" if state.behind else "")
+
+    def _report_orphans(self, consumer: str, state: Deliveries) -> None:
+        """Messages that a client had when it ended wait for ack_wait, though others could do them."""
+        late = [(ref, wait_ns) for ref, wait_ns in state.orphans() if wait_ns >= STUCK_NS]
+        if len(late) < MANY_LATE:
+            return
+        refs, longest = [ref for ref, _ in late], max(wait_ns for _, wait_ns in late) / 1e9
+        who = ", ".join(dict.fromkeys(short(each.connection) for each in refs))
+        title = f"{len(late):,} messages of {consumer}, that {who} had when it ended came to others up to "
+        title += f"{longest:.1f} s later"
+        problem = self.report.about(CODES["redelivered"], title, (consumer, "ended"), refs, count=len(late))
+        problem.likely = "the server does not look at the connection: it delivers again when ack_wait is over"
 
     @staticmethod
     def _is_throttled(state: Deliveries, most: Any) -> bool:

@@ -127,7 +127,7 @@ class Sealed(Rule):
 
     def finish(self) -> None:
         for (_, stream), ref in self._sealed.items():
-            end = ref.connection.health.end if ref.connection.health is not None else None
+            end = ref.connection.first_end
             long = ref.time_ns - ref.connection.first_ns >= SUCCESSORS_NS
             gave_up = long and end is not None and end.side != ref.side  # the writer gave up
             if gave_up or self.report.last_ns - ref.time_ns >= SUCCESSORS_NS:

@@ -19,7 +19,7 @@ SERVER_KEYS = frozenset({3, 4, 8, 16, 26}) | {key | RESPONSE_BIT for key in COMM
 """Keys that only one side sends. Route and Partitions (24, 25) do not count: RabbitMQ 3.10 answers without the bit."""
 
 RESPONSE_CODES = number_keys(NAMES["response-codes"])
-OK, UNKNOWN_STREAM, SASL_CHALLENGE, SASL_LOOPBACK, ACCESS_REFUSED = 1, 2, 10, 11, 16
+OK, UNKNOWN_STREAM, SASL_CHALLENGE = 1, 2, 10
 
 OFFSET_TYPES = {0: "none", 1: "first", 2: "last", 3: "next", 4: "offset", 5: "timestamp"}
 

@@ -17,6 +17,7 @@ from wiredecode.protocols.reading import values_of
 from wiredecode.protocols.shared import gauges, problems, refusals
 from wiredecode.protocols.shared.advertised import AdvertisedHost
 from wiredecode.protocols.shared.codes import codes_of
+from wiredecode.protocols.shared.facts import DELETED
 from wiredecode.protocols.shared.heartbeats import MissedHeartbeats
 from wiredecode.protocols.shared.pairing import Newest
 
@@ -32,8 +33,9 @@ def offset_changes(frame: Frame) -> Iterator[gauges.Change]:
 
 def made_changes(frame: Frame) -> Iterator[gauges.Change]:
     stream = printable(frame.values.get("stream") or frame.values.get("super_stream") or frame.values["name"])
-    did = "create" if frame.type is not None and frame.type.startswith("Create") else "delete"
-    yield gauges.Change(gauges.STREAM, stream, f"a client asks to {did} {stream}")
+    makes = frame.type is not None and frame.type.startswith("Create")
+    text = f"a client asks to {'create' if makes else 'delete'} {stream}"
+    yield gauges.Change(gauges.STREAM, stream, text, None if makes else DELETED)
 
 
 def active(frame: Frame) -> Iterator[gauges.Change]:
@@ -426,6 +428,5 @@ CHECKS = problems.Checks(
     covered=frozenset({"closed"}),
     expected=frozenset({"already exists", "No offset"}),
     publishes={"Publish": problems.Publishing(("stream",), "messages", refusals=True)},
-    sub_batches=frozenset({"Publish"}),
     holds="flow control or an alarm (disk, memory) of the broker, or replicas that do not answer",
 )

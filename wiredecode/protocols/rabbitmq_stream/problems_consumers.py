@@ -142,7 +142,7 @@ class NoActive(Rule):
 
     def finish(self) -> None:
         for ref, (stream, name), active in self._asked.values():
-            end = ref.connection.health.end if ref.connection.health is not None else None
+            end = ref.connection.first_end
             gone = end is not None and end.time_ns - ref.time_ns < NO_ACTIVE_NS  # another one is chosen then
             waited_ns = self.report.last_ns - max(ref.time_ns, self._delivered.get((stream, name), 0))
             if gone or waited_ns < NO_ACTIVE_NS or not self.report.answer_captured(ref):

@@ -11,10 +11,6 @@ from wiredecode.protocols.rabbitmq_stream.names import COMMANDS, CORRELATED
 from wiredecode.protocols.shared.proxy import LAYERS as PROXY_LAYERS
 from wiredecode.protocols.shared.proxy import BehindProxy
 
-AMQP_IN = tuple(
-    f"rabbitmq_stream.{name}"
-    for name in ("messages", "messages.sub_batch.messages", "chunk.entries", "chunk.entries.sub_batch.messages")
-)
 GENERATED = generated_of("rabbitmq_stream")
 
 
@@ -32,7 +28,7 @@ class RabbitMQStream(BehindProxy):
     tls_ports = (5551,)
     requests = {"rabbitmq_stream": frozenset(("Publish", *(COMMANDS[code] for code in CORRELATED)))}
     summary_keys = ("response_code", "stream", "super_stream", "publisher_id", "subscription_id", "closing_code")
-    amqp_in, generated = AMQP_IN, GENERATED
+    generated = GENERATED
     column_types = {"rabbitmq_stream.body": "binary"}
 
     def conversation(self, start: Start) -> RabbitMQConversation:

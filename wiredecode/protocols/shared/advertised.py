@@ -127,6 +127,9 @@ class AdvertisedHost(Rule):
                     self._failed.append(connection)
             else:
                 attempts.accepted += 1
+        for side, host in enumerate(map(host_of, connection.endpoints)):
+            if connection.initiator in (None, side) and connection.directions[side].lossy and health is not None:
+                self._worked[host] = max(self._worked.get(host, 0), health.last_ns)  # the lost bytes may show it
         self._spoke.discard(connection.number)
         self._requested.discard(connection.number)
         for advertised in self._advertised.values():

@@ -58,6 +58,10 @@ PURGED = Kind("purged", ("topic",), 0)
 messages of a topic or stream."""
 UNBOUND = Kind("unbound", ("topic",), 0)
 """A client took a binding away: an exchange routes a key to one queue less."""
+CHANGED = Kind("changed", ("topic", "what"), 0)
+"""A client changed settings or rights of a topic, stream, queue or group."""
+LIMITED = Kind("limited", ("queue", "how"), ALWAYS)
+"""A queue that keeps a number of messages, or each for a time."""
 FIRST = Kind("first-publish", ("server", "topic"), ALWAYS)
 """The first publishes of clients to a topic waited: if it was just made, for leaders and replicas."""
 STORED = Kind("stored", ("topic",), ALWAYS)

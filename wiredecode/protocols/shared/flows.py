@@ -14,6 +14,7 @@ from typing import Any, ClassVar, NamedTuple
 import orjson
 from crc32c import crc32c
 
+from wiredecode.fields import printable
 from wiredecode.fields.credentials import is_secret_name
 from wiredecode.frames.frame import DAMAGED, Frame
 from wiredecode.patterns import pattern
@@ -36,13 +37,15 @@ REJECT = "reject"
 """A consumer says that it does not do a message, and does not want it again; the topic may be empty."""
 SAMPLE = "sample"
 """A message that was counted before shows its contents."""
+GOT = "got"
+"""The same of a message that came to a consumer."""
 SPACE = "space"
 """The topics of a connection are those of an account (``topic``); or of a server, ``log``, those of a cluster."""
 MEMBER = "member"
 """A client says on this connection who it is, or which group it is in; its messages may come on another one."""
 SETTING = "setting"
 """A choice of the client, as the connection shows it: its name (``topic``) and value (``start``)."""
-FIRST, LATEST, STORED = "first", "latest", "stored"
+FIRST, LATEST = "first", "latest"
 """Where a consumer begins."""
 MAX_KNOWN = 65_536
 """Subscriptions, requests and the like that a reader remembers."""
@@ -127,6 +130,20 @@ def fields_of(sample: MessageSample) -> Sequence[tuple[str, int]]:
             fields.append((f"header {name}", number_of(text)))
     fields += members_of(sample.body)
     return [each for each in fields if not is_clock(each[1], sample.time_ns) and not names_secret(each[0])]
+
+
+def text_of(sample: MessageSample, name: str) -> str:
+    """The value of a field, by its name in :func:`fields_of`; empty: it is not there."""
+    for header, value in sample.headers:
+        if name == f"header {header}":
+            return printable(value if isinstance(value, str) else value.decode(errors="replace"))
+    if name in NAMES:
+        words = WORD if sample.body.isascii() else LONG_WORD
+        return next((each[0].decode() for each in islice(words.finditer(sample.body), NAMES.index(name), None)), "")
+    member: Any = orjson.loads(sample.body) if sample.body.startswith(b"{") else {}
+    for part in name.split("."):
+        member = member.get(part, "") if isinstance(member, dict) else ""
+    return printable(str(member))
 
 
 names_secret = lru_cache(maxsize=4096)(is_secret_name)

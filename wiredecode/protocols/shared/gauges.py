@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import ClassVar, NamedTuple
 
 from wiredecode.frames.frame import DAMAGED, Frame
+from wiredecode.protocols.shared.facts import Kind
 
 CREDIT, LAG, POSITION = "credit", "lag", "position"
 """Quantities: credit of a consumer; messages (Pravega: bytes) by which it, or a replica, lags; its offset."""
@@ -39,7 +40,7 @@ class Gauge:
 
 
 LEADER, TERM, REPLICAS, GROUP, STREAM, STATE = "leader", "term", "replicas", "group", "stream", "state"
-"""Kinds: leader; election; in-sync replicas; consumer group; stream made, deleted or moved; all others."""
+"""Kinds: leader; election; in-sync replicas; consumer group; stream made, deleted, set or moved; all others."""
 
 
 class Change(NamedTuple):
@@ -50,6 +51,10 @@ class Change(NamedTuple):
     """Subject of the change: ``"orders[0]"``. Repeated words about the same subject are reported once."""
     state: str
     """The state from now on, printable: ``"lb-b leads orders[0]"``."""
+    fact: Kind | None = None
+    """An action of a client, for ``check``: it made or deleted it, its messages or bindings, or set it."""
+    what: str = ""
+    """The settings, if it changed some."""
 
 
 ChangeReader = Callable[["Frame"], Iterator[Change]]

@@ -59,7 +59,7 @@ class MissedHeartbeats(Rule):
                 until_ns = health.last_ns if health.end is None else health.end.time_ns
                 self._heard(connection, side, until_ns, agreed)
             silence = self._longest.pop((connection.number, side), None)
-            captured = was_captured(connection, side) and not connection.directions[side].missing
+            captured = was_captured(connection, side) and not connection.directions[side].lossy
             if silence is not None and captured:
                 self._silent(connection, side, silence, agreed)
         self._last.pop(connection.number, None)

@@ -71,6 +71,8 @@ class Problem:
     """Of all connections concerned the numbers, the servers' endpoints, and the pairs of hosts."""
     users: set[tuple[str, str]] = field(default_factory=set)
     """Their clients' hosts, with the protocols that they speak."""
+    did_no_harm: bool = False
+    """All are back who were there before: it is a note, with what it caused."""
     is_over: bool = False
     """It ended long before the capture: what lasts is listed before it."""
     effects: list[Problem] = field(default_factory=list)
@@ -104,7 +106,7 @@ def whole(connection: Connection) -> bool:
 
 def farewell_captured(connection: Connection) -> bool:
     """Whether both sides were captured in the last second of a connection: what they said at its end is known."""
-    end_ns = connection.health.end.time_ns if connection.health is not None and connection.health.end else 0
+    end_ns = connection.first_end.time_ns if connection.first_end else 0
     return all(
         was_captured(connection, each.side) and not each.lost_between(end_ns - FAREWELL_NS, LAST, LAST)
         for each in connection.directions
@@ -406,8 +408,6 @@ class Checks:
     """Message types that publish, and are confirmed."""
     holds: str = "its disk is slow, or its replicas do not answer"
     """Why its server may confirm nothing though it lives."""
-    sub_batches: frozenset[str] = frozenset()
-    """Message types whose messages may share a number: those that do are confirmed as one."""
     passes_on: tuple[str, ...] = ()
     """Fields that are equal in a message to a server and in its delivery, of servers that pass messages on."""
     expected: frozenset[str] = frozenset()

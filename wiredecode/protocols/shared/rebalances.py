@@ -63,7 +63,7 @@ class Rebalances:
 
     def crashed(self, group: str, connection: Connection) -> None:
         """A member may have ended without leaving the group."""
-        end, ends = connection.health and connection.health.end, self._crashes.get_or_make(group, list)
+        end, ends = connection.first_end, self._crashes.get_or_make(group, list)
         if end and end.side == client_side(connection) and len(ends) < MAX_PROBLEMS:
             ends.append(connection)
 
@@ -77,7 +77,7 @@ class Rebalances:
         """Explain the rebalances of groups whose members crashed; those of a deployment are none."""
         for group, members in self._members.items():
             problem, ends = self.report.own(self.code, group), self._crashes.get(group)
-            over = [(each, each.health.end) for each in members.values() if each.health is not None]
+            over = ((each, each.first_end) for each in members.values())
             left = [each for each, end in over if end is not None and end.time_ns - each.first_ns < ALONE_NS]
             brief, names = len(left), [each.identity.get("name", "") for each in left]
             once = problem is not None and problem.count + STORM - 2 <= 2 * len(members)  # each joins, and leaves

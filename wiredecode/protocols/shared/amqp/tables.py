@@ -6,13 +6,13 @@ https://www.rabbitmq.com/amqp-0-9-1-errata (field types); rabbit_binary_parser.e
 import struct
 from collections.abc import Callable, Iterator
 from decimal import Decimal
-from functools import partial
+from functools import lru_cache
 from typing import Any, NamedTuple
 
-from wiredecode.fields import Binary, UInt32, printable, redact, rfc3339_ms, text
-from wiredecode.fields.credentials import is_secret_name, is_secret_pair
-from wiredecode.fields.layer import Style
-from wiredecode.fields.sized import everything, mask
+from wiredecode.fields import printable, redact, rfc3339_ms, text
+from wiredecode.fields.credentials import is_secret_name, is_secret_pair, is_secret_value
+from wiredecode.fields.layer import Range, Style
+from wiredecode.fields.maps import Map
 from wiredecode.protocols.shared.amqp.constructors import unused_key
 
 MAX_DEPTH = 32
@@ -42,12 +42,18 @@ FORMS: dict[str, tuple[str, Shown]] = {
     "T": ("Q", lambda seconds: rfc3339_ms(seconds * 1000)),
 }
 """By letter: layout of a value of fixed size, and its form in records if it is not the number."""
-SCALARS = {ord(letter): (struct.Struct(">" + code), shown) for letter, (code, shown) in FORMS.items()}
-SIZES = {letter: 1 + form.size for letter, (form, _) in SCALARS.items()}
+LAYOUTS = {ord(letter): (struct.Struct(">" + code), shown) for letter, (code, shown) in FORMS.items()}
+SCALARS = {letter: (form.unpack_from, 1 + form.size, shown) for letter, (form, shown) in LAYOUTS.items()}
+SIZES = {letter: size for letter, (_, size, _) in SCALARS.items()}
+SIZE = struct.Struct(">I").unpack_from
+TOO_LONG = "a value is longer than the table"
 
 
 class Damaged(Exception):
     """The bytes are no table: why."""
+
+
+DAMAGE = (Damaged, IndexError, struct.error)
 
 
 class TableForm(NamedTuple):
@@ -80,7 +86,7 @@ def check(raw: bytes, at: int, end: int, named: bool = True, depth: int = MAX_DE
         if letter in (TABLE, ARRAY) and at <= end:
             left = check(raw, start, at, letter == TABLE, depth - 1, left)
     if at != end:
-        raise Damaged("a value is longer than the table")
+        raise Damaged(TOO_LONG)
     return left
 
 
@@ -91,64 +97,77 @@ def problem_of(raw: bytes) -> str:
     except Damaged as damage:
         return str(damage)
     except IndexError:
-        return "a value is longer than the table"
+        return TOO_LONG
     return ""
 
 
-# The bytes were checked.
+@lru_cache(maxsize=4096)
+def name_of(raw: bytes) -> tuple[str, bool]:
+    """A name as records show it, and whether its value is a credential. Few names are in many tables."""
+    name = text(raw)
+    return printable(name), is_secret_name(name)
 
 
-def read_object(raw: bytes, at: int, end: int, look: TableForm) -> dict[str, Any]:
+def read_object(raw: bytes, at: int, end: int, look: TableForm, depth: int = MAX_DEPTH) -> dict[str, Any]:
+    """Raise one of :data:`DAMAGE` if there is no table."""
     found: dict[str, Any] = {}
     while at < end:
         begin = at + 1
         at = begin + raw[at]
-        name = text(raw[begin:at])
-        key = printable(name)
+        key, secret = name_of(raw[begin:at])
         if key in found:
             key = unused_key(key, len(found), found)
-        found[key], at = read_value(raw, at, name, look)
+        found[key], at = read_value(raw, at, secret, look, depth)
+    if at != end:
+        raise Damaged(TOO_LONG)
     return found
 
 
-def read_array(raw: bytes, at: int, end: int, look: TableForm) -> list[Any]:
+def read_array(raw: bytes, at: int, end: int, look: TableForm, depth: int) -> list[Any]:
     found = []
     while at < end:
-        value, at = read_value(raw, at, "", look)
+        value, at = read_value(raw, at, False, look, depth)
         found.append(value)
+    if at != end:
+        raise Damaged(TOO_LONG)
     return found
 
 
-def read_value(raw: bytes, at: int, name: str, look: TableForm) -> tuple[Any, int]:
+def read_value(raw: bytes, at: int, secret: bool, look: TableForm, depth: int) -> tuple[Any, int]:
     """The value whose letter is at the place, as records show it, and where it ends."""
     letter = raw[at]
-    scalar = SCALARS.get(letter)
-    if scalar is not None:
-        form, shown = scalar
-        values = form.unpack_from(raw, at + 1)
-        return values[0] if shown is None else shown(*values), at + 1 + form.size
+    if letter in SCALARS:
+        unpack, size, shown = SCALARS[letter]
+        values = unpack(raw, at + 1)
+        return values[0] if shown is None else shown(*values), at + size
     start = at + 5
-    stop = start + int.from_bytes(raw[at + 1 : start])
-    if letter in (TABLE, ARRAY):
-        if look.hide and start < stop and is_secret_name(name):
-            return redact(bytes(stop - start)), stop
-        return (read_object if letter == TABLE else read_array)(raw, start, stop, look), stop
-    value = raw[start:stop]
-    if look.hide and value and is_secret_pair(name, value):
-        return redact(value), stop
-    return look.spell(text(value)) if letter == STRING else look.show(value), stop
+    stop = start + SIZE(raw, at + 1)[0]
+    if letter in (STRING, BYTES):
+        value = raw[start:stop].decode("utf-8", "surrogateescape")
+        if look.hide and value and (secret or is_secret_value(value)):
+            return redact(raw[start:stop]), stop
+        return look.spell(value) if letter == STRING else look.show(raw[start:stop]), stop
+    if letter not in (TABLE, ARRAY) or depth <= 1:
+        check(raw, at, stop, False, depth)  # it says why
+    if look.hide and secret and start < stop:
+        check(raw, start, stop, letter == TABLE, depth - 1)
+        return redact(raw[start:stop]), stop
+    return (read_object if letter == TABLE else read_array)(raw, start, stop, look, depth - 1), stop
+
+
+def read_whole(raw: bytes, look: TableForm) -> dict[str, Any]:
+    """The values by name. Raises one of :data:`DAMAGE`."""
+    if len(raw) > MAX_ENTRIES:  # values take a byte or more
+        check(raw, 0, len(raw))
+    return read_object(raw, 0, len(raw), look)
 
 
 def read_table(raw: bytes, look: TableForm = TableForm()) -> dict[str, Any]:  # noqa: B008 (it cannot change)
     """The values by name; none of bytes that are no table."""
-    return {} if problem_of(raw) else read_object(raw, 0, len(raw), look)
-
-
-def show_table(name: str, raw: bytes, style: Style, record: dict[str, Any]) -> dict[str, Any] | None:
-    """The record of a table, in place of its bytes; bytes that are no table may hold anything."""
-    if problem_of(raw):
-        return mask(raw, style, record)
-    return {name: read_object(raw, 0, len(raw), TableForm(style.show, not style.secrets))}
+    try:
+        return read_whole(raw, look)
+    except DAMAGE:
+        return {}
 
 
 class Piece(NamedTuple):
@@ -179,12 +198,21 @@ def pieces(raw: bytes, at: int, end: int, named: bool = True) -> Iterator[Piece]
             yield from pieces(raw, start, at, letter == TABLE)
 
 
-def secret_ranges(raw: bytes) -> list[tuple[int, int]]:
-    """The credentials in a table."""
-    if problem_of(raw):
-        return everything(raw)
-    valued = [each for each in pieces(raw, 0, len(raw)) if each.letter and each.start < each.stop]
-    return [(each.start, each.stop) for each in valued if is_secret(raw, each)]
+def entry_ranges(raw: bytes, at: int, end: int, before: str, named: bool = True) -> Iterator[tuple[str, Range]]:
+    """Path and bytes of each value of a table, with its name; then those inside, unless they are a credential."""
+    taken: dict[str, Any] = {}
+    while at < end:
+        begin, path, secret = at, f"{before}[{len(taken)}]", False
+        if named:
+            at += 1 + raw[at]
+            name, secret = name_of(raw[begin + 1 : at])
+            path = unused_key(f"{before}.{name}" if before else name, len(taken), taken)
+        taken[path] = None
+        letter, start = raw[at], at + 5
+        at = at + SIZES[letter] if letter in SIZES else start + SIZE(raw, at + 1)[0]
+        yield path, (begin, at)
+        if letter in (TABLE, ARRAY) and not secret:
+            yield from entry_ranges(raw, start, at, path, letter == TABLE)
 
 
 def is_secret(raw: bytes, piece: Piece) -> bool:
@@ -193,5 +221,22 @@ def is_secret(raw: bytes, piece: Piece) -> bool:
     return is_secret_pair(piece.name, raw[piece.start : piece.stop])
 
 
-def field_table(name: str, doc: str) -> Binary:
-    return Binary(name, doc, length=UInt32, inner=partial(show_table, name), credentials=secret_ranges)
+class FieldTable(Map):
+    """A field table, its bytes counted by an integer of 32 bits."""
+
+    def read_map(self, raw: bytes, style: Style) -> dict[str, Any] | None:
+        try:
+            return read_whole(raw, TableForm(style.show, not style.secrets))
+        except DAMAGE:
+            return None
+
+    def problem(self, raw: bytes) -> str:
+        return problem_of(raw)
+
+    def secrets(self, raw: bytes) -> Iterator[Range]:
+        for piece in pieces(raw, 0, len(raw)):
+            if piece.letter and piece.start < piece.stop and is_secret(raw, piece):
+                yield piece.start, piece.stop
+
+    def entries(self, raw: bytes) -> Iterator[tuple[str, Range]]:
+        return entry_ranges(raw, 0, len(raw), "")

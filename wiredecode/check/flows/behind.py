@@ -1,0 +1,178 @@
+"""Members of a group that lag, while others have nothing to do."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from typing import NamedTuple
+
+from wiredecode.check.flows.view import (
+    LIVES,
+    MANY,
+    MOST,
+    FlowView,
+    after,
+    are_whole,
+    names_of,
+    total,
+    with_messages,
+)
+from wiredecode.flows import Flow
+from wiredecode.flows.table import ClientFlow, Topic, grouped
+from wiredecode.frames.escape import counted
+from wiredecode.protocols.shared.facts import IDLE
+from wiredecode.protocols.shared.problems import MAX_EVIDENCE
+
+LAGGING = 5
+"""A group lags if this part of the messages is not done: a fifth."""
+PARTITIONS = 3
+"""Fewer partitions are seldom even."""
+LATE_NS, TIMES = 3_000_000_000, 4
+"""Time by which the messages of one partition wait longer than before, and times longer than those of others."""
+
+
+class Behind(NamedTuple):
+    """The position of a consumer in a partition, when it says so."""
+
+    time_ns: int
+    done: int
+    """The offset up to which it is done."""
+    messages: int
+    """Messages that were published and are not done."""
+    age_ns: int
+    """Time since the first of these was published."""
+
+
+def uneven(view: FlowView, topic: Topic) -> None:
+    """Most messages go to one partition, and its consumer lags while others have nothing to do."""
+    parts: dict[int, int] = {}
+    for each in topic.publishers:
+        if each.flow.key.partition is not None:
+            parts[each.flow.key.partition] = parts.get(each.flow.key.partition, 0) + each.flow.messages
+    sent = sum(parts.values())
+    if len(parts) < PARTITIONS or sent < 100 or max(parts.values()) < MOST * sent:
+        return
+    hot = max(parts, key=lambda number: parts[number])
+    lags = {number: lag_of(view, topic, number) for number in parts}
+    worst, others = lags[hot], max((lag for number, lag in lags.items() if number != hot), default=0)
+    consumers = [each for each in with_messages(topic.consumers) if each.flow.key.partition == hot]
+    if not consumers or worst < max(MANY, parts[hot] // 10) or worst < 4 * max(others, 1):
+        return
+    name, publishers = topic.subject[2], [each for each in topic.publishers if each.flow.key.partition == hot]
+    title = f"{parts[hot]:,} of {sent:,} messages of {name} go to partition {hot}: {consumers[0].party.label} is "
+    title += f"{worst:,} messages late there, and other members have nothing to do"
+    problem = view.add("flow.uneven", title, topic.subject, [*publishers, *consumers], count=parts[hot])
+    problem.detail(", ".join(f"{name}[{number}]: {count:,}" for number, count in sorted(parts.items())[:MAX_EVIDENCE]))
+
+
+def idle(view: FlowView, topic: Topic) -> None:
+    """A group lags, and has members without a partition."""
+    for group, sides in grouped(with_messages(topic.consumers), lambda side: side.group).items():
+        unused = sorted({each.by for each in view.report.facts.each(IDLE) if each.of[0] == group})
+        parts = (each.flow.key.partition for each in topic.publishers)
+        numbers = {number for number in parts if number is not None}
+        lag = sum(lag_of(view, topic, number) for number in numbers) if unused and are_whole(topic.publishers) else 0
+        if lag < max(MANY, total(topic.publishers) // LAGGING):
+            continue
+        name, most = topic.subject[2], f"{len(unused)} members of group {group} have no partition"
+        title = f"{most}, and the group is {lag:,} of {total(topic.publishers):,} messages of {name} late"
+        problem = view.add("flow.uneven", title, (group, topic.subject), sides, count=lag)
+        problem.likely = f"{name} has {counted(len(numbers), 'partition')}: more members than that do not help"
+        problem.detail(f"without a partition: {', '.join(unused[:MAX_EVIDENCE])}")
+
+
+def lag_of(view: FlowView, topic: Topic, partition: int) -> int:
+    """Messages of a partition that a group has not committed at the end, or not fetched if it commits nothing."""
+    written = [each.flow.offsets.ends[-1] for each in topic.publishers if ends(each.flow, partition)]
+    stored = [each.flow.stored for each in view.stores(topic.consumers) if stores_in(each.flow, topic, partition)]
+    fetched = [each.flow.offsets.ends[-1] for each in topic.consumers if ends(each.flow, partition)]
+    done = stored or fetched
+    return max(max(written) - max(done), 0) if written and done else 0
+
+
+def one_behind(view: FlowView, topic: Topic) -> None:
+    """The messages of one partition wait ever longer, though their consumer works; those of others do not."""
+    noting = [each for each in view.stores(topic.consumers) if each.group and each.flow.key.topic == topic.subject[2]]
+    for group, sides in grouped(noting, lambda side: side.group).items():
+        by_partition = grouped(sides, lambda side: side.flow.key.partition)
+        courses = {number: course_of(topic, number, some) for number, some in by_partition.items()}
+        rises = {number: rise for number, course in courses.items() if (rise := rise_of(course))}
+        if not rises or len(courses) < 2 or not are_whole((*topic.publishers, *topic.consumers)):
+            continue
+        hot = max(rises, key=lambda number: rises[number][-1].age_ns)
+        since_ns, until_ns = rises[hot][0].time_ns, rises[hot][-1].time_ns
+        others = (each for number, course in courses.items() if number != hot for each in course)
+        ages = [each.age_ns for each in others if since_ns <= each.time_ns <= until_ns]
+        if ages and max(ages) * TIMES <= rises[hot][-1].age_ns:
+            report_behind(view, topic, (group, hot), rises[hot], max(ages))
+
+
+def report_behind(
+    view: FlowView, topic: Topic, at: tuple[str, int | None], rise: Sequence[Behind], others_ns: int
+) -> None:
+    group, hot = at
+    first, worst, most = rise[0], rise[-1], max(each.messages for each in rise)
+    own = [each for each in (*with_messages(topic.consumers), *topic.publishers) if each.flow.key.partition == hot]
+    consumers = [each for each in own if each.flow.key.delivers and each.group == group]
+    sent = [each for each in own if not each.flow.key.delivers]
+    title = f"{names_of(consumers)} is up to {most:,} messages and {worst.age_ns / 1e9:.1f} s late with "
+    title += f"{topic.subject[2]}[{hot}], since {view.report.seconds(first.time_ns)}: others of its group are at most "
+    title += f"{others_ns / 1e9:.1f} s late"
+    times = {"since_ns": first.time_ns, "until_ns": worst.time_ns, "count": most}
+    problem = view.add("flow.uneven", title, (group, topic.subject, hot), [*consumers, *sent], **times)
+    samples = ((sample, each.party.label) for each in sent for sample in each.flow.samples)
+    keys = [(each.key, who) for each, who in samples if each.time_ns >= first.time_ns - first.age_ns]
+    (key, who), count = Counter(keys).most_common(1)[0] if keys else ((None, ""), 0)
+    if key is not None and 2 * count >= len(keys):
+        problem.likely = "one key has most messages: the others in its partition wait for them"
+        problem.detail(f"{count:,} of {len(keys):,} messages of this partition since then have one key, from {who}")
+        return
+    parts = Counter({each.flow.key.partition: 0 for each in topic.publishers})
+    for each in topic.publishers:
+        parts[each.flow.key.partition] += after([each], first.time_ns) - after([each], worst.time_ns)
+    if parts[hot] * len(parts) < 2 * parts.total():
+        problem.likely = "it works more slowly than others: they have as many messages"
+
+
+def course_of(topic: Topic, partition: int | None, noting: Iterable[ClientFlow]) -> list[Behind]:
+    """The positions of a group in a partition, each time that it said so."""
+    sent = [each.flow for each in topic.publishers if each.flow.key.partition == partition]
+    published = sorted((first + count, time_ns) for each in sent for first, count, time_ns in each.times.entries)
+    ends = [end for end, _ in published]
+    latest = [*accumulate((time_ns for _, time_ns in published), max)]
+    course = []
+    for done, _, time_ns in sorted(
+        (entry for each in noting for entry in each.flow.done.entries), key=lambda at: at[2]
+    ):
+        place, last = bisect_right(ends, done), bisect_right(latest, time_ns)
+        if last > place:
+            course.append(Behind(time_ns, done, ends[last - 1] - done, time_ns - published[place][1]))
+        elif published:
+            course.append(Behind(time_ns, done, 0, 0))
+    return course
+
+
+def rise_of(course: Sequence[Behind]) -> list[Behind]:
+    """The part in which a consumer works, and is ever later; empty: there is none that lasts."""
+    best: list[Behind] = []
+    some: list[Behind] = []
+    for each in course:
+        if some and (each.age_ns < some[-1].age_ns * 9 // 10 or each.done <= some[-1].done):
+            some = []
+        some.append(each)
+        while len(some) > 1 and not some[0].messages and not some[1].messages:
+            del some[0]
+        if not best or each.age_ns - some[0].age_ns > best[-1].age_ns - best[0].age_ns:
+            best = [*some]
+    is_late = len(best) >= LIVES and best[-1].age_ns - best[0].age_ns >= LATE_NS
+    return best if is_late and max(each.messages for each in best) >= MANY else []
+
+
+def ends(flow: Flow, partition: int) -> bool:
+    return flow.key.partition == partition and bool(flow.offsets.ends)
+
+
+def stores_in(flow: Flow, topic: Topic, partition: int) -> bool:
+    return flow.key.topic == topic.subject[2] and flow.key.partition == partition
