@@ -24,7 +24,12 @@ SEVERAL = (
         "liftbridge/30-lb-publish-ack.pcap",
         "kafka/coordinators.pcap.gz",
     ),
-    *("amqp091/basic.pcap.zst", "hostile/12a-controls-rabbitmq.pcap"),
+    *(
+        "amqp091/basic.pcap.zst",
+        "nats/50-server-links.pcap",
+        "flows/k-reset-latest.pcap.gz",
+        "hostile/12a-controls-rabbitmq.pcap",
+    ),
 )
 MULTI = CAPTURES / SEVERAL[0]
 FORMS = (

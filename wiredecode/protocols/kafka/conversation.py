@@ -93,14 +93,13 @@ class KafkaConversation(Conversation):
             self._report_errors(frame)
 
     def decode_note(self, frame: Frame) -> Any:
+        size = frame.stop - frame.start
         if frame.offset and self.client is not None and not self.raw_sasl and not frame.is_partial:
-            if frame.side == self.client:
-                if (
-                    frame.stop - frame.start >= ASKED.size
-                    and ASKED.unpack_from(frame.buffer, frame.start)[0] not in NOTED
-                ):
+            if frame.side == self.client and size >= ASKED.size:
+                key = ASKED.unpack_from(frame.buffer, frame.start)[0]
+                if key not in NOTED or (key == names.PRODUCE and not self.copies):
                     return None
-            elif frame.stop - frame.start >= RESPONSE.size:
+            elif frame.side != self.client and size >= RESPONSE.size:
                 correlation = RESPONSE.unpack_from(frame.buffer, frame.start)[1]
                 request = self.waiting.get(correlation)
                 if request is None or request.key == names.PRODUCE:
