@@ -1,7 +1,7 @@
 """Identities of AMQP 0-9-1 clients and servers, from their own frames."""
 
 from collections.abc import Mapping
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 from wiredecode.fields import printable
@@ -10,8 +10,9 @@ from wiredecode.frames.identity import IdentityReader, texts
 from wiredecode.protocols.shared.amqp.tables import TableForm, read_table
 
 
-def texts_of(raw: bytes) -> dict[str, str]:
-    """The strings of a table that are no credentials, by name."""
+@lru_cache(maxsize=64)
+def texts_of(raw: bytes) -> Mapping[str, str]:
+    """The strings of a table that are no credentials, by name. Many connections have the same."""
     found = read_table(raw, TableForm(hide=True)).items()
     return {name: value for name, value in found if isinstance(value, str)}
 
