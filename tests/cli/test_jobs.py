@@ -11,7 +11,6 @@ import pytest
 from tests.cli.conftest import Run
 from tests.conftest import CAPTURES, sampled
 from wiredecode.cli import jobs
-from wiredecode.dissect.share import Share
 from wiredecode.protocols.rabbitmq_stream.conversation import RabbitMQConversation
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are forked")
@@ -19,8 +18,18 @@ SEVERAL = (
     *("rabbitmq-stream/c43_multi.pcap", "rabbitmq-stream/d_drop1pct.pcap", "rabbitmq-stream/d_cutfile.pcap"),
     *("rabbitmq-stream/d_shuffled_dups.pcap", "nats/14-cluster-routes.pcap", "nats/60-limits.pcap"),
     *("cursus/group.pcap", "stories/advertised-refused.pcap", "tank/tank_08_consume_positions.pcap"),
-    *("pravega/read_cuts.pcap", "liftbridge/30-lb-publish-ack.pcap", "kafka/coordinators.pcap.gz"),
-    *("amqp091/basic.pcap.zst", "hostile/12a-controls-rabbitmq.pcap"),
+    *(
+        "nats/50-server-links.pcap",
+        "pravega/read_cuts.pcap",
+        "liftbridge/30-lb-publish-ack.pcap",
+        "kafka/coordinators.pcap.gz",
+    ),
+    *(
+        "amqp091/basic.pcap.zst",
+        "nats/50-server-links.pcap",
+        "flows/k-reset-latest.pcap.gz",
+        "hostile/12a-controls-rabbitmq.pcap",
+    ),
 )
 MULTI = CAPTURES / SEVERAL[0]
 FORMS = (
@@ -66,15 +75,6 @@ def test_a_bug_in_one_process_costs_the_contents_of_one_frame(
     assert "[error: wiredecode could not" in result.lines[19] and result.err.count("please report it") == 1
 
 
-def test_frames_inside_others_are_refused(run: Run, tmp_path: Path) -> None:
-    path = CAPTURES / "nats/50-server-links.pcap"
-    for words in (["pcap", path, "--json"], ["export", path, "-o", tmp_path / "out.ndjson"]):
-        result = run(*words, "--jobs", 2, "-q")
-        assert result.code == 2 and "Traceback" not in result.err
-        assert "which only one process can number: leave out --jobs" in result.err
-    assert not (tmp_path / "out.ndjson").exists()
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -100,14 +100,22 @@ def test_a_process_that_is_killed_is_one_line(run: Run, monkeypatch: pytest.Monk
 
 
 def test_every_process_has_connections_to_decode() -> None:
-    """The next connection goes to the process with the least to do, in all processes alike."""
+    """A new connection goes to the process with the least to do; each is in one process."""
     from wiredecode.capture import open_capture
-    from wiredecode.dissect.dissector import Demand, Dissector
+    from wiredecode.net.buckets import Dealt
+    from wiredecode.net.limits import DEFAULT_LIMITS
+    from wiredecode.net.network import Network
 
-    owners = []
+    firsts = []
     for number in range(3):
-        dissector = Dissector(Demand(share=Share(number, (1.0, 1.0, 1.0))))
-        frames = list(dissector.frames(open_capture([str(MULTI)])))
-        owners.append([(frame.number, frame.connection.process) for frame in frames])
-    assert owners[0] == owners[1] == owners[2]
-    assert {process for _, process in owners[0]} == {0, 1, 2}
+        network = Network(DEFAULT_LIMITS, Dealt(number, (1.0, 1.0, 1.0)))
+        network.opened = opened = []
+        for batch in open_capture([str(MULTI)]):
+            network.feed(batch)
+        firsts.append([connection.first for connection in opened])
+    assert all(firsts)
+    whole = Network()
+    whole.opened = every = []
+    for batch in open_capture([str(MULTI)]):
+        whole.feed(batch)
+    assert sorted(first for some in firsts for first in some) == [connection.first for connection in every]

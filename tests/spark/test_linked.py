@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import marshal
 import random
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -19,6 +18,7 @@ from tests.spark.test_core import decoded_levels, file_rows, files_of, first_ns,
 from tests.support import packets
 from wiredecode.capture import CaptureError, PacketBatch, open_capture
 from wiredecode.dissect.dissector import FRAMES_ONLY, Dissector
+from wiredecode.dissect.following import NoteEntry, packed, unpacked
 from wiredecode.spark import decode as notes_module
 from wiredecode.spark import parcels as module
 from wiredecode.spark.decode import TableDemand, decode, write_notes
@@ -104,19 +104,39 @@ def test_notes_are_in_order_with_packets_of_files_that_overlap(
         same_rows(decoded_levels([*rows, *notes], demand)[0]["frames"], wanted)
 
 
-def contents(rows: Iterable[pa.RecordBatch]) -> Iterator[Any]:
+def contents(rows: Iterable[pa.RecordBatch]) -> Iterator[NoteEntry]:
     for row in rows:
         at, data = 0, row["data"][0].as_py()
         for head in np.frombuffer(row["heads"][0].as_py(), HEADS):
-            yield from marshal.loads(data[at : at + head["captured"]])
+            yield from unpacked(data[at : at + head["captured"]])
             at += head["captured"]
+
+
+def test_notes_are_data_with_any_texts_and_bytes() -> None:
+    """Also names with lone surrogates, which are no UTF-8, and payloads of carried protocols."""
+    plain = [7, ["a.b", 5]], [8, ["MSG", {"subject": "\udce4", "size": 3}, b"\0\xff", True, False]]
+    entries = [
+        NoteEntry(1, 0, 5, "client", [*map(tuple, plain)], ("nats", ("a:1", "b:2"), (1, 2))),
+        NoteEntry(1, 0, 0, None, [], None),
+        NoteEntry(2, 1, 6, None, [(9, (None, [["", "t"]])), (10, ("", {}, None, True, b"end"))], None),
+    ]
+    content = packed(entries)
+    found = [*unpacked(content)]
+    assert [list(entry.notes) for entry in found] == [
+        [*map(list, plain)],
+        [],
+        [[9, [None, [["", "t"]]]], [10, ["", {}, None, True, b"end"]]],
+    ]
+    assert [entry[:4] for entry in found] == [entry[:4] for entry in entries]
+    with pytest.raises(ValueError):
+        unpacked(content[:20])
 
 
 def test_notes_have_no_payload() -> None:
     path = CAPTURES / "nats" / "03-pubsub.pcap"
     demand = demand_of(path, "frames", 3)
     notes = [*contents(notes_of([(path.name, [*open_capture([path])], 0)], demand))]
-    assert len([note for *_, some, _ in notes for note in some]) > 10
+    assert len([note for entry in notes for note in entry.notes]) > 10
     bodies = {body for body in read(open_capture([path]), TableDemand("messages"))["body"].to_pylist() if len(body) > 9}
     text = repr(notes)
     assert bodies
@@ -129,7 +149,7 @@ def test_plain_messages_of_others_are_no_notes_if_only_messages_are_wanted() -> 
     file = path.name, [*open_capture([path])], 0
 
     def count(level: str) -> int:
-        return sum(len(some) for *_, some, _ in contents(notes_of([file], demand_of(path, level, 3))))
+        return sum(len(entry.notes) for entry in contents(notes_of([file], demand_of(path, level, 3))))
 
     assert count("messages") < 20
     assert count("frames") > 100

@@ -140,6 +140,9 @@ def test_one_bad_file_among_twenty_is_reported_and_stops_no_other(spark: SparkSe
     same_rows(found, expected(files, demand))
     assert (metrics.packets.value, metrics.problems.value) == (len(packets(BASIC)) - 1, 1)
     assert metrics.frames.value == len(found)
+    before = metrics.packets.value
+    rows = pipeline.frames(spark, [BASIC], metrics=metrics)
+    assert rows.count() == rows.count() and metrics.packets.value == before + len(packets(BASIC))  # not once per action
     assert metrics.undecoded_bytes.value == sum(
         unpack(report["totals"]).undecoded for report in reports if "totals" in report
     )

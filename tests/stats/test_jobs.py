@@ -40,12 +40,17 @@ def test_output_equals_that_of_one_process(run: Run, path: str, jobs: int) -> No
 
 
 def test_several_captures_times_and_filters(run: Run) -> None:
-    words = [*(CAPTURES / path for path in SEVERAL[:4]), *COUNTED, "--to", "5", "-Y", "frame.length > 20"]
-    assert run("stats", *words, "--jobs", 2) == run("stats", *words)
+    some = [*(CAPTURES / path for path in SEVERAL[:4]), *COUNTED, "--to", "5", "-Y"]
+    for display in ("frame.length > 20", "connection == 2 || frame.number < 40"):
+        assert run("stats", *some, display, "--jobs", 2) == run("stats", *some, display)
 
 
-def test_connections_that_know_of_each_other_on_other_ports_are_counted_in_one_process(run: Run) -> None:
+def test_connections_that_know_of_each_other_on_other_ports_are_counted_in_one_process_for_tables_of_several(
+    run: Run,
+) -> None:
     path, known = CAPTURES / OTHER_PORT, ["-d", "14722=nats"]
+    apart = ["--table", "frames", "--table", "findings", "--table", "connections"]
+    assert run("stats", path, *apart, "--jobs", 2) == run("stats", path, *apart)
     plain, found = (run("stats", path, *COUNTED, *words) for words in ([], ["--jobs", 2]))
     assert found.out == plain.out
     assert "counted again in one process, -d 14722=nats is faster" in found.err
@@ -57,9 +62,8 @@ def test_connections_that_know_of_each_other_on_other_ports_are_counted_in_one_p
     [
         ([], "consumers need all: name the tables with --table"),
         (["--timeline"], "leave out --jobs"),
-        ([*COUNTED, "-Y", "connection == 2"], "cannot be used with --jobs"),
     ],
-    ids=["consumers", "timeline", "numbers"],
+    ids=["consumers", "timeline"],
 )
 def test_work_for_one_process_is_refused(run: Run, basic: Path, words: list[str], said: str) -> None:
     result = run("stats", basic, "--jobs", 2, *words)
@@ -94,8 +98,9 @@ def test_a_process_that_is_ended_and_errors_in_one() -> None:
 
 def test_an_interrupt_ends_all_processes() -> None:
     running: list[int | None] = []
-    with pytest.raises(KeyboardInterrupt), Jobs(3, lambda *_: time.sleep(600)) as jobs:
-        running += [process.pid for process, _ in jobs._running]
+    jobs = Jobs(3, lambda *_: time.sleep(600))
+    with pytest.raises(KeyboardInterrupt), jobs:
+        running += [process.pid for process in jobs._running]
         raise KeyboardInterrupt
     assert len(running) == 2
     for pid in running:

@@ -171,8 +171,6 @@ def kind_of_export(job: ExportJob) -> type[Export]:
 
 def run(settings: ExportOptions, export: Export) -> int:
     """Do the job; return the exit code."""
-    from wiredecode.dissect.share import NumbersInside
-
     job = export.job
     try:
         code, session = work(settings, export)
@@ -189,7 +187,7 @@ def run(settings: ExportOptions, export: Export) -> int:
         export.discard()
         complain(export.describe_failure("interrupted"))
         return INTERRUPTED
-    except (OSError, ExportError, NumbersInside) as error:
+    except (OSError, ExportError) as error:
         export.discard()
         if isinstance(error, BrokenPipeError) and export.output is None:
             raise

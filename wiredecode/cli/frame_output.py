@@ -201,8 +201,7 @@ def _lines(session: CaptureSession, chosen: FrameOptions) -> FrameWriter:
     from wiredecode.view.summary import SummaryLines
 
     color = wants_color(chosen.color, sys.stdout)
-    apart = session.shared is not None and session.shared.number > 0
-    lines: SummaryLines | ScreenLines = SummaryLines(color=color, times=chosen.times, apart=apart)
+    lines: SummaryLines | ScreenLines = SummaryLines(color=color, times=chosen.times, apart=session.shared is not None)
     heads: list[str] = []
     ends: Callable[[Frame], str] | None = None
     rules = chosen.rules
@@ -219,20 +218,22 @@ def _lines(session: CaptureSession, chosen: FrameOptions) -> FrameWriter:
         text = text if ends is None else ends(frame) + text
         return heads.pop() + text if heads else text
 
-    place = lines.placed if isinstance(lines, SummaryLines) else None
-    guarded = session.guard(lines.line if rules is None and not heads else line, place)
+    make = lines.line if rules is None and not heads else line
     if session.dissector.demand.blocks and isinstance(lines, SummaryLines):
-        return partial(_in_blocks, session, lines, guarded)
-    return _one_by_one(session.output.text, guarded)
+        return partial(_in_blocks, session, lines, session.safely(make))
+    place = lines.placed if isinstance(lines, SummaryLines) else None
+    return _one_by_one(session.output.text, session.guard(make, place))
 
 
 def _in_blocks(session: CaptureSession, lines: SummaryLines, line: Callable[[Frame], str], _: Iterable[Frame]) -> None:
     """Write the lines of all frames, plain ones in bulk."""
     from wiredecode.frames.frame import Frame
 
-    write = session.output.text
+    write, shared = session.output.text, session.shared
     for items in session.items():
-        if len(items) == 1 and isinstance(frame := items[0], Frame):
+        if shared is not None:
+            write("".join(shared.rows(lines.rows(items, line), lines.placed)))
+        elif len(items) == 1 and isinstance(frame := items[0], Frame):
             write(line(frame))
         elif items:
             write(lines.of_items(items, line))

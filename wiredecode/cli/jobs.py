@@ -1,7 +1,7 @@
 """Work of a command in several processes: each decodes its share of the connections of the whole capture (``--jobs``).
 
-The shares are those of Spark's tasks (:mod:`wiredecode.net.buckets`). The command itself does the first one, and
-merges; the other processes are forked before a capture is opened, and write nothing.
+The command itself does the first share, and merges; the other processes are forked before a capture is opened, and
+write nothing.
 """
 
 from __future__ import annotations
@@ -10,27 +10,32 @@ import os
 import pickle
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from itertools import accumulate, chain
+from itertools import accumulate
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from queue import SimpleQueue
+from threading import Thread
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wiredecode.cli.options import refuse
+from wiredecode.dissect.share import Peers, Reached
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection as Pipe
     from multiprocessing.context import ForkProcess
 
-    from wiredecode.capture import PacketBatch
     from wiredecode.frames.frame import Frame
-    from wiredecode.net.types import Connection
 
 
-Send = Callable[..., None]
 PIPE_BYTES = 1 << 20
-"""Bytes by which a process can be ahead of the first one."""
+"""Bytes that a pipe holds."""
+SWITCH_SECONDS = 0.0005
+"""The thread that empties pipes waits at most this long for its turn."""
+STEP, PART, RESULT = range(3)
+"""Kinds of messages: a step of a capture (:mod:`wiredecode.dissect.share`), texts, the result."""
 
 
 def check(files: Sequence[str]) -> None:
@@ -42,225 +47,259 @@ def check(files: Sequence[str]) -> None:
     )
 
 
+class Others(Peers):
+    """The other processes, as process ``number`` sees them: a pipe to each, and one from each.
+
+    A thread per process empties its pipe, so that no sender waits.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        pipes: dict[tuple[int, int], tuple[Pipe, Pipe]],
+        how_ended: Callable[[int], str] = lambda _: "",
+    ) -> None:
+        """``pipes``: by sender and receiver the ends to read and to write; all others are closed.
+
+        ``how_ended``: more about the end of a process, for people.
+        """
+        self._how_ended = how_ended
+        self._numbers = sorted({receiver for sender, receiver in pipes if sender == number})
+        self._pipes: dict[int, Pipe] = {}
+        self._queues: dict[int, list[SimpleQueue[bytes | None]]] = {}
+        inputs = {}
+        for (sender, receiver), (read, write) in pipes.items():
+            if sender == number:
+                self._pipes[receiver] = write
+            else:
+                write.close()
+            if receiver == number:
+                inputs[sender] = read
+            else:
+                read.close()
+        for sender, pipe in inputs.items():
+            queues = self._queues[sender] = [SimpleQueue() for _ in range(RESULT + 1)]
+            Thread(target=self._empty, args=(pipe, queues), daemon=True).start()
+
+    @staticmethod
+    def _empty(pipe: Pipe, queues: list[SimpleQueue[bytes | None]]) -> None:
+        with suppress(EOFError, OSError):
+            while True:
+                message = pipe.recv_bytes()
+                queues[message[0]].put(message)
+        for queue in queues:
+            queue.put(None)
+
+    def send(self, receiver: int, kind: int, content: Any) -> None:
+        """Send a message. Raises BrokenPipeError if the other process has ended."""
+        self._pipes[receiver].send_bytes(bytes([kind]) + pickle.dumps(content, pickle.HIGHEST_PROTOCOL))
+
+    def receive(self, sender: int, kind: int) -> Any:
+        """The next message of a kind. Raises what the other's work raised, ChildProcessError if it has ended."""
+        message = self._queues[sender][kind].get()
+        if message is not None:
+            content = pickle.loads(memoryview(message)[1:])
+            if kind == RESULT and content[1] is not None:
+                raise content[1]
+            return content
+        if kind != RESULT:
+            self.receive(sender, RESULT)
+        raise ChildProcessError(f"a process of --jobs was ended{self._how_ended(sender)}")
+
+    def results(self) -> Iterator[Any]:
+        """The results of all, by number. Raises as :meth:`receive`."""
+        return (self.receive(number, RESULT)[0] for number in self._numbers)
+
+    def tell(self, step: Any) -> None:
+        for number in self._numbers:
+            try:
+                self.send(number, STEP, step)
+            except BrokenPipeError:
+                while True:  # until it says why
+                    self.receive(number, STEP)
+
+    def told(self) -> Sequence[Any]:
+        return [self.receive(number, STEP) for number in self._numbers]
+
+
+Work = Callable[[int, Others], Any]
+"""The work of the process of a number."""
+
+
 class Jobs:
     """Calls ``work`` with the numbers from 1 to below ``count`` in processes, and with 0 in none: that is the caller's.
 
-    A context manager: the processes end with it, done or not. ``work`` gets a function, too, that sends parts of what
-    it makes, which :meth:`receive` returns.
+    A context manager: the processes end with it, done or not.
     """
 
-    def __init__(self, count: int, work: Callable[[int, Send], Any]) -> None:
+    def __init__(self, count: int, work: Work) -> None:
         self._count, self._work = count, work
-        self._running: list[tuple[ForkProcess, Pipe]] = []
+        self._running: list[ForkProcess] = []
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> Others:
         import fcntl  # not on all systems
 
-        context = get_context("fork")
-        for number in range(1, self._count):
-            here, there = context.Pipe(duplex=False)
+        context, numbers = get_context("fork"), range(self._count)
+        pipes = {
+            (sender, receiver): context.Pipe(duplex=False)
+            for sender in numbers
+            for receiver in numbers
+            if sender != receiver
+        }
+        for _, write in pipes.values():
             with suppress(OSError):  # more than the user may have
-                fcntl.fcntl(there.fileno(), fcntl.F_SETPIPE_SZ, PIPE_BYTES)
-            process = context.Process(target=_run, args=(self._work, number, there), daemon=True)
+                fcntl.fcntl(write.fileno(), fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+        for number in numbers[1:]:
+            process = context.Process(target=_run, args=(self._work, number, pipes), daemon=True)
             process.start()
-            there.close()
-            self._running.append((process, here))
-        return self
+            self._running.append(process)
+        sys.setswitchinterval(SWITCH_SECONDS)
+        return Others(0, pipes, self._how_ended)
 
-    def receive(self, number: int) -> tuple[Any, bool, bytes]:
-        """The next part, or the result, of a process; whether it is the result; and the bytes sent with it.
-
-        Raises what ``work`` raised, ChildProcessError if a process was ended.
-        """
-        process, pipe = self._running[number - 1]
-        try:
-            answer, is_result, error, size = pickle.loads(pipe.recv_bytes())
-            data = pipe.recv_bytes() if size else b""
-        except EOFError:
-            process.join()
-            raise ChildProcessError(f"a process of --jobs was ended (exit code {process.exitcode})") from None
-        if error is not None:
-            raise error
-        return answer, is_result, data
-
-    def results(self) -> Iterator[Any]:
-        """The results, by number; parts before them are dropped. Raises as :meth:`receive`."""
-        for number in range(1, self._count):
-            answer, is_result, _ = self.receive(number)
-            while not is_result:
-                answer, is_result, _ = self.receive(number)
-            yield answer
+    def _how_ended(self, number: int) -> str:
+        process = self._running[number - 1]
+        process.join()
+        return f" (exit code {process.exitcode})"
 
     def __exit__(self, *_: object) -> None:
-        for process, pipe in self._running:
+        for process in self._running:
             process.kill()
             process.join()
-            pipe.close()
         self._running.clear()
 
 
-def _run(work: Callable[[int, Send], Any], number: int, pipe: Pipe) -> None:
+def _run(work: Work, number: int, pipes: dict[tuple[int, int], tuple[Pipe, Pipe]]) -> None:
     """Do the work of a process. Ctrl-C reaches all of the terminal's; the first one then ends the others."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for each in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(each, signal.SIG_DFL)
-
-    def send(answer: Any, data: bytes = b"", *, is_result: bool = False, error: Exception | None = None) -> None:
-        message = pickle.dumps((answer, is_result, error, len(data)))
-        try:
-            pipe.send_bytes(message)
-            if data:
-                pipe.send_bytes(data)
-        except BrokenPipeError:  # the command has ended
-            os._exit(1)
-
+    sys.setswitchinterval(SWITCH_SECONDS)
+    others = Others(number, pipes)
     try:
-        send(work(number, send), is_result=True)
-    except Exception as error:
         try:
-            send(None, error=error)
-        except Exception:
-            send(None, error=RuntimeError(f"{type(error).__name__}: {error}"))
+            others.send(0, RESULT, (work(number, others), None))
+        except BrokenPipeError:
+            raise
+        except Exception as error:
+            try:
+                others.send(0, RESULT, (None, error))
+            except BrokenPipeError:
+                raise
+            except Exception:
+                others.send(0, RESULT, (None, RuntimeError(f"{type(error).__name__}: {error}")))
+    except BrokenPipeError:  # the command has ended
+        os._exit(1)
 
 
-class ParentWatch:
-    """Ends this process with the next packets if the one that started it is gone."""
+# Texts of the frames of several processes, in order.
 
-    def __init__(self) -> None:
-        self._parent = os.getppid()
-
-    def __call__(self, batch: PacketBatch) -> None:
-        if os.getppid() != self._parent:
-            os._exit(1)
-
-
-class Apart(Exception):
-    """Connections that know of each other were decoded in several processes: the port does not show it."""
-
-    def __init__(self, protocol: str, port: int) -> None:
-        super().__init__(f"connections of {protocol} know of each other, also on port {port}")
-        self.protocol, self.port = protocol, port
-
-
-class Numbers:
-    """Connections that a process has seen: what their numbers in the whole capture follow from.
-
-    Connections are numbered in the order of their first packets, which every process counts alike.
-    """
-
-    def __init__(self, sessions: Mapping[int, str]) -> None:
-        from wiredecode.protocols.registry import protocols
-
-        self._ports = frozenset(sessions)
-        self._linked = {each.name for each in protocols() if each.has_session}
-        self.first: dict[int, int] = {}
-        """By number here: number of the first packet."""
-        self.apart: set[tuple[str, int]] = set()
-        """Protocols whose connections know of each other, on ports by which they were not dealt out; and the port."""
-
-    def end(self, connection: Connection) -> None:
-        """A connection ended, and its frames are decoded."""
-        self.first[connection.number] = connection.first
-        if self._ports.isdisjoint(connection.ports):
-            self.apart.update((name, min(connection.ports)) for name in self._linked.intersection(connection.protocols))
-
-
-def in_capture(every: Sequence[Numbers]) -> list[dict[int, int]]:
-    """For each process: from numbers of connections there to those in the whole capture."""
-    firsts = sorted(first for each in every for first in each.first.values())
-    number = {first: index for index, first in enumerate(firsts, 1)}
-    return [{here: number[first] for here, first in each.first.items()} for each in every]
-
-
-# Frames of several processes in their order: see wiredecode.dissect.share.
-
-MERGING = 1.3
+MERGING = 1.15
 """The first process also merges and writes: the others do this many times its work."""
-PART_BYTES, PART_FRAMES = 256 * 1024, 4000
-"""Texts that are sent together, and frames: those of other processes count, too."""
-AS_UTF8 = "utf-8", "surrogatepass"
+
+
+class Text(NamedTuple):
+    """A frame of another process, as that one has written it."""
+
+    number: int
+    text: Any
 
 
 class Sender:
-    """In all processes but the first: makes the texts of its own frames, and sends them with their numbers."""
+    """In all processes but the first: sends the texts of frames, step by step."""
 
-    def __init__(self, number: int, send: Send) -> None:
-        self.number, self._send = number, send
+    is_first = False
+
+    def __init__(self, others: Others) -> None:
+        self._others = others
         self._texts: list[Any] = []
         self._numbers: list[int] = []
-        self._passed = self._size = 0
 
-    def frames(self, frames: Iterable[Frame]) -> Iterator[Frame]:
-        """The process's own frames."""
-        own = self.number
+    def frames(self, frames: Iterable[Any]) -> Iterator[Frame]:
         for frame in frames:
-            if frame.connection.process == own:
+            if type(frame) is Reached:
+                self._send(frame.number)
+            else:
                 yield frame
-            self._passed += 1
-            if self._passed >= PART_FRAMES or self._size >= PART_BYTES:
-                self.send(frame.number)
-
-    def send(self, reached: float) -> None:
-        """Send all texts: those of the frames up to number ``reached``."""
-        texts = self._texts
-        is_text = len(texts) > 0 and isinstance(texts[0], str)
-        data = "".join(texts).encode(*AS_UTF8) if is_text else b"".join(texts)
-        self._send((self._numbers, [*map(len, texts)], is_text, reached), data)
-        self._texts, self._numbers, self._passed, self._size = [], [], 0, 0
 
     def making(self, make: Callable[[Frame], Any], _: Any = None) -> Callable[[Frame], Any]:
+        """``make``, and its texts are sent."""
+
         def sending(frame: Frame) -> Any:
             made = make(frame)
             self._texts.append(made)
             self._numbers.append(frame.number)
-            self._size += len(made)
             return made
 
         return sending
 
+    def rows(self, rows: Sequence[tuple[int, str]], _: Callable[[str], str]) -> list[str]:
+        """Send all numbers and texts of a step."""
+        self._numbers, self._texts = ([*each] for each in zip(*rows, strict=True)) if rows else ([], [])
+        self._send(0)
+        return []
+
+    def _send(self, reached: int) -> None:
+        texts, self._texts = self._texts, []
+        numbers, self._numbers = self._numbers, []
+        joined = "".join(texts) if texts and isinstance(texts[0], str) else b"".join(texts)
+        data = joined.encode("utf-8", "surrogatepass") if isinstance(joined, str) else joined
+        self._others.send(0, PART, (reached, numbers, [*map(len, texts)], isinstance(joined, str), data))
+
 
 class Merger:
-    """In the first process: its own frames and those of others that have a text, in order."""
+    """In the first process: its own frames and the texts of all others, in order."""
 
-    number = 0
+    is_first = True
 
-    def __init__(self, jobs: Jobs, count: int) -> None:
-        self._jobs = jobs
-        self._texts: list[Iterator[tuple[float, Any]]] = [iter(())] * count
-        self._next: list[tuple[float, Any]] = [(0, None)] * count
-        """Of each process: number and text of its next frame that has one; or a number beyond the frame reached."""
+    def __init__(self, others: Others, count: int) -> None:
+        self._others, self._count = others, count
+        self._texts: list[deque[Text]] = [deque() for _ in range(count)]
+        self._reached = [0] * count
+        """By process: number up to which all its frames are known."""
 
-    def frames(self, frames: Iterable[Frame]) -> Iterator[Frame]:
-        following = self._next
-        for frame in frames:
-            process = frame.connection.process
-            if process:
-                number = frame.number
-                while following[process][0] < number:
-                    self._receive(process)
-                if following[process][0] != number:
-                    continue
-            yield frame
+    def frames(self, frames: Iterable[Any]) -> Iterator[Any]:
+        """Frames, and :class:`Text`."""
+        own: deque[Frame] = deque()
+        for item in frames:
+            if type(item) is not Reached:
+                own.append(item)
+                continue
+            self._reached[0] = item.number
+            self._receive()
+            limit = min(self._reached)
+            waiting: list[deque[Any]] = [own, *self._texts[1:]]
+            while some := [each for each in waiting if each and each[0].number <= limit]:
+                first = min(some, key=lambda each: each[0].number)
+                edge = min((each[0].number for each in some if each is not first), default=limit + 1)
+                while first and first[0].number < edge:
+                    yield first.popleft()
 
-    def _receive(self, process: int) -> None:
-        (numbers, sizes, is_text, reached), _, data = self._jobs.receive(process)
-        joined = data.decode(*AS_UTF8) if is_text else data
-        ends = [*accumulate(sizes)]
-        texts = (joined[end - size : end] for end, size in zip(ends, sizes, strict=True))
-        self._texts[process] = chain(zip(numbers, texts, strict=True), [(reached + 0.5, None)])
-        self._next[process] = next(self._texts[process])
+    def _receive(self) -> None:
+        """Take the texts of the next step of all others."""
+        for process in range(1, self._count):
+            reached, numbers, sizes, is_text, data = self._others.receive(process, PART)
+            joined = data.decode("utf-8", "surrogatepass") if is_text else data
+            ends = [*accumulate(sizes)]
+            texts = (joined[end - size : end] for end, size in zip(ends, sizes, strict=True))
+            self._texts[process].extend(map(Text, numbers, texts))
+            self._reached[process] = reached
 
     def making(
-        self, make: Callable[[Frame], Any], place: Callable[[Frame, Any], Any] | None = None
-    ) -> Callable[[Frame], Any]:
-        """``place``: completes a text of another process by what came before it."""
+        self, make: Callable[[Frame], Any], place: Callable[[Any], Any] | None = None
+    ) -> Callable[[Frame | Text], Any]:
+        """``make``, also of texts. ``place``: completes a text by what came before it."""
 
-        def taking(frame: Frame) -> Any:
-            process = frame.connection.process
-            if not process:
-                return make(frame)
-            text = self._next[process][1]
-            self._next[process] = next(self._texts[process])
-            return text if place is None else place(frame, text)
+        def taking(frame: Frame | Text) -> Any:
+            text = frame.text if type(frame) is Text else make(frame)  # type: ignore[arg-type]
+            return text if place is None else place(text)
 
         return taking
+
+    def rows(self, rows: list[tuple[int, str]], place: Callable[[str], str]) -> list[str]:
+        """The texts of all processes of a step in order; ``rows``: numbers and texts of this one."""
+        self._receive()
+        for texts in self._texts[1:]:
+            rows += texts
+            texts.clear()
+        rows.sort()
+        return [place(text) for _, text in rows]

@@ -113,19 +113,20 @@ def _in_processes(
     from wiredecode.cli.jobs import check
     from wiredecode.cli.session import CaptureSession
     from wiredecode.cli.sharing import shared
-    from wiredecode.dissect.share import NumbersInside, Share
+    from wiredecode.dissect.share import Share
 
     options.refuse(*((reason, f"--jobs {reason}") for reason in reasons))
     check(captures.files)
     _ = captures.decoding.keys  # before there are processes
 
     def opened(share: Share) -> CaptureSession:
-        shares = replace(demand, share=share)
+        blocks = selection.is_everything and frames.are_bulk_lines
+        shares = replace(demand, share=share, blocks=blocks)
         return CaptureSession.of(captures, captures.files, selection, shares, colors=frames.colors)
 
     try:
         return shared(jobs, opened, lambda session: frames.writer(session)(session.frames()))[0]
-    except (ChildProcessError, NumbersInside) as error:
+    except ChildProcessError as error:
         complain(f"{error}; what was shown is not complete")
         return 2
 

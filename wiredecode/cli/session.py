@@ -19,6 +19,7 @@ from wiredecode.cli.options import READ_ONCE, Reading, TimeSpan, UsageError, Ver
 from wiredecode.cli.output import Output, ReadingBar, complain, say
 from wiredecode.dataclasses import dataclass, field, replace
 from wiredecode.dissect.dissector import FRAMES_ONLY, ConnectionCallback, Demand, Dissector, EventCallback
+from wiredecode.dissect.share import Reached
 from wiredecode.frames.frame import Frame, strip
 from wiredecode.frames.record import totals_record
 from wiredecode.frames.totals import Totals
@@ -197,12 +198,18 @@ class CaptureSession:
         self._bar.end()
 
     def guard(
-        self, make: Callable[[Frame], Rendered], place: Callable[[Frame, Rendered], Rendered] | None = None
+        self, make: Callable[[Frame], Rendered], place: Callable[[Rendered], Rendered] | None = None
     ) -> Callable[[Frame], Rendered]:
         """Wrap a function that shows a frame: if it raises (a bug of ours), the frame is shown without contents.
 
         ``place``: of :meth:`wiredecode.cli.jobs.Merger.making`.
         """
+
+        safely = self.safely(make)
+        return safely if self.shared is None else self.shared.making(safely, place)
+
+    def safely(self, make: Callable[[Frame], Rendered]) -> Callable[[Frame], Rendered]:
+        """As :meth:`guard`, for frames of this process."""
 
         def safely(frame: Frame) -> Rendered:
             try:
@@ -211,22 +218,34 @@ class CaptureSession:
                 self.totals.failures[strip(frame, error, "show").message] += 1
                 return make(frame)
 
-        return safely if self.shared is None else self.shared.making(safely, place)
+        return safely
 
     def frames(self) -> Iterator[Frame]:
         """The selected frames. All frames are decoded, as later ones may depend on them."""
-        return self.all_frames() if self.selection.is_everything else self._select(self.all_frames())
+        everything = self.selection.is_everything
+        frames = self.all_frames() if everything else self._select(self.all_frames())
+        return frames if self.shared is None else self._counted(self.shared.frames(frames), everything)
+
+    def _counted(self, frames: Iterable[Any], everything: bool) -> Iterator[Any]:
+        """Count the texts of other processes as shown."""
+        from wiredecode.cli.jobs import Text
+
+        for frame in frames:
+            yield frame
+            if not everything and type(frame) is Text:
+                self.count_shown(1)
 
     def all_frames(self, on_batch: Callable[[PacketBatch], None] | None = None) -> Iterator[Frame]:
         """All frames; ``on_batch`` as in :meth:`batches`."""
-        frames = self.dissector.frames(self.batches(on_batch))
-        return frames if self.shared is None else self.shared.frames(frames)
+        return self.dissector.frames(self.batches(on_batch))
 
     def chosen_frames(self, on_batch: Callable[[PacketBatch], None] | None = None) -> Iterator[tuple[Frame, bool]]:
         """All frames, and whether they are selected; ``on_batch`` as in :meth:`batches`."""
         display = self.selection.display
-        for frame in self.all_frames(on_batch):
-            yield frame, self.within(frame.time_ns) and (display is None or display.matches(frame))
+        frames: Iterator[Any] = self.all_frames(on_batch)
+        for frame in frames:
+            if type(frame) is not Reached:
+                yield frame, self.within(frame.time_ns) and (display is None or display.matches(frame))
 
     def items(self) -> Iterator[list[Frame | FrameBlock]]:
         """All frames, plain ones in blocks; each list holds the next numbers, in any order."""
@@ -249,16 +268,18 @@ class CaptureSession:
             elif done == count:
                 self.stopped = True
 
-    def _select(self, frames: Iterable[Frame]) -> Iterator[Frame]:
+    def _select(self, frames: Iterable[Any]) -> Iterator[Any]:
         count, display = self.selection.count, self.selection.display
         matches = None if display is None else display.matches
         self.count_shown(0)
         messages = self.dissector.demand.messages
-        shared = self.shared
         for frame in frames:
-            ended, chosen = self.stopped or self.shown == count, self.within(frame.time_ns)
-            if shared is None or frame.connection.process == shared.number:
-                chosen = chosen and (matches is None or matches(frame))
+            if type(frame) is Reached:
+                yield frame
+                continue
+            ended = (self.stopped and self.shared is None) or self.shown == count
+            chosen = self.within(frame.time_ns)
+            chosen = chosen and (matches is None or matches(frame))
             if ended or not chosen:
                 if messages is not None:
                     messages.of(frame)  # no other reader takes them

@@ -11,12 +11,12 @@ from wiredecode.cli import options
 from wiredecode.cli.interrupt import INTERRUPTED
 from wiredecode.cli.stats_output import StatsOptions, parse_tables, show
 from wiredecode.dataclasses import replace
+from wiredecode.dissect.share import Share
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Sequence
 
-    from wiredecode.capture import PacketBatch
-    from wiredecode.cli.jobs import Numbers, Send
+    from wiredecode.cli.jobs import Others
     from wiredecode.cli.session import CaptureSession
     from wiredecode.dissect.dissector import ConnectionCallback, Demand
     from wiredecode.filter import Filter
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from wiredecode.stats.tables import Statistic
     from wiredecode.stats.tallies import Counted
 
+LINKED = frozenset(("latency", "confirms", "deliveries"))
+"""Tables of frames of several connections."""
+Sessions = set[tuple[str, int]]
+"""Protocols whose connections know of each other, and ports of servers."""
 CONSUMERS = "consumers"
 """The table whose rows need all connections: they name some by their numbers."""
 
@@ -66,12 +70,6 @@ class CaptureOptions(options.CaptureReading):
         from wiredecode.cli import jobs
 
         jobs.check(self.files)
-        if self.display is not None:
-            try:
-                self.display.check_stable()
-            except ValueError as error:
-                text = str(error).replace("stable ids", "--jobs")
-                raise options.UsageError(text) from None
         self.decoding.keys  # noqa: B018 - before there are processes
 
 
@@ -101,16 +99,23 @@ def stats(settings: CaptureOptions) -> int:
     return code
 
 
+class Apart(Exception):
+    """Connections of :data:`LINKED` tables were counted in several processes: the port does not show it."""
+
+    def __init__(self, protocol: str, port: int) -> None:
+        super().__init__(f"connections of {protocol} know of each other, also on port {port}")
+        self.protocol, self.port = protocol, port
+
+
 class Counting:
-    """Counts the connections of process ``number``, or all. ``sessions``: with several, see :class:`Buckets`."""
+    """Counts the connections of a share, or all."""
 
     def __init__(
         self,
         settings: CaptureOptions,
         statistics: Sequence[Statistic],
         interval: int | None,
-        number: int = 0,
-        sessions: Mapping[int, str] | None = None,
+        share: Share | None = None,
         verbosity: options.Verbosity | None = None,
     ) -> None:
         from wiredecode.dissect.dissector import Demand
@@ -118,31 +123,16 @@ class Counting:
 
         whole = settings.display is None and settings.span.is_whole
         counters = self._counters = Counters(statistics, interval, hops=settings.hops, whole=whole)
-        self.numbers: Numbers | None = None
-        """With several jobs."""
-        demand, end = Demand(), counters.end
-        if sessions is not None:
-            from wiredecode.cli.jobs import Numbers
-            from wiredecode.net.buckets import Bucket, Buckets
+        self.session = settings.session(counters.demand(Demand(share=share)), counters.end, verbosity)
 
-            demand = replace(demand, bucket=Bucket(Buckets(settings.jobs, sessions), number))
-            self.numbers, end = Numbers(sessions), self._end
-        self.session = settings.session(counters.demand(demand), end, verbosity)
-
-    def count(self, on_batch: Callable[[PacketBatch], None] | None = None) -> None:
+    def count(self) -> None:
         """Count all frames. Raises CaptureError."""
-        for frame, counts in self.session.chosen_frames(on_batch):
+        for frame, counts in self.session.chosen_frames():
             self._counters.frame(frame, counts=counts)
 
     def finish(self) -> Counted:
         """The results."""
         return self._counters.finish()
-
-    def _end(self, connection: Connection, foreign: str | None) -> None:
-        if self._counters.end is not None:
-            self._counters.end(connection, foreign)
-        if self.numbers is not None:
-            self.numbers.end(connection)
 
 
 def _count(
@@ -155,10 +145,10 @@ def _count(
     without_pandas()
     if settings.jobs > 1:
         return _count_in_processes(settings, statistics, interval)
-    share = Counting(settings, statistics, interval)
-    code = share.session.work(share.count)
-    failed = code == INTERRUPTED or (code and not share.session.totals.packets)
-    return code, None if failed else share.finish()
+    counting = Counting(settings, statistics, interval)
+    code = counting.session.work(counting.count)
+    failed = code == INTERRUPTED or (code and not counting.session.totals.packets)
+    return code, None if failed else counting.finish()
 
 
 def _count_in_processes(
@@ -166,66 +156,60 @@ def _count_in_processes(
 ) -> tuple[int, Counted | None]:
     """As :func:`_count`, each process its connections."""
     from wiredecode.capture.errors import Postponed
-    from wiredecode.cli.jobs import Apart, Jobs, ParentWatch
-    from wiredecode.cli.output import say
+    from wiredecode.cli.jobs import Jobs
+    from wiredecode.cli.output import complain, say
     from wiredecode.cli.session import collect_less
     from wiredecode.protocols.registry import session_ports
-    from wiredecode.stats import counters  # noqa: F401 - the same
+    from wiredecode.stats import counters  # noqa: F401 - the same for all processes
 
-    def of(number: int, _: Send) -> tuple[Counted, Numbers | None, Totals]:
-        share = Counting(settings, statistics, interval, number, sessions, options.Verbosity(quiet=True))
+    def of(number: int, others: Others) -> tuple[Counted, Totals, Sessions]:
+        part = counting(number, others, options.Verbosity(quiet=True))
         collect_less()
         with Postponed():  # all processes find the same error
-            share.count(ParentWatch())
-        return share.finish(), share.numbers, share.session.totals
+            part.count()
+        return part.finish(), part.session.totals, part.session.dissector.accounts.sessions
 
-    sessions = session_ports(settings.decoding.ports)  # imports what all processes need
+    def counting(number: int, others: Others, verbosity: options.Verbosity | None = None) -> Counting:
+        share = Share(number, (1.0,) * settings.jobs, others, together)
+        return Counting(settings, statistics, interval, share, verbosity)
+
+    linked = any(statistic.name in LINKED for statistic in statistics)
+    together = session_ports(settings.decoding.ports) if linked else {}
     counted: Counted | None = None
+    sessions: Sessions = set()
 
     def work() -> None:
         nonlocal counted
-        postponed = Postponed()
         try:
-            with postponed:
-                share.count()
-            results = [*jobs.results()]
+            with Postponed() as postponed:
+                first.count()
+            counted, totals = first.finish(), first.session.totals
+            sessions.update(first.session.dissector.accounts.sessions)
+            for part, other, more in others.results():
+                counted.merge(part)
+                sessions.update(more)
+                totals.add_connections(other)
+                totals.copies += other.copies
+            for name, port in sorted(sessions) if linked else ():
+                if port not in together:
+                    raise Apart(name, port)
         except KeyboardInterrupt:
-            share.session.shows_totals = False  # they are of some connections only
+            first.session.shows_totals = False  # they are of some connections only
             raise
-        counted = _merge(share, results)
         postponed.raise_again()
 
     try:
-        with Jobs(settings.jobs, of) as jobs:
-            share = Counting(settings, statistics, interval, 0, sessions)
-            code = share.session.work(work)
+        with Jobs(settings.jobs, of) as others:
+            first = counting(0, others)
+            code = first.session.work(work)
     except Apart as apart:
         if not settings.verbosity.quiet:
             say(f"{apart}; counted again in one process, -d {apart.port}={apart.protocol} is faster")
         return _count(replace(settings, jobs=1), statistics, interval)
-    return code, counted if code != INTERRUPTED and (not code or share.session.totals.packets) else None
-
-
-def _merge(share: Counting, results: Sequence[tuple[Counted, Numbers | None, Totals]]) -> Counted:
-    """The results of all processes; the totals go to those of the first one. Raises Apart."""
-    from wiredecode.cli.jobs import Apart, in_capture
-
-    counted, totals = share.finish(), share.session.totals
-    numbered = [
-        (part, numbers) for part, numbers in ((counted, share.numbers), *(each[:2] for each in results)) if numbers
-    ]
-    every = [numbers for _, numbers in numbered]
-    apart = sorted({place for numbers in every for place in numbers.apart})
-    if apart:
-        raise Apart(*apart[0])
-    places = in_capture(every)
-    for (part, _), numbers in zip(numbered, places, strict=True):
-        part.renumber(numbers)
-    for part, _, other in results:
-        counted.merge(part)
-        totals.add_connections(other)
-        totals.copies += other.copies
-    return counted
+    except ChildProcessError as error:
+        complain(str(error))
+        return 2, None
+    return code, counted if code != INTERRUPTED and (not code or first.session.totals.packets) else None
 
 
 def _timeline(settings: CaptureOptions) -> int:

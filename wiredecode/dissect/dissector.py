@@ -21,11 +21,11 @@ from wiredecode.capture.batch import PacketBatch
 from wiredecode.capture.errors import CaptureError, Postponed
 from wiredecode.dataclasses import dataclass, field, replace
 from wiredecode.dissect.accounts import Accounts
-from wiredecode.dissect.following import NoteReader, NoteWriter
+from wiredecode.dissect.following import NoteMaker, NoteReader, NoteWriter
 from wiredecode.dissect.identify import Candidate, choices_of
 from wiredecode.dissect.ledger import LIMIT, WAIT_NS, KnownOutcome, Ledger
-from wiredecode.dissect.order import STEP_BYTES, BlockOrder, FrameOrder, partial_limits
-from wiredecode.dissect.share import NumbersInside, Share
+from wiredecode.dissect.order import STEP_BYTES, BlockOrder, FrameOrder, frames_of, has_blocks, partial_limits
+from wiredecode.dissect.share import DecodingStep, Reached, Share
 from wiredecode.dissect.tracker import Tracker
 from wiredecode.extras import installed
 from wiredecode.frames.followed import FollowedFrame, FollowedFrames
@@ -55,6 +55,8 @@ PART_FRAMES = 16 * 1024
 """Approximate number of frames per part."""
 MIN_PART_BYTES = 256 * 1024
 """Captured bytes of the first part, and of the smallest."""
+SHARED_PART_BYTES = 1024 * 1024
+"""The same of all parts, with several processes."""
 FrameReader = tuple[Callable[[Frame], None], Mapping[str | None, IdentityReader], frozenset[str]]
 """Of a conversation: the function that decodes its frames, what these say about client and server, and the generated
 fields that no record shows."""
@@ -76,7 +78,7 @@ class Demand:
     bucket: Bucket | None = None
     """Only its connections are dissected; None: all."""
     share: Share | None = None
-    """One of several processes: frames of others are numbered and passed on as they are. None: the only one."""
+    """One of several processes: only its connections are dissected. None: the only one."""
     notes: NoteWriter | None = None
     """Collects notes for other processes (:mod:`wiredecode.dissect.following`); then only protocols whose connections
     know of each other are decoded."""
@@ -181,9 +183,13 @@ class Dissector:
         on_events: EventCallback | None = None,
     ) -> None:
         self.demand = demand = demand.for_filters()
+        share = demand.share
+        bucket = demand.bucket if share is None else share.bucket
         self.network = Network(
-            demand.limits, demand.bucket, analyse=demand.analyse, resolve=demand.resolve, facts=demand.facts
+            demand.limits, bucket, analyse=demand.analyse, resolve=demand.resolve, facts=demand.facts
         )
+        if share is not None:
+            self.network.opened = share.opened
         self._tls = Decryption(KeyLog() if demand.keys is None else demand.keys) if demand.decrypt else None
         self.accounts = Accounts()
         self._on_end, self.on_decoded, self._on_events = on_end, on_decoded, on_events
@@ -203,8 +209,12 @@ class Dissector:
         """Frames from the oldest request on that is held back for its response."""
         self._readers: dict[Conversation, FrameReader] = {}
         self._following = self._follows()
+        self._notes = NoteWriter() if share is not None else demand.notes
+        self._note_maker = (
+            None if self._notes is None else NoteMaker(self._new_protocol, self._notes, copies=self._notes_copies)
+        )
         self._number = 0
-        self._part_bytes = MIN_PART_BYTES
+        self._part_bytes = MIN_PART_BYTES if share is None else SHARED_PART_BYTES
 
     @property
     def totals(self) -> Totals:
@@ -227,19 +237,28 @@ class Dissector:
         self.demand, self.on_decoded, self._readers = demand.for_filters(), on_decoded or self.on_decoded, {}
         self._following = self._follows()
 
-    def frames(self, batches: Iterable[PacketBatch]) -> Iterator[Frame]:
-        """Yield the frames of a capture; raise an error of the capture after the frames before it."""
+    def frames(self, batches: Iterable[PacketBatch]) -> Iterator[Any]:
+        """Yield the frames of a capture; raise an error of the capture after the frames before it.
+
+        Of one of several processes: its frames, and :class:`Reached`.
+        """
         with Postponed() as postponed:
             for batch in batches:
                 yield from self.feed(batch)
         yield from self.finish()
         postponed.raise_again()
 
-    def feed(self, batch: PacketBatch) -> Iterator[Frame]:
+    def feed(self, batch: PacketBatch) -> Iterator[Any]:
         """Take the next packets; yield the frames that are ready."""
         for part in self._parts(batch):
             self._reassemble(part)
-            yield from self._link_responses(self._decode_ready(self.network.watermark))
+            yield from self._finish_steps(self.network.watermark)
+
+    def _finish_steps(self, watermark: int | None) -> Iterator[Any]:
+        for step in self._steps(watermark):
+            yield from self._link_responses(self._decode_ready(step), step)
+            if self.demand.share is not None:
+                yield Reached(self._held[0].number - 1 if self._held else step.last)
 
     def tick(self, time_ns: int, patience_ns: int) -> Iterator[Frame]:
         """Live capture: no packet came up to ``time_ns``; yield the frames that have waited long enough.
@@ -247,23 +266,22 @@ class Dissector:
         ``patience_ns``: how long requests are held back for their response.
         """
         self._take_events(self.network.tick(time_ns))
-        yield from self._link_responses(self._decode_ready(None))
+        yield from self._finish_steps(None)
         self._ledger.tick(time_ns, patience_ns)
         yield from self._release_held()
 
-    def finish(self) -> Iterator[Frame]:
+    def finish(self) -> Iterator[Any]:
         """End of the capture: yield the remaining frames and complete the totals."""
         self._take_events(self.network.finish())
-        yield from self._link_responses(self._decode_ready(None))
+        yield from self._finish_steps(None)
         self._ledger.finish(self.totals.last_ns)
         yield from self._release_held()
+        if self.demand.share is not None:
+            yield Reached(END)
         self.totals.late_requests += self._ledger.late_count
         if self._ledger.missed:
             self.totals.limits[LIMIT] += self._ledger.missed
-        if self.demand.share is None or self.demand.share.number == 0:
-            self.accounts.finish(self.network)
-        else:
-            self.totals.notes.clear()  # the first process counts what all see
+        self.accounts.finish(self.network)
 
     def frames_and_blocks(self, batches: Iterable[PacketBatch]) -> Iterator[list[Frame | FrameBlock]]:
         """Yield lists of numbered frames and blocks, each list unordered. Requests do not get their response."""
@@ -279,19 +297,23 @@ class Dissector:
     def _decode_in_steps(self, watermark: int | None) -> Iterator[list[Frame | FrameBlock]]:
         """Decode what is ready, some of it at a time: after a gap many frames may have waited."""
         items = [item for tracker in self._pending for item in tracker.out]
+        if self._notes is not None:
+            del items
+            yield from ([*self._decode_ready(step)] for step in self._steps(watermark))
+            return
         if all(isinstance(item, Frame) for item in items):
             yield from self._decode_singly(watermark)
             return
-        steps = partial_limits(items, END if watermark is None else logical_time(watermark - 1))
+        limits = partial_limits(items, END if watermark is None else logical_time(watermark - 1))
         del items
-        for step in [*map(packet_of, steps), watermark]:
-            yield [*self._decode_ready(step)]
+        for limit in [*map(packet_of, limits), watermark]:
+            yield from ([*self._decode_ready(step)] for step in self._steps(limit))
 
     def _decode_singly(self, watermark: int | None) -> Iterator[list[Frame | FrameBlock]]:
         """The ready frames, in portions with few messages and bytes: a small frame may hold many."""
         messages, size = self.demand.messages, 0
         frames: list[Frame | FrameBlock] = []
-        for frame in self._decode_ready(watermark):
+        for frame in chain.from_iterable(map(self._decode_ready, self._steps(watermark))):
             frames.append(frame)
             size += frame.length
             if messages is None or messages.count >= PART_FRAMES or size >= STEP_BYTES:
@@ -312,8 +334,9 @@ class Dissector:
             before = self._number
             yield replace(part, secrets=(), names=(), notes=()) if low else part
             low, size, start = high, int(ends[high - 1]) - start, int(ends[high - 1])
-            fitting = PART_FRAMES * size // max(self._number - before, 1)
-            self._part_bytes = max(min(fitting, 2 * self._part_bytes), MIN_PART_BYTES)
+            if self.demand.share is None:
+                fitting = PART_FRAMES * size // max(self._number - before, 1)
+                self._part_bytes = max(min(fitting, 2 * self._part_bytes), MIN_PART_BYTES)
         if not len(batch):
             yield batch
 
@@ -374,8 +397,8 @@ class Dissector:
                 connection,
                 candidates,
                 self._decode_as,
-                blocks=self.demand.blocks,
-                copies=self.demand.copies and not (self.demand.blocks and self.demand.notes is None),
+                blocks=self.demand.blocks or self.demand.share is not None,
+                copies=self._notes_copies,
                 frame=self.demand.frame,
             )
         return tracker
@@ -398,9 +421,7 @@ class Dissector:
                 self._note_pending(tracker)
             elif self.demand.stable_ids:  # it had no payload
                 connection.stable_id = connection_id(connection.endpoints, connection.first_ns)
-            share = self.demand.share
-            if share is None or share.assign(connection, tracker) == share.number:
-                self.accounts.close_connection(connection, tracker)
+            self.accounts.close_connection(connection, tracker)
             if tracker is not None:
                 tracker.framers = None
             foreign = None if tracker is None else tracker.foreign
@@ -408,118 +429,144 @@ class Dissector:
             if self._on_end is not None:
                 self._on_end(connection, foreign)
 
-    def _forget_ended(self) -> None:
-        """Drop the connections that ended, once all their frames are decoded."""
-        if self._pending:
-            return
-        for connection, foreign in self._ended:
+    def _forget_ended(self, ended: list[tuple[Connection, str | None]]) -> None:
+        """Drop connections of which all frames are decoded."""
+        for connection, foreign in ended:
             tracker = self._trackers.pop(connection, None)
+            if self._note_maker is not None:
+                self._note_maker.end(connection, self.network.watermark - 1)
+                if tracker is not None and tracker.conversation is not None:
+                    connection.client = tracker.conversation.client
             if tracker is not None:
                 for conversation in filter(None, (tracker.conversation, tracker.security)):
                     self._readers.pop(conversation, None)
             self.accounts.drop_notes(connection)
-            if self.demand.notes is not None:
-                self.demand.notes.end(connection, self.network.watermark - 1)
             if self.on_decoded is not None:
                 self.on_decoded(connection, foreign)
             connection.part()
-        self._ended.clear()
 
     # From ready frames to output.
 
-    def _decode_ready(self, watermark: int | None) -> Iterator[Any]:
-        """Decode the frames and blocks ready before packet ``watermark`` (None: all), in order, and yield them."""
-        order, trackers = self._take_ready(watermark), self._trackers
-        select, share, notes = self.demand.select, self.demand.share, self.demand.notes
-        if notes is not None:
-            notes.at_end = watermark is None
+    def _steps(self, watermark: int | None) -> Iterator[DecodingStep]:
+        """The steps to decode once all packets before ``watermark`` (None: all) were taken."""
+        share = self.demand.share
+        items = self._take_ready(watermark)
+        ended, self._ended = (self._ended, []) if not self._pending else ([], self._ended)
+        if self._note_maker is None or self._notes is None:
+            yield DecodingStep(self._ordered(items), watermark, ended)
+            return
+        last = self._write_notes(items, watermark)
+        if share is None:
+            yield DecodingStep(FrameOrder([], last), watermark, ended)
+            return
+        inner, self._note_maker.inner = self._note_maker.inner, []
+        share.begin(DecodingStep(self._ordered(items), watermark, ended), self._notes.entries(inner), inner)
+        for due in share.due():
+            self._following.waiting.extend(share.waiting)
+            yield due
+
+    def _write_notes(self, items: list[list[Any]], watermark: int | None) -> int:
+        """Write the notes of frames and blocks; return the number of the last one."""
+        assert self._note_maker is not None and self._notes is not None
+        shared = self.demand.share is not None
+        protocols = (self._trackers[some[0].connection].protocol for some in items if some)
+        if not any(protocol is not None and protocol.has_session for protocol in protocols):
+            return self._number
+        order = (BlockOrder if any(map(has_blocks, items)) else FrameOrder)(items, 0 if shared else self._number)
+        self._notes.at_end = watermark is None and not shared
+        self._note_maker.note(order, self._trackers)
+        return order.last
+
+    def _ordered(self, items: Sequence[list[Any]]) -> FrameOrder | BlockOrder:
+        if self.demand.blocks and any(map(has_blocks, items)):
+            return BlockOrder(items, self._number)
+        return FrameOrder([frames_of(some) for some in items], self._number)
+
+    def _decode_ready(self, step: DecodingStep) -> Iterator[Any]:
+        """Decode the frames and blocks of a step, in order, and yield them."""
+        order, watermark, trackers = step.order, step.watermark, self._trackers
+        select, share = self.demand.select, self.demand.share
         following = self._following
         for item, number in order:
             tracker = trackers[item.connection]
-            if following.waiting and isinstance(item, Frame):
+            if following.waiting and share is not None:
+                before = number if isinstance(item, Frame) else int(item.numbers[-1])
+                for followed, other in following.due(before):
+                    yield from self._follow(followed, other)
+            elif following.waiting and isinstance(item, Frame):
                 at = (item.packet_ready, None) if watermark is not None else (None, item.connection.first_ns)
                 for followed, other in following.due(*at):
+                    followed.numbers = range(number, number + len(followed.notes))
                     order.insert_before(len(followed.notes))
-                    yield from self._follow(followed, other, number)
+                    yield from self._follow(followed, other)
                     number += len(followed.notes)
-            if notes is not None and (tracker.protocol is None or not tracker.protocol.has_session):
-                continue
             conversation = tracker.conversation_of(item)
             if not isinstance(item, Frame):
                 item.refused = not self._decode_block(item, conversation)
                 if not item.refused:
-                    if notes is not None and self.demand.copies:
-                        notes.add_block(item)
                     yield item
-                continue
-            if share is not None and not share.is_own(item, tracker):
-                item.number = self._number = number
-                yield item
                 continue
             if select is not None and self._skip(item, number, tracker, conversation, select):
                 continue
             self._decode(item, number, conversation, item.status == OK or tracker.can_decode(item))
-            if notes is not None:
-                self._note(item, conversation, notes)
             yield item
             if not conversation.inner_frames:
                 continue
-            if share is not None:
-                raise NumbersInside
             for count, inner in enumerate(conversation.inner_frames, 1):  # decoding one may add others
                 inner.inner_index = count
                 self._decode(inner, self._number + 1, conversation, True)
                 order.insert()
-                if notes is not None:
-                    self._note(inner, conversation, notes)
                 yield inner
             conversation.inner_frames.clear()
-        for followed, other in following.due(watermark):
-            first = order.last + 1
-            order.insert(len(followed.notes))
-            yield from self._follow(followed, other, first)
-        self._number = order.last
+        for followed, other in following.due(watermark if share is None else None):
+            if share is None:
+                followed.numbers = range(order.last + 1, order.last + 1 + len(followed.notes))
+                order.insert(len(followed.notes))
+            yield from self._follow(followed, other)
+        self._number = order.last if share is None else step.last
         self.accounts.limit_notes(watermark)
-        self._forget_ended()
+        self._forget_ended(step.ended)
+
+    @property
+    def _notes_copies(self) -> bool:
+        """Whether conversations look for copies: of blocks none are shown, but other processes may need them."""
+        return self.demand.copies and not (self.demand.blocks and self.demand.notes is None)
 
     def _follows(self) -> NoteReader:
         return NoteReader(self._protocol_named, copies=self.demand.copies and not self.demand.blocks)
 
+    def _new_protocol(self, name: str) -> Protocol:
+        return next(each.entry.load().new_session() for each in self._candidates if each.entry.name == name)
+
     def _protocol_named(self, name: str) -> Protocol:
         return next(each.protocol for each in self._candidates if each.entry.name == name)
 
-    def _follow(self, followed: FollowedFrames, conversation: Conversation, number: int) -> Iterator[Frame]:
-        """Take frames that another process decodes, numbered from ``number`` on; yield those that are responses."""
-        followed.number, self._number = number, number + len(followed.notes) - 1
+    def _follow(self, followed: FollowedFrames, conversation: Conversation) -> Iterator[Frame]:
+        """Take frames that another process decodes; yield those that are responses."""
+        self._number = followed.numbers[-1]
         for frame in conversation.follow(followed):
             if self.demand.link_responses and (frame.request is not None or frame.confirmations):
                 yield frame
 
-    def _note(self, frame: Frame, conversation: Conversation, notes: NoteWriter) -> None:
-        """Write the note of a decoded frame, if it needs one."""
-        note, protocol = conversation.note(frame), self._trackers[frame.connection].protocol
-        if note is not None and protocol is not None:
-            notes.add(frame, note, protocol.name)
-
-    def _take_ready(self, watermark: int | None) -> FrameOrder | BlockOrder:
-        """Take what trackers have ready before packet ``watermark`` (None: all), in the order to decode it."""
+    def _take_ready(self, watermark: int | None) -> list[list[Any]]:
+        """Take what trackers have ready before packet ``watermark`` (None: all)."""
         limit = END if watermark is None else logical_time(watermark - 1)
         pending = sorted(self._pending, key=attrgetter("connection.first"))
-        every = (item for tracker in pending for item in tracker.out)
-        if self.demand.blocks and not all(isinstance(item, Frame) for item in every):
-            order: FrameOrder | BlockOrder = BlockOrder([tracker.take(limit) for tracker in pending], self._number)
-        else:
-            order = FrameOrder([tracker.take_frames(limit) for tracker in pending], self._number)
+        may_have_blocks = self.demand.blocks or self.demand.share is not None
+        in_blocks = may_have_blocks and any(has_blocks(tracker.out) for tracker in pending)
+        taken: list[Any] = [tracker.take(limit) if in_blocks else tracker.take_frames(limit) for tracker in pending]
         self._pending = {tracker: None for tracker in pending if tracker.out}
-        return order
+        return taken
 
-    def _link_responses(self, frames: Iterator[Frame]) -> Iterator[Frame]:
+    def _link_responses(self, frames: Iterator[Frame], step: DecodingStep) -> Iterator[Frame]:
         """Hold requests back until their response is known, if responses are wanted."""
         if not self.demand.link_responses:
             yield from frames
             return
-        held, ledger = self._held, self._ledger
+        held, ledger, before = self._held, self._ledger, step.before
         for frame in frames:
+            if before:
+                ledger.skip_others(frame.number - 1, before.get(frame.number, 0))
             if type(frame) is FollowedFrame:
                 waiting = ledger.follow(frame)
             else:
@@ -536,7 +583,7 @@ class Dissector:
         """Decode a block as a whole; False: its frames must be decoded one by one."""
         if self.accounts.has_notes(block.connection, block.side):
             return False
-        if self.demand.messages is None and self.demand.notes is None:
+        if self.demand.messages is None:
             block.samples = block.bulk.samples(conversation, block)
             if block.samples is None:
                 return False

@@ -21,7 +21,7 @@ WAIT_BYTES = 8 * 1024 * 1024
 WAIT_NS = 6_000_000_000
 """... and within this time: servers that answer by a keep-alive (Cursus) send one every 5 s."""
 HELD_FRAMES = 4096
-"""Frames of all connections that are held back for one request; for a copy, which few responses name, WAIT_FRAMES."""
+"""Frames of all connections that are held back for one request, also those of other processes."""
 HELD_BYTES = 12 * 1024 * 1024
 LIMIT = "held-requests"
 """Limit in the totals: requests whose response came in time, but after these bounds."""
@@ -51,8 +51,11 @@ class OpenRequest:
     """Frames of its connection before it, counted from some frame on."""
     own_bytes: int
     seen: int
-    """Frames of all connections before it."""
+    """Frames before it, ..."""
+    passed: int
+    """... with those of other processes, ..."""
     size: int
+    """... and their bytes."""
     frame: Frame | None
     """The frame, while it is held back."""
     answers: list[Answer] = field(default_factory=list)
@@ -104,8 +107,10 @@ class Ledger:
     ) -> None:
         self._most_ns, self._known_outcomes, self._late_outcomes = most_ns, known_outcomes, late
         self._longest = most_ns + STEP_NS
-        self.seen = self.size = 0
-        """Number of frames until now, and their bytes."""
+        self.seen = 0
+        """Number of frames until now ..."""
+        self.passed = self.size = 0
+        """... with those of other processes, and their bytes."""
         self._number = 0
         """Number of the newest frame."""
         self.missed = 0
@@ -136,10 +141,18 @@ class Ledger:
         if passed is not None:
             self._count(passed, 1, frame.length)
         self.seen += 1
+        self.passed += 1
         self.size += frame.weight if frame.made else frame.length
         if self._held or self._released:
             self.release(frame.time_ns)
         return self.seen - self._held[0].seen if self._held else 0
+
+    def skip_others(self, passed: int, size: int) -> None:
+        """With several processes: number of all frames before the next one, and their bytes."""
+        if passed > self.passed:
+            self.passed, self.size = passed, max(size, self.size)
+            if self._held:
+                self._release_full()
 
     def follow(self, frame: Frame) -> int:
         """As :meth:`add`, of a response that another process decodes."""
@@ -155,6 +168,7 @@ class Ledger:
         if passed is not None:
             self._count(passed, frames.frames, frames.bytes)
         self.seen += frames.frames
+        self.passed += frames.frames
         self.size += frames.bytes
         self.release(frames.time_ns)
 
@@ -173,7 +187,7 @@ class Ledger:
             self._give_up(passed.requests[0])
 
     def _open(self, frame: Frame, passed: WaitingConnection) -> None:
-        counts = passed.frames, passed.bytes, self.seen, self.size
+        counts = passed.frames, passed.bytes, self.seen, self.passed, self.size
         request = OpenRequest(frame.id, frame.connection, frame.side, frame.time_ns, *counts, frame, acks=frame.acks)
         self._requests[request.id] = request
         passed.requests.append(request)
@@ -210,25 +224,27 @@ class Ledger:
 
     def release(self, time_ns: int) -> None:
         """Release requests that reached the limits; ``time_ns``: time of the newest frame."""
+        longest, released = self._longest, self._released
+        self._release_full(time_ns)
+        while released and (released[0].is_past or time_ns - released[0].time_ns > longest):
+            self._give_up(released.popleft())
+
+    def _release_full(self, time_ns: int | None = None) -> None:
+        """Release the requests held that reached the limits."""
         longest, held, released = self._longest, self._held, self._released
         while held:
             head = held[0]
             if head.frame is not None:
-                over, frames = time_ns - head.time_ns > longest, self.seen - head.seen
-                if not over and frames <= WAIT_FRAMES and self.size - head.size <= HELD_BYTES:
+                over = time_ns is not None and time_ns - head.time_ns > longest
+                if not over and self.passed - head.passed <= HELD_FRAMES and self.size - head.size <= HELD_BYTES:
                     break
-                head.is_copy = frames > WAIT_FRAMES and "copy_of" in head.frame.generated
-                most = WAIT_FRAMES if head.is_copy else HELD_FRAMES
-                if not over and frames <= most and self.size - head.size <= HELD_BYTES:
-                    break
+                head.is_copy = "copy_of" in head.frame.generated
                 if over:
                     self._give_up(head)
                 else:
                     self._settle(head, LATE)
                     released.append(head)
             held.popleft()
-        while released and (released[0].is_past or time_ns - released[0].time_ns > longest):
-            self._give_up(released.popleft())
 
     def tick(self, time_ns: int, most_ns: int) -> None:
         """Live capture: no frame came up to ``time_ns``; release requests older than ``most_ns``."""

@@ -3,7 +3,7 @@
 The order within a connection follows from its own packets alone. Merging never changes it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 from operator import attrgetter, itemgetter
 from typing import Any
@@ -84,7 +84,7 @@ def partial_limits(items: Sequence[Item], limit: int) -> list[int]:
     total = sum(item.length if isinstance(item, Frame) else int(item.stops[-1] - item.starts[0]) for item in items)
     if total < 2 * STEP_BYTES:
         return []
-    sizes = [np.array([item.length]) if isinstance(item, Frame) else item.stops - item.starts for item in items]
+    sizes = [_lengths(item) for item in items]
     ready = np.concatenate([ready_of(item) for item in items])
     order = np.argsort(ready, kind="stable")
     sums = np.cumsum(np.concatenate(sizes)[order])
@@ -101,13 +101,27 @@ class FrameOrder:
     def __init__(self, connections: Sequence[list[Frame]], number: int) -> None:
         """``connections``: in the order of their first packets."""
         self._ready = [frame for frames in connections for frame in frames]
-        waited = any(each.lossy for frames in connections if frames for each in frames[0].connection.directions)
-        self._ready.sort(key=attrgetter("packet_ready" if waited else "ready"))  # without loss the same order
+        self.lossy = any(each.lossy for frames in connections if frames for each in frames[0].connection.directions)
+        self._ready.sort(key=attrgetter("packet_ready" if self.lossy else "ready"))  # without loss the same order
         self._ready.reverse()
         self.last = number
+        self._numbers: list[int] = []
+
+    def keys(self) -> Int64s:
+        """Of each frame: when it was complete, first packet of the connection, and length."""
+        rows = [(frame.ready, frame.connection.first, frame.length) for frame in reversed(self._ready)]
+        return np.array(rows, np.int64).reshape(-1, 3)
+
+    def number_all(self, numbers: Int64s) -> None:
+        """Give all frames numbers: other processes have frames between them (:mod:`wiredecode.dissect.share`)."""
+        if (numbers[1:] < numbers[:-1]).any():  # loss elsewhere changes the order
+            self._ready = [self._ready[~at] for at in np.argsort(-numbers).tolist()]
+        self._numbers = np.sort(numbers).tolist()
 
     def __iter__(self) -> Iterator[tuple[Frame, int]]:
         ready = self._ready
+        for number in self._numbers:
+            yield ready.pop(), number
         while ready:
             self.last += 1
             yield ready.pop(), self.last  # so that it can be freed
@@ -127,31 +141,32 @@ class BlockOrder:
     """
 
     def __init__(self, connections: Sequence[list[Item]], number: int) -> None:
-        items = [each for each in connections if each]
-        order = _ranks(items)
+        self._items = items = [each for each in connections if each]
+        self._order, order, self.lossy = _ranks(items)
         self.count = len(order)
         self._first = number + 1
+        self._numbers: Int64s | None = None
         self._inserted: list[int] = []
         self.rank = 0
         """Rank of the last frame."""
         self.frames: list[tuple[int, Frame]] = []
         """Single frames, in order, with their ranks among all that are ready."""
         self._blocks: dict[int, list[tuple[int, FrameBlock, Int64s]]] = {}
-        """By connection a heap of blocks: rank of the first frame, block, all ranks."""
+        """By first packet of the connection a heap of blocks: rank of the first frame, block, all ranks."""
         position = 0
         for item in (item for own in items for item in own):
-            ranks = order[position : position + (1 if isinstance(item, Frame) else len(item))]
+            ranks = order[position : position + _count(item)]
             position += len(ranks)
             if isinstance(item, Frame):
                 self.frames.append((int(ranks[0]), item))
             elif isinstance(item, FrameBlock):
-                heappush(self._blocks.setdefault(item.connection.number, []), (int(ranks[0]), item, ranks))
+                heappush(self._blocks.setdefault(item.connection.first, []), (int(ranks[0]), item, ranks))
         self.frames.sort(key=itemgetter(0))
 
     def __iter__(self) -> Iterator[tuple[Item, int]]:
         for rank, frame in self.frames:
             self.rank = rank
-            yield from self._before(frame.connection.number, rank)
+            yield from self._before(frame.connection.first, rank)
             yield frame, self.number(rank)
         for connection in [*self._blocks]:
             yield from self._before(connection, self.count)
@@ -165,7 +180,21 @@ class BlockOrder:
 
     def number(self, rank: int) -> int:
         """The number of a frame; all before it must have been decoded."""
-        return self._first + rank + len(self._inserted)
+        return self._first + rank + len(self._inserted) if self._numbers is None else int(self._numbers[rank])
+
+    def keys(self) -> Int64s:
+        """As :meth:`FrameOrder.keys`."""
+        items = [item for own in self._items for item in own]
+        if not items:
+            return np.empty((0, 3), np.int64)
+        ready = np.concatenate([np.asarray(ready_of(item), np.int64) for item in items])
+        first = np.repeat([item.connection.first for item in items], [_count(item) for item in items])
+        lengths = np.concatenate([_lengths(item) for item in items])
+        return np.stack([ready, first, lengths], axis=1)[self._order]
+
+    def number_all(self, numbers: Int64s) -> None:
+        """As :meth:`FrameOrder.number_all`."""
+        self._numbers = numbers
 
     def insert(self, count: int = 1) -> None:
         """As :meth:`FrameOrder.insert`."""
@@ -191,14 +220,17 @@ class BlockOrder:
             yield self._renumber(block.part(0, count), ranks[:count])
 
     def _renumber(self, block: FrameBlock, ranks: Int64s) -> FrameBlock:
-        block.numbers = self._first + ranks + np.searchsorted(self._inserted, ranks)
+        if self._numbers is None:
+            block.numbers = self._first + ranks + np.searchsorted(self._inserted, ranks)
+        else:
+            block.numbers = self._numbers[ranks]
         return block
 
 
-def _ranks(connections: list[list[Item]]) -> Int64s:
-    """Rank of each frame of all items in the order of the capture."""
+def _ranks(connections: list[list[Item]]) -> tuple[Int64s, Int64s, bool]:
+    """The frames of all items in the order of the capture, the rank of each there, and whether bytes were lost."""
     if not connections:
-        return np.empty(0, np.int64)
+        return np.empty(0, np.int64), np.empty(0, np.int64), False
     ready, sent = [], []
     lossy = False
     for items in connections:
@@ -209,7 +241,7 @@ def _ranks(connections: list[list[Item]]) -> Int64s:
             sent.append(np.zeros(len(own), np.int64))
             continue
         lossy = True
-        sizes = [1 if isinstance(item, Frame) else len(item) for item in items]
+        sizes = [_count(item) for item in items]
         sides = np.repeat([item.side for item in items], sizes)
         times = np.concatenate([_times(item) for item in items])
         sent.append(sent_times(own, sides, times, since))
@@ -221,10 +253,32 @@ def _ranks(connections: list[list[Item]]) -> Int64s:
         order = np.argsort(every, kind="stable")
     ranks = np.empty(len(order), np.int64)
     ranks[order] = np.arange(len(order))
-    return ranks
+    return order, ranks, lossy
+
+
+def _count(item: Item) -> int:
+    return 1 if isinstance(item, Frame) else len(item)
+
+
+def _lengths(item: Item) -> Int64s:
+    return np.array([item.length], np.int64) if isinstance(item, Frame) else item.stops - item.starts
 
 
 def _times(item: Item) -> Int64s:
     if isinstance(item, FrameBlock):
         return item.time_ns
     return np.array([item.time_ns], np.int64)
+
+
+def has_blocks(items: Iterable[Item]) -> bool:
+    """Whether some of the items are blocks."""
+    return any(isinstance(item, FrameBlock) for item in items)
+
+
+def frames_of(items: list[Item]) -> list[Frame]:
+    """The items of a connection as frames, in its order."""
+    if not has_blocks(items):
+        return items  # type: ignore[return-value]
+    frames = [frame for item in items for frame in ([item] if isinstance(item, Frame) else item.frames())]
+    own_order(frames, gap_since(frames[0].connection))
+    return frames

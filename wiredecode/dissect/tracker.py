@@ -31,7 +31,7 @@ class Tracker:
 
     __slots__ = (
         *("blocks", "connection", "conversation", "copies", "failures", "foreign", "frame", "framers", "header_bytes"),
-        *("hidden", "identifier", "out", "protocol", "security", "undecoded"),
+        *("hidden", "identifier", "out", "protocol", "security", "start", "undecoded"),
     )
 
     def __init__(
@@ -53,6 +53,8 @@ class Tracker:
         self.framers: tuple[Framer, Framer] | None = None
         self.protocol: Protocol | None = None
         self.conversation: Conversation | None = None
+        self.start: Start | None = None
+        """Facts with which the conversation began."""
         self.security: TlsConversation | None = None
         """Decodes TLS records without content, such as handshakes."""
         self.header_bytes = 0
@@ -101,10 +103,13 @@ class Tracker:
 
     def conversation_of(self, item: Frame | FrameBlock) -> Conversation:
         """The conversation that decodes a frame or block of the connection."""
-        own = self.security is not None and isinstance(item, Frame) and item.layer is self.security.layer
-        conversation = self.security if own else self.conversation
+        conversation = self.security if self.is_security(item) else self.conversation
         assert conversation is not None
         return conversation
+
+    def is_security(self, item: Frame | FrameBlock) -> bool:
+        """Whether it is a TLS record without content."""
+        return self.security is not None and isinstance(item, Frame) and item.layer is self.security.layer
 
     def identities_of(self, conversation: Conversation) -> Mapping[str | None, IdentityReader]:
         """What the frames of a conversation of the connection say about client and server, by message type."""
@@ -169,9 +174,9 @@ class Tracker:
         protocol = match.protocol
         self.protocol, self.header_bytes = protocol, protocol.header_bytes
         splitter = match.verdict.splitter if match.verdict else None
-        self.conversation = protocol.conversation(
-            Start(self.connection, match.dialect, match.verdict is not None, match.client, splitter, self.copies)
-        )
+        recognised = match.verdict is not None
+        self.start = Start(self.connection, match.dialect, recognised, match.client, splitter, self.copies)
+        self.conversation = protocol.conversation(self.start)
         sides = self.connection.directions
         first, second = (Framer(each, splitter or protocol, self.out, each.started, self.frame) for each in sides)
         self.framers = first, second

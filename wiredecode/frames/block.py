@@ -60,7 +60,7 @@ class FrameBlock:
     """The protocol's reader that found the block, and reads it."""
     protocol: str
     numbers: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
-    """Frame numbers, once known."""
+    """Frame numbers; empty until they are known."""
     sender: str | None = None
     samples: "Samples | None" = None
     """Its fields, if no messages are collected."""
@@ -79,7 +79,8 @@ class FrameBlock:
     def frames(self) -> list[Frame]:
         """The frames as objects, to be decoded one by one."""
         packet = self.packet
-        columns = (self.starts, self.stops, self.low, self.high, self.ready, self.time_ns, self.first_ns, self.numbers)
+        numbers = self.numbers if len(self.numbers) else np.zeros(len(self), np.int64)
+        columns = (self.starts, self.stops, self.low, self.high, self.ready, self.time_ns, self.first_ns, numbers)
         frames = []
         for start, stop, low, high, ready, time_ns, first_ns, number in zip(
             *(column.tolist() for column in columns), strict=True

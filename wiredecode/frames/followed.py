@@ -1,5 +1,6 @@
 """Frames that another process decodes, for :mod:`wiredecode.dissect.following`."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from wiredecode.dataclasses import dataclass
@@ -29,8 +30,8 @@ class FollowedFrames:
     sender: str | None
     packet: int
     notes: list[tuple[int, Any]]
-    number: int = 0
-    """Number of the first frame."""
+    numbers: Sequence[int] = ()
+    """Numbers of the frames, once known."""
 
     def frame(self, number: int, stable_id: int) -> FollowedFrame:
         """One of the frames."""

@@ -307,6 +307,14 @@ class Frame:
         """The packet that completed it; frames of all connections are numbered in this order."""
         return packet_of(self.ready)
 
+    def again(self) -> Frame:
+        """The frame as it was cut from its stream, to be decoded once more."""
+        where = self.buffer, self.start, self.stop, self.offset, self.length, self.missing, self.packets, self.ready
+        state = self.status, self.is_partial, self.packet_bounds
+        again = Frame(self.connection, self.side, *where, self.time_ns, self.first_ns, *state)
+        again.protocol, again.layer, again.findings = self.protocol, self.layer, self.findings
+        return again
+
     @property
     def data(self) -> bytes:
         """The captured bytes, up to the first gap."""

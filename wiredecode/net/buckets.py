@@ -5,7 +5,8 @@ Connections that know of each other (docs/how-it-works.md, "Map and reduce") are
 by their ports.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 from zlib import crc32
 
@@ -17,6 +18,9 @@ from wiredecode.net.segments import COLUMNS, Segments
 
 LINKED = 64
 """Most buckets of linked connections: each gets the notes of all others."""
+SLOTS = 4096
+PACKET_BYTES = 500
+"""Added to the length of each packet."""
 FACTORS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93)
 
 
@@ -61,6 +65,43 @@ class Bucket:
         """Its own segments: IP fragments are sent to all buckets."""
         own = self._buckets.of(segments) == self.number
         return select(segments, own & self._buckets.have_session(segments) if self._sessions_only else own)
+
+
+class Dealt:
+    """The connections of one of several processes, which all see the same packets.
+
+    A new connection goes to the process that has least to do: bytes until then and connections count alike, as their
+    beginnings say little. ``speeds``: how much each process does, relative to others. ``together``: ports of
+    connections that one process gets, by protocol.
+    """
+
+    def __init__(
+        self, number: int, speeds: Sequence[float], together: Mapping[int, str] = MappingProxyType({})
+    ) -> None:
+        self._together = {port: crc32(name.encode()) % SLOTS for port, name in together.items()}
+        self.number, self._speeds = number, np.array(speeds)
+        self._loads, self._counts = np.zeros(len(speeds)), np.zeros(len(speeds))
+        """Bytes and connections of each process, by its speed."""
+        self._owners = np.full(SLOTS, -1, np.int64)
+        """The process of each slot; a connection has the slot of its endpoints."""
+
+    def keep(self, segments: Segments) -> Segments:
+        """Its own segments."""
+        slots = (pairs(segments) >> np.uint64(20)).astype(np.int64) % SLOTS
+        for port, slot in self._together.items():
+            slots[_has_port(segments.ports, port)] = slot
+        some, index = np.unique(slots, return_inverse=True)
+        sizes = np.bincount(index, segments.length + PACKET_BYTES)
+        new = np.flatnonzero(self._owners[some] < 0)
+        for each in new[np.argsort(-sizes[new], kind="stable")].tolist():
+            busy = self._loads / max(self._loads.sum(), 1.0) + self._counts / max(self._counts.sum(), 1.0)
+            owner = self._owners[some[each]] = int(np.argmin(busy))
+            self._loads[owner] += sizes[each] / self._speeds[owner]
+            self._counts[owner] += 1 / self._speeds[owner]
+            sizes[each] = 0
+        owners = self._owners[some]
+        self._loads += np.bincount(owners, sizes, minlength=len(self._speeds)) / self._speeds
+        return select(segments, owners[index] == self.number)
 
 
 def _has_port(ports: Any, port: int) -> Bools:

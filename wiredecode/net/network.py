@@ -7,13 +7,14 @@ for a connection without packets in the batch, unless it waits for a gap.
 import heapq
 from collections import Counter
 from collections.abc import Iterator
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
 from wiredecode.arrays import Int64s
 from wiredecode.capture.batch import PacketBatch
-from wiredecode.net.buckets import Bucket
+from wiredecode.net.buckets import Bucket, Dealt
 from wiredecode.net.connection_state import AckHold, ConnectionState, Owner, Segment
 from wiredecode.net.flows import Analyser, Connections, FlowPacket
 from wiredecode.net.headers import HeaderReader, outer_of
@@ -141,7 +142,7 @@ class Network:
     def __init__(
         self,
         limits: Limits = DEFAULT_LIMITS,
-        bucket: Bucket | None = None,
+        bucket: Bucket | Dealt | None = None,
         *,
         analyse: bool = False,
         resolve: bool = False,
@@ -163,6 +164,8 @@ class Network:
         self.tunnelled: dict[int, Connection] = {}
         """Connections in tunnels, by number, if packets are tracked; the caller forgets them."""
         self._hosts = Hosts(limits) if resolve else None
+        self.opened: list[Connection] | None = None
+        """Connections that were opened, if the caller gives a list, and empties it."""
         self._copies = SegmentCopies()
         self._connections = Connections(limits, self.limits_hit, self._analyser)
         self._last = 0
@@ -198,7 +201,7 @@ class Network:
         In order of `Connection.end_packet`. After `finish`, all connections have been among them once.
         """
         forgotten, self._connections.forgotten = self._connections.forgotten, []
-        return sorted(forgotten, key=lambda connection: (connection.end_packet, connection.number))
+        return sorted(forgotten, key=attrgetter("end_packet", "first"))
 
     def feed(self, batch: PacketBatch) -> list[Event]:
         """Take the next packets."""
@@ -217,6 +220,8 @@ class Network:
             if self._hosts is not None:
                 for connection in self._connections.opened:
                     connection.hosts = self._hosts.of(connection)
+            if self.opened is not None:
+                self.opened += self._connections.opened
             self._connections.opened.clear()
             self.packets += len(part)
             self._last = int(part.number[-1])
@@ -315,7 +320,7 @@ class Network:
 
         def enqueue(kind: int, each: Reassembler | AckHold, state: ConnectionState) -> None:
             if (oldest := each.oldest()) is not None:
-                heapq.heappush(queue, (oldest.origin.at, state.connection.number, kind, each, state))
+                heapq.heappush(queue, (oldest.origin.at, state.connection.first, kind, each, state))
 
         for state in self._waiting():
             for kind, each in enumerate((*state.streams, state.hold)):

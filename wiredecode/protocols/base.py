@@ -263,8 +263,14 @@ class Conversation(ABC):
         """Add the published or delivered messages of a frame that was just decoded, without a style."""
         return
 
+    def decode_note(self, frame: Frame) -> Any:
+        """The note of a frame that was not decoded; nothing else of it matters."""
+        self.decode(frame, None)
+        return self.note(frame)
+
     def note(self, frame: Frame) -> Any:
-        """The note of the frame just decoded for other processes, as plain values; None: they need none."""
+        """The note of the frame just decoded for other processes; None: they need none. It is a list or tuple of JSON
+        values; after the second member also of bytes."""
         return None
 
     def follow(self, frames: FollowedFrames) -> Iterable[Frame]:

@@ -442,7 +442,7 @@ class PacketPlaces:
 
     def of(self, notes: Sequence[PacketNotes]) -> Iterator[tuple[tuple[int, str], int, int]]:
         """File, clock and place of the packets of notes, which come in order: earlier ones are forgotten."""
-        for packet, first_ns, _ in notes:
+        for packet, first_ns, *_ in notes:
             if first_ns >= 0:
                 yield (0, ""), LATEST, first_ns
                 continue

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
+from uuid import uuid4
 
 import pyarrow as pa
 
@@ -181,29 +182,51 @@ class RowSink:
                 yield pa.record_batch([*item[1].columns, pa.nulls(len(item[1]), pa.string())], schema=self.schema)
 
 
-class Metrics:
-    """Counts of packets, frames, problems (files with damage) and undecoded bytes, as accumulators of Spark.
+class _Parts:
+    """Adds up an accumulator of parts: a part that is counted again replaces itself."""
 
-    Each has a ``value``, which grows as tasks end. Spark may count a task twice that it runs again.
+    def zero(self, _: Any) -> dict[Any, Any]:
+        return {}
+
+    def addInPlace(self, parts: dict[Any, Any], more: dict[Any, Any]) -> dict[Any, Any]:  # noqa: N802 - Spark's name
+        parts.update(more)
+        return parts
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A number of :class:`Metrics`."""
+
+    parts: Any
+    index: int
+
+    @property
+    def value(self) -> int:
+        return sum(counts[self.index] for counts in [*self.parts.value.values()])
+
+
+class Metrics:
+    """Counts of packets, frames, problems (files with damage) and undecoded bytes, as an accumulator of Spark.
+
+    Each has a ``value``, which grows as tasks end. Tasks and actions that Spark runs again do not count twice.
     """
 
     def __init__(self, spark: SparkSession) -> None:
-        self.packets, self.frames, self.problems, self.undecoded_bytes = (
-            spark.sparkContext.accumulator(0) for _ in range(4)
-        )
+        self._parts: Any = spark.sparkContext.accumulator({}, _Parts())  # type: ignore[arg-type]
+        self.packets, self.frames, self.problems, self.undecoded_bytes = (Metric(self._parts, at) for at in range(4))
 
-    def counting(self, items: Iterator[Decoded]) -> Iterator[Decoded]:
-        """Pass on items, and count their reports."""
+    def counting(self, items: Iterator[Decoded], rows: str) -> Iterator[Decoded]:
+        """Pass on items, and count their reports. ``rows``: id of the DataFrame."""
         for item in items:
             if isinstance(item, str):
                 report = json.loads(item)
                 if "problem" in report:
-                    self.problems.add(1)
+                    self._parts.add({(rows, item): (0, 0, 1, 0)})
                 elif "totals" in report:
                     totals = unpack(report["totals"])
-                    self.packets.add(0 if "bucket" in report else totals.packets)  # a file's report has them, too
-                    self.frames.add(sum(totals.frames.values()))
-                    self.undecoded_bytes.add(totals.undecoded)
+                    part = rows, *(report.get(name) for name in ("source", "bucket", "file", "place"))
+                    packets = 0 if "bucket" in report else totals.packets  # a file's report has them, too
+                    self._parts.add({part: (packets, sum(totals.frames.values()), 0, totals.undecoded)})
             yield item
 
 
@@ -317,10 +340,12 @@ def map_tasks(
     """The rows that ``sink`` makes of the items of ``work``, what a task does with rows from Spark."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
+    frame = uuid4().hex
+
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         bound_memory()
         items = work(batches)
-        return sink(items if metrics is None else metrics.counting(items))
+        return sink(items if metrics is None else metrics.counting(items, frame))
 
     return ids.mapInArrow(run, from_arrow_schema(sink.schema))
 

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -152,6 +152,9 @@ class Captures(DataSource):
         if schema.fieldNames() != self.schema().fieldNames():
             raise ValueError("the schema is fixed; choose columns with the option columns")
         return CaptureReader(self.read_options())
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        raise ValueError("there is no readStream: wiredecode spark --stream reads new captures as they come")
 
 
 class BucketPartition(NamedTuple):

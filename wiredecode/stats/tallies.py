@@ -4,7 +4,7 @@ The tallies of two parts of the connections, merged, give the rows of the whole.
 count as :data:`OTHERS`, and values beyond what :class:`Distribution` keeps exactly.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 
@@ -92,10 +92,6 @@ class FindingCell:
 
 class FindingTally(Tally):
     """By connection, direction and kind."""
-
-    def renumbered(self, numbers: Mapping[Any, int]) -> dict[Any, FindingCell]:
-        """The cells, by other ids of connections."""
-        return {(numbers[key[0]], *key[1:]): cell for key, cell in self.items()}
 
 
 @dataclass(slots=True)
@@ -214,10 +210,6 @@ class ConnectionRows(dict[int | str, Row]):
         """Add the rows of other connections."""
         self.update(other)
 
-    def renumbered(self, numbers: Mapping[Any, int]) -> dict[int, Row]:
-        """The rows, by other ids of connections."""
-        return {numbers[each]: row | {"connection": numbers[each]} for each, row in self.items()}
-
     def rows(self) -> Iterable[Row]:
         return self.values()
 
@@ -318,13 +310,6 @@ class Counted(dict[str, Any]):
         """Add the results of another part of the connections, which are used up."""
         for name, tally in other.items():
             self[name].merge(tally)
-
-    def renumber(self, numbers: Mapping[Any, int]) -> None:
-        """Give connections other ids, by their present ones."""
-        for name in self.keys() & {"connections", "findings"}:
-            renumbered = self[name].renumbered(numbers)
-            self[name].clear()
-            self[name].update(renumbered)
 
     def rows(self, statistic: Statistic) -> list[Row]:
         """The rows of a statistic, in its order."""

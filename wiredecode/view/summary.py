@@ -45,6 +45,7 @@ class SummaryLines:
         """Form of times; None: seconds since the first packet, which is faster."""
         self._head = "%7d %11.6f%s%s  %-24s%s" if self.times is None else "%7d %s%s%s  %-24s%s"
         self._directions: dict[tuple[int, int, str | None], str] = {}
+        self._placed: dict[str, str] = {}
         self._widths = [0, 0]
 
     def line(self, frame: Frame) -> str:
@@ -67,25 +68,31 @@ class SummaryLines:
             text += self._remarks(frame)
         return text + "\n"
 
-    def placed(self, frame: Frame, text: str) -> str:
-        """The line of a frame that was not decoded here, of the ``text`` that another process has made."""
-        before, sender, after = text.split("\0")
-        frame.sender = sender or None
-        key = frame.connection.number, frame.side, frame.sender
-        return f"{before}{self._directions.get(key) or self._direction(frame)}{after}"
+    def placed(self, text: str) -> str:
+        """The line, of the ``text`` of a line apart."""
+        before, direction, after = text.split("\0")
+        placed = self._placed.get(direction)
+        if placed is None:
+            first, arrow, second, number = direction.split("\1")
+            placed = self._placed[direction] = self._aligned(first, arrow, second, number)
+        return f"{before}{placed}{after}"
 
     def of_items(self, items: list[Frame | FrameBlock], line: Callable[[Frame], str]) -> str:
         """The lines of frames and blocks in the order of their numbers; ``line``: makes that of a frame."""
+        return "".join([text for _, text in self.rows(items, line)])
+
+    def rows(self, items: list[Frame | FrameBlock], line: Callable[[Frame], str]) -> list[tuple[int, str]]:
+        """Numbers and lines, in order."""
         by_number = sorted(items, key=first_number)
         rows: list[tuple[int, str]] = []
-        for part in self._by_width(by_number):
+        for part in [by_number] if self._apart else self._by_width(by_number):
             for item in part:
                 if isinstance(item, Frame):
                     rows.append((item.number, line(item)))
                 else:
                     rows += self._block(item)
         rows.sort()
-        return "".join([text for _, text in rows])
+        return rows
 
     def _by_width(self, items: list[Frame | FrameBlock]) -> Iterator[list[Frame | FrameBlock]]:
         """Divide items where an address is longer than all before it: only later lines are wider."""
@@ -136,17 +143,24 @@ class SummaryLines:
         """Connection and addresses: the same for all frames of a direction."""
         if len(self._directions) >= MAX_DIRECTIONS:
             self._directions.clear()
+        left, (first, second) = left_side(frame), self._ends(frame)
+        number, arrow = f"#{frame.connection.number}", "→" if frame.side == left else "←"
         if self._apart:
-            return f"\0{frame.sender or ''}\0"
-        left, ends = left_side(frame), self._ends(frame)
-        widths = [max(self._widths[0], len(ends[0])), max(self._widths[1], len(ends[1]))]
+            text = f"\0{first}\1{arrow}\1{second}\1{number}\0"
+        else:
+            text = self._aligned(first, arrow, second, number)
+        self._directions[frame.connection.number, frame.side, frame.sender] = text
+        return text
+
+    def _aligned(self, first: str, arrow: str, second: str, number: str) -> str:
+        widths = [max(self._widths[0], len(first)), max(self._widths[1], len(second))]
         if widths != self._widths:
             self._widths = widths
             self._directions.clear()
-        number, arrow = f"#{frame.connection.number}", "→" if frame.side == left else "←"
-        text = f"  {number:<4} {ends[0]:>{widths[0]}} {arrow} {ends[1]:<{widths[1]}}  "
-        self._directions[frame.connection.number, frame.side, frame.sender] = text
-        return text
+            self._placed.clear()
+        if len(self._placed) >= MAX_DIRECTIONS:
+            self._placed.clear()
+        return f"  {number:<4} {first:>{widths[0]}} {arrow} {second:<{widths[1]}}  "
 
     @staticmethod
     def _ends(item: Frame | FrameBlock) -> tuple[str, str]:

@@ -42,6 +42,8 @@ ASKED = struct.Struct(">4xhhi")
 """Key, version and correlation id of a request."""
 MAX_NAMED = 3
 """Partitions that a line names."""
+NOTED = (names.PRODUCE, names.METADATA, names.SASL_HANDSHAKE, names.SASL_AUTHENTICATE)
+"""Requests that matter to other connections, or for those that do."""
 CARRIERS, RETOLD = names.TYPES["carriers"], names.TYPES["retold"]
 TOKEN = FrameDecoder(SaslToken, "SaslToken")
 UNKNOWN = FrameDecoder(UnknownResponse, "Response")
@@ -90,17 +92,38 @@ class KafkaConversation(Conversation):
         if frame.side != self.client:
             self._report_errors(frame)
 
+    def decode_note(self, frame: Frame) -> Any:
+        size = frame.stop - frame.start
+        if frame.offset and self.client is not None and not self.raw_sasl and not frame.is_partial:
+            if frame.side == self.client and size >= ASKED.size:
+                key = ASKED.unpack_from(frame.buffer, frame.start)[0]
+                if key not in NOTED or (key == names.PRODUCE and not self.copies):
+                    return None
+            elif frame.side != self.client and size >= RESPONSE.size:
+                correlation = RESPONSE.unpack_from(frame.buffer, frame.start)[1]
+                request = self.waiting.get(correlation)
+                if request is None or request.key == names.PRODUCE:
+                    self.waiting.pop(correlation)
+                    return None
+        return super().decode_note(frame)
+
     def note(self, frame: Frame) -> Any:
         """Names of topics, or the topic, its id, partition and checksum of each batch."""
         values = frame.values
         if frame.type == "MetadataResponse":
-            return [(each.get("topic_id"), each.get("topic")) for each in values.get("topics") or ()], None
+            topics = values.get("topics") or ()
+            return [((each.get("topic_id") or b"").hex(), each.get("topic")) for each in topics], None
         if frame.type != "ProduceRequest" or not self.copies:
             return None
         topics = [(each, inner) for each in lists_of(values) for inner in lists_of(each)]
         raws = [inner.get("batches") or b"" for _, inner in topics]
         return None, [
-            (each.get("topic"), each.get("topic_id"), number_of(inner), [raw[slot.crc] for slot in slots(raw)[0]])
+            (
+                each.get("topic"),
+                (each.get("topic_id") or b"").hex(),
+                number_of(inner),
+                [raw[slot.crc].hex() for slot in slots(raw)[0]],
+            )
             for (each, inner), raw in zip(topics, raws, strict=True)
         ]
 
@@ -108,11 +131,12 @@ class KafkaConversation(Conversation):
         for stable_id, (named, produced) in frames.notes:
             for number, name in named or ():
                 if number and name:
-                    self.topics.put(number, name)
+                    self.topics.put(bytes.fromhex(number), name)
             for topic, number, partition, checksums in produced or ():
-                name = topic_of({"topic": topic or self.topics.get(number), "topic_id": number}) or ""
+                topic_id = bytes.fromhex(number)
+                name = topic_of({"topic": topic or self.topics.get(topic_id), "topic_id": topic_id or None}) or ""
                 for checksum in checksums:
-                    self.produced.put((name, partition, checksum), Request(stable_id, frames.time_ns))
+                    self.produced.put((name, partition, bytes.fromhex(checksum)), Request(stable_id, frames.time_ns))
         return ()
 
     def messages(self, frame: Frame, out: Messages) -> None:

@@ -190,11 +190,11 @@ class NatsConversation(Conversation):
     def follow(self, frames: FollowedFrames) -> Iterator[Frame]:
         requests, copies = self.memory.requests, self.memory.copies
         publisher = self.sides[frames.side].publisher
-        for number, (stable_id, note) in enumerate(frames.notes, frames.number):
+        for number, (stable_id, note) in zip(frames.numbers, frames.notes, strict=True):
             if len(note) == len(PLAIN):
                 if note[0] not in requests:
                     if self.copies:
-                        copies.publish(note, publisher, (number, stable_id, frames.time_ns))
+                        copies.publish((note[0], note[1]), publisher, (number, stable_id, frames.time_ns))
                     continue
                 values = {"operation": "PUB", "subject": note[0], "digest": note[1], "size": 0}
                 note = "PUB", values, None, False, False
