@@ -17,7 +17,7 @@ from wiredecode.frames.frame import Frame
 from wiredecode.protocols.nats.conversation_acks import parse_ack_subject
 from wiredecode.protocols.nats.protocol import Nats
 from wiredecode.tables.reader import TableReader
-from wiredecode.trace import Collector, Criteria, Finder, drop_answers, group
+from wiredecode.trace import Collector, Criteria, Finder
 from wiredecode.trace.text import hops
 
 REAL = Path(__file__).parent / "nats_jetstream.pcap"
@@ -73,7 +73,7 @@ def test_trace_shows_the_sequence_or_the_reason(frame: int, step: tuple[str, int
     collector = Collector(finder.found)
     for each in Dissector(Demand(messages=collector.messages)).frames(open_capture([str(REAL)])):
         collector.frame(each)
-    (message,) = drop_answers(group(collector.sightings), finder.found)
+    (message,) = collector.found()
     last = hops(message)[-1]
     assert (last.word, last.event.sequence) == step[:2]
     assert step[2] in last.event.rests_on

@@ -14,7 +14,7 @@ from wiredecode.check.text import COLORS, WIDTH, Layout, fact_record, record, re
 from wiredecode.check.timeline import Timeline
 from wiredecode.check.verdict import NOT_JUDGED, concerns, verdict
 from wiredecode.cli import options
-from wiredecode.cli.check import CheckOptions
+from wiredecode.cli.check_options import CheckOptions
 from wiredecode.cli.judging import feed_checker, show_timeline
 from wiredecode.cli.live import PATIENCE_NS, PipeSession, SniffSession, is_pipe
 from wiredecode.cli.options import CaptureReading

@@ -13,7 +13,7 @@ from wiredecode.frames.escape import counted
 from wiredecode.patterns import pattern
 from wiredecode.protocols.shared.flows import STRING, text_of
 
-NUMBERED = pattern(r"(.*?)(\d+)")
+NUMBERED = pattern(r"(.*\D)?(\d+)")
 """The number at the end of a text, such as ``PAY-000239``."""
 
 
