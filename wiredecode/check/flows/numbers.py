@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
+from string import digits
 from typing import Any, NamedTuple
 
 from wiredecode.check.flows.ids import UNIQUE, Contents, Fields, Made, samples_in, service_name
 from wiredecode.check.flows.view import FEW, MANY, MOST, WHILE_NS, are_whole, total, whose
 from wiredecode.flows.table import grouped
 from wiredecode.frames.escape import counted
-from wiredecode.patterns import pattern
 from wiredecode.protocols.shared.flows import STRING, text_of
-
-NUMBERED = pattern(r"(.*\D)?(\d+)")
-"""The number at the end of a text, such as ``PAY-000239``."""
 
 
 def is_turn(late: Sequence[int], count: int) -> bool:
@@ -92,10 +89,11 @@ def jump_in(name: str, some: Sequence[Made]) -> Jump | None:
     if len(some) < 2 * MANY or some[0].id[0] is not None:
         return None
     texts = [text_of(each.sample, name) for each in some]
-    found = [NUMBERED.fullmatch(text) for text in texts]
-    numbered = sorted((int(each[2]), place) for place, each in enumerate(found) if each)
-    if len(numbered) < len(some) or len({each[1] for each in found if each}) > 1:
+    prefixes = {text.rstrip(digits) for text in texts}
+    if len(prefixes) > 1 or not all(text[-1:].isdecimal() for text in texts):
         return None
+    width = len(prefixes.pop())
+    numbered = sorted((int(text[width:]), place) for place, text in enumerate(texts))
     steps = [now - before for (before, _), (now, _) in pairwise(numbered)]
     jump = max(range(len(steps)), key=lambda at: steps[at])
     first, last = numbered[jump][1], numbered[jump + 1][1]

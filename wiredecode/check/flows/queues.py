@@ -20,7 +20,7 @@ from wiredecode.check.flows.view import (
     whose,
     with_messages,
 )
-from wiredecode.flows.table import ClientFlow, Topic, grouped
+from wiredecode.flows.table import ClientFlow, Topic, grouped, subject_of
 from wiredecode.protocols.shared.facts import ENDED, LIMITED, PURGED, REFUSED
 from wiredecode.protocols.shared.flows import MessageSample
 
@@ -34,13 +34,6 @@ def undelivered(view: FlowView, topic: Topic) -> None:
     published = sorted(samples_of(sent), key=lambda each: each.time_ns)
     if len(published) < MOST * total(sent) or len({dict(each.headers).get(PRIORITY) for each in published}) > 1:
         return
-    elsewhere = {
-        each.content
-        for other in view.topics
-        for side in other.consumers
-        for each in side.flow.samples
-        if other is not topic
-    }
     for group, sides in grouped(with_messages(topic.consumers), lambda side: side.group).items():
         got = [each for side in sides for each in side.flow.samples]
         known = {each.content for each in got}
@@ -48,10 +41,17 @@ def undelivered(view: FlowView, topic: Topic) -> None:
         if len(got) < total(sides) or not group or not places or not are_whole((*sent, *sides)):
             continue
         between = published[places[0] : places[-1]]
-        missing = [place for place, each in enumerate(between) if each.content not in known | elsewhere]
-        alone = sum(place - 1 not in missing and place + 1 not in missing for place in missing)
-        if len(missing) >= FEW and missing[0] >= MANY and alone * FEW <= len(missing):
-            report_undelivered(view, topic, group, [*sent, *sides], [between[place] for place in missing])
+        missing = {place for place, each in enumerate(between) if each.content not in known}
+        missing = {place for place in missing if not came_by_another(view, topic, between[place])}
+        alone = sum(missing.isdisjoint((place - 1, place + 1)) for place in missing)
+        if len(missing) >= FEW and min(missing) >= MANY and alone * FEW <= len(missing):
+            lost = [between[place] for place in sorted(missing)]
+            report_undelivered(view, topic, group, [*sent, *sides], lost)
+
+
+def came_by_another(view: FlowView, topic: Topic, message: MessageSample) -> bool:
+    """Whether a message came by another topic, such as a dead letter."""
+    return any(subject != topic.subject for subject, _ in view.arrivals.get(message.content, ()))
 
 
 def report_undelivered(
@@ -82,16 +82,18 @@ def parked(view: FlowView, topic: Topic) -> None:
     """Messages that wait in a queue without a consumer come back no more, though those in an earlier one did."""
     if with_messages(topic.consumers):
         return
-    for who, now in grouped(with_messages(topic.publishers), lambda side: whose(side.party)).items():
-        for other in view.topics:
-            before = [each for each in with_messages(other.publishers) if whose(each.party) == who]
-            if other is topic or with_messages(other.consumers) or not before or ended(before) > began(now) + WHILE_NS:
+    topics = {each.subject: each for each in view.topics}
+    for who, now in grouped(with_messages(topic.publishers), lambda side: whose(side.party)[:2]).items():
+        for subject, before in grouped(view.published[who], subject_of).items():
+            if subject == topic.subject or with_messages(topics[subject].consumers):
+                continue
+            if ended(before) > began(now) + WHILE_NS:
                 continue
             waits, sent = back_from(view, before), samples_of(before)
             lost = [each for each in samples_of(now) if each.time_ns < ended(now) - max(waits, default=0)]
             if len(waits) < max(FEW, MOST * len(sent)) or len(lost) < FEW or back_from(view, now):
                 continue
-            label, name, old = now[0].party.label, topic.subject[2], other.subject[2]
+            label, name, old = now[0].party.label, topic.subject[2], subject[2]
             title = f"{len(lost):,} messages that {label} publishes to {name} came to no consumer: those to {old} came "
             title += f"to one after {median(waits) / 1e9:.1f} s"
             how: Any = {"until_ns": ended(now), "count": len(lost), "frames": [each.frame for each in lost]}
@@ -102,6 +104,9 @@ def parked(view: FlowView, topic: Topic) -> None:
 def back_from(view: FlowView, sides: Iterable[ClientFlow]) -> list[int]:
     """After which times messages came to a consumer of any topic, by their contents."""
     sent = {each.content: each.time_ns for each in samples_of([*sides])}
-    came = (each for side in view.sides if side.flow.key.delivers for each in side.flow.samples)
-    later = {each.content: each.time_ns - sent[each.content] for each in came if each.content in sent}
-    return [wait_ns for wait_ns in later.values() if wait_ns > 0]
+    waits = (
+        max(at_ns for _, at_ns in view.arrivals[content]) - time_ns
+        for content, time_ns in sent.items()
+        if content in view.arrivals
+    )
+    return [wait_ns for wait_ns in waits if wait_ns > 0]

@@ -27,7 +27,7 @@ from wiredecode.check.flows.view import (
     with_offsets,
 )
 from wiredecode.flows.intervals import Intervals
-from wiredecode.flows.table import ClientFlow, Log, Topic, grouped, log_of, offsets_of, skipped
+from wiredecode.flows.table import ClientFlow, Log, Topic, grouped, log_of, offsets_of, skipped, subject_of
 from wiredecode.protocols.shared.facts import DELETED, MADE, PURGED
 from wiredecode.protocols.shared.flows import FIRST, LATEST
 from wiredecode.protocols.shared.problems import Problem
@@ -92,11 +92,11 @@ def done_again(view: FlowView, now: ClientFlow) -> tuple[int, int]:
     Those that are stored twice, and those whose server knows them by their ids.
     """
     stored = known = 0
-    for topic in view.topics:
-        own = [each.flow for each in topic.publishers if whose(each.party)[:2] == whose(now.party)[:2]]
-        before = (sample for each in own if each.first_ns < now.flow.first_ns for sample in each.samples)
+    for own in grouped(view.published.get(whose(now.party)[:2], ()), subject_of).values():
+        flows = [each.flow for each in own]
+        before = (sample for each in flows if each.first_ns < now.flow.first_ns for sample in each.samples)
         earlier = {each.content: each.once for each in before}
-        later = (sample for each in own if each.first_ns >= now.flow.first_ns for sample in each.samples)
+        later = (sample for each in flows if each.first_ns >= now.flow.first_ns for sample in each.samples)
         again = [each for each in later if each.content in earlier]
         same = sum(each.once is not None and each.once == earlier[each.content] for each in again)
         stored, known = stored + len(again) - same, known + same

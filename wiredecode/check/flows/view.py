@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
+from functools import cache, cached_property
 from operator import attrgetter
 from typing import Any
 
@@ -13,7 +13,7 @@ from wiredecode.check.codes import CODES
 from wiredecode.check.flows.names import service_of
 from wiredecode.flows import Flow, Flows, Party
 from wiredecode.flows.accounts import parties_of
-from wiredecode.flows.table import ClientFlow, Item, grouped, sides_of, topics_of
+from wiredecode.flows.table import ClientFlow, Item, Subject, grouped, sides_of, topics_of
 from wiredecode.frames.identity import client_side
 from wiredecode.protocols.checks import checks_of
 from wiredecode.protocols.shared.flows import fields_of
@@ -70,6 +70,20 @@ class FlowView:
         """Of samples: each is read once."""
         self.skipped: set[str] = set()
         """Topics of which a consumer left messages out, as a rule has reported."""
+
+    @cached_property
+    def published(self) -> dict[tuple[str, str], list[ClientFlow]]:
+        """Flows of publishers by protocol and service."""
+        return grouped(with_messages(self.sent), lambda side: whose(side.party)[:2])
+
+    @cached_property
+    def arrivals(self) -> dict[int, list[tuple[Subject, int]]]:
+        """By contents: the topics by which a message came to consumers, and when."""
+        found: dict[int, list[tuple[Subject, int]]] = {}
+        for topic in self.topics:
+            for sample in (each for side in topic.consumers for each in side.flow.samples):
+                found.setdefault(sample.content, []).append((topic.subject, sample.time_ns))
+        return found
 
     def add(self, code: str, title: str, key: Any, sides: Sequence[ClientFlow], **how: Any) -> Problem:
         """A problem of these flows; the first one is the one that it is about. ``frames``: evidence, else its own."""

@@ -111,13 +111,15 @@ def not_done(view: FlowView, work: Work, done: set[Id]) -> None:
 
 def not_done_before(view: FlowView, work: Work) -> None:
     """A new kind of messages came to a service that did nothing for them, until it came back and did it for all."""
+    if not work.kind:
+        return
     done = {each.id for each in work.sent}
     first = next((place for place, each in enumerate(work.came) if each.id in done), 0)
     before, since = work.came[:first], [each for each in between(work, done) if each.id in done]
     kind_ns, done_ns = work.came[0].sample.time_ns, work.sent[0].side.party.since_ns
     earlier = sum(each.time_ns < kind_ns for side in work.topic.publishers for each in side.flow.samples)
     had = [each for each in work.sides if each.party.until_ns < work.sent[0].sample.time_ns and each.flow.messages]
-    if not work.kind or earlier < MANY or len(before) < FEW or len(since) < MOST * len(between(work, done)) or not had:
+    if earlier < MANY or len(before) < FEW or len(since) < MOST * len(between(work, done)) or not had:
         return
     lost = [each for each in before if each.sample.time_ns <= ended(had)]
     if len(lost) < FEW or len(since) < 2 * FEW or done_ns < lost[-1].sample.time_ns or not are_captured(work):
@@ -239,7 +241,8 @@ def done_again(view: FlowView, work: Work) -> None:
         stored = each.sample.once is None or each.sample.once != known.sample.once
         if stored and known.side.party.connection != each.side.party.connection:
             again.setdefault(each.id, each)
-    if not FEW <= len(again) <= len(first) or not are_captured(work):
+    anew = work.sent[0].id in again and work.sent[0].sample.key is not None  # it writes its state when it starts
+    if not FEW <= len(again) <= len(first) or anew or not are_captured(work):
         return
     name, results = work.topic.subject[2], work.results.subject[2]
     sides = [each.side for each in again.values()]
