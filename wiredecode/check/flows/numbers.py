@@ -90,7 +90,7 @@ def jump_in(name: str, some: Sequence[Made]) -> Jump | None:
         return None
     texts = [text_of(each.sample, name) for each in some]
     prefixes = {text.rstrip(digits) for text in texts}
-    if len(prefixes) > 1 or not all(text[-1:].isdecimal() for text in texts):
+    if len(prefixes) > 1 or any(text in prefixes for text in texts):
         return None
     width = len(prefixes.pop())
     numbered = sorted((int(text[width:]), place) for place, text in enumerate(texts))
