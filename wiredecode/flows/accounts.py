@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from statistics import median
 
 from wiredecode.flows import Flow, Flows, Intervals, Party
 
@@ -72,7 +71,7 @@ def sequences(sent: Iterable[Flow]) -> dict[str, Intervals]:
     return found
 
 
-def wait_ns(sent: Sequence[Flow], own: Sequence[Flow]) -> float | None:
+def wait_ns(sent: Sequence[Flow], own: Sequence[Flow]) -> int | None:
     """The time from publish to delivery, if these publishes are what came; None: they are not."""
     published = {
         (flow.log, first + place): time_ns
@@ -82,4 +81,4 @@ def wait_ns(sent: Sequence[Flow], own: Sequence[Flow]) -> float | None:
     }
     came = [(flow.log, first, time_ns) for flow in own if flow.key.delivers for first, _, time_ns in flow.times.entries]
     waits = [time_ns - published[log, first] for log, first, time_ns in came if (log, first) in published]
-    return median(waits) if waits and 2 * len(waits) >= len(came) and min(waits) >= 0 else None
+    return sorted(waits)[len(waits) // 2] if waits and 2 * len(waits) >= len(came) and min(waits) >= 0 else None

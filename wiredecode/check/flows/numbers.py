@@ -86,7 +86,7 @@ def never_sent(contents: Contents) -> None:
 
 def jump_in(name: str, some: Sequence[Made]) -> Jump | None:
     """The numbers that a service left out while it was silent, if it counts its messages one by one else."""
-    if len(some) < 2 * MANY or some[0].id[0] is not None:
+    if len(some) < 2 * MANY or some[0].id[0] is not None or len({each.id for each in some}) < len(some):
         return None
     texts = [text_of(each.sample, name) for each in some]
     prefixes = {text.rstrip(digits) for text in texts}

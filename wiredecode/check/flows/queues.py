@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from statistics import median
 from typing import Any
 
 from wiredecode.check.flows.contents import samples_of
@@ -95,7 +94,7 @@ def parked(view: FlowView, topic: Topic) -> None:
                 continue
             label, name, old = now[0].party.label, topic.subject[2], subject[2]
             title = f"{len(lost):,} messages that {label} publishes to {name} came to no consumer: those to {old} came "
-            title += f"to one after {median(waits) / 1e9:.1f} s"
+            title += f"to one after {sorted(waits)[len(waits) // 2] / 1e9:.1f} s"
             how: Any = {"until_ns": ended(now), "count": len(lost), "frames": [each.frame for each in lost]}
             problem = view.add("flow.undelivered", title, (label, topic.subject), [*now, *before], **how)
             problem.likely = f"{name} does not lead on: its dead letter exchange does not exist, or has no binding"
