@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from wiredecode.capture import CaptureError, PacketBatch, open_capture
 from wiredecode.dissect.dissector import Demand, Dissector
@@ -92,8 +93,8 @@ def small_captures() -> list[Path]:
 
 
 def size_of(path: Path) -> int:
-    """Bytes of a capture, those of a compressed one as gzip states them."""
-    return int.from_bytes(path.read_bytes()[-4:], "little") if path.suffix == ".gz" else path.stat().st_size
+    """Bytes of a capture before it was compressed."""
+    return len(pa.input_stream(path).read()) if path.suffix in (".gz", ".zst") else path.stat().st_size
 
 
 def damaged_captures(root: Path = CAPTURES) -> list[tuple[Path, Path]]:
