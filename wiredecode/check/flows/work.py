@@ -242,7 +242,7 @@ def done_again(view: FlowView, work: Work) -> None:
         if stored and known.side.party.connection != each.side.party.connection:
             again.setdefault(each.id, each)
     anew = work.sent[0].id in again and work.sent[0].sample.key is not None  # it writes its state when it starts
-    if not FEW <= len(again) <= len(first) or anew or not are_captured(work):
+    if not FEW <= len(again) <= len(first) // 2 or anew or not are_captured(work):
         return
     name, results = work.topic.subject[2], work.results.subject[2]
     sides = [each.side for each in again.values()]
