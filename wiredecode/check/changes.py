@@ -6,7 +6,9 @@ They are facts beside a problem; none of them is one.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping
+from operator import attrgetter
 from typing import NamedTuple
 
 from wiredecode.frames.frame import Frame
@@ -47,6 +49,7 @@ SAID = {
 DID = {DELETED: "deleted", PURGED: "deleted messages of", UNBOUND: "took a binding of", CHANGED: "changed"}
 """Actions of a client on a topic, and how they read."""
 WORD = pattern(r"[\w.@/-]+")
+SINCE = attrgetter("since_ns")
 
 
 class TopicChanges(Rule):
@@ -68,15 +71,15 @@ class TopicChanges(Rule):
 
 def tell_changes(report: Report, problems: Iterable[Problem]) -> None:
     """Add to problems the actions of clients on their topics in the seconds before."""
-    found = sorted((each for each in report.facts if each.kind in DID), key=lambda fact: fact.since_ns)
+    found = sorted((each for each in report.facts if each.kind in DID), key=SINCE)
     for problem in problems if found else ():
         text = " ".join((problem.title, *problem.details, problem.likely))
         words, began_ns = {*WORD.findall(text.replace(". ", " "))}, problem.first_ns or 0
-        for fact in found:
-            frame, seconds = fact.places[0].number, report.seconds(fact.since_ns)
-            near = began_ns - BEFORE_NS <= fact.since_ns <= began_ns + SHORTLY_NS
-            if near and fact.of[0] in words and seconds not in text and len(problem.changed) < MAX_EVIDENCE:
-                what = " of ".join((*fact.of[1:], fact.of[0]))
+        first = bisect_left(found, began_ns - BEFORE_NS, key=SINCE)
+        for fact in found[first : bisect_right(found, began_ns + SHORTLY_NS, key=SINCE)]:
+            seconds = report.seconds(fact.since_ns)
+            if fact.of[0] in words and seconds not in text and len(problem.changed) < MAX_EVIDENCE:
+                what, frame = " of ".join((*fact.of[1:], fact.of[0])), fact.places[0].number
                 problem.changed.append(f"{fact.by} {DID[fact.kind]} {what}, at {seconds} (frame {frame})")
 
 

@@ -17,7 +17,7 @@ from wiredecode.frames.identity import began as beginning
 from wiredecode.frames.record import rfc3339
 from wiredecode.net.types import Connection
 from wiredecode.protocols.checks import ByProtocol
-from wiredecode.protocols.shared.gauges import GROUP, LEADER, REPLICAS, STATE, STREAM, TERM, read_changes
+from wiredecode.protocols.shared.gauges import GROUP, LEADER, REPLICAS, STATE, STREAM, TERM, Change, read_changes
 from wiredecode.protocols.shared.pairing import Newest
 
 OPENED, CLOSED, REFUSED, RESET = "opened", "closed", "refused", "reset"
@@ -105,7 +105,7 @@ class Timeline:
         reader = self._change_readers[frame.protocol].get(frame.type or "")
         if reader is not None and "copy_of" not in frame.generated:
             for change in read_changes(reader, frame):
-                self._change(frame, *change[:3])
+                self._change(frame, change)
         if frame.findings:
             self._findings(frame)
 
@@ -160,12 +160,12 @@ class Timeline:
         else:
             self.omitted += 1
 
-    def _change(self, frame: Frame, kind: str, key: str, state: str) -> None:
-        if self._known.get((kind, key)) == state:
+    def _change(self, frame: Frame, change: Change) -> None:
+        if self._known.get((change.kind, change.key)) == change.state:
             return
-        self._known.put((kind, key), state)
-        packet = frame.packets[0] if frame.packets else None
-        self._add(TimelineEvent(frame.time_ns, kind, state, "", frame.number, packet, frame.connection.number))
+        self._known.put((change.kind, change.key), change.state)
+        where = frame.number, frame.packets[0] if frame.packets else None, frame.connection.number
+        self._add(TimelineEvent(frame.time_ns, change.kind, change.state, "", *where))
 
     def _findings(self, frame: Frame) -> None:
         for finding in frame.findings:

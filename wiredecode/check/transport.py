@@ -244,12 +244,12 @@ class Health(Rule):
         port = server.rpartition(":")[2]
         ended = (pair[0] for each, some in self._ended.items() if each.rpartition(":")[2] == port for pair in some)
         before, after = away.clients(ended)
-        back, hosts = before.keys() & after, {host for host, _ in before}
+        back, hosts, elsewhere = before.keys() & after, {host for host, _ in before}, {host for host, _ in after}
         if len(back) == len(before) and len(hosts) > 1 and away.up_ns - away.down_ns <= SOON_NS:
             problem.did_no_harm = True
             problem.detail(f"all {len(back)} clients that it had connected again")
         for client, last in before.items():
-            tried, elsewhere = self._tried.get((server, client[0])), {host for host, _ in after}
+            tried = self._tried.get((server, client[0]))
             if client[0] in elsewhere or not back or not tried or not tried.are_over(away.up_ns, self.report.last_ns):
                 continue
             down, up = self.report.seconds(away.down_ns), self.report.seconds(away.up_ns)

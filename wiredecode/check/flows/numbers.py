@@ -8,8 +8,8 @@ from string import digits
 from typing import Any, NamedTuple
 
 from wiredecode.check.flows.ids import UNIQUE, Contents, Fields, Made, samples_in, service_name
-from wiredecode.check.flows.view import FEW, MANY, MOST, WHILE_NS, are_whole, total, whose
-from wiredecode.flows.table import grouped
+from wiredecode.check.flows.view import FEW, MANY, MOST, WHILE_NS, FlowView, are_whole, total, whose
+from wiredecode.flows.table import ClientFlow, Topic, grouped
 from wiredecode.frames.escape import counted
 from wiredecode.protocols.shared.flows import STRING, text_of
 
@@ -19,13 +19,19 @@ def is_turn(late: Sequence[int], count: int) -> bool:
     return len(late) >= FEW and late[0] >= MANY and len(late) * MANY >= count - late[0]
 
 
+def sources(view: FlowView, topic: Topic) -> list[ClientFlow]:
+    """Publishers with samples that get no messages themselves: what they publish is theirs."""
+    return [each for each in topic.publishers if each.flow.samples and whose(each.party) not in view.came]
+
+
 def overtaken(contents: Contents) -> None:
     """A client numbers its messages, and since a time later ones come before earlier ones."""
     view = contents.view
     by_client: dict[tuple[str, str, str], list[tuple[str, Made, int, int, str]]] = {}
     for topic in contents.topics:
-        sampled = (each for each in topic.publishers if each.flow.samples and whose(each.party) not in view.came)
-        for (client, _), sides in grouped(sampled, lambda side: (whose(side.party), side.flow.key.partition)).items():
+        for (client, _), sides in grouped(
+            sources(view, topic), lambda side: (whose(side.party), side.flow.key.partition)
+        ).items():
             if (found := turn_of(contents.fields(sides))) is not None:
                 by_client.setdefault(client, []).append((topic.subject[2], *found))
     for client, turns in by_client.items():
@@ -68,8 +74,7 @@ def never_sent(contents: Contents) -> None:
     """The numbers of a service grew at their usual rate while it published nothing: it gave messages up."""
     view = contents.view
     for topic in contents.topics:
-        sampled = [each for each in topic.publishers if each.flow.samples and whose(each.party) not in view.came]
-        for service, sides in grouped(sampled, lambda side: service_name(side.party)).items():
+        for service, sides in grouped(sources(view, topic), lambda side: service_name(side.party)).items():
             if samples_in(sides) < UNIQUE * total(sides) or not are_whole(sides):
                 continue
             jumps = (jump_in(name, some) for name, some in contents.fields(sides).items())

@@ -79,14 +79,11 @@ def report_undelivered(
 
 def parked(view: FlowView, topic: Topic) -> None:
     """Messages that wait in a queue without a consumer come back no more, though those in an earlier one did."""
-    if with_messages(topic.consumers):
+    if topic.subject in view.consumed:
         return
-    topics = {each.subject: each for each in view.topics}
     for who, now in grouped(with_messages(topic.publishers), lambda side: whose(side.party)[:2]).items():
         for subject, before in grouped(view.published[who], subject_of).items():
-            if subject == topic.subject or with_messages(topics[subject].consumers):
-                continue
-            if ended(before) > began(now) + WHILE_NS:
+            if subject == topic.subject or subject in view.consumed or ended(before) > began(now) + WHILE_NS:
                 continue
             waits, sent = back_from(view, before), samples_of(before)
             lost = [each for each in samples_of(now) if each.time_ns < ended(now) - max(waits, default=0)]

@@ -38,7 +38,7 @@ RETENTION = "retention had deleted them before they were read: it began with the
 
 def read_again(view: FlowView, topic: Topic) -> None:
     """A consumer that came back got messages again that it had, though it notes where it is."""
-    for label, sides in by_label(topic.consumers, group=True).items():
+    for sides in by_label(topic.consumers, group=True).values():
         found: list[tuple[ClientFlow, ClientFlow, int]] = []
         for now in (each for each in sides if each.flow.offsets.begins):
             earlier = [each for each in sides if each.party.until_ns <= now.party.since_ns + MOMENT_NS]
@@ -51,32 +51,39 @@ def read_again(view: FlowView, topic: Topic) -> None:
         if count < MANY:
             continue
         before, now, _ = found[0]
-        stored, known = done_again(view, now)
+        stored, known = published_again(view, now)
         if not resumes(view, sides) and (view.name_of(before) != view.name_of(now) or stored < FEW):
             continue
-        when, name = view.report.seconds(now.flow.first_ns), topic.subject[2]
-        title = f"{label} got {count:,} messages of {name} again after it came back at {when}"
-        setting = set_by_another(view, before, now)
-        flows = [now, before, *setting[:1]]
-        problem = view.add("flow.read-again", title, (label, topic.subject), flows, count=count)
-        position = max(each.flow.stored for each in sides)
-        had_to = max(each.flow.offsets.ends[-1] - 1 for each in sides if each.flow.offsets.ends and each is not now)
-        problem.detail(f"it had messages up to offset {had_to:,}, and began again at {now.flow.offsets.begins[0]:,}")
-        if not view.stores(sides):
-            problem.likely = "it never commits or stores where it is: each time it comes back it begins anew"
-            starts = [start for at_ns, start in now.flow.starts if at_ns <= now.flow.first_ns]
-            problem.detail(f"it subscribed at {starts[-1]}" if starts and starts[-1] else "")
-        blame(view, problem, log_of(now.flow)[0], now.group)
-        if position >= 0:
-            problem.detail(f"the offset that it stored or committed last before: {stored_before(sides, now):,}")
-        if setting:
-            first, _, at_ns = setting[0].flow.done.entries[-1]
-            problem.likely = f"{setting[0].party.label} set the position of group {now.group} to {first:,} at "
+        setting = set_by_another(view, before, now)[:1]
+        problem = report_again(view, topic, sides, [now, before, *setting], count)
+        for other in setting:
+            first, _, at_ns = other.flow.done.entries[-1]
+            problem.likely = f"{other.party.label} set the position of group {now.group} to {first:,} at "
             problem.likely += f"{view.report.seconds(at_ns)}, while it was away"
             problem.severity = problem.code.severity if stored >= FEW else "note"
         if stored < FEW <= known:
             problem.severity = "note"
             problem.likely = "it published the results again with the same ids: the server stored none twice"
+
+
+def report_again(
+    view: FlowView, topic: Topic, sides: Sequence[ClientFlow], flows: Sequence[ClientFlow], count: int
+) -> Problem:
+    """The problem of a consumer with these connections; ``flows``: now, before, and of others."""
+    now = flows[0]
+    when, label = view.report.seconds(now.flow.first_ns), now.label
+    title = f"{label} got {count:,} messages of {topic.subject[2]} again after it came back at {when}"
+    problem = view.add("flow.read-again", title, (label, topic.subject), flows, count=count)
+    had_to = max(each.flow.offsets.ends[-1] - 1 for each in sides if each.flow.offsets.ends and each is not now)
+    problem.detail(f"it had messages up to offset {had_to:,}, and began again at {now.flow.offsets.begins[0]:,}")
+    if not view.stores(sides):
+        problem.likely = "it never commits or stores where it is: each time it comes back it begins anew"
+        starts = [start for at_ns, start in now.flow.starts if at_ns <= now.flow.first_ns]
+        problem.detail(f"it subscribed at {starts[-1]}" if starts and starts[-1] else "")
+    blame(view, problem, log_of(now.flow)[0], now.group)
+    if max(each.flow.stored for each in sides) >= 0:
+        problem.detail(f"the offset that it stored or committed last before: {stored_before(sides, now):,}")
+    return problem
 
 
 def set_by_another(view: FlowView, before: ClientFlow, now: ClientFlow) -> list[ClientFlow]:
@@ -86,7 +93,7 @@ def set_by_another(view: FlowView, before: ClientFlow, now: ClientFlow) -> list[
     return [each for each in others if before.flow.last_ns < each.flow.done.entries[-1][2] < now.flow.first_ns]
 
 
-def done_again(view: FlowView, now: ClientFlow) -> tuple[int, int]:
+def published_again(view: FlowView, now: ClientFlow) -> tuple[int, int]:
     """Messages that the service of a consumer published before to the same topic, and again since it came back.
 
     Those that are stored twice, and those whose server knows them by their ids.

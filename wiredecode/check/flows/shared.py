@@ -22,11 +22,6 @@ from wiredecode.check.flows.view import (
 from wiredecode.flows.table import ClientFlow, Topic, grouped, log_of
 from wiredecode.protocols.shared.flows import FIRST
 
-LAGGING = 5
-"""A group lags if this part of the messages is not done: a fifth."""
-PARTITIONS = 3
-"""Fewer partitions are seldom even."""
-
 
 def mixed(view: FlowView, topic: Topic) -> None:
     """One instance of a service subscribes without the queue group of the others: each message goes to both."""

@@ -77,6 +77,11 @@ class FlowView:
         return grouped(with_messages(self.sent), lambda side: whose(side.party)[:2])
 
     @cached_property
+    def consumed(self) -> set[Subject]:
+        """Topics of which consumers got messages."""
+        return {topic.subject for topic in self.topics if with_messages(topic.consumers)}
+
+    @cached_property
     def arrivals(self) -> dict[int, list[tuple[Subject, int]]]:
         """By contents: the topics by which a message came to consumers, and when."""
         found: dict[int, list[tuple[Subject, int]]] = {}

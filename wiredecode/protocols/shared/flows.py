@@ -138,8 +138,7 @@ def text_of(sample: MessageSample, name: str) -> str:
         if name == f"header {header}":
             return printable(value if isinstance(value, str) else value.decode(errors="replace"))
     if name in NAMES:
-        words = WORD if sample.body.isascii() else LONG_WORD
-        return next((each[0].decode() for each in islice(words.finditer(sample.body), NAMES.index(name), None)), "")
+        return next((word.decode() for word in islice(words_of(sample.body), NAMES.index(name), None)), "")
     member: Any = orjson.loads(sample.body) if sample.body.startswith(b"{") else {}
     for part in name.split("."):
         member = member.get(part, "") if isinstance(member, dict) else ""
@@ -170,9 +169,12 @@ def members_of(body: bytes) -> Sequence[tuple[str, int]]:
             return [*islice(numbered(orjson.loads(body).items()), MAX_FIELDS)]
     except orjson.JSONDecodeError:
         pass
-    words = WORD if body.isascii() else LONG_WORD
-    texts = (match[0] for match in islice(words.finditer(body), MAX_FIELDS))
-    return [(NAMES[at], number_of(text)) for at, text in enumerate(texts)]
+    return [(NAMES[at], number_of(word)) for at, word in enumerate(islice(words_of(body), MAX_FIELDS))]
+
+
+def words_of(body: bytes) -> Iterator[bytes]:
+    """The words of a body that is no JSON; of a binary one those that are long enough to be meant."""
+    return (match[0] for match in (WORD if body.isascii() else LONG_WORD).finditer(body))
 
 
 WORD, LONG_WORD = pattern(rb"[\w.@:/-]{1,64}"), pattern(rb"[\w.@:/-]{8,64}")
