@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import sys
 from functools import cached_property, partial
-from io import BytesIO
 from typing import TYPE_CHECKING, Any, Literal
 
 from typer import Option
@@ -23,6 +22,8 @@ if TYPE_CHECKING:
     from wiredecode.dissect.share import Share
     from wiredecode.export.job import Export, ExportJob
     from wiredecode.filter import Filter
+WRITING = {"frames": 0.3}
+"""Part of the work that one process does for all, writing tables."""
 UNREADABLE = 2
 """Exit code."""
 
@@ -79,8 +80,8 @@ class ExportOptions(options.CaptureReading):
         jobs.check(self.files)
         options.refuse(
             (
-                not self.job.is_records,
-                "--jobs writes frames as ndjson or json; of other rows merging costs all that it gains",
+                self.level == "packets" or self.job.is_lake,
+                "--jobs is for files of frames, messages, connections and flows",
             ),
             (self.count, "--jobs does not go with -c"),
             (self.two_passes, "--jobs does not go with -2"),
@@ -228,24 +229,21 @@ def work(settings: ExportOptions, export: Export) -> tuple[int, CaptureSession]:
     if settings.jobs == 1:
         session = open_session(settings, export)
         return session.work(partial(write, export, session)), session
-    from wiredecode.cli.sharing import shared
+    from wiredecode.cli.sharing import MERGING, shared
 
     def opened(share: Share) -> CaptureSession:
-        job = replace(export.job, demand=replace(export.job.demand, share=share))
-        if share.number == 0:
-            export.job = job
-            return open_session(settings, export)
-        parts[0] = type(export)(replace(job, out=STANDARD_OUTPUT, format=job.form.name, compression=None), BytesIO())
-        return open_session(replace(settings, verbosity=options.Verbosity(quiet=True)), parts[0])
+        export.job = replace(export.job, demand=replace(export.job.demand, share=share))
+        return open_session(settings, export)
 
-    parts = [export]
-    """Of this process."""
-    return shared(settings.jobs, opened, lambda session: write(parts[0], session))
+    alone = MERGING if export.job.is_records else WRITING.get(export.job.level, MERGING)
+    return shared(settings.jobs, opened, partial(write, export), alone)
 
 
 def write(export: Any, session: CaptureSession) -> None:
     """Write everything but the end."""
     if export.job.is_records:
         export.write(session.frames(), session.output, session.guard)
-    else:
-        export.write(session.rows())
+        return
+    if session.shared is not None:
+        export.share(session.reader, session.shared)
+    export.write(session.rows() if session.shared is not None else map(export.shape_rows, session.rows()))

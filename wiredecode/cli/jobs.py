@@ -193,9 +193,6 @@ def _run(work: Work, number: int, pipes: dict[tuple[int, int], tuple[Pipe, Pipe]
 
 # Texts of the frames of several processes, in order.
 
-MERGING = 1.15
-"""The first process also merges and writes: the others do this many times its work."""
-
 
 class Text(NamedTuple):
     """A frame of another process, as that one has written it."""
@@ -209,8 +206,8 @@ class Sender:
 
     is_first = False
 
-    def __init__(self, others: Others) -> None:
-        self._others = others
+    def __init__(self, others: Others, count: int) -> None:
+        self._others, self.count = others, count
         self._texts: list[Any] = []
         self._numbers: list[int] = []
 
@@ -238,6 +235,11 @@ class Sender:
         self._send(0)
         return []
 
+    def gather(self, content: Any) -> list[Any]:
+        """Send content to the first process."""
+        self._others.send(0, PART, content)
+        return []
+
     def _send(self, reached: int) -> None:
         texts, self._texts = self._texts, []
         numbers, self._numbers = self._numbers, []
@@ -252,7 +254,7 @@ class Merger:
     is_first = True
 
     def __init__(self, others: Others, count: int) -> None:
-        self._others, self._count = others, count
+        self._others, self.count = others, count
         self._texts: list[deque[Text]] = [deque() for _ in range(count)]
         self._reached = [0] * count
         """By process: number up to which all its frames are known."""
@@ -274,9 +276,13 @@ class Merger:
                 while first and first[0].number < edge:
                     yield first.popleft()
 
+    def gather(self, content: Any) -> list[Any]:
+        """Content of this process, and that of all others."""
+        return [content, *(self._others.receive(process, PART) for process in range(1, self.count))]
+
     def _receive(self) -> None:
         """Take the texts of the next step of all others."""
-        for process in range(1, self._count):
+        for process in range(1, self.count):
             reached, numbers, sizes, is_text, data = self._others.receive(process, PART)
             joined = data.decode("utf-8", "surrogatepass") if is_text else data
             ends = [*accumulate(sizes)]

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from wiredecode.capture.live.sniffer import Sniffer
     from wiredecode.cli.jobs import Merger, Sender
     from wiredecode.filter import Filter
-    from wiredecode.frames.block import FrameBlock
     from wiredecode.tables.connections import ConnectionTable
     from wiredecode.tables.reader import LevelsReader
 
@@ -94,7 +93,7 @@ class CaptureSession:
             if not isinstance(each, str):
                 each.seek(0)  # a copy of standard input, which an earlier pass has read
         self.capture = open_capture(source) if isinstance(source, list) else source
-        self._reader, self.output = reader, output or Output()
+        self.reader, self.output = reader, output or Output()
         self.selection, self._summary_json = selection, summary_json
         self.quiet, self.verbose = verbosity.quiet, verbosity.verbose
         self.shows_totals = totals and not self.quiet
@@ -151,7 +150,7 @@ class CaptureSession:
     @property
     def dissector(self) -> Dissector:
         """The decoder of the frames."""
-        return self._reader if isinstance(self._reader, Dissector) else self._reader.dissector
+        return self.reader if isinstance(self.reader, Dissector) else self.reader.dissector
 
     def run(self, show: Callable[[Iterable[Frame]], None]) -> int:
         """Show the selected frames, then the totals; return the exit code."""
@@ -247,17 +246,17 @@ class CaptureSession:
             if type(frame) is not Reached:
                 yield frame, self.within(frame.time_ns) and (display is None or display.matches(frame))
 
-    def items(self) -> Iterator[list[Frame | FrameBlock]]:
-        """All frames, plain ones in blocks; each list holds the next numbers, in any order."""
+    def items(self) -> Iterator[list[Any]]:
+        """See :meth:`Dissector.frames_and_blocks`."""
         return self.dissector.frames_and_blocks(self.batches())
 
     def rows(self, *, counted: bool = False) -> Iterator[pa.RecordBatch]:
         """The selected rows of the reader's table; it continues to the end for the totals. ``counted``: as shown."""
-        assert not isinstance(self._reader, Dissector)
+        assert not isinstance(self.reader, Dissector)
         count, done = self.selection.count, 0
         if counted:
             self.count_shown(0)
-        for _, batch in self._reader.rows(self.batches(), self.selection.span.since):
+        for _, batch in self.reader.rows(self.batches(), self.selection.span.since):
             if done == count:
                 continue
             rows = batch.slice(0, None if count is None else count - done)
@@ -347,7 +346,7 @@ class CaptureSession:
 
     @property
     def totals(self) -> Totals:
-        return self._reader.totals
+        return self.reader.totals
 
     def totals_record(self) -> dict[str, Any]:
         """The totals of ``--summary-json``."""

@@ -2,27 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
+from wiredecode.capture import open_capture
 from wiredecode.capture.errors import Postponed
-from wiredecode.cli.jobs import MERGING, Jobs, Merger, Others, Sender
+from wiredecode.cli.jobs import Jobs, Merger, Others, Sender
 from wiredecode.cli.session import CaptureSession, collect_less
 from wiredecode.dissect.share import Share
 from wiredecode.frames.totals import Totals
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from wiredecode.capture import Capture, PacketBatch
+    from wiredecode.tables.reader import LevelsReader, Since
+
+MERGING = 0.065
+"""Part of all work that is merging and writing lines."""
+LEAST = 0.02
+"""Share of the first process of the decoding, at least, as part of that of others."""
+
 
 def shared(
-    count: int, open_session: Callable[[Share], CaptureSession], write: Callable[[CaptureSession], None]
+    count: int,
+    open_session: Callable[[Share], CaptureSession],
+    write: Callable[[CaptureSession], None],
+    alone: float = MERGING,
 ) -> tuple[int, CaptureSession]:
     """Write the frames of a capture, each process those of its connections; the exit code, and the first session.
 
-    ``open_session``: of one of the processes; ``write``: writes its frames. Raises OSError.
+    ``open_session``: of one of the processes; ``write``: writes its frames; ``alone``: the part of all work that the
+    first one does for all, merging and writing. Raises OSError.
     """
-    speeds = (1.0, *[MERGING] * (count - 1))
+    speeds = speeds_of(count, alone)
 
     def work(number: int, others: Others) -> Totals:
         session = open_session(Share(number, speeds, others))
-        session.shared = Sender(others)
+        session.shared = Sender(others, count)
         session.mute()
         collect_less()
         with Postponed():  # all processes find the same error
@@ -44,3 +62,45 @@ def shared(
         session = open_session(Share(0, speeds, others))
         session.shared = Merger(others, count)
         return session.work(all_written), session
+
+
+def shared_rows(
+    count: int,
+    open_reader: Callable[[Share], LevelsReader],
+    files: list[str],
+    along: Callable[[Capture], Iterable[PacketBatch]],
+    since: Since | None,
+) -> tuple[LevelsReader, Iterator[pa.RecordBatch]]:
+    """The first reader of a table that several processes read, and the rows; see :meth:`LevelsReader.rows`.
+
+    ``along``: passes the packets of the first process on.
+    """
+    speeds = speeds_of(count, MERGING)
+
+    def work(number: int, others: Others) -> Totals:
+        reader = open_reader(Share(number, speeds, others))
+        reader.share(Sender(others, count))
+        collect_less()
+        with Postponed():  # all processes find the same error
+            for _ in reader.rows(open_capture(files), since):
+                pass
+        return reader.totals
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        with running:
+            with Postponed() as postponed:
+                yield from (batch for _, batch in reader.rows(along(open_capture(files)), since))
+            for totals in others.results():
+                reader.totals.add_connections(totals)
+            postponed.raise_again()
+
+    running = ExitStack()
+    others = running.enter_context(Jobs(count, work))
+    reader = open_reader(Share(0, speeds, others))
+    reader.share(Merger(others, count))
+    return reader, rows()
+
+
+def speeds_of(count: int, alone: float) -> tuple[float, ...]:
+    """Of :class:`Share`; ``alone``: as of :func:`shared`."""
+    return max(1 - alone * count, LEAST), *[1.0] * (count - 1)

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
+    from wiredecode.capture import Capture, PacketBatch
+    from wiredecode.dissect.share import Share
     from wiredecode.export.query import Open
     from wiredecode.export.writers import WriterSettings
     from wiredecode.filter import Filter
@@ -58,6 +60,7 @@ def sql(
     two_passes: options.TwoPasses = False,
     csv_formulas: options.CsvFormulas = "keep",
     color: options.Color = "auto",
+    jobs: int = Option(1, "--jobs", min=1, metavar="N", help="Decode in N processes, for large captures."),
 ) -> int:
     """Ask captures in SQL: tables frames, messages, packets, connections and flows, as wiredecode export writes them.
 
@@ -80,6 +83,12 @@ def sql(
     once = STANDARD_INPUT in captures.files
     if two_passes and once:
         raise options.UsageError(options.READ_ONCE)
+    if jobs > 1:
+        from wiredecode.cli.jobs import check
+
+        check(captures.files)
+        options.refuse((two_passes, "--jobs does not go with -2"))
+        _ = captures.decoding.keys  # before there are processes
 
     def display() -> Filter | None:
         return options.display_filter(display_filter, secrets=show_secrets, utc=captures.span.utc)
@@ -88,7 +97,7 @@ def sql(
     opened: list[LevelsReader] = []
     shows = form is not None and out == STANDARD_OUTPUT and sys.stdout.isatty()
     bar = ReadingBar(wanted=not shows and not quiet)
-    opener = _opener(captures, display, opened, bar, show_secrets=show_secrets, two_passes=two_passes)
+    opener = _opener(captures, display, opened, bar, jobs, show_secrets=show_secrets, two_passes=two_passes)
     try:
         with Database(opener, once=once, files=allow_files) as database:
             schema, batches = database.answer(query)
@@ -106,7 +115,7 @@ def sql(
             if not quiet:
                 _say_hints(opened, selection)
             return 2 if database.errors else 0
-    except (QueryError, ValueError) as error:
+    except (QueryError, ValueError, ChildProcessError) as error:
         complain(escape(str(error)))
         return 2
 
@@ -140,27 +149,40 @@ def _opener(
     display: Callable[[], Filter | None],
     opened: list[LevelsReader],
     bar: ReadingBar,
+    jobs: int,
     *,
     show_secrets: bool,
     two_passes: bool,
 ) -> Open:
     """Return a function that opens a table of the rows that were asked for, and adds it to ``opened``."""
     from wiredecode.capture import open_capture
-    from wiredecode.tables.reader import FRAMES, MESSAGES, TIME, LevelsReader
+    from wiredecode.tables.reader import FRAMES, MESSAGES, PACKETS, TIME, LevelsReader
 
     span, files = captures.span, captures.files
     demand = replace(captures.decoding.demand, show_secrets=show_secrets, two_passes=two_passes)
     read_twice = cache(partial(demand.read_twice, partial(open_capture, files)))
 
     def open_(level: str, columns: list[str] | None) -> tuple[LevelsReader, Iterator[pa.RecordBatch]]:
-        capture = open_capture(files)
         if not span.is_whole:
             columns = columns and list(dict.fromkeys([*columns, TIME]))
         twice = read_twice() if level in (FRAMES, MESSAGES) else demand
-        reader = LevelsReader(replace(twice, levels=(level,), columns=columns, select=display()))
+
+        def reader_of(share: Share | None) -> LevelsReader:
+            return LevelsReader(replace(twice, levels=(level,), columns=columns, select=display(), share=share))
+
+        def along(capture: Capture) -> Iterable[PacketBatch]:
+            return bar.along(capture, capture)
+
+        since = None if span.is_whole else span.since
+        if jobs > 1 and level != PACKETS:
+            from wiredecode.cli.sharing import shared_rows
+
+            reader, rows = shared_rows(jobs, reader_of, files, along, since)
+        else:
+            reader = reader_of(None)
+            rows = (batch for _, batch in reader.rows(along(open_capture(files)), since))
         opened.append(reader)
-        rows = reader.rows(bar.along(capture, capture), None if span.is_whole else span.since)
-        return reader, (batch for _, batch in rows)
+        return reader, rows
 
     return open_
 

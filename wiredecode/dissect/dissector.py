@@ -258,7 +258,9 @@ class Dissector:
         for step in self._steps(watermark):
             yield from self._link_responses(self._decode_ready(step), step)
             if self.demand.share is not None:
-                yield Reached(self._held[0].number - 1 if self._held else step.last)
+                self._ledger.skip_others(step.last, step.size)
+                yield from self._release_held()
+                yield Reached(self._held[0].number - 1 if self._held else step.last, step.last, step.size)
 
     def tick(self, time_ns: int, patience_ns: int) -> Iterator[Frame]:
         """Live capture: no packet came up to ``time_ns``; yield the frames that have waited long enough.
@@ -277,14 +279,17 @@ class Dissector:
         self._ledger.finish(self.totals.last_ns)
         yield from self._release_held()
         if self.demand.share is not None:
-            yield Reached(END)
+            yield Reached(END, END, END)
         self.totals.late_requests += self._ledger.late_count
         if self._ledger.missed:
             self.totals.limits[LIMIT] += self._ledger.missed
         self.accounts.finish(self.network)
 
-    def frames_and_blocks(self, batches: Iterable[PacketBatch]) -> Iterator[list[Frame | FrameBlock]]:
-        """Yield lists of numbered frames and blocks, each list unordered. Requests do not get their response."""
+    def frames_and_blocks(self, batches: Iterable[PacketBatch]) -> Iterator[list[Any]]:
+        """Yield lists of numbered frames and blocks, each list unordered. Requests do not get their response.
+
+        Of one of several processes: the last element is the :class:`DecodingStep`.
+        """
         with Postponed() as postponed:
             for part in chain.from_iterable(map(self._parts, batches)):
                 self._reassemble(part)
@@ -294,12 +299,13 @@ class Dissector:
         self.accounts.finish(self.network)
         postponed.raise_again()
 
-    def _decode_in_steps(self, watermark: int | None) -> Iterator[list[Frame | FrameBlock]]:
+    def _decode_in_steps(self, watermark: int | None) -> Iterator[list[Any]]:
         """Decode what is ready, some of it at a time: after a gap many frames may have waited."""
         items = [item for tracker in self._pending for item in tracker.out]
         if self._notes is not None:
             del items
-            yield from ([*self._decode_ready(step)] for step in self._steps(watermark))
+            last = self.demand.share is not None
+            yield from ([*self._decode_ready(step), *[step] * last] for step in self._steps(watermark))
             return
         if all(isinstance(item, Frame) for item in items):
             yield from self._decode_singly(watermark)

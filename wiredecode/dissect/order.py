@@ -13,10 +13,12 @@ import numpy as np
 from wiredecode.arrays import Int64s
 from wiredecode.frames.block import FrameBlock
 from wiredecode.frames.frame import Frame
-from wiredecode.net.logical_time import BITS
+from wiredecode.net.logical_time import BITS, packets_of
 from wiredecode.net.types import Connection
 
 Item = Frame | FrameBlock
+BETWEEN = (1 << BITS) - 1
+"""Bits of logical times between packets."""
 
 STEP_BYTES = 512 * 1024
 """Decoded, a frame takes several times its length, a small one twenty times."""
@@ -101,8 +103,8 @@ class FrameOrder:
     def __init__(self, connections: Sequence[list[Frame]], number: int) -> None:
         """``connections``: in the order of their first packets."""
         self._ready = [frame for frames in connections for frame in frames]
-        self.lossy = any(each.lossy for frames in connections if frames for each in frames[0].connection.directions)
-        self._ready.sort(key=attrgetter("packet_ready" if self.lossy else "ready"))  # without loss the same order
+        waited = any(_waited(frames) for frames in connections if frames)
+        self._ready.sort(key=attrgetter("packet_ready" if waited else "ready"))  # without waits the same order
         self._ready.reverse()
         self.last = number
         self._numbers: list[int] = []
@@ -114,9 +116,7 @@ class FrameOrder:
 
     def number_all(self, numbers: Int64s) -> None:
         """Give all frames numbers: other processes have frames between them (:mod:`wiredecode.dissect.share`)."""
-        if (numbers[1:] < numbers[:-1]).any():  # loss elsewhere changes the order
-            self._ready = [self._ready[~at] for at in np.argsort(-numbers).tolist()]
-        self._numbers = np.sort(numbers).tolist()
+        self._numbers = numbers.tolist()
 
     def __iter__(self) -> Iterator[tuple[Frame, int]]:
         ready = self._ready
@@ -134,6 +134,11 @@ class FrameOrder:
     """Number more frames before the last one."""
 
 
+def _waited(frames: list[Frame]) -> bool:
+    """Whether frames of a connection may be complete between two packets: after a gap, or at its end."""
+    return any(each.lossy for each in frames[0].connection.directions) or frames[-1].ready & BETWEEN != 0
+
+
 class BlockOrder:
     """The same order with blocks: each is yielded, with number 0, before the next frame of its connection.
 
@@ -142,7 +147,7 @@ class BlockOrder:
 
     def __init__(self, connections: Sequence[list[Item]], number: int) -> None:
         self._items = items = [each for each in connections if each]
-        self._order, order, self.lossy = _ranks(items)
+        self._order, order = _ranks(items)
         self.count = len(order)
         self._first = number + 1
         self._numbers: Int64s | None = None
@@ -227,12 +232,12 @@ class BlockOrder:
         return block
 
 
-def _ranks(connections: list[list[Item]]) -> tuple[Int64s, Int64s, bool]:
-    """The frames of all items in the order of the capture, the rank of each there, and whether bytes were lost."""
+def _ranks(connections: list[list[Item]]) -> tuple[Int64s, Int64s]:
+    """The frames of all items in the order of the capture, and the rank of each there."""
     if not connections:
-        return np.empty(0, np.int64), np.empty(0, np.int64), False
+        return np.empty(0, np.int64), np.empty(0, np.int64)
     ready, sent = [], []
-    lossy = False
+    waited = False
     for items in connections:
         own = np.concatenate([np.asarray(ready_of(item), np.int64) for item in items])
         since = gap_since(items[0].connection)
@@ -240,20 +245,20 @@ def _ranks(connections: list[list[Item]]) -> tuple[Int64s, Int64s, bool]:
         if since is None:
             sent.append(np.zeros(len(own), np.int64))
             continue
-        lossy = True
+        waited = True
         sizes = [_count(item) for item in items]
         sides = np.repeat([item.side for item in items], sizes)
         times = np.concatenate([_times(item) for item in items])
         sent.append(sent_times(own, sides, times, since))
     every = np.concatenate(ready)
-    if lossy:
+    if waited or (every & BETWEEN).any():
         first = np.repeat(np.arange(len(ready)), [len(own) for own in ready])
-        order = np.lexsort((np.concatenate(sent), every, first, -(-every >> BITS)))
+        order = np.lexsort((np.concatenate(sent), every, first, packets_of(every)))
     else:
         order = np.argsort(every, kind="stable")
     ranks = np.empty(len(order), np.int64)
     ranks[order] = np.arange(len(order))
-    return order, ranks, lossy
+    return order, ranks
 
 
 def _count(item: Item) -> int:

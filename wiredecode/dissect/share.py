@@ -40,6 +40,8 @@ class DecodingStep:
     # With several processes.
     last: int = 0
     """Number of the last frame, of all processes."""
+    size: int = 0
+    """Bytes of all frames up to it."""
     inside: Bools | None = None
     """Whether each frame sent to others is inside the one before; None: none is."""
     before: Mapping[int, int] = field(default_factory=dict)
@@ -50,13 +52,16 @@ class Reached(NamedTuple):
     """A step is decoded: all frames of this process up to ``number`` were yielded."""
 
     number: int
+    last: int
+    """Number of the last frame, of all processes."""
+    size: int
+    """Bytes of all frames up to it."""
 
 
 class _Told(NamedTuple):
     """A step, as others get it."""
 
     keys: Int64s
-    lossy: bool
     opened: list[int]
     """First packets of connections."""
     notes: list[NoteEntry]
@@ -102,7 +107,7 @@ class Share:
             step.inside[np.arange(len(keys)) + np.cumsum(counts) - counts] = False
             keys = np.repeat(keys, counts + 1, axis=0)
             keys[step.inside, 2] = 0
-        told = _Told(keys, step.order.lossy, [each.first for each in opened], notes)
+        told = _Told(keys, [each.first for each in opened], notes)
         self._peers.tell(told)
         self._steps.append((step, told, opened))
 
@@ -113,8 +118,7 @@ class Share:
             every = [own, *self._peers.told()]
             self._number_connections(opened, [first for each in every for first in each.opened])
             keys = np.concatenate([each.keys for each in every])
-            lossy = any(each.lossy for each in every)
-            order = np.lexsort((keys[:, 1], packets_of(keys[:, 0]) if lossy else keys[:, 0]))
+            order = np.lexsort((keys[:, 1], packets_of(keys[:, 0])))
             numbers = np.empty(len(keys), np.int64)
             numbers[order] = np.arange(self._last + 1, self._last + 1 + len(keys))
             before = np.empty(len(keys), np.int64)
@@ -125,7 +129,7 @@ class Share:
             step.before = dict(zip(mine.tolist(), before[: len(mine)].tolist(), strict=True))
             self._last += len(keys)
             self._bytes += int(sums[-1]) if len(sums) else 0
-            step.last = self._last
+            step.last, step.size = self._last, self._bytes
             self._take_notes(every, numbers)
             yield step
 

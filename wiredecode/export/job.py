@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from functools import cached_property, partial
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -52,6 +53,11 @@ class ExportJob:
     def level(self) -> str:
         """Content of a row."""
         return self.demand.levels[0]
+
+    @property
+    def writes(self) -> bool:
+        """False if another process writes the rows of this one."""
+        return self.demand.share is None or not self.demand.share.number
 
     @property
     def is_lake(self) -> bool:
@@ -166,6 +172,9 @@ class Export:
 
     def open(self) -> None:
         """Open the output, if it is a file or object: its writer opens a folder."""
+        if not self.job.writes:
+            self.raw = self.packed = BytesIO()
+            return
         if self.job.out != STANDARD_OUTPUT:
             self.output = NewFile(Path(self.job.out)) if is_local(self.job.out) else NewObject(self.job.out)
             self.raw = self.output.stream

@@ -16,6 +16,7 @@ from wiredecode.frames.record import BYTES
 from wiredecode.tables.portable import portable_rows, portable_schema, table_columns
 from wiredecode.tables.reader import TIME, LevelsReader, table_schema
 from wiredecode.tables.schema import column_names, field_of
+from wiredecode.tables.windows import Exchange
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,7 @@ class Projection:
         return cls(tuple(columns), pa.schema(fields, schema.metadata))
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The columns of the projection, unless it was applied."""
         if self.schema.equals(batch.schema):
             return batch
         paths = [name.split(".") for name in self.columns]
@@ -72,8 +74,13 @@ class TableExport(Export):
         reader = self._read(analyse=analyse)
         schema = reader.schemas[self.job.level] if self.portable is None else self.portable
         self.projection = Projection.of(schema, self._columns(schema))
-        self.writer = self._open_writer()
+        if self.job.writes:
+            self.writer = self._open_writer()
         return reader
+
+    def share(self, reader: LevelsReader, exchange: Exchange) -> None:
+        """Get the rows of several processes, which each shapes."""
+        reader.share(exchange, self.projection.schema, self.shape_rows)
 
     def _read(self, *, analyse: bool) -> LevelsReader:
         job, columns = self.job, self._needed_columns()
@@ -123,11 +130,11 @@ class TableExport(Export):
         )
 
     def write(self, items: Iterable[pa.RecordBatch]) -> None:
-        """Write rows."""
-        assert self.writer is not None
+        """Write rows, as :meth:`shape_rows` returns them."""
         for rows in items:
             if len(rows):
-                self.writer.write(self.shape_rows(rows))
+                assert self.writer is not None
+                self.writer.write(rows)
             self.done += len(rows)
 
     def shape_rows(self, rows: pa.RecordBatch) -> pa.RecordBatch:

@@ -461,9 +461,11 @@ class Flows:
         """The same without samples, for other processes: it can be pickled, and connections have ids, not numbers."""
         made, ids = Flows(), {number: each.id for number, each in self.connections.items()}
         for key, flow in self.flows.items():
-            named = key._replace(connection=ids[key.connection])
+            named = key._replace(connection=ids.get(key.connection, key.connection))
             made.flows[named] = replace(flow, key=named, samples=[])
-        made._parties = {ids[number]: each._replace(connection=ids[number]) for number, each in self.parties().items()}
+        for number, party in self.parties().items():
+            named_party = party._replace(connection=ids.get(number, number))
+            made._parties[named_party.connection] = named_party
         made.spaces, made.omitted = self.spaces, self.omitted
         return made
 

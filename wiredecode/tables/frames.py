@@ -21,7 +21,7 @@ from wiredecode.frames import columns
 from wiredecode.frames.escape import valid
 from wiredecode.frames.frame import Frame, strip
 from wiredecode.frames.record import BYTES, encode_json
-from wiredecode.tables.schema import INTEGER_RANGES, OTHER, RAW, is_enumeration, is_json
+from wiredecode.tables.schema import INTEGER_RANGES, ORDER, OTHER, RAW, is_enumeration, is_json
 
 OnMisfit = Callable[[int, str, Any], None]
 """Takes a value that has no column: its row, its path from there (``.messages[0].key``), and the value."""
@@ -30,6 +30,7 @@ Show = Callable[[bytes], str]
 
 COLUMNS: dict[str, Callable[[Frame], Any]] = {
     **{each.name: attrgetter(each.attribute) for each in columns.COLUMNS},
+    ORDER.name: attrgetter("number"),
     "layers": lambda frame: frame.layers or {},
     "copy_of": lambda frame: frame.generated.get("copy_of"),
     "findings": lambda frame: [finding.record() for finding in frame.findings] if frame.findings else [],

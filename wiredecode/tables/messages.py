@@ -11,14 +11,15 @@ import pyarrow.compute
 
 from wiredecode.arrays import Int64s
 from wiredecode.dissect.ledger import Ledger, UnlinkedFrames
+from wiredecode.dissect.share import DecodingStep
 from wiredecode.frames.block import BlockMessages, FrameBlock
 from wiredecode.frames.followed import FollowedFrame
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import PUBLISH, Coded, FrameMessages, MessagePart, Messages
 from wiredecode.frames.record import BYTES
-from wiredecode.tables.column_builders import ByteStrings, Integers, NamedValues, Texts
+from wiredecode.tables.column_builders import ByteStrings, Integers, NamedValues, Texts, fixed_width
 from wiredecode.tables.frames import ArrayBuilder, FrameTable, ignore
-from wiredecode.tables.schema import RAW, declared_schema, select
+from wiredecode.tables.schema import ORDER, RAW, declared_schema, select
 
 CONFIRM_COLUMNS = ("confirmed_time_ns", "latency_ns", "outcome", "refusal", "confirm_frame")
 
@@ -85,24 +86,41 @@ class HeldMessages:
         self._held: deque[tuple[int, list[MessagePart]]] = deque()
         """Number of the last frame, and the messages, of what came together."""
 
-    def add(self, items: Iterable[Frame | FrameBlock]) -> None:
-        """Add the items of :meth:`Dissector.frames_and_blocks`; its messages were collected."""
+    def add(self, items: Iterable[Frame | FrameBlock], step: DecodingStep | None = None) -> None:
+        """Add the items of :meth:`Dissector.frames_and_blocks`; its messages were collected.
+
+        ``step``: that of the items, with several processes.
+        """
+        ledger = self._ledger
         frames = [item for item in items if isinstance(item, Frame)]
         blocks = [item for item in items if not isinstance(item, Frame)]
-        if not frames and not blocks:
+        if not frames and not blocks and step is None:
             return
         linked = [frame.number for frame in frames if frame.request is not None or frame.expects_response]
         ordered: list[Frame | UnlinkedFrames] = [*frames]
         for block in blocks:
             ordered += unlinked_frames(block, sorted(linked))
         for item in sorted(ordered, key=attrgetter("number")):
+            if step is not None:
+                count, size = (1, 0) if isinstance(item, Frame) else (item.frames, item.bytes)
+                ledger.skip_others(item.number - count, step.before.get(item.number, 0) - size)
             if isinstance(item, FollowedFrame):
-                self._ledger.follow(item)
+                ledger.follow(item)
             elif isinstance(item, Frame):
-                self._ledger.frame(item)
+                ledger.frame(item)
             else:
-                self._ledger.add_unlinked(item)
-        self._held.append((self._ledger.seen, self._messages.drain()))
+                ledger.add_unlinked(item)
+        self._held.append((ledger.seen, self._messages.drain()))
+        if step is not None:
+            ledger.skip_others(step.last, step.size)
+
+    def first_held(self, otherwise: int) -> int:
+        """The number of the first frame whose messages are held back."""
+        parts: Iterator[Any] = (part for _, parts in self._held for part in parts)
+        firsts = (
+            part.frame.number if isinstance(part, FrameMessages) else int(part.block.numbers[0]) for part in parts
+        )
+        return min(firsts, default=otherwise)
 
     def finish(self, last_ns: int) -> int:
         """End of the frames; ``last_ns``: time of the last packet. Return :attr:`Ledger.missed`."""
@@ -150,8 +168,8 @@ class MessageTable:
     """
 
     def __init__(self, columns: Sequence[str] | None = None) -> None:
-        self.schema = select(declared_schema("messages"), columns)
-        wanted = ["body" if name == "size" else name for name in self.schema.names]
+        self.schema = select(declared_schema("messages").append(ORDER), columns or declared_schema("messages").names)
+        wanted = ["body" if name == "size" else name for name in self.schema.names if name != ORDER.name]
         self._columns: dict[str, Any] = {name: column_builder(name) for name in wanted}
         self.rows = 0
         self._order: list[Int64s] = []
@@ -228,6 +246,7 @@ class MessageTable:
         frames = np.concatenate(self._order)
         order = None if bool((frames[1:] >= frames[:-1]).all()) else np.argsort(frames, kind="stable")
         arrays = {name: column.array(order) for name, column in self._columns.items()}
+        arrays[ORDER.name] = fixed_width(ORDER.type, frames if order is None else frames[order], None)
         if "size" in schema.names:
             arrays["size"] = pa.compute.binary_length(arrays["body"]).cast(pa.int64())
         columns = [

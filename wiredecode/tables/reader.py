@@ -11,13 +11,14 @@ from wiredecode.capture.errors import Postponed
 from wiredecode.dataclasses import replace
 from wiredecode.dissect.dissector import ConnectionCallback, Demand, Dissector
 from wiredecode.dissect.ledger import LIMIT
+from wiredecode.dissect.share import Reached
 from wiredecode.filter import Filter
 from wiredecode.filter.tables import NAMES, TableFilter
-from wiredecode.frames.block import FrameBlock
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import Messages
 from wiredecode.frames.record import BYTES
 from wiredecode.frames.totals import Totals
+from wiredecode.net.logical_time import END
 from wiredecode.net.types import Connection
 from wiredecode.protocols.registry import protocols
 from wiredecode.tables.connections import ConnectionTable
@@ -25,6 +26,7 @@ from wiredecode.tables.frames import style_for
 from wiredecode.tables.messages import BATCH_BYTES, CONFIRM_COLUMNS, FrameBatches, HeldMessages, MessageBatches
 from wiredecode.tables.packets import PacketTable
 from wiredecode.tables.schema import (
+    ORDER,
     OTHER,
     RAW,
     STABLE_IDS,
@@ -33,6 +35,7 @@ from wiredecode.tables.schema import (
     layer_names,
     select,
 )
+from wiredecode.tables.windows import Exchange, Shape, Windows
 
 if TYPE_CHECKING:
     from wiredecode.flows import Flows
@@ -114,6 +117,8 @@ class LevelsReader:
         """Ended connections without a matching frame."""
         self.on_decoded: ConnectionCallback | None = None
         """As of :class:`Dissector`, for those who read more of connections than this."""
+        self.windows: Windows | None = None
+        """With several processes: the rows of all."""
         self.dissector = Dissector(self._demand(demand), on_decoded=self._connection_ended)
         """Not used at level ``packets``."""
 
@@ -125,6 +130,16 @@ class LevelsReader:
         if self._where is not None and columns is not None:
             columns = list(dict.fromkeys([*columns, *self._where.columns]))
         return select(schema, columns)
+
+    def share(self, exchange: Exchange, schema: pa.Schema | None = None, shape: Shape | None = None) -> None:
+        """Read the only table with other processes: :meth:`rows` returns those of all, in the first one.
+
+        ``shape``: what each does with its rows before; ``schema``: of the rows then.
+        """
+        (level,) = self.schemas
+        self.windows = Windows(exchange, self.schemas[level] if schema is None else schema, shape)
+        if level in (FRAMES, MESSAGES):
+            self.schemas[level] = self.schemas[level].append(ORDER)
 
     def _demand(self, demand: Demand) -> Demand:
         """Add to a demand what the columns of the tables need."""
@@ -163,17 +178,34 @@ class LevelsReader:
                     self._span, is_noted = since(int(batch.time_ns[0])), True
                 yield batch
 
+        window: list[pa.RecordBatch] = []
         for level, batch in self._rows(noted() if where is None else where.watch(noted())):
+            if level is None:
+                assert self.windows is not None and isinstance(batch, int)
+                yield from _with_level(next(iter(self.schemas)), self.windows.rows(window, batch))
+                window = []
+                continue
             chosen = batch if where is None else where.apply(batch)
             if self._dropped:
                 chosen = chosen.drop_columns(self._dropped)
-            if where is None or len(chosen):
-                yield level, chosen if level == FLOWS else within(chosen, *self._span)
+            if level != FLOWS:
+                chosen = within(chosen, *self._span)
+            if self.windows is not None and ORDER.name in chosen.schema.names:
+                window.append(chosen)
+            elif where is None or len(chosen):
+                yield level, chosen if self.windows is None else self.windows.shape(chosen)
 
-    def push(self, frames: Iterable[Frame]) -> Iterator[Rows]:
+    def push(self, frames: Iterable[Any]) -> Iterator[Any]:
         """The rows of the next frames of ``dissector``, if the caller drives it. Not with ``blocks``."""
         collects = {level: self._collect(level) for level in (FRAMES, MESSAGES) if level in self.schemas}
         for frame in frames:
+            if type(frame) is Reached:
+                assert self.windows is not None
+                if self.windows.due(frame.last, frame.size):
+                    for level, collect in collects.items():
+                        yield from _with_level(level, collect.drain())
+                    yield from self._end_window(frame.number)
+                continue
             if self._select is not None and not self._matches(self._select, frame):
                 continue
             parts = () if self.messages is None else self.messages.of(frame)
@@ -183,10 +215,25 @@ class LevelsReader:
             if any(full):  # all levels are written together
                 for level, collect in collects.items():
                     yield from _with_level(level, collect.drain())
-            yield from self._connections(CONNECTION_ROWS)
+            if self.windows is None:
+                yield from self._connections(CONNECTION_ROWS)
         for level, collect in collects.items():
             yield from _with_level(level, collect.drain())
         yield from self._connections()
+
+    def _end_window(self, reached: int) -> Iterator[tuple[Any, Any]]:
+        """With several processes: exchange what they have up to the number of a frame."""
+        assert self.windows is not None
+        gather = self.windows.exchange.gather
+        if self._ended is not None:
+            self._ended.rows = [row for rows in gather(self._ended.rows) for row in rows]
+            yield from self._connections(1 if reached == END else CONNECTION_ROWS)
+        elif self.flows is not None:
+            if reached == END:
+                every = gather(self.flows.portable())
+                self.flows = sum(every[1:], every[0]) if every else None
+        else:
+            yield None, reached
 
     def suspend(self) -> tuple[Any, ...]:
         """State for :meth:`resume` of another reader of the same tables."""
@@ -203,7 +250,7 @@ class LevelsReader:
         dissector.resume(replace(self.dissector.demand, messages=messages), self._connection_ended)
         self.dissector, self.messages, self.matched, self.late = dissector, messages, matched, late
 
-    def _rows(self, capture: Iterable[PacketBatch]) -> Iterator[Rows]:
+    def _rows(self, capture: Iterable[PacketBatch]) -> Iterator[tuple[Any, Any]]:
         damage = Postponed()
         if self._packets is not None:
             yield from _with_level(PACKETS, self._packet_batches(self._packets, capture))
@@ -233,24 +280,30 @@ class LevelsReader:
                 self.matched.add(frame.connection)
         return True
 
-    def _messages(self, steps: Iterable[list[Frame | FrameBlock]]) -> Iterator[Rows]:
+    def _messages(self, steps: Iterable[list[Any]]) -> Iterator[tuple[Any, Any]]:
         """The messages of frames that are read in blocks."""
         collect = self._collect(MESSAGES)
         assert isinstance(collect, MessageBatches) and self.messages is not None
         waiting = HeldMessages(self.messages) if self.dissector.demand.link_responses else None
         ready = self.messages.drain if waiting is None else waiting.release
         for items in steps:
+            step = None if self.windows is None else items.pop()
             if waiting is not None:
-                waiting.add(items)
+                waiting.add(items, step)
             del items
             yield from _with_level(MESSAGES, collect.add_parts(ready()))
             yield from self._connections(CONNECTION_ROWS)
+            if step is not None and self.windows is not None and self.windows.due(step.last, step.size):
+                yield from _with_level(MESSAGES, collect.drain())
+                yield None, step.last if waiting is None else waiting.first_held(step.last + 1) - 1
         if waiting is not None:
             if missed := waiting.finish(self.totals.last_ns):
                 self.totals.limits[LIMIT] += missed
             yield from _with_level(MESSAGES, collect.add_parts(ready()))
         yield from _with_level(MESSAGES, collect.drain())
         yield from self._connections()
+        if self.windows is not None:
+            yield None, END
 
     def flow_rows(self) -> Iterator[Rows]:
         """The rows of flows, at the end."""

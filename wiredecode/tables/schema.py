@@ -30,6 +30,8 @@ JSON_TEXT = {b"wiredecode.json": b"1"}
 ENUMERATION = {b"wiredecode.enum": b"1"}
 OTHER = "other"
 """Member of every layer: what no other member holds, as a JSON object from path to value."""
+ORDER = pa.field("(order)", pa.int64())
+"""With several processes the last column: number of the frame."""
 RAW = "raw"
 """``bytes_choice`` that leaves bytes as bytes."""
 MAX_DEPTH = 16
