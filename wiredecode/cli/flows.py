@@ -12,12 +12,15 @@ from wiredecode.cli import options
 from wiredecode.cli.capturing import FilesOrLive
 from wiredecode.cli.interrupt import INTERRUPTED
 from wiredecode.cli.output import complain, wants_color
+from wiredecode.dataclasses import replace
+from wiredecode.net.logical_time import END
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wiredecode.cli.output import Output
     from wiredecode.cli.session import CaptureSession
+    from wiredecode.dissect.share import Reached, Share
     from wiredecode.flows import Flows
     from wiredecode.flows.table import Row
     from wiredecode.frames.message import Messages
@@ -37,6 +40,7 @@ class FlowOptions(FilesOrLive):
     )
     display_filter: options.DisplayFilter = None
     two_passes: options.TwoPasses = False
+    jobs: int = Option(1, "--jobs", min=1, metavar="N", help="Decode in N processes, for large captures.")
     json: bool = Option(False, "--json", help="One JSON object per row (NDJSON).")
     color: options.Color = "auto"
 
@@ -44,6 +48,14 @@ class FlowOptions(FilesOrLive):
         """Refuse options that do not go together."""
         missing, refusal = "which flows? Give capture files, or -i IFACE", "-2, --from and --to go with files"
         self.check_source("shows", missing, self.two_passes, refusal)
+        if self.jobs > 1:
+            from wiredecode.cli.jobs import check
+
+            options.refuse(
+                (self.two_passes, "--jobs does not go with -2"), (self.live.interface, "--jobs goes with files, not -i")
+            )
+            check(self.files or [])
+            _ = self.decoding.keys  # before there are processes
 
 
 def flows(settings: FlowOptions) -> int:
@@ -61,28 +73,52 @@ def flows(settings: FlowOptions) -> int:
     from wiredecode.cli.live import SniffSession
     from wiredecode.cli.session import CaptureSession, Selection
 
-    counted, messages = Flows(by_second=settings.by == "second", copies=True), Messages()
+    counted = Flows(by_second=settings.by == "second", copies=True, shares=settings.jobs > 1)
+    messages = Messages()
     display = options.display_filter(settings.display_filter, utc=settings.span.utc)
     demand, selection = counted.demand(Demand(), messages), Selection(span=settings.span, display=display)
     if settings.live.interface is not None:
         with settings.live.capturing(saves=False) as sniffer:
-            return _count(settings, SniffSession.of(settings, sniffer, selection, demand), counted, messages)
+            session = SniffSession.of(settings, sniffer, selection, demand)
+            code = session.work(lambda: _count(session, counted, messages))
+            return _report(code, settings, session, counted)
     files, two_passes = settings.files or [], settings.two_passes
-    session = CaptureSession.of(settings, files, selection, demand, two_passes=two_passes, to_stdout=False)
-    return _count(settings, session, counted, messages)
+
+    def opened(share: Share | None) -> CaptureSession:
+        part = replace(demand, share=share)
+        return CaptureSession.of(settings, files, selection, part, two_passes=two_passes, to_stdout=False)
+
+    if settings.jobs > 1:
+        from wiredecode.cli.sharing import shared
+
+        try:
+            code, first = shared(settings.jobs, opened, lambda session: _count(session, counted, messages))
+        except ChildProcessError as error:
+            complain(str(error))
+            return 2
+    else:
+        first = opened(None)
+        code = first.work(lambda: _count(first, counted, messages))
+    return _report(code, settings, first, counted)
 
 
-def _count(settings: FlowOptions, session: CaptureSession, counted: Flows, messages: Messages) -> int:
-    """One pass, then the rows."""
+def _count(session: CaptureSession, counted: Flows, messages: Messages) -> None:
+    """One pass."""
+
+    def reached(step: Reached) -> None:
+        assert session.shared is not None
+        counted.share(session.shared.gather, last=step.number == END)
+
+    for frame, counts in session.chosen_frames(on_reached=reached):
+        parts = messages.of(frame)
+        if counts:
+            counted.frame(frame, parts)
+
+
+def _report(code: int, settings: FlowOptions, session: CaptureSession, counted: Flows) -> int:
+    """The rows; return the exit code."""
     from wiredecode.flows.table import rows
 
-    def work() -> None:
-        for frame, counts in session.chosen_frames():
-            parts = messages.of(frame)
-            if counts:
-                counted.frame(frame, parts)
-
-    code = session.work(work)
     if code == INTERRUPTED or (code and not session.totals.packets):
         return code
     made = rows(counted, settings.by)

@@ -238,12 +238,21 @@ class CaptureSession:
         """All frames; ``on_batch`` as in :meth:`batches`."""
         return self.dissector.frames(self.batches(on_batch))
 
-    def chosen_frames(self, on_batch: Callable[[PacketBatch], None] | None = None) -> Iterator[tuple[Frame, bool]]:
-        """All frames, and whether they are selected; ``on_batch`` as in :meth:`batches`."""
+    def chosen_frames(
+        self,
+        on_batch: Callable[[PacketBatch], None] | None = None,
+        on_reached: Callable[[Reached], None] = lambda _: None,
+    ) -> Iterator[tuple[Frame, bool]]:
+        """All frames, and whether they are selected; ``on_batch`` as in :meth:`batches`.
+
+        ``on_reached``: is called after each step, with several processes.
+        """
         display = self.selection.display
         frames: Iterator[Any] = self.all_frames(on_batch)
         for frame in frames:
-            if type(frame) is not Reached:
+            if type(frame) is Reached:
+                on_reached(frame)
+            else:
                 yield frame, self.within(frame.time_ns) and (display is None or display.matches(frame))
 
     def items(self) -> Iterator[list[Any]]:

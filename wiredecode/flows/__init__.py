@@ -9,9 +9,9 @@ Flows are values of bounded size: those of two halves of the connections are add
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wiredecode.dataclasses import dataclass, field, replace
 from wiredecode.fields import printable
@@ -119,6 +119,8 @@ class Flow:
 
     key: FlowKey
     by_second: bool = False
+    began: int = 0
+    """Number of the first frame about it."""
     log: str = ""
     """The log that offsets count in, if that is not the topic."""
     messages: int = 0
@@ -266,7 +268,7 @@ class Flow:
 
     def __add__(self, other: Flow) -> Flow:
         """Both as one: what two parts of one capture show of a flow."""
-        both = Flow(self.key, self.by_second, self.log or other.log)
+        both = Flow(self.key, self.by_second, min(self.began, other.began), self.log or other.log)
         for name in SUMS:
             setattr(both, name, getattr(self, name) + getattr(other, name))
         both.first_ns = min(filter(None, (self.first_ns, other.first_ns)), default=0)
@@ -310,11 +312,11 @@ class Flows:
     """Receives the frames of a capture; then :attr:`flows` and :meth:`parties`.
 
     ``by_second``: count by second, too. ``copies``: measure the time from publish to delivery also by copies, which the
-    dissector has to find.
+    dissector has to find. ``shares``: other processes have other connections, see :meth:`share`.
     """
 
-    def __init__(self, *, by_second: bool = False, copies: bool = False) -> None:
-        self._by_second, self._copies = by_second, copies
+    def __init__(self, *, by_second: bool = False, copies: bool = False, shares: bool = False) -> None:
+        self._by_second, self._copies, self._shares = by_second, copies, shares
         self._newest: dict[tuple[int, bool, str, int | None, str], Flow] = {}
         """Some flows, by the subject of a step."""
         self.flows: dict[FlowKey, Flow] = {}
@@ -330,6 +332,10 @@ class Flows:
         self._settings: dict[int, dict[str, str]] = {}
         """By connection: what its client chose, such as ``acks``, at first."""
         self._sent: Newest[int, int] = Newest(MAX_SENT)
+        self._times: tuple[list[tuple[int, int]], list[tuple[FlowKey, int, int]]] = [], []
+        """Publishes and copies that were not shared yet: ids and times, of copies with the flow."""
+        self._latencies: dict[FlowKey, list[int]] = {}
+        """Of the flows of all processes."""
         self._published: Newest[int, list[tuple[str, int | None, int]]] = Newest(MAX_SENT)
         """By frame, of protocols without a reader: topic, partition and number of messages that wait for an answer."""
 
@@ -374,7 +380,7 @@ class Flows:
                 if what in ABOUT_CLIENTS:
                     self._learn(step, frame.connection)
                     continue
-                flow = self._flow(step, frame.connection)
+                flow = self._flow(step, frame)
                 if flow is None:
                     continue
             if what == flows.PUBLISH or what == flows.DELIVER:
@@ -386,12 +392,47 @@ class Flows:
 
     def _measure(self, what: str, flow: Flow, frame: Frame) -> None:
         """The time from publish to delivery, of copies."""
+        sent, copies = self._times
         if what == flows.PUBLISH:
-            self._sent.put(frame.id, frame.time_ns)
-        elif "copy_of" in frame.generated and len(flow.latencies) < MAX_TIMES:
-            sent_ns = self._sent.get(frame.generated["copy_of"])
-            if sent_ns is not None:
-                flow.latencies.append(frame.time_ns - sent_ns)
+            if self._shares:
+                sent.append((frame.id, frame.time_ns))
+            else:
+                self._sent.put(frame.id, frame.time_ns)
+        elif "copy_of" not in frame.generated:
+            return
+        elif self._shares:
+            copies.append(
+                (flow.key._replace(connection=frame.connection.id), frame.generated["copy_of"], frame.time_ns)
+            )
+        else:
+            self._pair(flow.latencies, frame.generated["copy_of"], frame.time_ns)
+
+    def _pair(self, latencies: list[int], publish: int, time_ns: int) -> None:
+        sent_ns = self._sent.get(publish) if len(latencies) < MAX_TIMES else None
+        if sent_ns is not None:
+            latencies.append(time_ns - sent_ns)
+
+    def share(self, gather: Callable[[Any], list[Any]], *, last: bool) -> bool:
+        """Give the first process what is new, at ``last`` all; return whether these are now the flows of all.
+
+        ``gather``: sends to the first process, which gets what all of them sent.
+        """
+        own, self._times = self._times, ([], [])
+        every = gather((own, self.portable() if last else None))
+        for (sent, _), _ in every:
+            for publish, time_ns in sent:
+                self._sent.put(publish, time_ns)
+        for (_, copies), _ in every:
+            for key, publish, time_ns in copies:
+                self._pair(self._latencies.setdefault(key, []), publish, time_ns)
+        if not last or not every:
+            return False
+        whole: Flows = sum((part for _, part in every[1:]), every[0][1])
+        for key, latencies in self._latencies.items():
+            whole.flows[key].latencies = latencies
+        self.flows = dict(sorted(whole.flows.items(), key=lambda each: each[1].began))
+        self.connections, self._parties, self.omitted = {}, whole.parties(), whole.omitted
+        return True
 
     def _learn(self, step: Step, connection: Connection) -> None:
         if step.what == flows.MEMBER:
@@ -405,7 +446,8 @@ class Flows:
         else:
             self._accounts[connection.number] = step.topic
 
-    def _flow(self, step: Step, connection: Connection) -> Flow | None:
+    def _flow(self, step: Step, frame: Frame) -> Flow | None:
+        connection = frame.connection
         key = FlowKey(connection.number, step.what not in TO_BROKER, step.topic, step.partition, step.group)
         flow = self.flows.get(key)
         if flow is None:
@@ -415,7 +457,7 @@ class Flows:
                     return None
                 key = key._replace(topic=OTHERS, partition=None, group="")
             self.connections[connection.number] = connection
-            flow = self.flows.setdefault(key, Flow(key, self._by_second))
+            flow = self.flows.setdefault(key, Flow(key, self._by_second, frame.number))
         if len(self._newest) >= MAX_NEWEST:
             self._newest.clear()
         self._newest[connection.number, step.what in TO_BROKER, step.topic, step.partition, step.group] = flow

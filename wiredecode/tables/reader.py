@@ -98,7 +98,7 @@ class LevelsReader:
         if FLOWS in levels:
             from wiredecode.flows import Flows as Counted  # late, as few want it
 
-            self.flows = Counted(copies=True)
+            self.flows = Counted(copies=True, shares=demand.share is not None)
         self._span: tuple[int | None, int | None] = (None, None)
         self._packets: PacketTable | None = None
         self._facts = [*dict.fromkeys([*facts, *(() if self._where is None else self._where.facts)])]
@@ -229,9 +229,8 @@ class LevelsReader:
             self._ended.rows = [row for rows in gather(self._ended.rows) for row in rows]
             yield from self._connections(1 if reached == END else CONNECTION_ROWS)
         elif self.flows is not None:
-            if reached == END:
-                every = gather(self.flows.portable())
-                self.flows = sum(every[1:], every[0]) if every else None
+            if not self.flows.share(gather, last=reached == END) and reached == END:
+                self.flows = None
         else:
             yield None, reached
 
