@@ -1,17 +1,23 @@
-"""``pcap --jobs`` and ``export --jobs``: several processes write what one writes, byte for byte."""
+"""``pcap --jobs``, ``export``, ``sql`` and ``flows``: several processes write what one writes, byte for byte."""
 
 from __future__ import annotations
 
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+pytest.importorskip("pyarrow")
+
+from pyarrow import feather, parquet
 
 from tests.cli.conftest import Run
 from tests.conftest import CAPTURES, sampled
 from wiredecode.cli import jobs
 from wiredecode.protocols.rabbitmq_stream.conversation import RabbitMQConversation
+from wiredecode.tables import windows
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are forked")
 SEVERAL = (
@@ -58,6 +64,68 @@ def test_exported_records_equal_those_of_one_process(run: Run, tmp_path: Path, w
         assert found[0] == found[1]
 
 
+@pytest.mark.parametrize("path", sampled(SEVERAL, 3))
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--level", "frames", "--format", "csv"],
+        ["--level", "frames", "--format", "parquet", "-Y", "frame.length > 40"],
+        ["--level", "frames", "--format", "arrow", "--ids", "stable"],
+        ["--level", "messages", "--format", "parquet"],
+        ["--level", "messages", "--format", "ndjson", "--columns", "topic,offset,confirm_frame", "--to", "1"],
+        ["--level", "connections", "--format", "arrow"],
+        ["--level", "flows", "--format", "csv"],
+    ],
+    ids=lambda words: "-".join(word.strip("-") for word in words),
+)
+def test_exported_tables_equal_those_of_one_process(run: Run, tmp_path: Path, path: str, words: list[str]) -> None:
+    """Text in each byte, other files in rows and schema."""
+    found: list[Any] = []
+    for count in (1, 2, 3):
+        result = run("export", CAPTURES / path, "-o", tmp_path / "out", *words, "-q", "--jobs", count)
+        read = {"arrow": feather.read_table, "parquet": parquet.read_table}.get(words[3], Path.read_bytes)
+        found.append((result, read(tmp_path / "out")))
+    assert found[0] == found[1] == found[2]
+
+
+def test_many_windows_have_the_rows_of_one_process(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Windows of few frames, at which requests still wait for their responses."""
+    monkeypatch.setattr(windows, "WINDOW_FRAMES", 3)
+    monkeypatch.setattr(windows, "SHARED_NULLS", 7)
+    for path in SEVERAL[1], SEVERAL[4], SEVERAL[-3]:
+        for level in ("frames", "messages", "connections", "flows"):
+            words = ["export", CAPTURES / path, "-o", tmp_path / "out", "--format", "csv", "--level", level, "--jobs"]
+            found = []
+            for count in (1, 3):
+                result = run(*words, count)
+                found.append((result, (tmp_path / "out").read_bytes()))
+            assert found[0] == found[1], (path, level)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "select count(*) n, sum(length) size from frames",
+        "select type, topic, count(*) n from frames f join messages m using (frame, type) group by all order by all",
+        "select connection, client_bytes from connections",
+        "select frame, time from frames limit 3",
+        "select count(*) n from packets",
+        "select * from frames where nothing = 1",
+    ],
+)
+def test_queries_have_the_answers_of_one_process(run: Run, query: str) -> None:
+    pytest.importorskip("duckdb")
+    for path in SEVERAL[:4]:
+        assert run("sql", CAPTURES / path, query, "--jobs", 3) == run("sql", CAPTURES / path, query)
+
+
+@pytest.mark.parametrize("path", sampled((*SEVERAL, "flows/k-dup-group.pcap.gz", "flows/n-discard-old.pcap.gz"), 4))
+def test_flows_equal_those_of_one_process(run: Run, path: str) -> None:
+    """Also the order of publishers, and the times from publish to delivery."""
+    for words in (["--json", "--by", "partition"], ["--by", "second", "-Y", "frame.number > 5"]):
+        assert run("flows", CAPTURES / path, *words, "--jobs", 3) == run("flows", CAPTURES / path, *words)
+
+
 @pytest.mark.parametrize("count", [1, 2])
 def test_a_bug_in_one_process_costs_the_contents_of_one_frame(
     run: Run, monkeypatch: pytest.MonkeyPatch, count: int
@@ -81,10 +149,12 @@ def test_a_bug_in_one_process_costs_the_contents_of_one_frame(
         (["pcap", "-V"], "goes with --summary, --json and -T"),
         (["pcap", "--summary", "--time", "delta"], "does not know the frame before"),
         (["pcap", "--summary", "-c", "5"], "does not go with -c"),
-        (["export", "-o", "out.parquet"], "writes frames as ndjson or json"),
-        (["export", "-o", "out.json", "--level", "messages"], "writes frames as ndjson or json"),
+        (["export", "-o", "out.parquet", "--level", "packets"], "is for files of frames, messages"),
+        (["export", "-o", "delta:out"], "is for files of frames, messages"),
+        (["sql", "select 1", "-2"], "does not go with -2"),
+        (["flows", "-2"], "does not go with -2"),
     ],
-    ids=["trees", "delta", "count", "parquet", "messages"],
+    ids=["trees", "delta", "count", "packets", "lake", "sql", "flows"],
 )
 def test_work_for_one_process_is_refused(run: Run, words: list[str], said: str) -> None:
     result = run(words[0], MULTI, *words[1:], "--jobs", 2)

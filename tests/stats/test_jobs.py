@@ -23,12 +23,15 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are f
 COUNTED = [word for name in TABLES if name != "consumers" for word in ("--table", name)]
 SEVERAL = (
     *("rabbitmq-stream/c43_multi.pcap", "rabbitmq-stream/d_drop1pct.pcap", "rabbitmq-stream/d_cutfile.pcap"),
-    *("rabbitmq-stream/d_shuffled_dups.pcap", "nats/14-cluster-routes.pcap", "nats/13-jetstream.pcap"),
+    *(
+        "rabbitmq-stream/d_shuffled_dups.pcap",
+        "nats/14-cluster-routes.pcap",
+        "nats/13-jetstream.pcap",
+        "nats/60-limits.pcap",
+    ),
     *("liftbridge/30-lb-publish-ack.pcap", "cursus/group.pcap", "stories/advertised-refused.pcap"),
     *("tank/tank_08_consume_positions.pcap", "pravega/read_cuts.pcap"),
 )
-OTHER_PORT = "nats/60-limits.pcap"
-"""NATS on a port that is not known as one of it."""
 
 
 @pytest.mark.parametrize("path", sampled(SEVERAL, 4))
@@ -43,18 +46,6 @@ def test_several_captures_times_and_filters(run: Run) -> None:
     some = [*(CAPTURES / path for path in SEVERAL[:4]), *COUNTED, "--to", "5", "-Y"]
     for display in ("frame.length > 20", "connection == 2 || frame.number < 40"):
         assert run("stats", *some, display, "--jobs", 2) == run("stats", *some, display)
-
-
-def test_connections_that_know_of_each_other_on_other_ports_are_counted_in_one_process_for_tables_of_several(
-    run: Run,
-) -> None:
-    path, known = CAPTURES / OTHER_PORT, ["-d", "14722=nats"]
-    apart = ["--table", "frames", "--table", "findings", "--table", "connections"]
-    assert run("stats", path, *apart, "--jobs", 2) == run("stats", path, *apart)
-    plain, found = (run("stats", path, *COUNTED, *words) for words in ([], ["--jobs", 2]))
-    assert found.out == plain.out
-    assert "counted again in one process, -d 14722=nats is faster" in found.err
-    assert run("stats", path, *COUNTED, *known, "--jobs", 2) == run("stats", path, *COUNTED, *known)
 
 
 @pytest.mark.parametrize(

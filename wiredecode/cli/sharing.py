@@ -53,6 +53,7 @@ def shared(
                 write(session)
             for totals in others.results():
                 session.totals.add_connections(totals)
+                session.totals.copies += totals.copies
         except KeyboardInterrupt:
             session.shows_totals = False  # they are of some connections only
             raise

@@ -10,25 +10,18 @@ from typer import Option
 from wiredecode.cli import options
 from wiredecode.cli.interrupt import INTERRUPTED
 from wiredecode.cli.stats_output import StatsOptions, parse_tables, show
-from wiredecode.dataclasses import replace
 from wiredecode.dissect.share import Share
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wiredecode.cli.jobs import Others
     from wiredecode.cli.session import CaptureSession
     from wiredecode.dissect.dissector import ConnectionCallback, Demand
     from wiredecode.filter import Filter
-    from wiredecode.frames.totals import Totals
     from wiredecode.net.types import Connection
     from wiredecode.stats.tables import Statistic
     from wiredecode.stats.tallies import Counted
 
-LINKED = frozenset(("latency", "confirms", "deliveries"))
-"""Tables of frames of several connections."""
-Sessions = set[tuple[str, int]]
-"""Protocols whose connections know of each other, and ports of servers."""
 CONSUMERS = "consumers"
 """The table whose rows need all connections: they name some by their numbers."""
 
@@ -50,17 +43,14 @@ class CaptureOptions(options.CaptureReading):
     def display(self) -> Filter | None:
         return options.display_filter(self.display_filter, utc=self.span.utc)
 
-    def session(
-        self, demand: Demand, on_decoded: ConnectionCallback | None, verbosity: options.Verbosity | None = None
-    ) -> CaptureSession:
-        """One pass over the captures; ``verbosity``: if not that of the options."""
+    def session(self, demand: Demand, on_decoded: ConnectionCallback | None) -> CaptureSession:
+        """One pass over the captures."""
         from wiredecode.cli.session import CaptureSession, Selection
 
-        reading = self if verbosity is None else replace(self, verbosity=verbosity)
         selection = Selection(span=self.span, display=self.display)
         two_passes = self.two_passes
         return CaptureSession.of(
-            reading, self.files, selection, demand, two_passes=two_passes, on_decoded=on_decoded, to_stdout=False
+            self, self.files, selection, demand, two_passes=two_passes, on_decoded=on_decoded, to_stdout=False
         )
 
     def check_jobs(self) -> None:
@@ -99,14 +89,6 @@ def stats(settings: CaptureOptions) -> int:
     return code
 
 
-class Apart(Exception):
-    """Connections of :data:`LINKED` tables were counted in several processes: the port does not show it."""
-
-    def __init__(self, protocol: str, port: int) -> None:
-        super().__init__(f"connections of {protocol} know of each other, also on port {port}")
-        self.protocol, self.port = protocol, port
-
-
 class Counting:
     """Counts the connections of a share, or all."""
 
@@ -116,19 +98,23 @@ class Counting:
         statistics: Sequence[Statistic],
         interval: int | None,
         share: Share | None = None,
-        verbosity: options.Verbosity | None = None,
     ) -> None:
         from wiredecode.dissect.dissector import Demand
         from wiredecode.stats.counters import Counters
 
         whole = settings.display is None and settings.span.is_whole
         counters = self._counters = Counters(statistics, interval, hops=settings.hops, whole=whole)
-        self.session = settings.session(counters.demand(Demand(share=share)), counters.end, verbosity)
+        self.session = settings.session(counters.demand(Demand(share=share)), counters.end)
 
     def count(self) -> None:
         """Count all frames. Raises CaptureError."""
         for frame, counts in self.session.chosen_frames():
             self._counters.frame(frame, counts=counts)
+
+    @property
+    def counted(self) -> Counted:
+        """The results until now."""
+        return self._counters.counted
 
     def finish(self) -> Counted:
         """The results."""
@@ -156,60 +142,31 @@ def _count_in_processes(
 ) -> tuple[int, Counted | None]:
     """As :func:`_count`, each process its connections."""
     from wiredecode.capture.errors import Postponed
-    from wiredecode.cli.jobs import Jobs
-    from wiredecode.cli.output import complain, say
-    from wiredecode.cli.session import collect_less
-    from wiredecode.protocols.registry import session_ports
+    from wiredecode.cli.output import complain
+    from wiredecode.cli.sharing import shared
     from wiredecode.stats import counters  # noqa: F401 - the same for all processes
 
-    def of(number: int, others: Others) -> tuple[Counted, Totals, Sessions]:
-        part = counting(number, others, options.Verbosity(quiet=True))
-        collect_less()
-        with Postponed():  # all processes find the same error
-            part.count()
-        return part.finish(), part.session.totals, part.session.dissector.accounts.sessions
+    parts: list[Counting] = []
+    """That of this process."""
 
-    def counting(number: int, others: Others, verbosity: options.Verbosity | None = None) -> Counting:
-        share = Share(number, (1.0,) * settings.jobs, others, together)
-        return Counting(settings, statistics, interval, share, verbosity)
+    def opened(share: Share) -> CaptureSession:
+        parts.append(Counting(settings, statistics, interval, share))
+        return parts[0].session
 
-    linked = any(statistic.name in LINKED for statistic in statistics)
-    together = session_ports(settings.decoding.ports) if linked else {}
-    counted: Counted | None = None
-    sessions: Sessions = set()
-
-    def work() -> None:
-        nonlocal counted
-        try:
-            with Postponed() as postponed:
-                first.count()
-            counted, totals = first.finish(), first.session.totals
-            sessions.update(first.session.dissector.accounts.sessions)
-            for part, other, more in others.results():
-                counted.merge(part)
-                sessions.update(more)
-                totals.add_connections(other)
-                totals.copies += other.copies
-            for name, port in sorted(sessions) if linked else ():
-                if port not in together:
-                    raise Apart(name, port)
-        except KeyboardInterrupt:
-            first.session.shows_totals = False  # they are of some connections only
-            raise
+    def count(session: CaptureSession) -> None:
+        assert session.shared is not None
+        with Postponed() as postponed:
+            parts[0].count()
+        for other in session.shared.gather(parts[0].finish())[1:]:
+            parts[0].counted.merge(other)
         postponed.raise_again()
 
     try:
-        with Jobs(settings.jobs, of) as others:
-            first = counting(0, others)
-            code = first.session.work(work)
-    except Apart as apart:
-        if not settings.verbosity.quiet:
-            say(f"{apart}; counted again in one process, -d {apart.port}={apart.protocol} is faster")
-        return _count(replace(settings, jobs=1), statistics, interval)
+        code, session = shared(settings.jobs, opened, count, alone=0)
     except ChildProcessError as error:
         complain(str(error))
         return 2, None
-    return code, counted if code != INTERRUPTED and (not code or first.session.totals.packets) else None
+    return code, parts[0].counted if code != INTERRUPTED and (not code or session.totals.packets) else None
 
 
 def _timeline(settings: CaptureOptions) -> int:
