@@ -11,10 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from tests import support
 from tests.cli.conftest import Run
 from tests.net import craft
 from tests.pcap import write_pcap
 from tests.view.frames import CLIENT, packets, write
+from wiredecode.capture import reader
 from wiredecode.protocols.rabbitmq_stream import layers
 
 PASSWORD = b"\0guest\0hunter22"
@@ -108,6 +110,20 @@ def test_from_and_to_select_by_time(run: Run, basic: Path) -> None:
     assert times("--from", "0.01", "--to", "0.2") == [time for time in everything if 0.01 <= time <= 0.2]
     assert times("--from", "2026-11-20T19:45:01Z") == [time for time in everything if time >= 1 - 0.130713]
     assert times("--to", "0") == []
+
+
+def test_frames_after_an_open_request_are_shown_when_reading_stops_at_a_time(
+    run: Run, basic: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are held back for its response, which is lost; the next packets come seconds later."""
+    monkeypatch.setattr(reader, "FIRST_BATCH_BYTES", 1)
+    monkeypatch.setattr(reader, "_GROWTH", 1)
+    found = support.packets(basic)
+    middle, first_ns = found[60][0], found[0][0]
+    kept = [(time_ns, data) for time_ns, data in found[:60] if time_ns < found[40][0] or data[34:36] != b"\x15\xb0"]
+    write_pcap(tmp_path / "out.pcap", [*kept, *((time_ns + 20_000_000_000, data) for time_ns, data in found[60:])])
+    words = tmp_path / "out.pcap", "--to", str((middle - first_ns) / 1e9), "-q"
+    assert len(run("pcap", "--json", *words).lines) == len(run("pcap", "--summary", *words).lines) > 30
 
 
 def test_several_files_are_one_capture(run: Run, basic: Path, captures: Path) -> None:

@@ -285,7 +285,7 @@ class CaptureSession:
             if type(frame) is Reached:
                 yield frame
                 continue
-            ended = (self.stopped and self.shared is None) or self.shown == count
+            ended = self.interrupted or self.shown == count
             chosen = self.within(frame.time_ns)
             chosen = chosen and (matches is None or matches(frame))
             if ended or not chosen:
