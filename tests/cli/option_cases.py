@@ -640,6 +640,7 @@ CASES: dict[str, dict[str, Case | See]] = {
     "flows": {
         **reading("flows"),
         **times("flows", has(" wd-consumer +4 +32 ", gone=[" wd-consumer +32 +32 "]), has(gone=["c43_basic-stream"])),
+        "--jobs": See("tests/cli/test_jobs.py::test_flows_equal_those_of_one_process"),
         "-2": See("tests/cli/test_flows.py::test_two_passes_give_the_same_rows"),
         "--topic": See("tests/cli/test_flows.py::test_topics_and_clients_are_chosen_by_part_of_their_name"),
         "--client": See("tests/cli/test_flows.py::test_topics_and_clients_are_chosen_by_part_of_their_name"),
@@ -744,6 +745,7 @@ CASES: dict[str, dict[str, Case | See]] = {
     },
     "sql": {
         "--csv-formulas": See("tests/cli/test_export.py::test_formulas_in_csv_can_be_guarded"),
+        "--jobs": See("tests/cli/test_jobs.py::test_queries_have_the_answers_of_one_process"),
         "-2": See(f"{TWO_PASSES}::test_export_reads_twice"),
         "--allow-files": See("tests/cli/test_sql_alone.py::test_files_are_readable_with_an_option"),
         **reading("sql"),

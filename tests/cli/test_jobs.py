@@ -162,6 +162,13 @@ def test_work_for_one_process_is_refused(run: Run, words: list[str], said: str) 
     assert said in result.err
 
 
+def test_a_connection_with_most_bytes_is_named(run: Run) -> None:
+    """One process decodes it: more of them gain little."""
+    busy, line = CAPTURES / "hostile" / "12a-controls-rabbitmq.pcap", "jobs      one process decodes 100 % of the bytes"
+    assert [line in run("pcap", busy, "--summary", "--jobs", 2, *words).err for words in ((), ("-v",))] == [False, True]
+    assert "one process" not in run("pcap", MULTI, "--summary", "--jobs", 2, "-v").err
+
+
 def test_a_process_that_is_killed_is_one_line(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs.Sender, "frames", lambda *_: os._exit(9))
     result = run("pcap", MULTI, "--json", "--jobs", 2, "-q")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from wiredecode.capture import open_capture
 from wiredecode.capture.errors import Postponed
 from wiredecode.cli.jobs import Jobs, Merger, Others, Sender
+from wiredecode.cli.output import say
 from wiredecode.cli.session import CaptureSession, collect_less
 from wiredecode.dissect.share import Share
 from wiredecode.frames.totals import Totals
@@ -38,22 +39,27 @@ def shared(
     """
     speeds = speeds_of(count, alone)
 
-    def work(number: int, others: Others) -> Totals:
+    def work(number: int, others: Others) -> tuple[Totals, tuple[int, str]]:
         session = open_session(Share(number, speeds, others))
         session.shared = Sender(others, count)
         session.mute()
         collect_less()
         with Postponed():  # all processes find the same error
             write(session)
-        return session.totals
+        return session.totals, session.dissector.accounts.largest
 
     def all_written() -> None:
         try:
             with Postponed() as postponed:
                 write(session)
-            for totals in others.results():
+            largest = session.dissector.accounts.largest
+            for totals, other in others.results():
                 session.totals.add_connections(totals)
                 session.totals.copies += totals.copies
+                largest = max(largest, other)
+            if session.verbose and not session.quiet and largest[0] > session.totals.captured / 2:
+                part = largest[0] * 100 // session.totals.captured
+                say(f"{'jobs':<10}one process decodes {part} % of the bytes: the connection of {largest[1]}")
         except KeyboardInterrupt:
             session.shows_totals = False  # they are of some connections only
             raise

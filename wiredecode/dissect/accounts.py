@@ -32,6 +32,8 @@ class Accounts:
         self.totals = Totals()
         self.sessions: set[tuple[str, int]] = set()
         """Protocols with a session, and the ports of their servers."""
+        self.largest = 0, ""
+        """The connection with most bytes: how many, and its ends."""
         self._notes: dict[Direction, list[tuple[int, int, Note]]] = {}
         """Those that wait for a frame, a heap: logical time, number, note."""
         self._many: dict[Direction, None] = {}
@@ -99,6 +101,9 @@ class Accounts:
         for direction in connection.directions:
             for name in ("captured", "duplicate", "late", "ignored", "missing"):
                 setattr(totals, name, getattr(totals, name) + getattr(direction, name))
+        size = sum(direction.captured for direction in connection.directions)
+        if size > self.largest[0]:
+            self.largest = size, " and ".join(connection.named_endpoints)
         if tracker is None:
             return
         totals.failures.update(tracker.failures)
