@@ -27,7 +27,6 @@ SEVERAL = (
         "rabbitmq-stream/d_shuffled_dups.pcap",
         "nats/14-cluster-routes.pcap",
         "nats/13-jetstream.pcap",
-        "nats/60-limits.pcap",
     ),
     *("liftbridge/30-lb-publish-ack.pcap", "cursus/group.pcap", "stories/advertised-refused.pcap"),
     *("tank/tank_08_consume_positions.pcap", "pravega/read_cuts.pcap"),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from wiredecode.capture import open_capture
@@ -31,16 +32,17 @@ def shared(
     open_session: Callable[[Share], CaptureSession],
     write: Callable[[CaptureSession], None],
     alone: float = MERGING,
+    together: Mapping[int, str] = MappingProxyType({}),
 ) -> tuple[int, CaptureSession]:
     """Write the frames of a capture, each process those of its connections; the exit code, and the first session.
 
     ``open_session``: of one of the processes; ``write``: writes its frames; ``alone``: the part of all work that the
-    first one does for all, merging and writing. Raises OSError.
+    first one does for all, merging and writing; ``together``: of :class:`Dealt`. Raises OSError.
     """
     speeds = speeds_of(count, alone)
 
     def work(number: int, others: Others) -> tuple[Totals, tuple[int, str]]:
-        session = open_session(Share(number, speeds, others))
+        session = open_session(Share(number, speeds, others, together))
         session.shared = Sender(others, count)
         session.mute()
         collect_less()
@@ -66,7 +68,7 @@ def shared(
         postponed.raise_again()
 
     with Jobs(count, work) as others:
-        session = open_session(Share(0, speeds, others))
+        session = open_session(Share(0, speeds, others, together))
         session.shared = Merger(others, count)
         return session.work(all_written), session
 

@@ -10,6 +10,7 @@ from typer import Option
 from wiredecode.cli import options
 from wiredecode.cli.interrupt import INTERRUPTED
 from wiredecode.cli.stats_output import StatsOptions, parse_tables, show
+from wiredecode.dataclasses import replace
 from wiredecode.dissect.share import Share
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from wiredecode.stats.tables import Statistic
     from wiredecode.stats.tallies import Counted
 
+LINKED = frozenset(("latency", "confirms"))
+"""Tables of frames of several connections."""
 CONSUMERS = "consumers"
 """The table whose rows need all connections: they name some by their numbers."""
 
@@ -89,6 +92,14 @@ def stats(settings: CaptureOptions) -> int:
     return code
 
 
+class Apart(Exception):
+    """Connections of :data:`LINKED` tables were counted in several processes: the port does not show it."""
+
+    def __init__(self, protocol: str, port: int) -> None:
+        super().__init__(f"connections of {protocol} know of each other, also on port {port}")
+        self.protocol, self.port = protocol, port
+
+
 class Counting:
     """Counts the connections of a share, or all."""
 
@@ -142,10 +153,13 @@ def _count_in_processes(
 ) -> tuple[int, Counted | None]:
     """As :func:`_count`, each process its connections."""
     from wiredecode.capture.errors import Postponed
-    from wiredecode.cli.output import complain
+    from wiredecode.cli.output import complain, say
     from wiredecode.cli.sharing import shared
+    from wiredecode.protocols.registry import session_ports
     from wiredecode.stats import counters  # noqa: F401 - the same for all processes
 
+    linked = any(statistic.name in LINKED for statistic in statistics)
+    together = session_ports(settings.decoding.ports) if linked else {}
     parts: list[Counting] = []
     """That of this process."""
 
@@ -157,12 +171,20 @@ def _count_in_processes(
         assert session.shared is not None
         with Postponed() as postponed:
             parts[0].count()
-        for other in session.shared.gather(parts[0].finish())[1:]:
+        every = session.shared.gather((parts[0].finish(), session.dissector.accounts.sessions))
+        for other, _ in every[1:]:
             parts[0].counted.merge(other)
+        for name, port in sorted(set().union(*(sessions for _, sessions in every))) if linked else ():
+            if port not in together:
+                raise Apart(name, port)
         postponed.raise_again()
 
     try:
-        code, session = shared(settings.jobs, opened, count, alone=0)
+        code, session = shared(settings.jobs, opened, count, 0, together)
+    except Apart as apart:
+        if not settings.verbosity.quiet:
+            say(f"{apart}; counted again in one process, -d {apart.port}={apart.protocol} is faster")
+        return _count(replace(settings, jobs=1), statistics, interval)
     except ChildProcessError as error:
         complain(str(error))
         return 2, None

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -82,8 +83,10 @@ class Peers:
 class Share:
     """The connections of process ``number``; see :class:`Dealt`."""
 
-    def __init__(self, number: int, speeds: Sequence[float], peers: Peers) -> None:
-        self.number, self.bucket, self._peers = number, Dealt(number, speeds), peers
+    def __init__(
+        self, number: int, speeds: Sequence[float], peers: Peers, together: Mapping[int, str] = MappingProxyType({})
+    ) -> None:
+        self.number, self.bucket, self._peers = number, Dealt(number, speeds, together), peers
         self._steps: deque[tuple[DecodingStep, _Told, list[Connection]]] = deque()
         self._last = self._connections = self._bytes = 0
         """Numbers of the last frame and connection, and bytes of all frames until now."""

@@ -16,7 +16,7 @@ from wiredecode.frames.record import BYTES
 from wiredecode.tables.portable import portable_rows, portable_schema, table_columns
 from wiredecode.tables.reader import TIME, LevelsReader, table_schema
 from wiredecode.tables.schema import column_names, field_of
-from wiredecode.tables.windows import Exchange
+from wiredecode.tables.windows import Processes
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class TableExport(Export):
             self.writer = self._open_writer()
         return reader
 
-    def share(self, reader: LevelsReader, exchange: Exchange) -> None:
+    def share(self, reader: LevelsReader, exchange: Processes) -> None:
         """Get the rows of several processes, which each shapes."""
         reader.share(exchange, self.projection.schema, self.shape_rows)
 

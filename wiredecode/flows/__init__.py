@@ -268,7 +268,8 @@ class Flow:
 
     def __add__(self, other: Flow) -> Flow:
         """Both as one: what two parts of one capture show of a flow."""
-        both = Flow(self.key, self.by_second, min(self.began, other.began), self.log or other.log)
+        began = min(filter(None, (self.began, other.began)), default=0)
+        both = Flow(self.key, self.by_second, began, self.log or other.log)
         for name in SUMS:
             setattr(both, name, getattr(self, name) + getattr(other, name))
         both.first_ns = min(filter(None, (self.first_ns, other.first_ns)), default=0)

@@ -6,6 +6,7 @@ by their ports.
 """
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 from zlib import crc32
 
@@ -70,10 +71,14 @@ class Dealt:
     """The connections of one of several processes, which all see the same packets.
 
     A new connection goes to the process that has least to do: bytes until then and connections count alike, as their
-    beginnings say little. ``speeds``: how much each process does, relative to others.
+    beginnings say little. ``speeds``: how much each process does, relative to others. ``together``: ports of
+    connections that one process gets, by protocol.
     """
 
-    def __init__(self, number: int, speeds: Sequence[float]) -> None:
+    def __init__(
+        self, number: int, speeds: Sequence[float], together: Mapping[int, str] = MappingProxyType({})
+    ) -> None:
+        self._together = {port: crc32(name.encode()) % SLOTS for port, name in together.items()}
         self.number, self._speeds = number, np.array(speeds)
         self._loads, self._counts = np.zeros(len(speeds)), np.zeros(len(speeds))
         """Bytes and connections of each process, by its speed."""
@@ -83,6 +88,8 @@ class Dealt:
     def keep(self, segments: Segments) -> Segments:
         """Its own segments."""
         slots = (pairs(segments) >> np.uint64(20)).astype(np.int64) % SLOTS
+        for port, slot in self._together.items():
+            slots[_has_port(segments.ports, port)] = slot
         some, index = np.unique(slots, return_inverse=True)
         sizes = np.bincount(index, segments.length + PACKET_BYTES)
         new = np.flatnonzero(self._owners[some] < 0)

@@ -35,7 +35,7 @@ from wiredecode.tables.schema import (
     layer_names,
     select,
 )
-from wiredecode.tables.windows import Exchange, Shape, Windows
+from wiredecode.tables.windows import Processes, Shape, Windows
 
 if TYPE_CHECKING:
     from wiredecode.flows import Flows
@@ -131,7 +131,7 @@ class LevelsReader:
             columns = list(dict.fromkeys([*columns, *self._where.columns]))
         return select(schema, columns)
 
-    def share(self, exchange: Exchange, schema: pa.Schema | None = None, shape: Shape | None = None) -> None:
+    def share(self, exchange: Processes, schema: pa.Schema | None = None, shape: Shape | None = None) -> None:
         """Read the only table with other processes: :meth:`rows` returns those of all, in the first one.
 
         ``shape``: what each does with its rows before; ``schema``: of the rows then.

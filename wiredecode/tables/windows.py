@@ -20,7 +20,7 @@ WINDOW_BYTES = 4 * 1024 * 1024
 Shape = Callable[[pa.RecordBatch], pa.RecordBatch]
 
 
-class Exchange(Protocol):
+class Processes(Protocol):
     """The other processes."""
 
     count: int
@@ -31,7 +31,7 @@ class Exchange(Protocol):
         ...
 
 
-class Part(NamedTuple):
+class OrderedRows(NamedTuple):
     """Some rows of a process, and their order; columns without values are left out."""
 
     order: Int64s
@@ -43,14 +43,14 @@ class Part(NamedTuple):
             stream.write_batch(self.rows)
         return _read, (self.order, sink.getvalue().to_pybytes())
 
-    def split(self, number: int) -> tuple["Part", "Part"]:
+    def split(self, number: int) -> tuple["OrderedRows", "OrderedRows"]:
         """The rows of frames up to a number, and the others."""
         at = int(np.searchsorted(self.order, number, "right"))
-        return Part(self.order[:at], self.rows.slice(0, at)), Part(self.order[at:], self.rows.slice(at))
+        return OrderedRows(self.order[:at], self.rows.slice(0, at)), OrderedRows(self.order[at:], self.rows.slice(at))
 
 
-def _read(order: Int64s, data: bytes) -> Part:
-    return Part(order, pa.ipc.open_stream(data).read_next_batch())
+def _read(order: Int64s, data: bytes) -> OrderedRows:
+    return OrderedRows(order, pa.ipc.open_stream(data).read_next_batch())
 
 
 class Windows:
@@ -59,10 +59,10 @@ class Windows:
     ``shape``: each process does it with its rows; ``schema``: of the rows then.
     """
 
-    def __init__(self, exchange: Exchange, schema: pa.Schema, shape: Shape | None = None) -> None:
+    def __init__(self, exchange: Processes, schema: pa.Schema, shape: Shape | None = None) -> None:
         self.exchange, self._schema = exchange, schema
         self.shape = shape or (lambda rows: rows.select(schema.names))
-        self._waiting: list[Part] = []
+        self._waiting: list[OrderedRows] = []
         """Rows of frames after some of other processes."""
         self._last = self._size = 0
         """Frames up to the last window, and their bytes."""
@@ -77,7 +77,9 @@ class Windows:
 
     def rows(self, batches: Sequence[pa.RecordBatch], reached: int) -> Iterator[pa.RecordBatch]:
         """End a window: further rows of this process are of frames after number ``reached``."""
-        own = [Part(each.column(ORDER.name).to_numpy(), narrow(self.shape(each))) for each in batches if len(each)]
+        own = [
+            OrderedRows(each.column(ORDER.name).to_numpy(), narrow(self.shape(each))) for each in batches if len(each)
+        ]
         every = self.exchange.gather((reached, own))
         parts = self._waiting + [part for _, parts in every for part in parts]
         ready, self._waiting = _split(parts, min((number for number, _ in every), default=0))
@@ -86,7 +88,7 @@ class Windows:
             now, ready = _split(ready, int(order[min(SHARED_NULLS, len(order)) - 1]))
             yield self._joined(now)
 
-    def _joined(self, parts: list[Part]) -> pa.RecordBatch:
+    def _joined(self, parts: list[OrderedRows]) -> pa.RecordBatch:
         numbers = np.concatenate([each.order for each in parts])
         in_order = bool((numbers[1:] >= numbers[:-1]).all())
         order = None if in_order else pa.array(np.argsort(numbers, kind="stable"))
@@ -94,7 +96,7 @@ class Windows:
         return pa.RecordBatch.from_arrays(whole.flatten(), schema=self._schema)
 
 
-def _split(parts: list[Part], number: int) -> tuple[list[Part], list[Part]]:
+def _split(parts: list[OrderedRows], number: int) -> tuple[list[OrderedRows], list[OrderedRows]]:
     both = [each.split(number) for each in parts]
     return [first for first, _ in both if len(first.order)], [rest for _, rest in both if len(rest.order)]
 
