@@ -182,6 +182,7 @@ HEALTHY = (
     *("kh_txn_eos", "nh_pause_batch", "nh_replay", "nh_scale_reqrep", "nh_workqueue_deploy"),
     *("nh_kv_nak", "nh_lameduck", "rh_backfill", "rh_late_readers", "rh_pool_scale"),
     *("rh_bluegreen", "rh_window", "nh_lease", "nh_stream_move", "rh_pricelist"),
+    *("nh_retry_ids", "nh_ldm_cluster", "rh_rebind", "kh_cache"),
 )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import repeat
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,7 +23,7 @@ from wiredecode.frames.message import DELIVER, PUBLISH, FrameMessages, Messages
 from wiredecode.net.types import Connection
 from wiredecode.protocols.checks import ByProtocol, by_type
 from wiredecode.protocols.shared import flows
-from wiredecode.protocols.shared.flows import FlowReader, Step, read_steps
+from wiredecode.protocols.shared.flows import FlowReader, PublishedContent, Sampler, Step, read_steps
 from wiredecode.protocols.shared.pairing import Newest
 
 if TYPE_CHECKING:
@@ -322,7 +323,10 @@ class Flows:
         """By endpoint of a server: its cluster."""
         self.omitted = 0
         """Flows beyond :data:`MAX_FLOWS`, counted each time that they are met."""
-        self._readers = ByProtocol(readers_of)
+        self._readers, self._by_messages = ByProtocol(readers_of), ByProtocol(by_messages)
+        self._numbered = ByProtocol(lambda checks: all(reader.numbered for reader in checks.flows))
+        self._sampler = Sampler()
+        """Of protocols whose flows are read off their messages."""
         self.connections: dict[int, Connection] = {}
         """Those with flows, by number."""
         self._parties: dict[int, Party] = {}
@@ -331,7 +335,7 @@ class Flows:
         """By connection: what its client chose, such as ``acks``, at first."""
         self._sent: Newest[int, int] = Newest(MAX_SENT)
         self._published: Newest[int, list[tuple[str, int | None, int]]] = Newest(MAX_SENT)
-        """By frame, of protocols without a reader: topic, partition and number of messages that wait for an answer."""
+        """By frame, the same: topic, partition and number of messages that wait for an answer."""
 
     def __deepcopy__(self, _: object) -> Flows:
         """Itself: rules that look at it change nothing."""
@@ -347,7 +351,7 @@ class Flows:
         for reader in readers.get(frame.type, ()):
             if steps := read_steps(reader, frame):
                 self._take(steps, frame)
-        if not readers and (parts or frame.request is not None):
+        if self._by_messages[frame.protocol] and (parts or frame.request is not None):
             self._take(self._steps(frame, parts), frame)
 
     def _steps(self, frame: Frame, parts: Sequence[FrameMessages]) -> Iterator[Step]:
@@ -356,9 +360,11 @@ class Flows:
             topic, offsets = printable(part.topic or ""), [each for each in part.offsets or () if each is not None]
             if part.operation == PUBLISH and not frame.is_copy:
                 self._published.get_or_make(frame.id, list).append((topic, part.partition, part.count))
-                yield Step(flows.PUBLISH, topic, part.partition, messages=part.count, size=part.size)
+                wanted = self._sampler.wants(frame)
+                samples = self._sampler.take(frame, part.count, contents_of(part)) if wanted else ()
+                yield Step(flows.PUBLISH, topic, part.partition, messages=part.count, size=part.size, samples=samples)
             elif part.operation == DELIVER:
-                first = min(offsets, default=None)
+                first = min(offsets, default=None) if self._numbered[frame.protocol] else None
                 yield Step(flows.DELIVER, topic, part.partition, "", first, part.count, part.size)
         what = flows.CONFIRM if frame.refusal is None else flows.REFUSE
         for request in {each.request for each in frame.confirmations} | {frame.request}:
@@ -483,6 +489,18 @@ class Flows:
 
 TO_BROKER = frozenset({flows.PUBLISH, flows.CONFIRM, flows.REFUSE, flows.PASS, flows.SAMPLE})
 ABOUT_CLIENTS = frozenset({flows.SPACE, flows.MEMBER, flows.SETTING})
+
+
+def by_messages(checks: Checks) -> bool:
+    """Whether the flows of a protocol are read off its messages: none of its readers counts them."""
+    return not any(reader.counts for reader in checks.flows)
+
+
+def contents_of(part: FrameMessages) -> Iterator[PublishedContent]:
+    """The messages; the numbers that their publisher gives them are ids."""
+    nothing = repeat(None)
+    for body, key, number in zip(part.bodies, part.keys or nothing, part.sequences or nothing, strict=False):
+        yield PublishedContent(key or None, body, "" if number is None else str(number))
 
 
 def readers_of(checks: Checks) -> dict[str | None, list[FlowReader]]:

@@ -283,6 +283,8 @@ def given_to_others(view: FlowView, topic: Topic) -> None:
         return
     by_client = grouped(came, lambda each: (each.party.label, each.party.host))
     for client, sides in by_client.items():
+        if not resumes(view, sides):
+            continue  # it reads all that there is, such as a cache
         resumed = [each for each in sides if not any(start == FIRST for _, start in each.flow.starts)]
         holes = [(log_of(each.flow), *hole) for each in resumed for hole in each.flow.offsets.holes()]
         for other, others in by_client.items() if len(holes) >= 2 and are_whole(sides) else ():

@@ -229,6 +229,10 @@ class FlowReader:
 
     types: ClassVar[frozenset[str]] = frozenset()
     """Message types that it reads, of its protocol."""
+    counts: ClassVar[bool] = True
+    """Whether it reads publishes and deliveries; else they are the messages of the frames."""
+    numbered: ClassVar[bool] = True
+    """Whether offsets count messages, and not bytes."""
 
     def read(self, frame: Frame) -> Iterable[Step]:
         """The steps that a frame of :attr:`types` shows; frames come in order."""
