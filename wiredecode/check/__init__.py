@@ -11,7 +11,7 @@ from wiredecode.check.changes import ClientChanges, TopicChanges, tell_changes
 from wiredecode.check.codes import CODES
 from wiredecode.check.differences import Client, client_of, tell
 from wiredecode.check.exchanges import Exchanges
-from wiredecode.check.flows import FlowRule, space_of, types_of
+from wiredecode.check.flows import FlowRule, followed_by_messages, space_of, types_of
 from wiredecode.check.publishes import Publishes
 from wiredecode.check.repeated import RefusedAlways
 from wiredecode.check.rules import ClearText, ClockRule, Findings, OtherProtocols, Requests
@@ -21,7 +21,7 @@ from wiredecode.check.trends import Trends, lags_of
 from wiredecode.check.verdict import TLS, Coverage
 from wiredecode.dataclasses import replace
 from wiredecode.dissect.dissector import Demand
-from wiredecode.flows import Flows, by_messages
+from wiredecode.flows import Flows
 from wiredecode.flows.accounts import parties_of
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import Messages
@@ -46,7 +46,7 @@ class Checker:
 
     def __init__(self, max_times: int = MAX_VALUES, *, all_messages: bool = False) -> None:
         """``max_times``: different latencies of a stream that are exact. ``all_messages``: others want them, too."""
-        wanted = None if all_messages else lambda name: by_messages(checks_of(name))
+        wanted = None if all_messages else lambda name: followed_by_messages(checks_of(name))
         self.messages = Messages(of_protocol=wanted)
         """The dissector fills it, see :meth:`demand`."""
         self.report, self.exchanges = Report(), Exchanges()
@@ -72,7 +72,7 @@ class Checker:
         self._clients: list[Client] = []
         self._changes = ClientChanges()
         self.coverage = Coverage()
-        self._by_messages = ByProtocol(by_messages)
+        self._by_messages = ByProtocol(followed_by_messages)
 
     @property
     def flows(self) -> Flows:

@@ -245,8 +245,11 @@ class Health(Rule):
         servers = [each for each in self._ended if each.rpartition(":")[2] == port]
         before, since = away.clients(connection for each in servers for connection, _ in self._ended[each])
         back, hosts, elsewhere = before.keys() & since, {host for host, _ in before}, {host for host, _ in since}
+        refused = (each for each in self.report.facts.each(REFUSED) if each.of[0] != server and each.of[0] in servers)
+        alone = not any(each.since_ns <= away.up_ns and each.until_ns >= away.down_ns for each in refused)
         soon = all(since[client] - away.down_ns <= SOON_NS for client in back)
-        if {host for of, host in self._tried if of == server} <= {each.rpartition(":")[0] for each in servers}:
+        peers = {each.rpartition(":")[0] for each in servers if each != server}
+        if {host for of, host in self._tried if of == server} <= peers - {server.rpartition(":")[0]} and alone:
             problem.did_no_harm = True
             problem.detail("only its peers connect to it, which are servers themselves")
         elif len(back) == len(before) and len(hosts) > 1 and soon:

@@ -324,7 +324,7 @@ class Flows:
         self.omitted = 0
         """Flows beyond :data:`MAX_FLOWS`, counted each time that they are met."""
         self._readers, self._by_messages = ByProtocol(readers_of), ByProtocol(by_messages)
-        self._numbered = ByProtocol(lambda checks: all(reader.numbered for reader in checks.flows))
+        self._numbered = ByProtocol(numbered)
         self._sampler = Sampler()
         """Of protocols whose flows are read off their messages."""
         self.connections: dict[int, Connection] = {}
@@ -489,6 +489,11 @@ class Flows:
 
 TO_BROKER = frozenset({flows.PUBLISH, flows.CONFIRM, flows.REFUSE, flows.PASS, flows.SAMPLE})
 ABOUT_CLIENTS = frozenset({flows.SPACE, flows.MEMBER, flows.SETTING})
+
+
+def numbered(checks: Checks) -> bool:
+    """Whether offsets count messages."""
+    return all(reader.numbered for reader in checks.flows)
 
 
 def by_messages(checks: Checks) -> bool:

@@ -7,7 +7,7 @@ twice, what a client does now and did not do before.
 from wiredecode.check.flows import behind, choice, contents, passing, queues, repeated, shared, starved, unread, work
 from wiredecode.check.flows.view import FEW, FlowView, space_of, total
 from wiredecode.dataclasses import dataclass, field
-from wiredecode.flows import Flows, Party, by_messages
+from wiredecode.flows import Flows, Party, by_messages, numbered
 from wiredecode.net.types import Connection
 from wiredecode.protocols.shared.problems import Checks, Rule
 
@@ -74,6 +74,11 @@ AFTER = (
 )
 """Rules that look at all topics, at one topic, at one with samples of its messages, and again at all; each adds its
 problems to the report."""
+
+
+def followed_by_messages(checks: Checks) -> bool:
+    """Whether :class:`FlowRule` needs the messages of a protocol: segments of Pravega end, so that readers move on."""
+    return by_messages(checks) and numbered(checks)
 
 
 def types_of(checks: Checks) -> frozenset[str]:

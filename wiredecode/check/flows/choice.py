@@ -19,7 +19,7 @@ from wiredecode.check.flows.view import (
     total,
     with_offsets,
 )
-from wiredecode.flows.table import ClientFlow, Topic, latencies
+from wiredecode.flows.table import ClientFlow, latencies
 from wiredecode.frames.escape import counted
 
 HURRIED_NS = 50_000_000
@@ -124,21 +124,13 @@ def commits(view: FlowView) -> None:
             moved = sum(each.flow.offsets.ends[-1] - each.flow.offsets.begins[0] for each in sides)
             done = sum(max(each.flow.stored - min(s.flow.offsets.begins[0] for s in sides), 0) for each in stores)
             rates.append((sum(each.flow.stores for each in stores), min(moved, done or moved), sides, stores))
-        for (few, many, before, _), (many_commits, messages, now, stores) in pairwise(rates):
+        for (few, many, _, _), (many_commits, messages, now, stores) in pairwise(rates):
             each_one = many_commits >= 2 * MANY and many_commits * 2 >= messages
             rarely = few * FEW <= many and many >= MANY
             if not (each_one and rarely and stores):
                 continue
             label, since = now[0].label, view.report.seconds(now[0].party.since_ns)
             title = f"{label} commits after each message of {topic.subject[2]} since {since}: {many_commits:,} commits"
-            how: dict[str, Any] = {"since_ns": now[0].party.since_ns, "until_ns": now[0].party.until_ns}
-            how |= {"count": many_commits, "severity": None if is_slower(topic, before, now) else "note"}
-            problem = view.add("flow.commit-each", title, (label, topic.subject), [*now, *stores], **how)
+            times = {"since_ns": now[0].party.since_ns, "until_ns": now[0].party.until_ns, "count": many_commits}
+            problem = view.add("flow.commit-each", title, (label, topic.subject), [*now, *stores], **times)
             problem.detail(f"before: {few:,} commits for {many:,} messages")
-
-
-def is_slower(topic: Topic, before: Sequence[ClientFlow], now: Sequence[ClientFlow]) -> bool:
-    """Whether messages wait for a consumer, and waited less before."""
-    sent = [each.flow for each in topic.publishers]
-    usual, times = (latencies(sent, [each.flow for each in sides]) for sides in (before, now))
-    return len(times) >= FEW and median(times) >= max(LONG_NS, LONGER * median(usual or [0]))

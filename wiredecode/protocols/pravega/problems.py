@@ -199,7 +199,7 @@ class Transactions(Rule):
 
 @dataclass(eq=False)
 class Writers(Rule):
-    """Ids of writers that two clients use at a time: each takes events of the other for repeats of its own."""
+    """Ids of writers that two clients use at a time: events of one seem to repeat those of the other."""
 
     types = frozenset({"SetupAppend", *APPENDS})
     _owners: Newest[tuple[str, bytes], Connection] = field(default_factory=Newest)
@@ -217,7 +217,9 @@ class Writers(Rule):
         both = f"{short(frame.connection)} and {short(owner)}"
         title = f"{both} append to {segment} as one writer, {UUID(bytes=number)}, at the same time"
         problem = self.report.add(CODES["writer-shared"], title, (segment, number), frame=frame)
-        problem.detail(f"{short(owner)} set it up at {self.report.seconds(owner.first_ns)}, the other one went on")
+        problem.detail(
+            f"{short(owner)} set it up at {self.report.seconds(owner.first_ns)}, the other one appends since then, too"
+        )
         self.report.concerns(problem, owner)
 
 

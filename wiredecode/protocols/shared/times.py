@@ -7,7 +7,7 @@ TIME = pattern(rb"\d{4}-\d\d-\d\d[T ]\d\d:[\d:.]{2,20}|(?<![\w.])1\d{9}(?:\d{3}|
 
 
 def without_times(body: bytes) -> bytes:
-    """What is left of a message that is made anew for each attempt: only its times differ then."""
+    """The message without its times: these alone differ if it is made anew for each attempt."""
     return TIME.sub(b"", body)
 
 
