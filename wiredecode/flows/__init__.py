@@ -144,6 +144,8 @@ class Flow:
     """Offset up to which the consumer is done, as it said last."""
     done: OffsetTimes = field(default_factory=lambda: OffsetTimes(MAX_STORES))
     """The positions, or the messages that are done, over time."""
+    lookups: int = 0
+    """How often its client asked for the position that it had stored."""
     stores: int = 0
     set_back: int = 0
     """Times that it said so with a lower offset than before."""
@@ -203,6 +205,8 @@ class Flow:
             self.done.add(step.first or 0, 0, time_ns)
         elif what == flows.STALL:
             self.stalled += 1
+        elif what == flows.LOOKUP:
+            self.lookups += 1
         elif what == flows.REJECT:
             self.rejected += step.messages
         elif what == flows.SAMPLE or what == flows.GOT:
@@ -292,6 +296,7 @@ SUMS = (
     "confirmed",
     "refused",
     "again",
+    "lookups",
     "stores",
     "set_back",
     "pulls",

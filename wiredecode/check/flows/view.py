@@ -57,6 +57,8 @@ class FlowView:
         for side in (each for each in consumers if each.flow.stores):
             for name in {side.party.name, side.flow.key.group} - {""}:
                 self.storing.setdefault((name, side.party.host), []).append(side)
+        self.asking = {(side.flow.key.group, side.party.host) for side in consumers if side.flow.lookups}
+        """Names under which clients ask for the position that they stored, and their hosts."""
         self.positions = grouped((side for side in consumers if side.flow.stores), log_and_group)
         """The same by log and group."""
         self.names: dict[tuple[str, str, str], list[ClientFlow]] = {}

@@ -85,7 +85,7 @@ class ConsumerAcks(Rule):
             channel.limits[printable(frame.values.get("consumer_tag", ""))] = channel.limit
         elif frame.type == "ChannelClose":
             self._given_up(frame, channel)
-            self._close(channel, None)
+            self._close(channel, frame.time_ns if frame.sender == "client" else None)
             del self._channels[place]
         elif frame.type == "BasicRecover":
             self._close(channel, None)
