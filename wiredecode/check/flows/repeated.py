@@ -78,7 +78,7 @@ def report_again(
     problem.detail(f"it had messages up to offset {had_to:,}, and began again at {now.flow.offsets.begins[0]:,}")
     if not view.stores(sides):
         problem.likely = "it never commits or stores where it is: each time it comes back it begins anew"
-        if any((now.party.name or now.group, each.party.host) in view.asking for each in sides):
+        if view.asks(now):
             problem.detail("it asked the server for its offset, and had stored none")
         starts = [start for at_ns, start in now.flow.starts if at_ns <= now.flow.first_ns]
         problem.detail(f"it subscribed at {starts[-1]}" if starts and starts[-1] else "")
@@ -226,7 +226,7 @@ def missed(view: FlowView, topic: Topic) -> None:
 
 def resumes(view: FlowView, sides: Sequence[ClientFlow]) -> bool:
     """Whether a consumer means to continue where it was: it notes or asks for its offset, and does not ask for all."""
-    if any((name, each.party.host) in view.asking for each in sides for name in (each.party.name, each.group)):
+    if any(map(view.asks, sides)):
         return True
     if any(start == FIRST for each in sides for at_ns, start in each.flow.starts if at_ns > sides[0].party.until_ns):
         again = len({each.party.connection for each in sides if each.flow.again or each.flow.messages >= MANY})
