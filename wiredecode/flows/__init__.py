@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
+from math import log10
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -66,7 +67,7 @@ class Party(NamedTuple):
     is_whole: bool
     """Whether both directions were captured, without loss."""
     settings: Mapping[str, str] = MappingProxyType({})
-    """Its choices, such as ``acks``."""
+    """Its choices, such as ``acks``; ``batch``: about how many messages it publishes at a time."""
 
     @property
     def label(self) -> str:
@@ -145,7 +146,7 @@ class Flow:
     done: OffsetTimes = field(default_factory=lambda: OffsetTimes(MAX_STORES))
     """The positions, or the messages that are done, over time."""
     lookups: int = 0
-    """How often its client asked for the position that it had stored."""
+    """Times that its client asked for the position that it had stored."""
     stores: int = 0
     set_back: int = 0
     """Times that it said so with a lower offset than before."""
@@ -309,6 +310,8 @@ SUMS = (
     "circling",
 )
 LONG_NS = 500_000_000
+MIN_BATCHES = 3
+"""Publishes that show how many messages a client sends at a time."""
 MAX_STARTS, MAX_FRAMES = 32, 8
 
 
@@ -435,11 +438,23 @@ class Flows:
     def parties(self) -> dict[int, Party]:
         """The clients, by connection."""
         found = self._parties | {number: self.party(each) for number, each in self.connections.items()}
-        spaces = self.spaces
+        spaces, sizes = self.spaces, self._batch_sizes()
         return {
-            number: each if each.space else each._replace(space=spaces.get(each.server, ""))
+            number: each._replace(
+                space=each.space or spaces.get(each.server, ""), settings={**each.settings, **sizes.get(number, {})}
+            )
             for number, each in found.items()
         }
+
+    def _batch_sizes(self) -> dict[int, dict[str, str]]:
+        """The setting ``batch`` of publishers, by connection: messages at a time, as a power of ten."""
+        counts: dict[int, tuple[int, int]] = {}
+        for key, flow in self.flows.items():
+            if not key.delivers:
+                messages, batches = counts.get(key.connection, (0, 0))
+                counts[key.connection] = messages + flow.messages, batches + flow.batches
+        usual = ((number, *both) for number, both in counts.items() if both[1] >= MIN_BATCHES)
+        return {number: {"batch": f"{10 ** round(log10(most / some)):,}"} for number, most, some in usual}
 
     def space_of(self, connection: Connection) -> str:
         """The account, virtual host or cluster of a connection; empty: it is not known."""
