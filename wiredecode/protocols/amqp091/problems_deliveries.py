@@ -20,8 +20,7 @@ CODES = codes_of("amqp091")
 FULL_NS = 5_000_000_000
 """A consumer that takes this long for what its prefetch allows holds up its queue."""
 REGULAR, TIMES, MAX_WAITS = 3, 3, 100
-"""One that takes about the same time again and again works on long jobs: at least so often, and never so many times
-longer than usual."""
+"""One that takes about the same time at least three times works on long jobs: never three times longer than usual."""
 AGAIN = 10
 """Deliveries of one message after it came back that no retry needs."""
 MAX_OPEN = 20_000
