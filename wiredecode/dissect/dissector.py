@@ -631,6 +631,8 @@ class Dissector:
         protocol = tracker.protocol
         recorded = demand.recorded is None or (protocol is not None and protocol.name in demand.recorded)
         style, select, messages = demand.style if recorded else None, demand.select, demand.messages
+        if messages is not None and not messages.wants("" if protocol is None else protocol.name):
+            messages = None
         later = style is not None and conversation.records_later and (select is not None or messages is not None)
 
         def read(frame: Frame) -> None:

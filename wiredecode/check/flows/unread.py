@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -152,6 +153,10 @@ def unread(view: FlowView) -> None:
         read = [each for each in family if any(has_offsets(side.flow) for side in each.consumers)]
         if len(read) * 2 <= len(family) * (family[0].number is None):
             continue  # no partitions of one topic, and most have no consumer here: they are elsewhere
+        readers = Counter(side.party.connection for each in read for side in each.consumers)
+        late = any(view.connections[each].initiator is None for each in readers)
+        if late and max(readers.values()) == 1:
+            continue  # each partition has a connection: those of others may have been silent since the capture began
         writers = {side.party.label for each in read for side in each.publishers}
         for slot in family:
             own = [side for side in slot.publishers if side.party.label in writers and side.party.is_whole]

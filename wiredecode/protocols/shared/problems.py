@@ -365,6 +365,8 @@ class Publishing(NamedTuple):
     """Fields in which publishes that are confirmed may differ from those that are not."""
     numbered_by: str = ""
     """Generated field that frames of the type have if they publish; empty: all of them do."""
+    repeated: str = ""
+    """In refusals of a message that is being stored, as it was published before."""
 
 
 class Called(NamedTuple):
