@@ -164,6 +164,8 @@ FIRST = {
     "n_reply_wrong": ("nats.unanswered", ("59 of 255", "quote-3 (#4) answers on other subjects", "quote.reply.")),
     "n_shared_durable": ("flow.shared-group", ("mail-svc and ledger-svc share group processor",)),
     "r_dup_producer": ("rabbitmq_stream.messages-dropped", ("190 new messages of orders-api",)),
+    "k_fixed_list": ("flow.unread", ("geofence does not read partitions 3, 4, 5", "it reads 0, 1, 2 only")),
+    "n_subscribed_again": ("flow.done-twice", ("sms-sender has 3 subscriptions to sms.out on one connection", "197")),
     "r_no_acks": ("amqp091.prefetch", ("consumer fulfilment of fulfilment (#1) had 20 messages",)),
     "r_never_stored": ("flow.read-again", ("invoice-writer got 566 messages", "asked the server for its offset")),
     "r_partition_copy": ("flow.unread", ("no consumer reads trips-2",)),

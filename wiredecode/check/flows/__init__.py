@@ -37,6 +37,7 @@ OF_TOPIC = (
     behind.idle,
     behind.one_behind,
     unread.left_behind,
+    unread.added,
     repeated.read_again,
     repeated.stuck,
     repeated.replayed,

@@ -206,11 +206,12 @@ class Writers(Rule):
     """By segment and writer: the connection that set it up last."""
 
     def frame(self, frame: Frame) -> None:
-        number = frame.values["writer_id"]
+        number, segment = frame.values.get("writer_id"), frame.generated.get("segment", "")
+        if not isinstance(number, bytes):
+            return  # truncated, or of the early proposal
         if frame.type == "SetupAppend":
-            self._owners.put((printable(frame.values["segment"]), number), frame.connection)
+            self._owners.put((printable(frame.values.get("segment", "")), number), frame.connection)
             return
-        segment = frame.generated.get("segment", "")
         owner = self._owners.get((segment, number))
         if owner is None or owner is frame.connection:
             return
