@@ -199,7 +199,7 @@ def families(capture: Path) -> Iterator[Metric]:
     checker = watch.checker
     found = (lambda: watch.problems), (lambda: watch.backlogs)
     instruments = Instruments([reader], LabelSets(2000), checker, *found, lambda: {"received": 0})
-    demand = Demand(link_responses=False, copies=False, messages=instruments.messages, analyse=True)
+    demand = checker.demand(Demand())
     dissector = Dissector(demand, on_end=checker.end, on_decoded=instruments.end)
     for frame in dissector.frames(open_capture([str(capture)])):
         checker.frame(frame)

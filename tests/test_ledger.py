@@ -268,3 +268,27 @@ def test_an_ack_is_missing_once_its_consumer_is_known_to_acknowledge(
     waits.frame(last)
     waits.finish(last.time_ns)
     assert (first.outcome, last.outcome) == outcomes
+
+
+def test_later_frames_overtake_a_request_that_reached_the_limit_on_all_frames(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It comes with its response; others come once they have waited long enough, or at the end."""
+    monkeypatch.setattr(ledger, "HELD_FRAMES", 3)
+    waits = Ledger(in_order=False)
+    asked, lost, open_one = (frame(number, asks=True) for number in (1, 2, 3))
+    for each in (asked, lost):
+        waits.frame(each)
+    assert waits.waiting == 2
+    passes(waits, 4, connection=OTHER)
+    assert (waits.waiting, waits.settled, set(waits.overtaken)) == (0, [], {1, 2})
+    waits.frame(frame(7, request=1))
+    assert waits.take_settled() == [asked]
+    assert (asked.response, asked.outcome, set(waits.overtaken)) == (7, "ok", {2})
+    waits.frame(frame(8, time_ns=WAIT_NS + 2 * SECOND, connection=OTHER))
+    assert waits.take_settled() == [lost]
+    open_one.time_ns = WAIT_NS + 2 * SECOND
+    waits.frame(open_one)
+    passes(waits, 4, connection=OTHER, time_ns=open_one.time_ns)
+    assert set(waits.overtaken) == {3}
+    waits.finish(open_one.time_ns)
+    assert waits.take_settled() == [open_one]
+    assert (waits.overtaken, waits.missed, open_one.outcome) == ({}, 0, "unanswered")

@@ -290,8 +290,7 @@ class Dissection(Tabular):
         from wiredecode.results import CheckResult
 
         checker, chosen = Checker(), set[int]()
-        analysed = replace(self.demand, link_responses=False, copies=False, analyse=True)
-        for frame, counts in self.chosen_frames(analysed, on_end=checker.end, look=checker.look):
+        for frame, counts in self.chosen_frames(checker.demand(self.demand), on_end=checker.end, look=checker.look):
             checker.frame(frame)
             if counts:
                 chosen.add(frame.connection.number)

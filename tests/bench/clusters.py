@@ -10,7 +10,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import IO
@@ -27,6 +27,8 @@ FILE_BYTES = 50_000_000
 HOST = "127.0.0.1"
 START_SECONDS = 60
 WORKER_MEMORY = "3g"
+QUICK_JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+"""For processes of Java that end soon."""
 HEADER_BYTES = 24
 LEAST = 0.5
 """Megabytes of a capture that takes no time: what is left is starting Spark."""
@@ -136,6 +138,7 @@ def cluster(hosts: Sequence[str] = (HOST, HOST)) -> Iterator[str]:
 
     home = Path(pyspark.__file__).parent
     environment = {**os.environ, "PYSPARK_PYTHON": PYTHON, "SPARK_HOME": str(home), "PYTHONPATH": str(ROOT)}
+    environment["SPARK_DAEMON_JAVA_OPTS"] = QUICK_JAVA
     started: list[subprocess.Popen[str]] = []
 
     def begin(*words: str) -> subprocess.Popen[str]:
@@ -161,7 +164,8 @@ def cluster(hosts: Sequence[str] = (HOST, HOST)) -> Iterator[str]:
         yield master
     finally:
         for process in started:
-            os.killpg(process.pid, signal.SIGTERM)
+            with suppress(ProcessLookupError):  # a test has killed it
+                os.killpg(process.pid, signal.SIGTERM)
             process.wait()
 
 

@@ -93,11 +93,11 @@ def large_publish(frame_max: int) -> list[Problem]:
 # Publishers.
 
 
-def published_twice(again: bytes) -> list[Problem]:
-    """A publisher with a name publishes one id twice: first "body", then ``again``."""
+def published_twice(again: bytes, first: bytes = b"body") -> list[Problem]:
+    """A publisher with a name publishes one id twice: ``first``, then ``again``."""
     declare = layers.DeclarePublisher(correlation_id=3, publisher_id=7, publisher_reference="orders", stream="orders")
     said: list[Said] = [(CLIENT, declare), answer(1, 3)]
-    for body in (b"body", again):
+    for body in (first, again):
         message = layers.PublishedMessage(publishing_id=17, data=body)
         said.append((CLIENT, layers.Publish(publisher_id=7, messages=[message])))
         said.append((SERVER, layers.PublishConfirm(publisher_id=7, publishing_ids=[17])))

@@ -50,6 +50,26 @@ def full(after: float, *, prefetch: int = 2, global_scope: int = 0) -> list[Prob
     return talk(5672, *consume(prefetch=prefetch, global_scope=global_scope), got, (1.0 + after, 0, acks))
 
 
+def long_jobs(*lengths: float) -> list[Problem]:
+    """A consumer with a prefetch of one works on each message for so many seconds."""
+    said, at = consume(prefetch=1), 1.0
+    for tag, seconds in enumerate(lengths, 1):
+        said += [(at, 1, deliver(tag, b"job")), (at + seconds, 0, method("BasicAck", delivery_tag=tag))]
+        at += seconds + 0.1
+    return talk(5672, *said)
+
+
+def returned(again: str) -> list[Problem]:
+    """A publisher gets a message back, and publishes it with the routing key ``again``."""
+    back = method("BasicReturn", reply_code=312, exchange="x", routing_key="user.3") + message(b"hello")
+    return talk(
+        5672,
+        (0.1, 0, GREETING + publish(b"hello", exchange="x", routing_key="user.3", mandatory=1)),
+        (0.2, 1, back),
+        (0.3, 0, publish(b"hello", routing_key=again, exchange="x" if again == "user.3" else "")),
+    )
+
+
 def comes_back(times: int, *, requeue: int = 1, body: bytes = b"poison") -> list[Problem]:
     """A consumer puts a message back again and again; or rejects as many equal ones that come again once."""
     said = consume()

@@ -40,7 +40,7 @@ def each_of(problem: Problem) -> Iterator[Problem]:
 def checked(source: Iterable[PacketBatch]) -> Checker:
     """A checker that has seen all frames."""
     checker = Checker()
-    dissector = Dissector(Demand(link_responses=False, analyse=True), on_end=checker.end)
+    dissector = Dissector(checker.demand(Demand()), on_end=checker.end)
     batches = list(source)
     checker.report.first_ns = int(batches[0].time_ns[0])
     for batch in batches:

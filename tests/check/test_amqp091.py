@@ -90,3 +90,14 @@ def test_the_server_that_waited_too_long_is_not_reported_as_a_closed_channel() -
 )
 def test_words_of_topics_fit(pattern: str, key: str, taken: bool) -> None:
     assert fits("topic", pattern, key) is taken
+
+
+def test_jobs_that_take_the_same_long_time_again_and_again_are_no_problem() -> None:
+    assert [each.severity for each in named(crafted.long_jobs(7.0, 7.5, 6.8), FULL)] == ["note"]
+    assert [each.severity for each in named(crafted.long_jobs(0.5, 0.6, 7.0), FULL)] == ["warning"]
+
+
+@pytest.mark.parametrize(("again", "severity"), [("mail", "note"), ("user.3", "warning")])
+def test_a_returned_message_that_is_published_elsewhere_is_handled(again: str, severity: str) -> None:
+    (problem,) = named(crafted.returned(again), "amqp091.returned")
+    assert problem.severity == severity

@@ -164,6 +164,10 @@ FIRST = {
     "n_reply_wrong": ("nats.unanswered", ("59 of 255", "quote-3 (#4) answers on other subjects", "quote.reply.")),
     "n_shared_durable": ("flow.shared-group", ("mail-svc and ledger-svc share group processor",)),
     "r_dup_producer": ("rabbitmq_stream.messages-dropped", ("190 new messages of orders-api",)),
+    "k_fixed_list": ("flow.unread", ("geofence does not read partitions 3, 4, 5", "it reads 0, 1, 2 only")),
+    "n_subscribed_again": ("flow.done-twice", ("sms-sender has 3 subscriptions to sms.out on one connection", "197")),
+    "r_no_acks": ("amqp091.prefetch", ("consumer fulfilment of fulfilment (#1) had 20 messages",)),
+    "r_never_stored": ("flow.read-again", ("invoice-writer got 566 messages", "asked the server for its offset")),
     "r_partition_copy": ("flow.unread", ("no consumer reads trips-2",)),
     "r_retention_gap": ("flow.skipped", ("aggregator never got 231", "retention had deleted them")),
     "r_wrong_stream": ("flow.never-began", ("archiver waits for invoice", "invoices")),
@@ -182,6 +186,7 @@ HEALTHY = (
     *("kh_txn_eos", "nh_pause_batch", "nh_replay", "nh_scale_reqrep", "nh_workqueue_deploy"),
     *("nh_kv_nak", "nh_lameduck", "rh_backfill", "rh_late_readers", "rh_pool_scale"),
     *("rh_bluegreen", "rh_window", "nh_lease", "nh_stream_move", "rh_pricelist"),
+    *("nh_retry_ids", "nh_ldm_cluster", "rh_rebind", "kh_cache"),
 )
 
 

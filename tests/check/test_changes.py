@@ -18,6 +18,7 @@ CHANGED = {
     "n-wrong-account": "orders-api logged in as billing, before as orders; uses account BIL, before account ORD, "
     "at +5.466 s",
     "r-other-vhost": "orders-api uses virtual host staging, before /, at +5.701 s",
+    "k-linger": "orders-api publishes about 10 messages at a time, before about 1, at +4.351 s",
     "k-wrong-cluster": "orders-api uses cluster QQU3OEVBNTcwNTJENDM2Qg, before cluster MkU3OEVBNTcwNTJENDM2Qg, "
     "at +6.160 s",
 }

@@ -91,6 +91,21 @@ def test_a_publisher_that_numbers_from_the_start_again_after_more_ids_than_can_w
 
 
 @pytest.mark.parametrize(
+    ("first", "again", "same"),
+    [
+        (b'{"id":7,"ts":"2026-11-29T18:06:16.26519297Z"}', b'{"id":7,"ts":"2026-11-29T18:06:22.951587879Z"}', True),
+        (b'{"id":7,"at":1795977275.968}', b'{"id":7,"at":1795977281.2}', True),
+        (b'\x00Su\xa0\x1d{"ts":"2026-11-29T18:06:16.2Z"}', b'\x00Su\xa0\x1e{"ts":"2026-11-29T18:06:22.95Z"}', True),
+        (b'{"id":7,"qty":17}', b'{"id":7,"qty":18}', False),
+    ],
+)
+def test_a_message_that_is_made_anew_for_each_attempt_is_the_same(first: bytes, again: bytes, same: bool) -> None:
+    found = crafted.published_twice(again, first)
+    assert len(named(found, "rabbitmq_stream.messages-dropped")) == (not same)
+    assert len(named(found, "rabbitmq_stream.duplicate-ids")) == same
+
+
+@pytest.mark.parametrize(
     ("sequence", "first", "dropped"),
     [
         pytest.param(0x01020304, 1, True, id="numbers from the start"),

@@ -13,6 +13,7 @@ from tests.net import craft
 from tests.view.frames import CLIENT, SERVER
 from wiredecode.capture import open_capture
 from wiredecode.check import Problem
+from wiredecode.protocols.nats.problems_requests import MANY_QUICK
 
 LIMITS = CAPTURES / "nats" / "60-limits.pcap"
 ACCIDENTS = CAPTURES.parent / "tests" / "accidents"
@@ -168,6 +169,23 @@ def test_a_service_that_answers_no_more_is_named_with_its_requests() -> None:
         r"billing \(#1\) has answered no request since 0.[23]\d\d s: 4 were delivered to it", silent.title
     )
     assert silent.details[-1] == "4 of 6 requests to price.get got no answer"
+
+
+def test_a_service_that_is_slow_has_no_pause() -> None:
+    """Answers that take 1.6 s since a time; a pause is one after which answers are quick again."""
+    quick = [(0.05 + step / 100, step) for step in range(MANY_QUICK)]
+    slow = [(1.0 + step / 2, MANY_QUICK + step) for step in range(10)]
+    line, answer = b"MSG price.get 1 _INBOX.s%d 1\r\n?\r\n", b"PUB _INBOX.s%d 1\r\n!\r\n"
+    said = [(at, SERVER, line % step) for at, step in (*quick, *slow)]
+    said += [(at + 0.005, CLIENT, answer % step) for at, step in quick]
+    assert "nats.service-silent" not in spoken(*said, *((at + 1.6, CLIENT, answer % step) for at, step in slow))
+    together = ((7.0 + step / 100, CLIENT, answer % step) for _, step in slow)
+    assert "answered nothing for 6" in spoken(*said, *together)["nats.service-silent"].title
+
+
+def test_a_request_that_servers_pass_on_between_accounts_is_judged_where_it_began() -> None:
+    assert "nats.unanswered" in spoken(*asked(3, reply="_INBOX.m"))
+    assert "nats.unanswered" not in spoken(*asked(3, reply="_R_.m"))
 
 
 def test_a_service_that_still_answers_others_is_not_silent() -> None:

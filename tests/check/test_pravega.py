@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.check.support import CAPTURES, check, named, talk, worse
+from tests.net.craft import batches
 from tests.protocols.test_pravega_surprises import HELLO, SEGMENT, SET_UP, SETUP, W, block, block_end, event
+from tests.support import Part, craft, every
 from wiredecode.check import Problem
 from wiredecode.protocols.pravega import layers
 from wiredecode.protocols.pravega.layers_kinds import NO_VALUE
@@ -141,6 +143,22 @@ def test_a_transaction_that_is_merged_or_aborted() -> None:
     found = transaction((2.0, 0, bytes(delete)), (2.1, 1, bytes(deleted)))
     assert worse(found) == []
     assert named(found, "pravega.transaction-open") == []
+
+
+def test_a_writer_id_that_two_clients_use_at_a_time() -> None:
+    append = block(DATA) + block_end(len(DATA))
+    first = ((0, HELLO), (1, HELLO), (0, SETUP), (1, SET_UP), (0, append))
+    before = [Part(1, side, data) for side, data in first]
+    second = [Part(2, side, data) for side, data in first]
+
+    def found(*order: Part) -> list[Problem]:
+        return named(check(batches(craft(order, every(1460), server_port=PORT))), "pravega.writer-shared")
+
+    (problem,) = found(*before, *second, Part(1, 0, append))
+    assert problem.title.endswith(
+        "append to scope/stream/0.#epoch.0 as one writer, 00010203-0405-0607-0809-0a0b0c0d0e0f, at the same time"
+    )
+    assert found(*before, *second, Part(2, 0, append)) == []  # it came back
 
 
 def test_a_conditional_append_that_came_too_late_is_a_remark() -> None:

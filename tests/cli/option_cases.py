@@ -648,6 +648,7 @@ CASES: dict[str, dict[str, Case | See]] = {
         "-Y": Case("{basic} -q --json", "-Y frame.type==Deliver", has('"published":0', gone=['"published":32'])),
         "--utc": utc("{basic} -q", has("c43_basic")),
         "--json": Case("{basic} -q", "--json", rows_of("protocol", "rabbitmq_stream")),
+        "-T": See("tests/cli/test_flows.py::test_forms_of_tshark_have_the_same_rows"),
         "--color": Case("{basic} -q", "--color always", coloured),
         "-q": Case("{basic}", "-q", quiet),
         "-v": Case("{basic}", "-v", VERBOSE),

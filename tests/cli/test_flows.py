@@ -30,6 +30,21 @@ def test_records_have_the_columns_of_the_table(run: Run) -> None:
     assert (record["from"], record["to"], record["skipped"]) == (["orders-api"], "billing", 96)
 
 
+def test_records_that_brokers_copy_from_each_other_come_to_no_consumer() -> None:
+    rows = wiredecode.read(CAPTURES / "kafka" / "failover.pcap.gz").flows().table().to_pylist()
+    assert [(row["topic"], row["to"]) for row in rows] == [("orders", "billing-1 in billing")]
+
+
+def test_forms_of_tshark_have_the_same_rows(run: Run) -> None:
+    (record,) = json.loads(run("flows", SKIPPED, "-T", "json", "-q").out)
+    assert run("flows", SKIPPED, "-T", "ek", "-q").out == run("flows", SKIPPED, "--json", "-q").out
+    assert record == json.loads(run("flows", SKIPPED, "-T", "ek", "-q").out)
+    heads, row = (line.split("\t") for line in run("flows", SKIPPED, "-T", "tabs", "-q").lines)
+    assert dict(zip(heads, row, strict=True)).items() >= {"to": "billing", "skipped": "96"}.items()
+    assert run("flows", SKIPPED, "-T", "text", "-q").out == run("flows", SKIPPED, "-q").out
+    assert json.loads(run("flows", SKIPPED, "-T", "json", "--topic", "none", "-q").out) == []
+
+
 def test_rows_by_partition_add_up_to_the_topic() -> None:
     capture = wiredecode.read(FOLDER / "k-hot-partition.pcap.gz")
     parts = {each["partition"]: each["published"] for each in capture.flows("partition").table().to_pylist()}

@@ -15,13 +15,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow.parquet as parquet
 import pytest
 
-from tests.bench.clusters import cluster
+from tests.bench.clusters import QUICK_JAVA, cluster
 from tests.spark.conftest import ROOT
 from tests.spark.support import expected, same_rows
 from tests.spark.test_output import job, table, visible, write
-from tests.spark.test_pipeline import BASIC, cut
+from tests.spark.test_pipeline import BASIC, CAPTURES, cut
 from tests.support import packets
 from wiredecode.spark.folder import DONE
 from wiredecode.spark.session import mute_lost_java
@@ -135,23 +136,35 @@ def test_a_killed_worker_costs_only_time(spark: SparkSession, capture: Path, tmp
     assert listing["payload"]["captured"] == listing["payload"]["in_frames"] + listing["payload"]["duplicate"]
 
 
-@pytest.mark.nightly
-def test_a_killed_executor_costs_only_time(spark: SparkSession, capture: Path, tmp_path: Path) -> None:
-    """Two separate executors, as on a cluster: the shuffle files of a killed one are lost."""
-    out, killed = tmp_path / "lake", list[int]()
-    process = start(capture, out, "--master", "local-cluster[2,1,1024]", "--conf", "spark.executor.memory=512m", "-q")
-
-    def kill_one() -> bool:
-        executors = [pid for pid, args in descendants(process.pid) if "CoarseGrainedExecutorBackend" in args]
-        if executors and has_begun(out):
-            os.kill(executors[0], signal.SIGKILL)
-            killed.append(executors[0])
-        return bool(killed)
-
-    wait_for(kill_one, process)
-    _, err = process.communicate(timeout=WAIT_SECONDS)
-    assert process.returncode == 0, err
-    check(spark, capture, out)
+def test_a_cluster_that_loses_a_driver_and_a_worker_has_the_rows_of_one_machine(tmp_path: Path) -> None:
+    """A standalone master and two workers. The first run loses its driver; the second one loses a worker, with all that
+    its tasks have left for others, and writes linked connections of NATS and Kafka, and of RabbitMQ.
+    """
+    every = [(time_ns + lap * 10**12, data) for lap in range(6) for time_ns, data in packets(BASIC)]
+    for number, name in enumerate(("nats/04-request-reply.pcap", "kafka/failover.pcap.gz")):
+        first, *_ = some = packets(CAPTURES / name)
+        every += [(every[number][0] + time_ns - first[0], data) for time_ns, data in some]
+    files = sorted(cut(tmp_path / "ring", sorted(every, key=lambda packet: packet[0]), 20))
+    out, columns = tmp_path / "lake", f"{COLUMNS},response,outcome,latency"
+    with cluster() as master:
+        java = [f"spark.{process}.extraJavaOptions={QUICK_JAVA}" for process in ("driver", "executor")]
+        words = ("--master", master, "--columns", columns, "-q", "--conf", java[0], "--conf", java[1])
+        driver = start(tmp_path / "ring", out, *words)
+        wait_for(lambda: is_writing(out), driver)
+        driver.kill()
+        driver.communicate()
+        assert visible(out) == set()
+        second = start(tmp_path / "ring", out, *words)
+        wait_for(lambda: is_writing(out), second)
+        worker = next(pid for pid, args in descendants(os.getpid()) if "deploy.worker.Worker" in args)
+        os.killpg(worker, signal.SIGKILL)
+        _, err = second.communicate(timeout=WAIT_SECONDS)
+        assert second.returncode == 0, err
+    demand = job([tmp_path / "ring"], out, columns=columns).demand()
+    found = parquet.read_table(out / "frames", schema=demand.schema, partitioning="hive")
+    wanted = expected(files, demand)
+    same_rows(found.select(wanted.schema.names), wanted)
+    assert visible(out) == {"frames", "findings", "totals", "problems", DONE}
 
 
 @pytest.mark.nightly

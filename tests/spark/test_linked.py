@@ -17,12 +17,14 @@ from tests.spark.support import same_rows
 from tests.spark.test_core import decoded_levels, file_rows, files_of, first_ns, read, shuffled
 from tests.support import packets
 from wiredecode.capture import CaptureError, PacketBatch, open_capture
+from wiredecode.dissect import ledger
 from wiredecode.dissect.dissector import FRAMES_ONLY, Dissector
 from wiredecode.dissect.following import NoteEntry, packed, unpacked
 from wiredecode.spark import decode as notes_module
 from wiredecode.spark import parcels as module
 from wiredecode.spark.decode import TableDemand, decode, write_notes
 from wiredecode.spark.parcels import HEADS
+from wiredecode.tables.reader import TableReader
 
 LEVELS = ("frames", "messages", "connections")
 REPLIES = CAPTURES / "nats" / "04-request-reply.pcap"
@@ -160,6 +162,31 @@ def test_connections_of_others_are_forgotten_at_their_end() -> None:
     file = path.name, [*open_capture([path])], first_ns(path)
     ended = [label for label, *_, some, _ in contents(notes_of([file], demand_of(path, "frames", 3))) if not some]
     assert ended
+
+
+@pytest.mark.parametrize("level", ["frames", "messages"])
+@pytest.mark.parametrize("path", [REPLIES, FAILOVER, CAPTURES / "rabbitmq-stream" / "c43_basic.pcap"])
+def test_the_limit_on_all_held_requests_costs_no_response(
+    path: Path, level: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Later rows overtake a request that waits: else it depends on how busy the other connections of a task are."""
+    demand = TableDemand(level)
+    wanted = read(open_capture([path]), demand)
+    monkeypatch.setattr(ledger, "HELD_FRAMES", 1)
+    same_rows(read(open_capture([path]), demand), wanted)
+    in_order = TableReader(open_capture([path]), level)
+    assert sum(map(len, in_order)) == len(wanted)
+    assert in_order.totals.limits[ledger.LIMIT] or not any(wanted["outcome"].to_pylist())
+
+
+def test_overtaken_requests_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    path = FAILOVER
+    wanted = read(open_capture([path]), TableDemand("frames"))
+    monkeypatch.setattr(ledger, "HELD_FRAMES", 1)
+    monkeypatch.setattr(ledger, "OVERTAKEN_FRAMES", 0)
+    found = read(open_capture([path]), TableDemand("frames"))
+    assert len(found) == len(wanted)
+    assert found["response"].null_count > wanted["response"].null_count
 
 
 def test_captures_of_other_protocols_need_no_notes() -> None:

@@ -228,7 +228,8 @@ def test_as_many_tasks_as_the_input_needs(tmp_path: Path) -> None:
 
     demand = TableDemand("frames")
     cases = [  # bytes by source, cores, partitions and buckets
-        ({"": 1000}, 8, 8, 8),
+        ({"": 1000}, 8, 1, 1),
+        ({"": 2 << 20}, 8, 8, 8),
         ({"": 100 * PARTITION_BYTES}, 8, 104, 104),
         ({"a": 50 * PARTITION_BYTES, "b": 50 * PARTITION_BYTES}, 8, 104, 52),
     ]
@@ -241,6 +242,11 @@ def test_as_many_tasks_as_the_input_needs(tmp_path: Path) -> None:
     assert sum(map(len, tasks)) == 1000
     assert max(map(len, tasks)) <= 64
     assert [len(task) for task in group_parts(parts[:4], 2)] == [1, 1, 1, 1]
+    sizes = [3 << 20, 70 << 20, 1 << 20, 128 << 20, 90 << 20, 2 << 20]
+    uneven = [ReadablePart(FileSplit(File(str(number), "", 0)), size) for number, size in enumerate(sizes)]
+    assert [sum(part.size for part in task) >> 20 for task in group_parts(uneven, 2)] == [128, 90, 70, 3, 2, 1], (
+        "the largest first"
+    )
 
 
 def test_one_problem_and_no_file_are_a_task() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import random
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -178,6 +179,51 @@ def test_an_empty_folder_has_no_rows_and_a_missing_one_is_an_error(session: Spar
         CaptureReader(ReadOptions.of({"path": str(tmp_path / "nowhere")})).partitions()
     with pytest.raises(ValueError, match=r"load\(\) needs a path"):
         CaptureReader(ReadOptions.of({})).partitions()
+
+
+@pytest.mark.slow
+def test_views_of_sql_and_file_names_work(session: SparkSession) -> None:
+    session.sql(f"create temporary view nats using wiredecode options (path '{NATS}', columns '{FEW}')")
+    wanted = expected([NATS], TableDemand("frames", columns=FEW.split(",")))
+    same_rows(session.sql(f"select {FEW} from nats").toArrow(), wanted)
+    same_rows(session.table("nats").select("time", "type").toArrow(), wanted.select(["time", "type"]))
+    named = load(session, [str(NATS), str(BASIC)], level="packets", source="(.*)").select("source").distinct()
+    assert sorted(row.source for row in named.collect()) == sorted(map(str, (NATS, BASIC)))
+
+
+def stream(session: SparkSession) -> None:
+    rows = session.readStream.format("wiredecode").option("columns", FEW).load(str(NATS))
+    rows.writeStream.format("noop").start().processAllAvailable()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("do", "error"),
+    [
+        (stream, "ValueError: there is no readStream: wiredecode spark --stream reads new captures"),
+        (lambda session: load(session, str(NATS)).select("_metadata.file_path"), "UNRESOLVED_COLUMN"),
+        (lambda session: session.sql(f"select type from wiredecode.`{NATS}`"), "UNSUPPORTED_DATASOURCE_FOR_DIRECT"),
+        (
+            lambda session: session.sql(f"create table t using wiredecode options (path '{NATS}')"),
+            "ValueError: there is no option location",
+        ),
+        (
+            lambda session: session.read.format("wiredecode").schema("time timestamp").load(str(NATS)).collect(),
+            "ValueError: the schema is fixed; choose columns with the option columns",
+        ),
+        (
+            lambda session: session.range(1).write.format("wiredecode").mode("append").save("out"),
+            "writer is not implemented",
+        ),
+    ],
+    ids=["readStream", "file_path", "files", "table", "schema", "write"],
+)
+def test_what_a_data_source_cannot_do_is_refused_without_a_traceback(
+    session: SparkSession, do: Callable[[SparkSession], Any], error: str
+) -> None:
+    with pytest.raises(Exception, match=error) as raised:
+        do(session)
+    assert "Traceback" not in str(raised.value)
 
 
 @pytest.mark.parametrize(

@@ -163,7 +163,7 @@ def test_a_state_of_another_version_is_refused_in_one_line(monkeypatch: pytest.M
     stored = BucketState(demand, "s", 0).dumps()
     monkeypatch.setattr("wiredecode.spark.increments.version", lambda name: "99.1")
     with pytest.raises(
-        OtherState, match=r"written by wiredecode .*, and this is 99\.1 \(format 5\): finish .* --finish"
+        OtherState, match=r"written by wiredecode .*, and this is 99\.1 \(format 6\): finish .* --finish"
     ):
         BucketState.loads(demand, "s", 0, stored)
 
@@ -174,8 +174,8 @@ def test_a_log_of_another_format_is_refused_before_it_is_read(tmp_path: Path) ->
     book.keep(increment.log())
     assert increment.log().buckets == 1
     kept = book.read(LOG)
-    book.write(LOG, {"mark": kept["mark"].replace("5 ", "6 ", 1), "what": "this version does not know"})
-    with pytest.raises(OtherState, match=r"written by wiredecode .* \(format 6\), and this is .*: finish .* --finish"):
+    book.write(LOG, {"mark": kept["mark"].replace("6 ", "7 ", 1), "what": "this version does not know"})
+    with pytest.raises(OtherState, match=r"written by wiredecode .* \(format 7\), and this is .*: finish .* --finish"):
         increment.log()
 
 

@@ -11,7 +11,7 @@ from wiredecode.check.changes import ClientChanges, TopicChanges, tell_changes
 from wiredecode.check.codes import CODES
 from wiredecode.check.differences import Client, client_of, tell
 from wiredecode.check.exchanges import Exchanges
-from wiredecode.check.flows import FlowRule, space_of, types_of
+from wiredecode.check.flows import FlowRule, followed_by_messages, space_of, types_of
 from wiredecode.check.publishes import Publishes
 from wiredecode.check.repeated import RefusedAlways
 from wiredecode.check.rules import ClearText, ClockRule, Findings, OtherProtocols, Requests
@@ -19,12 +19,15 @@ from wiredecode.check.stalls import Stalls
 from wiredecode.check.transport import Health
 from wiredecode.check.trends import Trends, lags_of
 from wiredecode.check.verdict import TLS, Coverage
+from wiredecode.dataclasses import replace
+from wiredecode.dissect.dissector import Demand
 from wiredecode.flows import Flows
 from wiredecode.flows.accounts import parties_of
 from wiredecode.frames.frame import Frame
+from wiredecode.frames.message import Messages
 from wiredecode.net.distribution import MAX_VALUES
 from wiredecode.net.types import Connection
-from wiredecode.protocols.checks import checks_of
+from wiredecode.protocols.checks import ByProtocol, checks_of
 from wiredecode.protocols.registry import requests_of
 from wiredecode.protocols.shared.codes import SEVERITIES
 from wiredecode.protocols.shared.facts import CLIENT, party_of
@@ -41,8 +44,11 @@ MAX_OVER = 1000
 class Checker:
     """Receives the frames of a capture in order, and the connections that are over; then :meth:`finish`."""
 
-    def __init__(self, max_times: int = MAX_VALUES) -> None:
-        """``max_times``: different latencies of a stream that are exact."""
+    def __init__(self, max_times: int = MAX_VALUES, *, all_messages: bool = False) -> None:
+        """``max_times``: different latencies of a stream that are exact. ``all_messages``: others want them, too."""
+        wanted = None if all_messages else lambda name: followed_by_messages(checks_of(name))
+        self.messages = Messages(of_protocol=wanted)
+        """The dissector fills it, see :meth:`demand`."""
         self.report, self.exchanges = Report(), Exchanges()
         self._requests, self._findings = Requests(self.report, self.exchanges), Findings(self.report)
         self._clock, self._clear = ClockRule(self.report), ClearText(self.report)
@@ -66,11 +72,16 @@ class Checker:
         self._clients: list[Client] = []
         self._changes = ClientChanges()
         self.coverage = Coverage()
+        self._by_messages = ByProtocol(followed_by_messages)
 
     @property
     def flows(self) -> Flows:
         """Publishers and consumers, of protocols with offsets or subscriptions."""
         return self._flows.flows
+
+    def demand(self, demand: Demand) -> Demand:
+        """A demand with what is judged."""
+        return replace(demand, link_responses=False, copies=False, analyse=True, messages=self.messages)
 
     def _meet(self, name: str) -> None:
         """The first frame of a protocol: from now on its rules get its frames."""
@@ -135,12 +146,18 @@ class Checker:
             self._call(self._others.frame, frame)
         if frame.layer not in self._clear.harmless:
             self._call(self._clear.frame, frame)
+        if self._by_messages[frame.protocol]:
+            self._call(self._count, frame)
         kind = frame.protocol, frame.type
         plain = self._of_plain.get(kind)
         if plain is not None and plain[0](frame):
             self._show(frame, plain[1])
         else:
             self._show(frame, self._of_type.get(kind, self._always))
+
+    def _count(self, frame: Frame) -> None:
+        """Follow the messages of a frame of a protocol without a reader of flows."""
+        self.flows.frame(frame, self.messages.of(frame))
 
     def _show(self, frame: Frame, methods: Iterable[Callable[[Frame], None]]) -> None:
         for method in methods:
@@ -172,7 +189,7 @@ class Checker:
 
     def so_far(self) -> list[Problem]:
         """All problems as if the capture ended here; more may follow. It takes some ten milliseconds."""
-        return deepcopy(self).finish()
+        return deepcopy(self, {id(self.messages): self.messages}).finish()
 
     def _end(self, connection: Connection, foreign: str | None) -> None:
         self.report.learn(connection)

@@ -25,7 +25,8 @@ def group_by_cause(problems: Iterable[Problem]) -> list[Problem]:
             unexplained.remove(effect)
             cause.effects += [effect, *effect.effects]
             effect.effects = []
-            cause.severity = min(cause.severity, effect.severity, key=SEVERITIES.index)
+            if not effect.did_no_harm:
+                cause.severity = min(cause.severity, effect.severity, key=SEVERITIES.index)
             if effect.code is cause.code:  # a server that stalls again and again
                 cause.first_ns, cause.last_ns = span([cause, effect])
                 cause.count += effect.count
@@ -66,7 +67,7 @@ def told_once(problems: Iterable[Problem]) -> list[Problem]:
 def judged(problems: Iterable[Problem]) -> list[Problem]:
     """The problems, with the severity of those that did no harm."""
     problems = [*problems]
-    worse = [each for each in problems if each.severity != "note"]
+    worse = [each for each in problems if each.severity != "note" and not each.did_no_harm]
     for cause in problems:
         harm = (each for each in worse if each.name in cause.code.explains)
         near = (each for each in worse if cause.code.neighbours and explains(cause, each, [cause]))

@@ -39,6 +39,7 @@ SAID = {
     "host": "runs on {}, before on {}",
     "acks": "publishes with acks={}, before {}",
     "compression": "compresses with {}, before with {}",
+    "batch": "publishes about {} messages at a time, before about {}",
     "min_bytes": "fetches when there are {} bytes, before {}",
     "isolation": "reads with isolation.level={}, before {}",
     "max_wait": "waits up to {} ms for records, before {}",

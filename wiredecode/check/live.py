@@ -9,8 +9,8 @@ from typing import NamedTuple
 from wiredecode.capture.live.sniffer import Sniffer
 from wiredecode.capture.live.source import LiveOptions, RingSource
 from wiredecode.check import Checker, Problem
-from wiredecode.dataclasses import dataclass, field, replace
-from wiredecode.dissect.dissector import ANALYSED, Dissector
+from wiredecode.dataclasses import dataclass, field
+from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.flows.table import Backlog, backlogs
 from wiredecode.protocols.registry import decoding
 from wiredecode.protocols.shared.problems import Judged
@@ -43,12 +43,12 @@ class ProblemChange(NamedTuple):
 class Watch:
     """Asks its checker again and again; ``problems`` are those of the last time, the worst first.
 
-    ``groups``: consumer groups are wanted, too.
+    ``groups``: consumer groups and all messages are wanted, too.
     """
 
     def __init__(self, *, groups: bool = False) -> None:
         self._groups = groups
-        self.checker = Checker(MAX_TIMES)
+        self.checker = Checker(MAX_TIMES, all_messages=groups)
         self.problems: list[Problem] = []
         self.backlogs: list[Backlog] = []
         """Consumer groups at the last time, if they are wanted."""
@@ -117,7 +117,7 @@ def watch(
     only = " or ".join(f"tcp port {port}" for port in ports)
     sniffer = Sniffer(RingSource(LiveOptions(interface, only, False, SNAPLEN, BUFFER_MIB)))
     checker, seen = Checker(), Seen()
-    demand = replace(ANALYSED, decode_as=decoding(decode_as or {}))
+    demand = checker.demand(Demand(decode_as=decoding(decode_as or {})))
     dissector = Dissector(demand, on_end=checker.end)
     failures: list[Exception] = []
 

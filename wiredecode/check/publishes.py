@@ -79,7 +79,7 @@ class RefusedMessages:
     why: str
     """The reason of the first one."""
     is_usual: bool
-    """Its writers compare and set, and somebody else was faster."""
+    """Its writers compare and set, and somebody else was faster; or it is being stored already."""
     last_ns: int = 0
     messages: int = 0
     frames: list[FrameRef] = field(default_factory=list)
@@ -191,9 +191,9 @@ class Publishes(Rule):
             if len(by_reason) >= MAX_REASONS:
                 return
             compared = how.compared is not None and waiting.stream.startswith(how.compared)
-            refused = by_reason[reason] = RefusedMessages(
-                waiting.ref, why, compared and any(each in why for each in COMPARED)
-            )
+            usual = compared and any(each in why for each in COMPARED)
+            usual |= bool(how.repeated) and how.repeated in why
+            refused = by_reason[reason] = RefusedMessages(waiting.ref, why, usual)
         refused.messages += count
         refused.confirmed, refused.last_ns = False, waiting.time_ns
         if len(refused.frames) < MAX_EVIDENCE:

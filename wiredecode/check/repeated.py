@@ -77,6 +77,8 @@ class RefusedAlways(Rule):
             return  # a truncated answer may refuse
         if request.connection is not frame.connection or request.is_copy:
             return
+        if frame.type in checks_of(frame.protocol).tried:
+            return
         client = self._client(request)
         if refusal is None:
             if (tally := self._tallies.get((client, request.type or ""))) is not None:

@@ -9,7 +9,7 @@ from wiredecode.frames.identity import client_side
 from wiredecode.net.types import Connection
 
 SOON_NS = 10_000_000_000
-"""A server that is away for less than this, and whose clients all come back, was restarted."""
+"""A server whose clients are all served again within this time, by it or by others, was restarted."""
 PATIENCE_NS = 5_000_000_000
 """A client that tries again waits no longer than this, and not much longer than it did before."""
 MOMENT_NS = 1_000_000_000
@@ -40,19 +40,24 @@ class FailedAttempts:
 class Away(NamedTuple):
     """A server was away from one time to another, ns."""
 
+    server: str
     down_ns: int
     up_ns: int
 
-    def clients(self, connections: Iterable[Connection]) -> tuple[dict[Client, Connection], set[Client]]:
-        """The last connections of the clients that it had; and the clients that connected again."""
+    def clients(self, connections: Iterable[Connection]) -> tuple[dict[Client, Connection], dict[Client, int]]:
+        """The last connections of the clients that it had; and since when each client is served, by it or by others.
+
+        ``connections``: to servers of its kind, without those that failed.
+        """
         before: dict[Client, Connection] = {}
-        after: set[Client] = set()
+        since: dict[Client, int] = {}
         for each in connections:
-            host = each.endpoints[client_side(each)].rpartition(":")[0]
-            client = host, service_of(each.identity.get("name", ""))
+            side = client_side(each)
+            client = each.endpoints[side].rpartition(":")[0], service_of(each.identity.get("name", ""))
             last_ns = each.health.last_ns if each.health is not None else each.first_ns
-            if each.first_ns >= self.up_ns:
-                after.add(client)
-            elif each.first_ns < self.down_ns and last_ns >= self.down_ns - MOMENT_NS:
-                before[client] = each
-        return before, after
+            if each.endpoints[1 - side] == self.server and each.first_ns < self.down_ns:
+                if last_ns >= self.down_ns - MOMENT_NS:
+                    before[client] = each
+            elif last_ns >= self.up_ns or each.first_ns >= self.down_ns - MOMENT_NS:
+                since[client] = min(since.get(client, each.first_ns), each.first_ns)
+        return before, since

@@ -148,7 +148,7 @@ class Health(Rule):
             failed.add(endpoint)
             again_ns = self._accepted_again(problem, [connection.first_ns for connection, _ in of_server])
             if again_ns:
-                self._returned(problem, endpoint, Away(problem.first_ns or again_ns, again_ns))
+                self._returned(problem, Away(endpoint, problem.first_ns or again_ns, again_ns))
             if self._went_down(problem, endpoint, [time_ns for _, time_ns in of_server if time_ns is not None]):
                 down[endpoint] = problem
         self._in_turn(down)
@@ -239,15 +239,22 @@ class Health(Rule):
                 problem.severity, problem.title = "error", f"{problem.count:,} connections to {endpoint} failed"
                 problem.likely += ": the server refused them, or a firewall drops them"
 
-    def _returned(self, problem: Problem, server: str, away: Away) -> None:
-        """Whether all clients of a server that was away came back."""
-        port = server.rpartition(":")[2]
-        ended = (pair[0] for each, some in self._ended.items() if each.rpartition(":")[2] == port for pair in some)
-        before, after = away.clients(ended)
-        back, hosts, elsewhere = before.keys() & after, {host for host, _ in before}, {host for host, _ in after}
-        if len(back) == len(before) and len(hosts) > 1 and away.up_ns - away.down_ns <= SOON_NS:
+    def _returned(self, problem: Problem, away: Away) -> None:
+        """Whether all clients of a server that was away are served again."""
+        server, port = away.server, away.server.rpartition(":")[2]
+        servers = [each for each in self._ended if each.rpartition(":")[2] == port]
+        before, since = away.clients(connection for each in servers for connection, _ in self._ended[each])
+        back, hosts, elsewhere = before.keys() & since, {host for host, _ in before}, {host for host, _ in since}
+        refused = (each for each in self.report.facts.each(REFUSED) if each.of[0] != server and each.of[0] in servers)
+        alone = not any(each.since_ns <= away.up_ns and each.until_ns >= away.down_ns for each in refused)
+        soon = all(since[client] - away.down_ns <= SOON_NS for client in back)
+        peers = {each.rpartition(":")[0] for each in servers if each != server}
+        if {host for of, host in self._tried if of == server} <= peers - {server.rpartition(":")[0]} and alone:
             problem.did_no_harm = True
-            problem.detail(f"all {len(back)} clients that it had connected again")
+            problem.detail("only its peers connect to it, which are servers themselves")
+        elif len(back) == len(before) and len(hosts) > 1 and soon:
+            problem.did_no_harm = True
+            problem.detail(f"all {len(back)} clients that it had were served again, by it or by others")
         for client, last in before.items():
             tried = self._tried.get((server, client[0]))
             if client[0] in elsewhere or not back or not tried or not tried.are_over(away.up_ns, self.report.last_ns):

@@ -21,7 +21,7 @@ from wiredecode.cli.options import CaptureReading
 from wiredecode.cli.output import say, wants_color
 from wiredecode.cli.session import CaptureSession, Selection
 from wiredecode.dataclasses import replace
-from wiredecode.dissect.dissector import ANALYSED
+from wiredecode.dissect.dissector import DEFAULT
 from wiredecode.export.atomic import NewFile
 from wiredecode.export.packets import ChosenPackets, PacketFile
 from wiredecode.frames.escape import escape
@@ -52,7 +52,7 @@ class FileCheck:
             settings,
             files,
             Selection(span=settings.span, display=display),
-            ANALYSED,
+            self.checker.demand(DEFAULT),
             two_passes=settings.two_passes,
             on_end=self._end,
             on_decoded=None if self.timeline is None else self.timeline.end,
@@ -157,7 +157,7 @@ def watch(settings: CheckOptions) -> int:
         session.output.flush()
 
     with settings.live.capturing(saves=False) as sniffer:
-        demand = replace(ANALYSED, wait_ns=PATIENCE_NS)
+        demand = replace(checker.demand(DEFAULT), wait_ns=PATIENCE_NS)
         session = SniffSession.of(settings, sniffer, demand=demand, on_end=checker.end)
 
         def look(_: PacketBatch) -> None:

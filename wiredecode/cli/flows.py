@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
@@ -42,6 +43,9 @@ class FlowOptions(FilesOrLive):
     two_passes: options.TwoPasses = False
     jobs: int = Option(1, "--jobs", min=1, metavar="N", help="Decode in N processes, for large captures.")
     json: bool = Option(False, "--json", help="One JSON object per row (NDJSON).")
+    form: Literal["text", "tabs", "json", "ek"] | None = Option(
+        None, "-T", help="As tshark: the table, its columns with tabs, a JSON array of rows, one row per line."
+    )
     color: options.Color = "auto"
 
     def check(self) -> None:
@@ -56,6 +60,12 @@ class FlowOptions(FilesOrLive):
             )
             check(self.files or [])
             _ = self.decoding.keys  # before there are processes
+        options.refuse((self.json and self.form, f"-T {self.form} and --json exclude each other"))
+
+    @property
+    def is_records(self) -> bool:
+        """Whether JSON is written."""
+        return self.json or self.form in ("json", "ek")
 
 
 def flows(settings: FlowOptions) -> int:
@@ -123,7 +133,7 @@ def _report(code: int, settings: FlowOptions, session: CaptureSession, counted: 
         return code
     made = rows(counted, settings.by)
     chosen = [row for row in made if _is_chosen(row, settings)]
-    if chosen or settings.json:
+    if chosen or settings.is_records:
         _show(chosen, settings, session.output, session.first_ns)
     else:
         complain(_why_none(made, settings))
@@ -149,13 +159,33 @@ def _why_none(rows: Sequence[Row], settings: FlowOptions) -> str:
 
 
 def _show(rows: Sequence[Row], settings: FlowOptions, output: Output, first_ns: int) -> None:
-    from wiredecode.frames.record import dumps
+    if settings.is_records:
+        _show_records(rows, output, array=settings.form == "json")
+    elif settings.form == "tabs":
+        from wiredecode.view.flows import columns_of
 
-    if settings.json:
-        for row in rows:
-            output.write(dumps(row.record()))
-        output.flush()
+        columns = columns_of(rows, first_ns, settings.by)
+        for line in ([*columns], *zip(*columns.values(), strict=True)):
+            output.text("\t".join(line) + "\n")
+    else:
+        _show_table(rows, settings, output, first_ns)
+    output.flush()
+
+
+def _show_records(rows: Sequence[Row], output: Output, *, array: bool) -> None:
+    from wiredecode.frames.record import JsonArray, dumps
+
+    records = (dumps(row.record()) for row in rows)
+    if not array:
+        for record in records:
+            output.write(record)
         return
+    with closing(JsonArray(output.write)) as elements:
+        for record in records:
+            elements.add(record.rstrip())
+
+
+def _show_table(rows: Sequence[Row], settings: FlowOptions, output: Output, first_ns: int) -> None:
     from wiredecode.view import theme
     from wiredecode.view.console import tree_console
     from wiredecode.view.flows import DROPPED, columns_of, grid
@@ -175,7 +205,6 @@ def _show(rows: Sequence[Row], settings: FlowOptions, output: Output, first_ns: 
             console.print(line)
     else:
         output.text("".join(f"{line}\n" for line in plain(grid(columns, names))))
-    output.flush()
     if len(shown) < len(rows):
         complain(f"the first {MAX_ROWS} of {len(rows):,} rows; a pipe and --json get all")
 

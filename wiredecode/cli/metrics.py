@@ -112,7 +112,7 @@ def _of_files(
 ) -> int:
     from wiredecode.cli.judging import feed_checker
     from wiredecode.cli.session import CaptureSession
-    from wiredecode.dissect.dissector import ANALYSED
+    from wiredecode.dissect.dissector import DEFAULT
     from wiredecode.export.atomic import open_output
     from wiredecode.metrics.readers import Steps
     from wiredecode.stats.tables import seconds
@@ -121,7 +121,7 @@ def _of_files(
         step_ns = seconds(settings.step) * SECOND_NS
     except ValueError as error:
         raise options.UsageError(f"--step: {error}") from None
-    demand = replace(ANALYSED, messages=instruments.messages)
+    demand = checker.demand(DEFAULT)
     session = CaptureSession.of(settings, files, demand=demand, on_end=checker.end, on_decoded=instruments.end)
     steps = Steps(registry)
 
@@ -152,7 +152,7 @@ def _live(
 ) -> int:
     from wiredecode.cli.judging import feed_checker
     from wiredecode.cli.live import PATIENCE_NS, SniffSession
-    from wiredecode.dissect.dissector import ANALYSED
+    from wiredecode.dissect.dissector import DEFAULT
     from wiredecode.metrics.evidence import AlertPackets
     from wiredecode.metrics.readers import serve
 
@@ -164,7 +164,7 @@ def _live(
         closing(make(lambda: asdict(sniffer.counts))) as instruments,
     ):
         saving.begin(sniffer)
-        demand = replace(ANALYSED, messages=instruments.messages, wait_ns=PATIENCE_NS)
+        demand = replace(checker.demand(DEFAULT), wait_ns=PATIENCE_NS)
         session = SniffSession.of(settings, sniffer, demand=demand, on_end=checker.end, on_decoded=instruments.end)
 
         listen = settings.listen or (None if settings.otlp else HERE)

@@ -11,7 +11,7 @@ from wiredecode.check import Checker, Problem
 from wiredecode.cli.judging import feed_checker
 from wiredecode.cli.options import CaptureReading
 from wiredecode.cli.session import CaptureSession
-from wiredecode.dissect.dissector import ANALYSED
+from wiredecode.dissect.dissector import DEFAULT
 from wiredecode.frames.escape import counted
 from wiredecode.frames.record import rfc3339
 from wiredecode.frames.totals import Totals
@@ -27,7 +27,7 @@ def overview(captures: CaptureReading) -> str:
     if not all(map(os.path.isfile, files)) or sum(map(os.path.getsize, files)) > MAX_BYTES:
         return ""
     checker = Checker()
-    session = CaptureSession.of(captures, files, demand=ANALYSED, on_end=checker.end)
+    session = CaptureSession.of(captures, files, demand=checker.demand(DEFAULT), on_end=checker.end)
     with suppress(CaptureError):  # the pass that shows the frames says so
         for _ in feed_checker(session, checker):
             pass

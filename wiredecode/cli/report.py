@@ -58,7 +58,7 @@ def _run(settings: ReportOptions, source: list[str | BinaryIO]) -> int:
     """Read the captures once for everything and once for the sequence, then write the page."""
     from wiredecode.cli.judging import feed_checker
     from wiredecode.cli.session import CaptureSession, Selection
-    from wiredecode.dissect.dissector import ANALYSED
+    from wiredecode.dissect.dissector import DEFAULT
     from wiredecode.export.atomic import open_output
     from wiredecode.extras import version_number
     from wiredecode.report.gather import Gathering, most_interesting
@@ -67,7 +67,7 @@ def _run(settings: ReportOptions, source: list[str | BinaryIO]) -> int:
     display = options.display_filter(settings.display_filter, utc=settings.span.utc)
     gathering = Gathering(filtered=display is not None)
     selection = Selection(span=settings.span, display=display)
-    demand = replace(ANALYSED, messages=gathering.messages)
+    demand = gathering.checker.demand(DEFAULT)
     session = CaptureSession.of(
         settings, source, selection, demand, on_end=gathering.end, on_decoded=gathering.over, to_stdout=False
     )

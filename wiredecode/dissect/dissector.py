@@ -110,6 +110,8 @@ class Demand:
     """Requests know their response: output lags by up to 1000 frames, see :mod:`wiredecode.dissect.ledger`."""
     wait_ns: int = WAIT_NS
     """Capture time, ns, that requests wait for their response; live captures wait less."""
+    in_order: bool = True
+    """Frames come in their order; else a request may come after later ones, and wait longer for its response."""
     frame: type[Frame] = Frame
     """Class of the frames."""
     copies: bool = True
@@ -204,7 +206,7 @@ class Dissector:
         """Connections that ended, until all their frames are decoded."""
         self._pending: dict[Tracker, None] = {}
         """Connections with frames that wait for earlier frames of other connections."""
-        self._ledger = Ledger(demand.wait_ns, demand.answers, demand.late_outcomes)
+        self._ledger = Ledger(demand.wait_ns, demand.answers, demand.late_outcomes, in_order=demand.in_order)
         self._held: deque[Frame] = deque()
         """Frames from the oldest request on that is held back for its response."""
         self._readers: dict[Conversation, FrameReader] = {}
@@ -579,11 +581,16 @@ class Dissector:
                 waiting = ledger.frame(frame)
                 held.append(frame)
             while len(held) > waiting:
-                yield held.popleft()
+                oldest = held.popleft()
+                if not ledger.overtaken or oldest.id not in ledger.overtaken:
+                    yield oldest
+            if ledger.settled:
+                yield from ledger.take_settled()
 
     def _release_held(self) -> Iterator[Frame]:
         while len(self._held) > self._ledger.waiting:
             yield self._held.popleft()
+        yield from self._ledger.take_settled()
 
     def _decode_block(self, block: FrameBlock, conversation: Conversation) -> bool:
         """Decode a block as a whole; False: its frames must be decoded one by one."""
@@ -630,6 +637,8 @@ class Dissector:
         protocol = tracker.protocol
         recorded = demand.recorded is None or (protocol is not None and protocol.name in demand.recorded)
         style, select, messages = demand.style if recorded else None, demand.select, demand.messages
+        if messages is not None and not messages.wants("" if protocol is None else protocol.name):
+            messages = None
         later = style is not None and conversation.records_later and (select is not None or messages is not None)
 
         def read(frame: Frame) -> None:

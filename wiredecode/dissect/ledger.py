@@ -1,8 +1,8 @@
 """Open requests of all connections, and the responses that give each its outcome.
 
 A request waits for its response up to a number of frames and bytes of its own connection, and up to a time. So its
-outcome does not depend on other connections. A larger limit applies to all held frames; the totals count the responses
-that it loses.
+outcome does not depend on other connections. A larger limit applies to all held frames. Then later frames overtake the
+request, if their order does not matter; else the totals count the responses that are lost.
 """
 
 from collections import deque
@@ -23,6 +23,8 @@ WAIT_NS = 6_000_000_000
 HELD_FRAMES = 4096
 """Frames of all connections that are held back for one request, also those of other processes."""
 HELD_BYTES = 12 * 1024 * 1024
+OVERTAKEN_FRAMES = 16_384
+"""Requests that later frames have overtaken; HELD_BYTES applies to them, too."""
 LIMIT = "held-requests"
 """Limit in the totals: requests whose response came in time, but after these bounds."""
 STEP_NS = 1_000_000_000
@@ -96,7 +98,8 @@ class Ledger:
     """Takes all frames in order; :attr:`waiting` is the number of the last ones to hold back.
 
     ``most_ns``: how long requests wait. ``known_outcomes``: those of the first pass of two. ``late``: collects, in the
-    first pass, the outcomes of requests that cannot be held back until their response.
+    first pass, the outcomes of requests that cannot be held back until their response. ``in_order``: frames are passed
+    on in the order in which they came; else :attr:`overtaken` ones come when they are :attr:`settled`.
     """
 
     def __init__(
@@ -104,6 +107,8 @@ class Ledger:
         most_ns: int = WAIT_NS,
         known_outcomes: Mapping[int, KnownOutcome] | None = None,
         late: dict[int, KnownOutcome] | None = None,
+        *,
+        in_order: bool = True,
     ) -> None:
         self._most_ns, self._known_outcomes, self._late_outcomes = most_ns, known_outcomes, late
         self._longest = most_ns + STEP_NS
@@ -122,6 +127,12 @@ class Ledger:
         self._held: deque[OpenRequest] = deque()
         self._released: deque[OpenRequest] = deque()
         """Requests that were passed on before their time, without a response until now."""
+        self._in_order = in_order
+        self.overtaken: dict[int, int] = {}
+        """Ids of requests that are held back while later frames are passed on, and their bytes."""
+        self._overtaken_bytes = 0
+        self.settled: list[Frame] = []
+        """Requests that were overtaken, and no longer wait."""
 
     @property
     def waiting(self) -> int:
@@ -210,7 +221,7 @@ class Ledger:
                 continue
             response, outcome, answers = frame.id, confirmation.final or None, tuple(request.answers)
             if in_time and request.frame is not None:
-                asked, request.frame = request.frame, None
+                asked = self._let_go(request)
                 asked.response, asked.outcome, asked.answers = response, outcome, answers
                 self._forget(request)
             elif self._late_outcomes is not None:
@@ -242,9 +253,24 @@ class Ledger:
                 if over:
                     self._give_up(head)
                 else:
-                    self._settle(head, LATE)
+                    if not self._overtake(head.frame):
+                        self._settle(head, LATE)
                     released.append(head)
             held.popleft()
+
+    def _overtake(self, request: Frame) -> bool:
+        """Let later frames overtake a request, if they may."""
+        size = request.weight
+        if self._in_order or len(self.overtaken) >= OVERTAKEN_FRAMES or self._overtaken_bytes + size > HELD_BYTES:
+            return False
+        self.overtaken[request.id] = size
+        self._overtaken_bytes += size
+        return True
+
+    def take_settled(self) -> list[Frame]:
+        """Take :attr:`settled`."""
+        settled, self.settled = self.settled, []
+        return settled
 
     def tick(self, time_ns: int, most_ns: int) -> None:
         """Live capture: no frame came up to ``time_ns``; release requests older than ``most_ns``."""
@@ -254,9 +280,9 @@ class Ledger:
     def finish(self, last_ns: int) -> None:
         """End of the frames at ``last_ns``: open requests are unanswered if the other side was captured completely."""
         for request in self._released:
-            counts = self._known_outcomes is None and not request.is_past and not request.is_copy
+            counts = self._known_outcomes is None and not (request.is_past or request.is_copy or request.frame)
             self.missed += counts and last_ns - request.time_ns <= self._most_ns
-        for request in self._held:
+        for request in (*self._released, *self._held):
             in_time = last_ns - request.time_ns <= self._most_ns
             self._settle(request, self._without_response(request) if in_time else LATE)
         if self._late_outcomes is not None:
@@ -283,9 +309,9 @@ class Ledger:
             self._mark_past(request)
 
     def _settle(self, request: OpenRequest, outcome: str | None) -> None:
-        frame, request.frame = request.frame, None
-        if frame is None:
+        if request.frame is None:
             return
+        frame = self._let_go(request)
         if request.answers:
             frame.answers = tuple(request.answers)
         if not self._is_asked(request.acks):
@@ -299,6 +325,15 @@ class Ledger:
             ):  # on a cluster another task may know it
                 frame.outcome = outcome
                 self.late_count += outcome == LATE
+
+    def _let_go(self, request: OpenRequest) -> Frame:
+        """Return the frame of a request, which is held back no longer."""
+        frame, request.frame = request.frame, None
+        assert frame is not None
+        if (size := self.overtaken.pop(request.id, None)) is not None:
+            self._overtaken_bytes -= size
+            self.settled.append(frame)
+        return frame
 
     def _forget(self, request: OpenRequest) -> None:
         self._requests.pop(request.id, None)

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import repeat
+from math import log10
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,7 +24,7 @@ from wiredecode.frames.message import DELIVER, PUBLISH, FrameMessages, Messages
 from wiredecode.net.types import Connection
 from wiredecode.protocols.checks import ByProtocol, by_type
 from wiredecode.protocols.shared import flows
-from wiredecode.protocols.shared.flows import FlowReader, Step, read_steps
+from wiredecode.protocols.shared.flows import FlowReader, PublishedContent, Sampler, Step, read_steps
 from wiredecode.protocols.shared.pairing import Newest
 
 if TYPE_CHECKING:
@@ -65,7 +67,7 @@ class Party(NamedTuple):
     is_whole: bool
     """Whether both directions were captured, without loss."""
     settings: Mapping[str, str] = MappingProxyType({})
-    """Its choices, such as ``acks``."""
+    """Its choices, such as ``acks``; ``batch``: about how many messages it publishes at a time."""
 
     @property
     def label(self) -> str:
@@ -145,6 +147,8 @@ class Flow:
     """Offset up to which the consumer is done, as it said last."""
     done: OffsetTimes = field(default_factory=lambda: OffsetTimes(MAX_STORES))
     """The positions, or the messages that are done, over time."""
+    lookups: int = 0
+    """Times that its client asked for the position that it had stored."""
     stores: int = 0
     set_back: int = 0
     """Times that it said so with a lower offset than before."""
@@ -204,6 +208,8 @@ class Flow:
             self.done.add(step.first or 0, 0, time_ns)
         elif what == flows.STALL:
             self.stalled += 1
+        elif what == flows.LOOKUP:
+            self.lookups += 1
         elif what == flows.REJECT:
             self.rejected += step.messages
         elif what == flows.SAMPLE or what == flows.GOT:
@@ -294,6 +300,7 @@ SUMS = (
     "confirmed",
     "refused",
     "again",
+    "lookups",
     "stores",
     "set_back",
     "pulls",
@@ -306,6 +313,8 @@ SUMS = (
     "circling",
 )
 LONG_NS = 500_000_000
+MIN_BATCHES = 3
+"""Publishes that show how many messages a client sends at a time."""
 MAX_STARTS, MAX_FRAMES = 32, 8
 
 
@@ -325,7 +334,10 @@ class Flows:
         """By endpoint of a server: its cluster."""
         self.omitted = 0
         """Flows beyond :data:`MAX_FLOWS`, counted each time that they are met."""
-        self._readers = ByProtocol(readers_of)
+        self._readers, self._by_messages = ByProtocol(readers_of), ByProtocol(by_messages)
+        self._numbered = ByProtocol(numbered)
+        self._sampler = Sampler()
+        """Of protocols whose flows are read off their messages."""
         self.connections: dict[int, Connection] = {}
         """Those with flows, by number."""
         self._parties: dict[int, Party] = {}
@@ -338,7 +350,7 @@ class Flows:
         self._latencies: dict[FlowKey, list[int]] = {}
         """Of the flows of all processes."""
         self._published: Newest[int, list[tuple[str, int | None, int]]] = Newest(MAX_SENT)
-        """By frame, of protocols without a reader: topic, partition and number of messages that wait for an answer."""
+        """By frame, the same: topic, partition and number of messages that wait for an answer."""
 
     def __deepcopy__(self, _: object) -> Flows:
         """Itself: rules that look at it change nothing."""
@@ -354,7 +366,7 @@ class Flows:
         for reader in readers.get(frame.type, ()):
             if steps := read_steps(reader, frame):
                 self._take(steps, frame)
-        if not readers and (parts or frame.request is not None):
+        if self._by_messages[frame.protocol] and (parts or frame.request is not None):
             self._take(self._steps(frame, parts), frame)
 
     def _steps(self, frame: Frame, parts: Sequence[FrameMessages]) -> Iterator[Step]:
@@ -363,9 +375,11 @@ class Flows:
             topic, offsets = printable(part.topic or ""), [each for each in part.offsets or () if each is not None]
             if part.operation == PUBLISH and not frame.is_copy:
                 self._published.get_or_make(frame.id, list).append((topic, part.partition, part.count))
-                yield Step(flows.PUBLISH, topic, part.partition, messages=part.count, size=part.size)
+                wanted = self._sampler.wants(frame)
+                samples = self._sampler.take(frame, part.count, contents_of(part)) if wanted else ()
+                yield Step(flows.PUBLISH, topic, part.partition, messages=part.count, size=part.size, samples=samples)
             elif part.operation == DELIVER:
-                first = min(offsets, default=None)
+                first = min(offsets, default=None) if self._numbered[frame.protocol] else None
                 yield Step(flows.DELIVER, topic, part.partition, "", first, part.count, part.size)
         what = flows.CONFIRM if frame.refusal is None else flows.REFUSE
         for request in {each.request for each in frame.confirmations} | {frame.request}:
@@ -467,11 +481,23 @@ class Flows:
     def parties(self) -> dict[int, Party]:
         """The clients, by connection."""
         found = self._parties | {number: self.party(each) for number, each in self.connections.items()}
-        spaces = self.spaces
+        spaces, sizes = self.spaces, self._batch_sizes()
         return {
-            number: each if each.space else each._replace(space=spaces.get(each.server, ""))
+            number: each._replace(
+                space=each.space or spaces.get(each.server, ""), settings={**each.settings, **sizes.get(number, {})}
+            )
             for number, each in found.items()
         }
+
+    def _batch_sizes(self) -> dict[int, dict[str, str]]:
+        """The setting ``batch`` of publishers, by connection: messages at a time, as a power of ten."""
+        counts: dict[int, tuple[int, int]] = {}
+        for key, flow in self.flows.items():
+            if not key.delivers:
+                messages, batches = counts.get(key.connection, (0, 0))
+                counts[key.connection] = messages + flow.messages, batches + flow.batches
+        usual = ((number, *both) for number, both in counts.items() if both[1] >= MIN_BATCHES)
+        return {number: {"batch": f"{10 ** round(log10(most / some)):,}"} for number, most, some in usual}
 
     def space_of(self, connection: Connection) -> str:
         """The account, virtual host or cluster of a connection; empty: it is not known."""
@@ -528,6 +554,23 @@ class Flows:
 
 TO_BROKER = frozenset({flows.PUBLISH, flows.CONFIRM, flows.REFUSE, flows.PASS, flows.SAMPLE})
 ABOUT_CLIENTS = frozenset({flows.SPACE, flows.MEMBER, flows.SETTING})
+
+
+def numbered(checks: Checks) -> bool:
+    """Whether offsets count messages."""
+    return all(reader.numbered for reader in checks.flows)
+
+
+def by_messages(checks: Checks) -> bool:
+    """Whether the flows of a protocol are read off its messages: none of its readers counts them."""
+    return not any(reader.counts for reader in checks.flows)
+
+
+def contents_of(part: FrameMessages) -> Iterator[PublishedContent]:
+    """The messages; the numbers that their publisher gives them are ids."""
+    nothing = repeat(None)
+    for body, key, number in zip(part.bodies, part.keys or nothing, part.sequences or nothing, strict=False):
+        yield PublishedContent(key or None, body, "" if number is None else str(number))
 
 
 def readers_of(checks: Checks) -> dict[str | None, list[FlowReader]]:

@@ -1,7 +1,8 @@
 """Published and delivered messages as rows, of any protocol (docs/tables.md, "Messages")."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -129,6 +130,12 @@ class Messages:
     """Messages in ``parts``."""
     secrets: bool = False
     """Whether bodies and headers that carry credentials by their purpose are wanted."""
+    of_protocol: Callable[[str], bool] | None = None
+    """Whether those of a protocol are wanted; None: of all."""
+
+    def wants(self, protocol: str) -> bool:
+        """Whether the messages of a protocol are wanted."""
+        return self.of_protocol is None or self.of_protocol(protocol)
 
     def add(self, frame: Frame, operation: str, bodies: Sequence[bytes | None], **columns: Any) -> None:
         """Add messages of a frame just decoded, also in several calls; columns as of :class:`FrameMessages`."""
@@ -148,15 +155,12 @@ class Messages:
         return parts
 
     def of(self, frame: Frame) -> Sequence[FrameMessages]:
-        """Take those of the next frame that is asked for, and drop those of frames before it. Not for blocks."""
+        """Those of a frame; those of frames before it are dropped. Not for blocks."""
         parts: list[Any] = self.parts
         if not parts:
             return ()
-        if len(parts) == 1 and parts[0].frame is frame:
-            return (parts.pop(),)
         passed = 0
-        while passed < len(parts) and parts[passed].frame.number <= frame.number:
+        while passed < len(parts) and parts[passed].frame.number < frame.number:
             passed += 1
-        taken = [part for part in parts[:passed] if part.frame is frame]
         del parts[:passed]
-        return taken
+        return [*takewhile(lambda part: part.frame is frame, parts)]

@@ -23,7 +23,7 @@ from wiredecode.extras import version_number
 from wiredecode.flows.table import Backlog
 from wiredecode.frames.frame import UNDECODED, Confirmation, Frame
 from wiredecode.frames.identity import broker, client_side, ended_by
-from wiredecode.frames.message import DELIVER, PUBLISH, Messages
+from wiredecode.frames.message import DELIVER, PUBLISH
 from wiredecode.metrics.readers import HistogramReader
 from wiredecode.metrics.series import ERROR, OPERATION, SYSTEM, Labels, LabelSets
 from wiredecode.net.distribution import TimeHistogram
@@ -104,7 +104,7 @@ class Instruments:
         self._provider = MeterProvider(metric_readers=readers, resource=resource, shutdown_on_exit=False)
         self._meter = self._provider.get_meter("wiredecode", version_number())
         self._packet_counts, self._found_problems, self._backlogs = packets, problems, backlogs
-        self.messages = Messages()
+        self._messages = checker.messages
         self._series = series
         self._counts = {name: defaultdict[Labels, float](int) for name in (*OF_FRAMES, *OF_CONNECTIONS)}
         self._gauges = Gauges()
@@ -134,7 +134,7 @@ class Instruments:
     def frame(self, frame: Frame) -> None:
         if frame.connection.number not in self._open:
             self._begin(frame.connection)
-        protocol, status, parts = frame.protocol, frame.status, self.messages.of(frame)
+        protocol, status, parts = frame.protocol, frame.status, self._messages.of(frame)
         if status == UNDECODED:
             self._count(UNDECODED_BYTES, frame.length, protocol)
         if frame.request is not None:

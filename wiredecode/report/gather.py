@@ -17,7 +17,7 @@ from wiredecode.flows import Flows
 from wiredecode.frames.activity import Activities, Activity
 from wiredecode.frames.bins import Bins, Counts
 from wiredecode.frames.frame import REFUSED, Frame
-from wiredecode.frames.message import DELIVER, FORWARD, PUBLISH, FrameMessages, Messages
+from wiredecode.frames.message import DELIVER, FORWARD, PUBLISH, FrameMessages
 from wiredecode.net.distribution import Distribution
 from wiredecode.net.types import Connection
 from wiredecode.protocols.shared.gauges import CREDIT, POSITION, Measurement
@@ -122,16 +122,12 @@ class Stream:
 
 
 class Gathering:
-    """Receives every frame with :meth:`frame`, every ended connection with :meth:`end`; then :meth:`finish`.
-
-    ``messages`` is the dissector's collection of messages.
-    """
+    """Receives every frame with :meth:`frame`, every ended connection with :meth:`end`; then :meth:`finish`."""
 
     def __init__(self, *, filtered: bool = False) -> None:
         self.filtered = filtered
         """Whether only some frames count: connections without any are left out."""
-        self.checker = Checker()
-        self.messages = Messages()
+        self.checker = Checker(all_messages=True)
         self.timeline, self.flows = Timeline(), Flows()
         self.events: list[TimelineEvent] = []
         """Events in order of time."""
@@ -168,7 +164,7 @@ class Gathering:
 
     def frame(self, frame: Frame, *, counts: bool = True) -> None:
         """Take the next frame, which the checker received already; ``counts``: whether it counts."""
-        parts = self.messages.of(frame)
+        parts = self.checker.messages.of(frame)
         if not counts or not self.checker.report.covers(frame.time_ns):
             return
         self.timeline.frame(frame)

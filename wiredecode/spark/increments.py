@@ -39,14 +39,14 @@ from wiredecode.spark.files import Inputs, find
 from wiredecode.spark.folder import lock_folder
 from wiredecode.spark.lake import LakeRun
 from wiredecode.spark.parcels import packets, report_text
-from wiredecode.spark.pipeline import Metrics, make_plan, parts_of_task, task_rows
+from wiredecode.spark.pipeline import Metrics, Tasks, make_plan
 from wiredecode.tables.reader import Rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-FORMAT = 5
+FORMAT = 6
 """Version of the folder of states; increase it if anything stored changes, also attributes of classes."""
 CODEC = "zstd"
 OPTIONS = "the states were written with other options: repeat those, or name a new folder of states"
@@ -367,9 +367,9 @@ class StateDecoder:
         with open_file(f"{self.uri}/{name}") as file:
             return BucketState.loads(demand, source, bucket, file.read())
 
-    def finish(self, batches: Iterator[pa.RecordBatch], demand: TableDemand) -> Iterator[Decoded]:
+    def finish(self, rows: Iterator[pa.RecordBatch], tasks: Tasks, demand: TableDemand) -> Iterator[Decoded]:
         """Bring the connections of states to their end."""
-        for source, bucket in parts_of_task(batches):
+        for source, bucket in tasks.of(rows):
             state = self.load(source, bucket, demand)
             yield from state.finish(since=deepcopy(state.reader.totals))
 
@@ -445,8 +445,9 @@ class Increment:
             plan = make_plan(spark, find(list(step.files), self.source), self.demand, **how)
             rows = pipeline.decode_plan(spark, plan, tables.sink, decoder=decoder, metrics=self.metrics)
         else:
-            tail = partial(decoder.finish, demand=self.demand)
-            rows = pipeline.map_tasks(task_rows(spark, [[each] for each in previous]), tail, tables.sink, self.metrics)
+            tasks = Tasks([each] for each in previous)
+            tail = partial(decoder.finish, tasks=tasks, demand=self.demand)
+            rows = pipeline.map_tasks(tasks.rows(spark), tail, tables.sink, self.metrics)
         accounts = tables.commit(rows)
         step.last = {source: totals.last_ns for source, totals in accounts.sources.items() if totals.packets}
         behind = previous | accounts.states if step.files else {}

@@ -70,8 +70,8 @@ def size_run(
     """Number of tasks and buckets; ``sizes``: captured bytes by source."""
     total = sum(sizes.values())
     if partitions is None:
-        wanted = max(math.ceil(total / PARTITION_BYTES), parallel if total > MIB else 1)
-        partitions = min(math.ceil(wanted / parallel) * parallel, MAX_PARTITIONS)
+        wanted = math.ceil(total / PARTITION_BYTES / parallel) * parallel
+        partitions = min(wanted, MAX_PARTITIONS) if total > MIB else 1
     if buckets is None:
         share = max(sizes.values(), default=0) / max(total, 1)
         buckets = max(1, math.ceil(partitions * share))
@@ -81,7 +81,8 @@ def size_run(
 
 
 def group_parts(parts: Sequence[ReadablePart], parallel: int) -> list[list[ReadablePart]]:
-    """Parts for each task: small ones together, unless cores would be idle."""
+    """Parts for each task: small ones together, unless cores would be idle. The largest tasks come first, so that no
+    core is left with one at the end."""
     most = min(TASK_BYTES, math.ceil(sum(part.size for part in parts) / (TASKS_PER_CORE * parallel)))
     tasks: list[list[ReadablePart]] = []
     filled = 0
@@ -91,7 +92,7 @@ def group_parts(parts: Sequence[ReadablePart], parallel: int) -> list[list[Reada
             filled = 0
         tasks[-1].append(part)
         filled += max(part.size, 1)
-    return tasks
+    return sorted(tasks, key=lambda task: sum(part.size for part in task), reverse=True)
 
 
 @dataclass(frozen=True)
@@ -136,17 +137,22 @@ def send_key_logs(spark: SparkSession, demand: TableDemand) -> None:
             spark.sparkContext.addFile(path)
 
 
-def task_rows(spark: SparkSession, tasks: Sequence[Sequence[Any]]) -> DataFrame:
-    """A row per task, with the parts that it works on."""
-    rows = [(bytearray(pickle.dumps(parts)),) for parts in tasks]
-    return spark.createDataFrame(spark.sparkContext.parallelize(rows, max(len(rows), 1)), "part binary")
+class Tasks:
+    """Tasks and the parts that each works on. A row is the number of a task: Java makes it, without another Python."""
 
+    def __init__(self, parts: Iterable[Sequence[Any]]) -> None:
+        self._parts = [pickle.dumps(each) for each in parts]
 
-def parts_of_task(batches: Iterable[pa.RecordBatch]) -> Iterator[Any]:
-    """The parts of a task, from its row of :func:`task_rows`."""
-    for batch in batches:
-        for text in batch.column(0).to_pylist():
-            yield from pickle.loads(text)
+    def rows(self, spark: SparkSession) -> DataFrame:
+        """A row, and a partition, per task."""
+        count = len(self._parts)
+        return spark.range(0, count, 1, max(count, 1))
+
+    def of(self, rows: Iterable[pa.RecordBatch]) -> Iterator[Any]:
+        """The parts of the tasks in ``rows``."""
+        for batch in rows:
+            for number in batch.column(0).to_pylist():
+                yield from pickle.loads(self._parts[number])
 
 
 # From files to rows.
@@ -311,9 +317,10 @@ def decode_plan(
         demand = replace(demand, linked=True)
     send_key_logs(spark, demand)
     groups = group_parts(plan.parts, spark.sparkContext.defaultParallelism)
-    tasks = task_rows(spark, [[part.input for part in parts] for parts in groups])
+    tasks = Tasks([part.input for part in parts] for parts in groups)
+    ids = tasks.rows(spark)
     if demand.level == PACKET_LEVEL:
-        return map_tasks(tasks, partial(read_packets, demand), sink, metrics)
+        return map_tasks(ids, partial(read_packets, demand, tasks), sink, metrics)
     schema = from_arrow_schema(PARCELS)
     partition = F.expr(f"cast(pmod(crc32(cast(source as binary)) + bucket, {partitions}) as int)")
 
@@ -324,9 +331,9 @@ def decode_plan(
             parcels = parcels.repartition(partitions, partition)
         return parcels.sortWithinPartitions(*ORDER)
 
-    parcels = tasks.mapInArrow(partial(read_parcels, demand), schema)
+    parcels = ids.mapInArrow(partial(read_parcels, demand, tasks), schema)
     if demand.linked:
-        of_sessions = tasks.mapInArrow(partial(read_parcels, demand, sessions_only=True), schema)
+        of_sessions = ids.mapInArrow(partial(read_parcels, demand, tasks, sessions_only=True), schema)
         parcels = parcels.union(shuffled(of_sessions).mapInArrow(partial(write_notes, demand=demand), schema))
     return map_tasks(shuffled(parcels), partial(decode, demand=demand, decoder=decoder), sink, metrics)
 
@@ -351,14 +358,14 @@ def map_tasks(
 
 
 def read_parcels(
-    demand: TableDemand, batches: Iterator[pa.RecordBatch], *, sessions_only: bool = False
+    demand: TableDemand, tasks: Tasks, rows: Iterator[pa.RecordBatch], *, sessions_only: bool = False
 ) -> Iterator[pa.RecordBatch]:
     """Read the files of a task as parcels for the shuffle; damage is a report.
 
     ``sessions_only``: only packets of connections that may know of others, without reports.
     """
     bound_memory()
-    for part in parts_of_task(batches):
+    for part in tasks.of(rows):
         if isinstance(part, FileProblem):
             if not sessions_only:
                 yield report(part.source, problem=part.text, file=part.file)
@@ -367,9 +374,9 @@ def read_parcels(
         yield from parcels.rows(packets_of(part, demand))
 
 
-def read_packets(demand: TableDemand, batches: Iterator[pa.RecordBatch]) -> Iterator[Decoded]:
+def read_packets(demand: TableDemand, tasks: Tasks, rows: Iterator[pa.RecordBatch]) -> Iterator[Decoded]:
     """Read the files of a task as rows of the table of packets."""
-    for part in parts_of_task(batches):
+    for part in tasks.of(rows):
         if isinstance(part, FileProblem):
             yield report_text(part.source, problem=part.text, file=part.file)
             continue

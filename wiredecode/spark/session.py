@@ -39,16 +39,9 @@ ARROW = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(8 << 20),
 }
-"""Rows go to Python in batches of a few MB, for any size of rows."""
-EMPTY_RULE = "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation"
-TUNED = {
-    **ARROW,
-    # Where no row comes out, this rule would drop what observes the reports, and reading them fails.
-    "spark.sql.adaptive.optimizer.excludedRules": EMPTY_RULE,
-}
-"""Settings for a session that the caller has started."""
+"""Rows go to Python in batches of a few MB, for any size of rows. Also for a session that the caller has started."""
 SETTINGS = {
-    **TUNED,
+    **ARROW,
     "spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL": "system",  # which gives back what is freed, see bound_memory
     "spark.log.level": "ERROR",
     "spark.sql.session.timeZone": "UTC",
@@ -213,9 +206,9 @@ def _standard_error(log: IO[bytes] | None) -> Iterator[None]:
 
 
 def tune(spark: SparkSession) -> None:
-    """Set :data:`TUNED` in a session, except settings that it has already."""
+    """Set :data:`ARROW` in a session, except settings that it has already."""
     set_already = spark.conf.getAll
-    for name, value in TUNED.items():
+    for name, value in ARROW.items():
         if name not in set_already:
             spark.conf.set(name, value)
 

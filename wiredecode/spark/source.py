@@ -14,9 +14,10 @@ from __future__ import annotations
 import json
 import logging
 import math
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -154,7 +155,18 @@ class Captures(DataSource):
         return CaptureReader(self.read_options())
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        return NoStream()
+
+
+class NoStream(DataSourceStreamReader):
+    """Refuses a stream when it begins: Spark replaces what :meth:`Captures.streamReader` raises by its own error."""
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        os.environ["SPARK_HIDE_TRACEBACK"] = "1"  # of this process, which ends with it
         raise ValueError("there is no readStream: wiredecode spark --stream reads new captures as they come")
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        raise NotImplementedError
 
 
 class BucketPartition(NamedTuple):

@@ -54,8 +54,7 @@ def count(
     spark: SparkSession, plan: Plan, counter: BucketCounter, metrics: Metrics | None = None
 ) -> tuple[list[tuple[Statistic, pa.Table]], TaskReports]:
     """The statistics of the captures of a plan, with ``source`` before the other columns, and the reports."""
-    rows = decode_plan(spark, plan, RowSink(pa.schema([REPORTED])), decoder=counter, metrics=metrics).collect()
-    accounts = TaskReports.of(row.report for row in rows)
+    accounts = _reports(spark, plan, decoder=counter, metrics=metrics)
     answers = []
     for statistic in counter.statistics():
         every = [
@@ -107,5 +106,10 @@ def flows(
     """The flows of captures (docs/flows.md) as an Arrow table, by source; arguments as of :func:`statistics`."""
     inputs = find_readable(paths, source)
     plan = make_plan(spark, inputs, TableDemand(FLOWS, **reading), partitions, buckets, split_bytes)
-    rows = decode_plan(spark, plan, RowSink(pa.schema([REPORTED]))).collect()
-    return flows_table(TaskReports.of(row.report for row in rows))
+    return flows_table(_reports(spark, plan))
+
+
+def _reports(spark: SparkSession, plan: Plan, **how: Any) -> TaskReports:
+    """The reports of a run that makes no rows; ``how``: as for :func:`decode_plan`."""
+    rows = decode_plan(spark, plan, RowSink(pa.schema([REPORTED])), **how).collect()
+    return TaskReports.of(row.report for row in rows)

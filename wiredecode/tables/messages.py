@@ -80,11 +80,13 @@ def _answer_indexes(part: FrameMessages, count: int, first: int) -> Int64s:
 class HeldMessages:
     """Holds the messages of frames and blocks back until their outcome is known, within bounds."""
 
-    def __init__(self, messages: Messages) -> None:
+    def __init__(self, messages: Messages, *, in_order: bool) -> None:
         self._messages = messages
-        self._ledger = Ledger()
+        self._ledger = Ledger(in_order=in_order)
         self._held: deque[tuple[int, list[MessagePart]]] = deque()
         """Number of the last frame, and the messages, of what came together."""
+        self._overtaken: dict[int, list[MessagePart]] = {}
+        """Messages of requests that later frames have overtaken, by id of the frame."""
 
     def add(self, items: Iterable[Frame | FrameBlock], step: DecodingStep | None = None) -> None:
         """Add the items of :meth:`Dissector.frames_and_blocks`; its messages were collected.
@@ -139,7 +141,18 @@ class HeldMessages:
             if len(single) == len(parts):  # else the messages of blocks wait together
                 released += [part for part in single if part.frame.number <= ready]
                 self._held[0] = last, [part for part in single if part.frame.number > ready]
+        if self._ledger.overtaken:
+            released = [part for part in released if not self._is_overtaken(part)]
+        for frame in self._ledger.take_settled():
+            released += self._overtaken.pop(frame.id, ())
         return released
+
+    def _is_overtaken(self, part: MessagePart) -> bool:
+        """Whether later messages overtake a part, which is kept then."""
+        if not isinstance(part, FrameMessages) or part.frame.id not in self._ledger.overtaken:
+            return False
+        self._overtaken.setdefault(part.frame.id, []).append(part)
+        return True
 
 
 def unlinked_frames(block: FrameBlock, linked: list[int]) -> Iterator[UnlinkedFrames]:

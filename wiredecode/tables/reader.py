@@ -151,6 +151,7 @@ class LevelsReader:
             style=style_for(self._bytes_choice, show_secrets=demand.show_secrets) if records else None,
             recorded=recorded_in(frames) if records and self._select is None else None,
             link_responses=any(linked),
+            in_order=not demand.stable_ids or FLOWS in self.schemas,
             copies=FLOWS in self.schemas
             or (FRAMES in self.schemas and (shows_copies(frames) or (display is not None and display.needs_copies))),
             messages=self.messages,
@@ -283,7 +284,8 @@ class LevelsReader:
         """The messages of frames that are read in blocks."""
         collect = self._collect(MESSAGES)
         assert isinstance(collect, MessageBatches) and self.messages is not None
-        waiting = HeldMessages(self.messages) if self.dissector.demand.link_responses else None
+        demand = self.dissector.demand
+        waiting = HeldMessages(self.messages, in_order=demand.in_order) if demand.link_responses else None
         ready = self.messages.drain if waiting is None else waiting.release
         for items in steps:
             step = None if self.windows is None else items.pop()

@@ -84,7 +84,7 @@ def findings(model: CaptureModel, job: Job, number: int, width: int) -> list[Rep
     from wiredecode.check.verdict import verdict
 
     checker = Checker()
-    dissector = model.dissector(model.demand(copies=False, analyse=True), on_end=checker.end)
+    dissector = model.dissector(checker.demand(model.demand()), on_end=checker.end)
 
     def so_far() -> list[ReportLine]:
         return _problems(sorted(checker.report.problems.values(), key=order), "so far:", model, width)

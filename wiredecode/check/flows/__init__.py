@@ -7,7 +7,7 @@ twice, what a client does now and did not do before.
 from wiredecode.check.flows import behind, choice, contents, passing, queues, repeated, shared, starved, unread, work
 from wiredecode.check.flows.view import FEW, FlowView, space_of, total
 from wiredecode.dataclasses import dataclass, field
-from wiredecode.flows import Flows, Party
+from wiredecode.flows import Flows, Party, by_messages, numbered
 from wiredecode.net.types import Connection
 from wiredecode.protocols.shared.problems import Checks, Rule
 
@@ -37,6 +37,7 @@ OF_TOPIC = (
     behind.idle,
     behind.one_behind,
     unread.left_behind,
+    unread.added,
     repeated.read_again,
     repeated.stuck,
     repeated.replayed,
@@ -76,9 +77,14 @@ AFTER = (
 problems to the report."""
 
 
+def followed_by_messages(checks: Checks) -> bool:
+    """Whether :class:`FlowRule` needs the messages of a protocol: segments of Pravega end, so that readers move on."""
+    return by_messages(checks) and numbered(checks)
+
+
 def types_of(checks: Checks) -> frozenset[str]:
-    """The types of frames of a protocol that :class:`FlowRule` gets."""
-    return frozenset().union(*(reader.types for reader in checks.flows))
+    """The types of frames of a protocol that :class:`FlowRule` gets, if it does not need all."""
+    return frozenset() if by_messages(checks) else frozenset().union(*(reader.types for reader in checks.flows))
 
 
 @dataclass(eq=False)

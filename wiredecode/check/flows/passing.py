@@ -43,10 +43,11 @@ def not_passed_on(view: FlowView) -> None:
         out, unread = apart(sent[service], lambda side: subject_of(side) in read)
         for (_, topic), sides in grouped(came, lambda side: (side.party.space, side.flow.key.topic)).items():
             new = 2 * sum(each.flow.again for each in sides) < total(sides)
+            results = [each for each in out or unread if each.flow.key.topic != topic]
             if new and total(sides) >= MOST * total(came):
-                found = max(turns(counted(sides), counted(out or unread)), default=None)
+                found = max(turns(counted(sides), counted(results)), default=None)
                 if found is not None:
-                    report(view, topic, sides, out or unread, unread if out else [], *found[1:])
+                    report(view, topic, sides, results, unread if out else [], *found[1:])
 
 
 def publishes_no_more(view: FlowView) -> None:

@@ -78,6 +78,8 @@ def report_again(
     problem.detail(f"it had messages up to offset {had_to:,}, and began again at {now.flow.offsets.begins[0]:,}")
     if not view.stores(sides):
         problem.likely = "it never commits or stores where it is: each time it comes back it begins anew"
+        if view.asks(now):
+            problem.detail("it asked the server for its offset, and had stored none")
         starts = [start for at_ns, start in now.flow.starts if at_ns <= now.flow.first_ns]
         problem.detail(f"it subscribed at {starts[-1]}" if starts and starts[-1] else "")
     blame(view, problem, log_of(now.flow)[0], now.group)
@@ -223,7 +225,9 @@ def missed(view: FlowView, topic: Topic) -> None:
 
 
 def resumes(view: FlowView, sides: Sequence[ClientFlow]) -> bool:
-    """Whether a consumer means to continue where it was: it notes its offset, and does not ask for all."""
+    """Whether a consumer means to continue where it was: it notes or asks for its offset, and does not ask for all."""
+    if any(map(view.asks, sides)):
+        return True
     if any(start == FIRST for each in sides for at_ns, start in each.flow.starts if at_ns > sides[0].party.until_ns):
         again = len({each.party.connection for each in sides if each.flow.again or each.flow.messages >= MANY})
         member = any(each.party.group for each in sides) or any(each.group for each in sides)
@@ -283,6 +287,8 @@ def given_to_others(view: FlowView, topic: Topic) -> None:
         return
     by_client = grouped(came, lambda each: (each.party.label, each.party.host))
     for client, sides in by_client.items():
+        if not resumes(view, sides):
+            continue  # it reads all that there is, such as a cache
         resumed = [each for each in sides if not any(start == FIRST for _, start in each.flow.starts)]
         holes = [(log_of(each.flow), *hole) for each in resumed for hole in each.flow.offsets.holes()]
         for other, others in by_client.items() if len(holes) >= 2 and are_whole(sides) else ():

@@ -10,7 +10,9 @@ from wiredecode.check.flows.view import (
     FEW,
     MANY,
     MOMENT_NS,
+    WHILE_NS,
     FlowView,
+    are_whole,
     began,
     ended,
     log_and_group,
@@ -69,14 +71,19 @@ def subscribed_twice(view: FlowView, topic: Topic) -> None:
     """A client subscribes to a stream twice on one connection: each message comes twice."""
     for side in with_messages(topic.consumers):
         flow, name = side.flow, topic.subject[2]
-        if len(flow.starts) < 2 or flow.again < MANY or flow.log or flow.key.partition is not None:
+        if len(flow.starts) < 2 or flow.log or flow.key.partition is not None:
             continue
         if 0 < flow.left_ns <= flow.starts[-1][0] or flow.starts[-1][1] == FIRST:
             continue  # it left before, or reads all again
-        since = view.report.seconds(flow.starts[-1][0])
+        count = flow.again
+        if not flow.offsets.begins and flow.starts[-1][0] - flow.starts[0][0] >= WHILE_NS and topic.publishers:
+            count = flow.messages - total(topic.publishers) if are_whole((side, *topic.publishers)) else 0
+        if count < MANY:
+            continue
+        since = view.report.seconds(flow.starts[1][0])
         title = f"{side.label} has {len(flow.starts)} subscriptions to {name} on one connection since {since}: "
-        title += f"{flow.again:,} messages came twice"
-        problem = view.add("flow.done-twice", title, (side.label, topic.subject), [side], count=flow.again)
+        title += f"{count:,} messages came twice"
+        problem = view.add("flow.done-twice", title, (side.label, topic.subject), [side], count=count)
         problem.first_ns = flow.starts[-1][0]
         problem.likely = "it subscribed again without an Unsubscribe, such as when it read its configuration anew"
 

@@ -14,6 +14,7 @@ from wiredecode.check.flows.view import (
     FlowView,
     after,
     are_whole,
+    began,
     by_label,
     ended,
     total,
@@ -27,6 +28,8 @@ from wiredecode.protocols.shared.problems import Problem
 
 HUNG_NS = 5_000_000_000
 """A consumer of a partition that hangs gets nothing for this time."""
+HANDOVER_NS = 5_000_000_000
+"""A queue that takes the place of another one gets its first message in this time before or after the last of that."""
 OFFSET = pattern(r"offset \d+")
 
 
@@ -117,6 +120,12 @@ def report_stopped(
         return  # its service gets them by another queue
     problem = report(view, group, topic.subject[2], (group, topic.subject), came, last_ns, until_ns, count)
     problem.detail(f"until then it got {got:,} of {before:,} messages")
+    others = grouped(with_messages(topic.consumers), lambda side: side.group or side.label)
+    others = {name: some for name, some in others.items() if abs(began(some) - last_ns) <= HANDOVER_NS}
+    if successors := [name for name, some in others.items() if began(some) > began(came) and ended(some) > last_ns]:
+        problem.severity = "note"
+        problem.likely = f"{successors[0]} took its place: it gets them since then"
+        return
     if deleted := view.report.facts.of(DELETED, group):
         at = view.report.seconds(deleted[-1].since_ns)
         problem.likely = f"{deleted[-1].by} deleted it at {at}, and its consumers do not consume again"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from wiredecode.check.flows.names import differ
 from wiredecode.check.flows.view import (
@@ -23,6 +24,7 @@ from wiredecode.check.flows.view import (
     space_of,
     total,
     with_messages,
+    with_offsets,
 )
 from wiredecode.flows import Flow
 from wiredecode.flows.table import ClientFlow, Topic, grouped, subject_of
@@ -152,6 +154,10 @@ def unread(view: FlowView) -> None:
         read = [each for each in family if any(has_offsets(side.flow) for side in each.consumers)]
         if len(read) * 2 <= len(family) * (family[0].number is None):
             continue  # no partitions of one topic, and most have no consumer here: they are elsewhere
+        readers = Counter(side.party.connection for each in read for side in each.consumers)
+        late = any(view.connections[each].initiator is None for each in readers)
+        if late and max(readers.values()) == 1:
+            continue  # each partition has a connection: those of others may have been silent since the capture began
         writers = {side.party.label for each in read for side in each.publishers}
         for slot in family:
             own = [side for side in slot.publishers if side.party.label in writers and side.party.is_whole]
@@ -159,6 +165,36 @@ def unread(view: FlowView) -> None:
             seen = any(len(hosts[each]) > 1 or host_of(each) in hosts[each] for each in servers)
             if not slot.consumers and total(own) >= MANY and ended(own) - began(own) >= WHILE_NS and seen:
                 report_unread(view, slot, own, read)
+
+
+def added(view: FlowView, topic: Topic) -> None:
+    """A consumer that names its partitions does not read those that came later, and others do."""
+    sent = grouped(topic.publishers, number_of)
+    own = [each for each in with_offsets(topic.consumers) if number_of(each) >= 0]
+    for (label, group), sides in grouped(own, lambda side: (side.party.label, side.group)).items():
+        numbers, since_ns = {*map(number_of, sides)}, began(sides)
+        others = {number_of(each) for each in own if each.party.label != label} - numbers
+        new = {
+            number: flows
+            for number, flows in sent.items()
+            if number in others and number > max(numbers) and began(flows) >= since_ns + WHILE_NS
+        }
+        lost = [each for flows in new.values() for each in flows]
+        until_ns = min(ended(lost), max(each.party.until_ns for each in sides))
+        count = total(lost) - after(lost, until_ns)
+        if group or count < MANY or until_ns - began(lost) < WHILE_NS or not are_whole((*sides, *lost)):
+            continue  # members of a group divide the partitions among them
+        name, known = topic.subject[2], ", ".join(map(str, sorted(numbers)))
+        title = f"{label} does not read partitions {', '.join(map(str, sorted(new)))} of {name}, where {count:,} "
+        title += f"messages were published since {view.report.seconds(began(lost))}: it reads {known} only"
+        how: dict[str, Any] = {"since_ns": began(lost), "until_ns": until_ns, "count": count}
+        problem = view.add("flow.unread", title, (label, topic.subject), [*sides, *lost], **how)
+        problem.likely = "partitions were added, and it reads a fixed list of them"
+
+
+def number_of(side: ClientFlow) -> int:
+    """The partition; -1: there is none."""
+    return -1 if side.flow.key.partition is None else side.flow.key.partition
 
 
 def report_unread(

@@ -57,6 +57,9 @@ class FlowView:
         for side in (each for each in consumers if each.flow.stores):
             for name in {side.party.name, side.flow.key.group} - {""}:
                 self.storing.setdefault((name, side.party.host), []).append(side)
+        asking = (side for side in consumers if side.flow.lookups)
+        self._asking = {(side.flow.key.group, side.party.host, side.flow.key.topic) for side in asking}
+        """Names under which clients ask for the position that they stored in a log, and their hosts."""
         self.positions = grouped((side for side in consumers if side.flow.stores), log_and_group)
         """The same by log and group."""
         self.names: dict[tuple[str, str, str], list[ClientFlow]] = {}
@@ -103,6 +106,11 @@ class FlowView:
                 problem.frames.append(number)
         problem.weight, problem.alike = max(problem.weight, problem.count), sides[0].party.label
         return problem
+
+    def asks(self, side: ClientFlow) -> bool:
+        """Whether a consumer asks its server for the position that it stored."""
+        log = side.flow.log or side.flow.key.topic
+        return any((name, side.party.host, log) in self._asking for name in (side.party.name, side.group))
 
     def cut_ns(self, party: Party) -> int:
         """When the server ended the connection of a client; 0: it did not."""

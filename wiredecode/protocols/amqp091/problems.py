@@ -1,6 +1,7 @@
 """Problems between AMQP 0-9-1 clients and servers: what was closed, came back, was not taken, or waits."""
 
 from collections.abc import Iterator
+from zlib import crc32
 
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields import printable
@@ -18,13 +19,15 @@ from wiredecode.protocols.shared.facts import DELETED, LIMITED, MOVES, PURGED, U
 from wiredecode.protocols.shared.gauges import STREAM, Change
 from wiredecode.protocols.shared.heartbeats import MissedHeartbeats
 from wiredecode.protocols.shared.pairing import Newest
-from wiredecode.protocols.shared.problems import MAX_EVIDENCE, Checks, FrameRef, Publishing, Rule, ref_of
+from wiredecode.protocols.shared.problems import MAX_EVIDENCE, Checks, FrameRef, Problem, Publishing, Rule, ref_of
 
 CODES = codes_of("amqp091")
 MANY_CHANNELS = 20
 """Channels of a connection, with at most two messages for each, that are more than a few."""
 
 
+HANDLED = 0.9
+"""Share of the returned messages that a publisher publishes elsewhere, if it knows what to do with them."""
 FORCED = 320
 """An operator or a shutdown closes the connection."""
 
@@ -56,15 +59,37 @@ class ClosedChannels(Rule):
 
 @dataclass(eq=False)
 class Returned(Rule):
-    """Servers send messages back that no queue takes."""
+    """Servers send messages back that no queue takes, and their publisher does not publish them elsewhere."""
 
-    types = frozenset({"BasicReturn"})
+    types = frozenset({"BasicReturn", "ContentBody"})
+    _coming: Newest[tuple[int, int], Problem] = field(default_factory=Newest)
+    """By connection and channel: the body of a returned message follows."""
+    _open: Newest[tuple[int, int], Problem] = field(default_factory=Newest)
+    """By connection and checksum of the body, until it is published again."""
+    _handled: dict[int, tuple[Problem, int]] = field(default_factory=dict)
+    """Messages that were published again, by the identity of their problem."""
 
     def frame(self, frame: Frame) -> None:
-        topic, code = topic_of(frame.values), frame.values.get("reply_code", 0)
-        title = f"messages that {short(frame.connection)} published to {topic} came back: {names.outcome(code)}"
-        problem = self.report.add(CODES["returned"], title, (frame.connection.number, topic, code), frame=frame)
-        problem.alike = topic
+        number, channel = frame.connection.number, frame.values.get("channel", 0)
+        if frame.type == "BasicReturn":
+            topic, code = topic_of(frame.values), frame.values.get("reply_code", 0)
+            title = f"messages that {short(frame.connection)} published to {topic} came back: {names.outcome(code)}"
+            problem = self.report.add(CODES["returned"], title, (number, topic, code), frame=frame)
+            problem.alike = topic
+            self._coming.put((number, channel), problem)
+        elif frame.sender == "server":
+            if (returned := self._coming.pop((number, channel), None)) is not None:
+                self._open.put((number, crc32(frame.values.get("body", b""))), returned)
+        elif self._open and "exchange" in frame.generated:
+            again = self._open.pop((number, crc32(frame.values.get("body", b""))), None)
+            if again is not None and topic_of(frame.generated) != again.alike:
+                self._handled[id(again)] = again, self._handled.get(id(again), (again, 0))[1] + 1
+
+    def finish(self) -> None:
+        for problem, count in self._handled.values():
+            problem.detail(f"it published {count:,} of {problem.count:,} messages again")
+            if count >= HANDLED * problem.count:
+                problem.severity = "note"
 
 
 @dataclass(eq=False)

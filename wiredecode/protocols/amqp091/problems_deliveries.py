@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from statistics import median
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -18,6 +19,8 @@ from wiredecode.protocols.shared.problems import FrameRef, Rule, ref_of
 CODES = codes_of("amqp091")
 FULL_NS = 5_000_000_000
 """A consumer that takes this long for what its prefetch allows holds up its queue."""
+REGULAR, TIMES, MAX_WAITS = 3, 3, 100
+"""One that takes about the same time at least three times works on long jobs: never three times longer than usual."""
 AGAIN = 10
 """Deliveries of one message after it came back that no retry needs."""
 MAX_OPEN = 20_000
@@ -63,6 +66,8 @@ class ConsumerAcks(Rule):
 
     types = frozenset({*CONTENTS, *SETTLING, "BasicQos", "BasicConsumeOk", "BasicRecover", "ChannelClose"})
     _channels: Newest[tuple[int, int], OpenChannel] = field(default_factory=Newest)
+    _waits: Newest[tuple[int, str], list[int]] = field(default_factory=Newest)
+    """By connection and consumer: times, ns, until it acknowledged after it had all that its limit allows."""
     _back: Newest[Message, int] = field(default_factory=Newest)
     """Times that a message came back, less the times that it was delivered again."""
     _again: Newest[Message, list[FrameRef]] = field(default_factory=Newest)
@@ -85,7 +90,7 @@ class ConsumerAcks(Rule):
             channel.limits[printable(frame.values.get("consumer_tag", ""))] = channel.limit
         elif frame.type == "ChannelClose":
             self._given_up(frame, channel)
-            self._close(channel, None)
+            self._close(channel, frame.time_ns if frame.sender == "client" else None)
             del self._channels[place]
         elif frame.type == "BasicRecover":
             self._close(channel, None)
@@ -153,6 +158,9 @@ class ConsumerAcks(Rule):
         """A consumer acknowledges, or not until the end, after it had all that its limit allows."""
         full = channel.full.pop(consumer)
         waited_ns, limit = until_ns - full.time_ns, channel.limits.get(consumer) or channel.limit
+        waits = self._waits.get_or_make((full.connection.number, consumer), list)
+        if len(waits) < MAX_WAITS:
+            waits.append(waited_ns)
         if waited_ns >= FULL_NS:
             who = f"{'' if consumer == ALL else 'consumer '}{consumer} of {short(full.connection)}"
             title = f"{who} had {limit} messages, all that its prefetch allows"
@@ -185,6 +193,10 @@ class ConsumerAcks(Rule):
             for consumer in [*channel.full]:
                 if self.report.all_captured(channel.full[consumer].connection, 1 - channel.full[consumer].side):
                     self._judge(channel, consumer, self.report.last_ns, ", until the end")
+        for key, waits in self._waits.items():
+            problem = self.report.own(CODES["prefetch"], key)
+            if problem is not None and len(waits) >= REGULAR and max(waits) < TIMES * median(waits):
+                problem.severity = "note"
         by_queue: dict[Any, list[list[FrameRef]]] = {}
         for message, refs in self._again.items():
             if len(refs) >= AGAIN:

@@ -10,6 +10,7 @@ from wiredecode.frames.frame import Frame
 from wiredecode.frames.identity import client_side, short
 from wiredecode.net.types import Connection
 from wiredecode.protocols.cursus import names
+from wiredecode.protocols.cursus.flows import COMMITS, GroupFlows, commits_of
 from wiredecode.protocols.shared import refusals
 from wiredecode.protocols.shared.advertised import AdvertisedHost, host_of
 from wiredecode.protocols.shared.codes import codes_of
@@ -43,9 +44,6 @@ def topic_request(frame: Frame) -> Iterator[Change]:
 # For plots.
 
 
-COMMITS = ("COMMIT_OFFSET", "BATCH_COMMIT")
-
-
 class Commits(Gauge):
     """Offsets from which groups continue, from the answer on that accepts them."""
 
@@ -59,9 +57,7 @@ class Commits(Gauge):
 def _committed_offsets(facts: Mapping[str, Any]) -> Iterator[Measurement]:
     """Offsets that a commit requests."""
     topic, group = str(facts["topic"]), facts["group"]
-    commits = facts.get("commits") or f"{facts['partition']}:{facts['offset']}"
-    for each in commits.removesuffix(",...").split(","):
-        partition, offset = map(int, each.split(":"))
+    for partition, offset in commits_of(facts):
         yield Measurement(POSITION, f"{topic}[{partition}], group {group}", offset, (topic, partition, offset - 1))
 
 
@@ -342,6 +338,7 @@ CHECKS = Checks(
         **dict.fromkeys(("CREATE", "DELETE"), topic_request),
     },
     gauges=(Commits,),
+    flows=(GroupFlows,),
     codes=CODES,
     rules=(Groups, CursusRefusals, Producers, PartitionBrokers),
     waits=READING,

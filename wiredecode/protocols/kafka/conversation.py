@@ -24,6 +24,7 @@ from wiredecode.protocols.kafka.conversation_values import (
     number_of,
     partitions,
     partitions_of,
+    replica_of,
     shares_of,
     topic_of,
 )
@@ -157,7 +158,7 @@ class KafkaConversation(Conversation):
         if key == names.PRODUCE and values.get("acks", 1) == 0:
             frame.outcome = NOT_ASKED
             return
-        copies = (values.get("replica_state") or values).get("replica_id", -1) >= 0
+        copies = replica_of(values) >= 0
         shares = shares_of(values) if key == names.PRODUCE else {}
         kept = values if frame.type in RETOLD else {}
         self.waiting.add(frame, correlation, KafkaRequest(frame.id, frame.time_ns, key, version, copies, shares, kept))

@@ -49,6 +49,11 @@ def name_topics(values: Mapping[str, Any], names: Mapping[bytes, str]) -> None:
             each["topic"] = names[each["topic_id"]]
 
 
+def replica_of(values: Mapping[str, Any]) -> int:
+    """The broker that asks for records; -1: a client does."""
+    return int((values.get("replica_state") or values).get("replica_id", -1))
+
+
 def number_of(values: Mapping[str, Any]) -> int | None:
     return next((values[name] for name in names.PARTITIONS if name in values), None)
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.kafka import names
-from wiredecode.protocols.kafka.conversation_values import partitions
+from wiredecode.protocols.kafka.conversation_values import partitions, replica_of
 from wiredecode.protocols.kafka.layers_records import Front, Slot, batches_of, message_count, slots
 from wiredecode.protocols.shared import flows
 from wiredecode.protocols.shared.flows import MAX_KNOWN, FlowReader, PublishedContent, Sampler, Step
@@ -70,7 +70,7 @@ class RecordFlows(FlowReader):
 
     def read(self, frame: Frame) -> Iterator[Step]:
         values = frame.values
-        if (values.get("replica_state") or values).get("replica_id", -1) >= 0 or "copy_of" in frame.generated:
+        if replica_of(values) >= 0 or (frame.asked is not None and frame.asked.copies):
             return  # between brokers
         if frame.type == "ProduceRequest":
             yield from self._produce(frame)

@@ -80,6 +80,10 @@ def settings(frame: Frame) -> Iterator[Change]:
         )
 
 
+TRIED = frozenset(names.NAMES["refusals"]["unsupported-question"]["types"])
+"""Answers to questions of tools that ask older ones if they are refused."""
+
+
 @dataclass(eq=False)
 class KafkaRefusals(refusals.Refusals):
     """Error codes of responses that are problems of their own."""
@@ -143,7 +147,7 @@ class KafkaRefusals(refusals.Refusals):
             return None
         if refusal.moves:
             self.report.facts.saw(MOVES, frame.source, frame=frame)
-        if refusal.passing and self._lasts(frame, problem.title):
+        if refusal.passing and frame.type not in TRIED and self._lasts(frame, problem.title):
             problem.severity = problem.code.severity
         for text, lost in self._sequences.explain(frame) if refusal.problem == "out-of-order" else ():
             problem.detail(text)
@@ -300,6 +304,7 @@ CHECKS = Checks(
     ),
     waits=names.TYPES["waits"],
     expected=frozenset({"ALREADY_EXISTS", "MEMBER_ID_REQUIRED"}),
+    tried=TRIED,
     longest_wait="max_wait_ms",
     pulled=True,
     gauges=(CommittedLags,),

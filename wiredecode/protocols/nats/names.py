@@ -24,6 +24,7 @@ FIRST_ERROR = 400
 
 ERRORS = {name: tuple(beginnings) for name, beginnings in NAMES["errors"].items()}
 """Beginnings, in lower case, of -ERR texts by meaning, in the order of the search."""
+IN_PROCESS: str = NAMES["harmless"]["repeated"]
 HARMLESS_ERRORS: tuple[str, ...] = tuple(NAMES["harmless"]["errors"])
 """Beginnings, in lower case, of -ERR texts after which the server keeps the connection."""
 

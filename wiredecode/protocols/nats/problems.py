@@ -428,6 +428,8 @@ CHECKS = Checks(
     codes=CODES,
     rules=(Clients, Crashes, Servers, Pulls, NatsRequests, Consumers, Repeats),
     answered=frozenset({"PING", *MESSAGES}),
-    publishes=dict.fromkeys(PUBLISHED, Publishing(("subject",), None, True, "stream", "$JS.", "$KV.")),
+    publishes=dict.fromkeys(
+        PUBLISHED, Publishing(("subject",), None, True, "stream", "$JS.", "$KV.", repeated=names.IN_PROCESS)
+    ),
     covered=frozenset({"server-error", "max-payload", "no-responders", "lame-duck"}),
 )

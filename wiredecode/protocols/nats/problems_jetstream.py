@@ -17,6 +17,7 @@ from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.facts import CHANGED, DELETED, DELIVERED, PURGED, STORED
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import MAX_EVIDENCE, FrameRef, Problem, Report, Rule, ref_of, whole
+from wiredecode.protocols.shared.times import without_times
 
 CODES = codes_of("nats")
 PUBLISHED = ("PUB", "HPUB")
@@ -60,7 +61,7 @@ def publish_of(values: Mapping[str, Any]) -> Publish | None:
     message_id = keys.get(MESSAGE_ID)
     if message_id is None and not any(key.startswith(EXPECTED) for key in keys):
         return None
-    return Publish(message_id, crc32c(bytes(values.get("data", b""))))
+    return Publish(message_id, crc32c(without_times(bytes(values.get("data", b"")))))
 
 
 @dataclass(slots=True)

@@ -38,6 +38,8 @@ MANY_REQUESTS = 3
 """This many requests to one subject without responder are a warning."""
 MANY_SILENT, MANY_DELIVERIES = 3, 3
 """Requests without answer that are worth an error, and deliveries of one message that are worth a warning."""
+MAPPED = "_R_."
+"""Reply subjects between accounts, in place of that of the request: the request itself is judged."""
 MANY_UNACKNOWLEDGED = 20
 """Unacknowledged messages that are worth a warning if the limit is not known."""
 MANY_WAITED = 20
@@ -84,6 +86,10 @@ class Service:
     """Requests that it answered in time."""
     pause: tuple[FrameRef, int] | None = None
     """The longest time in which it answered nothing: from this request on, in nanoseconds."""
+    run_ns: int = 0
+    """Since when it answers late without a pause ..."""
+    slow_ns: int = 0
+    """... and how long it did so at most."""
     late: int = 0
     waited: list[FrameRef] = field(default_factory=list)
     """Requests that it answered late: how many, and the first ones ..."""
@@ -95,8 +101,11 @@ class Service:
         self.answered_ns, took_ns = ref.time_ns, time_ns - ref.time_ns
         if took_ns < PATIENCE_NS:
             self.quick += 1
+            self.run_ns = 0
         else:
             self.late += 1
+            self.run_ns = self.run_ns or ref.time_ns
+            self.slow_ns = max(self.slow_ns, ref.time_ns - self.run_ns)
             self.took_ns = self.took_ns[0] or took_ns, took_ns
             if len(self.waited) < MAX_EVIDENCE:
                 self.waited.append(ref)
@@ -165,7 +174,7 @@ class NatsRequests(Rule):
             return
         delivered = frame.type not in PUBLISHED
         request = self._open.get(reply)
-        if delivered and request is None and reply in self._closed:
+        if delivered and request is None and (reply in self._closed or reply.startswith(MAPPED)):
             return
         if request is None or not delivered:
             self._closed.pop(reply, None)
@@ -285,7 +294,8 @@ class NatsRequests(Rule):
             if first > service.answered_ns > 0 and whole(service.silent[0].connection):
                 explained |= dict.fromkeys(service.subjects, self._report_silent(service))
             elif service.pause is not None and service.late > 1 and service.quick >= MANY_QUICK:
-                self._report_pause(service, *service.pause)
+                if service.slow_ns <= 2 * service.pause[1]:  # else it is slow, and no pause is over
+                    self._report_pause(service, *service.pause)
             elif service.late >= MANY_LATE and service.took_ns[1] >= 2 * service.took_ns[0]:
                 self._report_behind(service)
         waiting = Counter(request.subject for request in self._open.values())  # also those that could still be answered

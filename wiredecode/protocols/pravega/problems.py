@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from typing import Any
+from uuid import UUID
 
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.identity import short
+from wiredecode.net.types import Connection
+from wiredecode.protocols.pravega.flows import ReaderFlows
 from wiredecode.protocols.pravega.names import APPENDS, AUTH_ERRORS, FAILURES, NAMES
 from wiredecode.protocols.shared import refusals
 from wiredecode.protocols.shared.codes import codes_of
@@ -194,11 +197,39 @@ class Transactions(Rule):
         problem.detail(f"the last event was written at {self.report.seconds(each.last_ns)}")
 
 
+@dataclass(eq=False)
+class Writers(Rule):
+    """Ids of writers that two clients use at a time: events of one seem to repeat those of the other."""
+
+    types = frozenset({"SetupAppend", *APPENDS})
+    _owners: Newest[tuple[str, bytes], Connection] = field(default_factory=Newest)
+    """By segment and writer: the connection that set it up last."""
+
+    def frame(self, frame: Frame) -> None:
+        number, segment = frame.values.get("writer_id"), frame.generated.get("segment", "")
+        if not isinstance(number, bytes):
+            return  # truncated, or of the early proposal
+        if frame.type == "SetupAppend":
+            self._owners.put((printable(frame.values.get("segment", "")), number), frame.connection)
+            return
+        owner = self._owners.get((segment, number))
+        if owner is None or owner is frame.connection:
+            return
+        both = f"{short(frame.connection)} and {short(owner)}"
+        title = f"{both} append to {segment} as one writer, {UUID(bytes=number)}, at the same time"
+        problem = self.report.add(CODES["writer-shared"], title, (segment, number), frame=frame)
+        problem.detail(
+            f"{short(owner)} set it up at {self.report.seconds(owner.first_ns)}, the other one appends since then, too"
+        )
+        self.report.concerns(problem, owner)
+
+
 CHECKS = Checks(
     changes=dict.fromkeys(DONE, segment_done),
     gauges=(Readers,),
+    flows=(ReaderFlows,),
     codes=CODES,
-    rules=(PravegaRefusals, Sealed, Transactions),
+    rules=(PravegaRefusals, Sealed, Transactions, Writers),
     waits=frozenset({"ReadSegment"}),
     expected=frozenset({"Exists", "Conditional", "KeyVersion", "BadOffset", "AttributeUpdate"}),
     pushes=frozenset({"SegmentRead"}),

@@ -28,7 +28,7 @@ class StreamFlows(FlowReader):
     types = frozenset(
         {
             *("Open", "Publish", "PublishConfirm", "PublishError", "StoreOffset"),
-            *("Subscribe", "Deliver", "Unsubscribe"),
+            *("Subscribe", "Deliver", "Unsubscribe", "QueryOffset"),
         }
     )
 
@@ -59,6 +59,8 @@ class StreamFlows(FlowReader):
         elif frame.type == "StoreOffset":
             group, stream = printable(values["reference"]), printable(values["stream"])
             yield Step(flows.STORE, stream, group=group, first=values["offset"])
+        elif frame.type == "QueryOffset":
+            yield Step(flows.LOOKUP, printable(values["stream"]), group=printable(values["reference"]))
         elif frame.type == "Deliver" and values["chunk"]["chunk_type"] == USER_CHUNK:
             yield from self._delivered(frame, stream)
 

@@ -9,6 +9,7 @@ from wiredecode.frames.frame import Frame
 from wiredecode.frames.identity import short
 from wiredecode.net.health import ACK_LOST
 from wiredecode.net.types import Connection
+from wiredecode.patterns import pattern
 from wiredecode.protocols.rabbitmq_stream import names
 from wiredecode.protocols.rabbitmq_stream.flows import StreamFlows
 from wiredecode.protocols.rabbitmq_stream.problems_consumers import CrashLoop, Flapping, NoActive, Offsets, StartTimes
@@ -20,7 +21,10 @@ from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.facts import DELETED
 from wiredecode.protocols.shared.heartbeats import MissedHeartbeats
 from wiredecode.protocols.shared.pairing import Newest
+from wiredecode.protocols.shared.times import without_times
 
+VARYING = pattern(rb"(?s)\x00Su(?:\xa0.|\xb0.{4})|\x83.{8}")
+"""Of AMQP 1.0: sizes of the body, which vary with the length of a time in it, and timestamps."""
 CODES = codes_of("rabbitmq_stream")
 
 # For the timeline.
@@ -170,7 +174,7 @@ class DuplicateIds(problems.Rule):
             known_id = -1
         is_lossy, overtaken = any(each.lossy for each in frame.connection.directions), 0
         for each in messages:
-            number, body = each["publishing_id"], hash(bytes(each.get("data") or b""))
+            number, body = each["publishing_id"], hash(VARYING.sub(b"", without_times(bytes(each.get("data") or b""))))
             if highest < number <= known_id:
                 lost.append(number)
             elif number > highest:

@@ -169,7 +169,7 @@ class Credits(Rule):
         if paused_ns >= MIN_PAUSE_NS and 2 * paused_ns > starved_ns:
             self._paused(subscription)
         elif subscription.waits >= MIN_WAITS and starved_ns >= MIN_SHARE * max(active, 1):
-            self._starved(subscription, active)
+            self._starved(subscription, active, behind)
         began_before = subscription.written_ns < subscription.ref.time_ns  # its expected speed is unknown
         if subscription.ages >= LAG_CHUNKS and not began_before and behind >= max(LAG_NS, LAG_SHARE * active):
             self._lags(subscription, behind, active)
@@ -183,13 +183,14 @@ class Credits(Rule):
         problem.weight = weight
         return problem
 
-    def _starved(self, subscription: SubscriptionCredit, active: int) -> None:
+    def _starved(self, subscription: SubscriptionCredit, active: int, behind: int) -> None:
         starved_ns = subscription.starved_ns
         did = (
             f"consumes {subscription.stream} too slowly: out of credit for {starved_ns / 1e9:.3f} s of "
             f"{active / 1e9:.3f} s while chunks waited"
         )
-        severity = None if starved_ns >= LONG_STARVED_NS and not subscription.finished else "note"
+        lasts = min(starved_ns, behind) >= LONG_STARVED_NS  # else it catches up with older messages
+        severity = None if lasts and not subscription.finished else "note"
         problem = self._report("credit-starvation", subscription, did, starved_ns, severity)
         problem.count, problem.last_ns = subscription.waits, subscription.last_ns
         self.report.cite(problem, *subscription.evidence)

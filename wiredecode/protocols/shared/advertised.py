@@ -186,6 +186,7 @@ class AdvertisedHost(Rule):
         problem = self.report.add(self.codes[self.code], title, (advertised.host, advertised.port), frame=ref)
         client, last = short(ref.connection), attempts.last
         problem.count, problem.first_ns = advertised.times, advertised.first_ns
+        problem.weight = max(problem.weight, attempts.failed)
         problem.detail(f"{client} asked {advertised.requested} and the answer was {advertised.host}:{advertised.port}")
         if last is not None:
             self.report.concerns(problem, last)

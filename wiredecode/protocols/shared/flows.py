@@ -24,6 +24,8 @@ PUBLISH, CONFIRM, REFUSE, DELIVER = "publish", "confirm", "refuse", "deliver"
 """Messages go to a broker, which takes or refuses them, and on to a consumer."""
 STORE = "store"
 """A consumer says up to where it is done: it acknowledges, commits, or stores an offset."""
+LOOKUP = "lookup"
+"""It asks for the position that it has stored."""
 STALL = "stall"
 """The server delivers nothing until the client answers."""
 LEAVE = "leave"
@@ -229,6 +231,10 @@ class FlowReader:
 
     types: ClassVar[frozenset[str]] = frozenset()
     """Message types that it reads, of its protocol."""
+    counts: ClassVar[bool] = True
+    """Whether it reads publishes and deliveries; else they are the messages of the frames."""
+    numbered: ClassVar[bool] = True
+    """Whether offsets count messages, and not bytes."""
 
     def read(self, frame: Frame) -> Iterable[Step]:
         """The steps that a frame of :attr:`types` shows; frames come in order."""

@@ -365,6 +365,8 @@ class Publishing(NamedTuple):
     """Fields in which publishes that are confirmed may differ from those that are not."""
     numbered_by: str = ""
     """Generated field that frames of the type have if they publish; empty: all of them do."""
+    repeated: str = ""
+    """In refusals of a message that is being stored, as it was published before."""
 
 
 class Called(NamedTuple):
@@ -412,6 +414,8 @@ class Checks:
     """Fields that are equal in a message to a server and in its delivery, of servers that pass messages on."""
     expected: frozenset[str] = frozenset()
     """Words in refusals that a healthy client may get each time: what it wants to make exists, or nothing is there."""
+    tried: frozenset[str] = frozenset()
+    """Answers to newer questions: tools that are refused then ask older ones."""
     refuses: Callable[[Frame], str | None] = lambda frame: None
     """Stream of a publish that a frame refuses, though the publish asked for no answer."""
     is_plain: Callable[[Frame], bool] | None = None

@@ -1,4 +1,15 @@
-"""Times that clients give in another unit than the protocol's milliseconds, or that are yet to come."""
+"""Times that clients give in another unit than the protocol's milliseconds, or ahead of now; bodies without times."""
+
+from wiredecode.patterns import pattern
+
+TIME = pattern(rb"\d{4}-\d\d-\d\d[T ]\d\d:[\d:.]{2,20}|(?<![\w.])1\d{9}(?:\d{3}|\d{6}|\d{9})?(?:\.\d{1,9})?(?![\w.])")
+"""A date with a time of day, or a time since 1970 in s, ms, us or ns."""
+
+
+def without_times(body: bytes) -> bytes:
+    """The message without its times: these alone differ if it is made anew for each attempt."""
+    return TIME.sub(b"", body)
+
 
 YEAR_MS, AHEAD_MS = 366 * 86_400_000, 60_000
 """A time in another unit is about now; a clock that is further ahead is wrong."""

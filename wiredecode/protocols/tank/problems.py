@@ -14,6 +14,7 @@ from wiredecode.protocols.shared.problems import Checks, Publishing, Rule
 from wiredecode.protocols.shared.refusals import refusals_of
 from wiredecode.protocols.tank import names
 from wiredecode.protocols.tank.conversation_bundles import Topics, entries_of, outcome, result_groups, whole
+from wiredecode.protocols.tank.flows import ConsumeFlows
 
 CODES, REFUSALS = codes_of("tank"), refusals_of("tank")
 
@@ -129,6 +130,7 @@ def partition_text(topic: str, partition: int | None) -> str:
 CHECKS = Checks(
     changes={"CreateTopicResponse": created_topic},
     gauges=(ConsumerPositions,),
+    flows=(ConsumeFlows,),
     codes=CODES,
     rules=(Results,),
     waits=frozenset({"Consume"}),
