@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import repeat
 from math import log10
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -24,7 +23,7 @@ from wiredecode.frames.message import DELIVER, PUBLISH, FrameMessages, Messages
 from wiredecode.net.types import Connection
 from wiredecode.protocols.checks import ByProtocol, by_type
 from wiredecode.protocols.shared import flows
-from wiredecode.protocols.shared.flows import FlowReader, PublishedContent, Sampler, Step, read_steps
+from wiredecode.protocols.shared.flows import FlowReader, Step, read_steps
 from wiredecode.protocols.shared.pairing import Newest
 
 if TYPE_CHECKING:
@@ -336,8 +335,6 @@ class Flows:
         """Flows beyond :data:`MAX_FLOWS`, counted each time that they are met."""
         self._readers, self._by_messages = ByProtocol(readers_of), ByProtocol(by_messages)
         self._numbered = ByProtocol(numbered)
-        self._sampler = Sampler()
-        """Of protocols whose flows are read off their messages."""
         self.connections: dict[int, Connection] = {}
         """Those with flows, by number."""
         self._parties: dict[int, Party] = {}
@@ -375,9 +372,7 @@ class Flows:
             topic, offsets = printable(part.topic or ""), [each for each in part.offsets or () if each is not None]
             if part.operation == PUBLISH and not frame.is_copy:
                 self._published.get_or_make(frame.id, list).append((topic, part.partition, part.count))
-                wanted = self._sampler.wants(frame)
-                samples = self._sampler.take(frame, part.count, contents_of(part)) if wanted else ()
-                yield Step(flows.PUBLISH, topic, part.partition, messages=part.count, size=part.size, samples=samples)
+                yield Step(flows.PUBLISH, topic, part.partition, messages=part.count, size=part.size)
             elif part.operation == DELIVER:
                 first = min(offsets, default=None) if self._numbered[frame.protocol] else None
                 yield Step(flows.DELIVER, topic, part.partition, "", first, part.count, part.size)
@@ -564,13 +559,6 @@ def numbered(checks: Checks) -> bool:
 def by_messages(checks: Checks) -> bool:
     """Whether the flows of a protocol are read off its messages: none of its readers counts them."""
     return not any(reader.counts for reader in checks.flows)
-
-
-def contents_of(part: FrameMessages) -> Iterator[PublishedContent]:
-    """The messages; the numbers that their publisher gives them are ids."""
-    nothing = repeat(None)
-    for body, key, number in zip(part.bodies, part.keys or nothing, part.sequences or nothing, strict=False):
-        yield PublishedContent(key or None, body, "" if number is None else str(number))
 
 
 def readers_of(checks: Checks) -> dict[str | None, list[FlowReader]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from itertools import permutations
 from typing import NamedTuple
 
@@ -20,7 +21,7 @@ END = 1 << 63
 """Later than all times."""
 Id = tuple[int | None, int]
 """The key of a message, if ids are different within keys only; and the value."""
-Fields = dict[str, "list[Made]"]
+Fields = dict[str, "Values"]
 
 
 class Made(NamedTuple):
@@ -29,6 +30,15 @@ class Made(NamedTuple):
     id: Id
     sample: MessageSample
     side: ClientFlow
+
+
+class Values(list[Made]):
+    """The values of a field, in order of time."""
+
+    @cached_property
+    def times(self) -> dict[Id, int]:
+        """When each id came first."""
+        return {each.id: each.sample.time_ns for each in reversed(self)}
 
 
 @dataclass(slots=True)
@@ -83,9 +93,9 @@ class Contents:
         keyed: Fields = {}
         for sample, side in sorted(samples, key=lambda each: each[0].time_ns):
             for name, value in self.view.fields_of(sample):
-                plain.setdefault(name, []).append(Made((None, value), sample, side))
+                plain.setdefault(name, Values()).append(Made((None, value), sample, side))
                 if sample.key is not None:
-                    keyed.setdefault(f"key and {name}", []).append(Made((sample.key, value), sample, side))
+                    keyed.setdefault(f"key and {name}", Values()).append(Made((sample.key, value), sample, side))
         return {name: some for name, some in (plain | keyed).items() if 2 * len(some) >= len(samples)}
 
 
@@ -112,6 +122,8 @@ def companions_of(contents: Contents, works: Sequence[Work]) -> Iterator[Work]:
     sampled = [topic for topic in contents.topics if samples_in(topic.publishers) >= 2 * MANY][:MAX_TOPICS]
     derived = {work.results.subject for work in works}
     for topic, results in permutations(sampled, 2):
+        if topic.subject[:2] != results.subject[:2]:
+            continue
         one, other = ({service_name(each.party) for each in some.publishers} for some in (topic, results))
         if one.isdisjoint(other) and results.subject not in derived:
             came, sent = contents.fields(topic.publishers), contents.fields(results.publishers)
@@ -136,15 +148,15 @@ def work_of(topic: Topic, results: Topic, messages: Fields, made: Fields, leeway
     """
     best: Work | None = None
     for name, came in messages.items():
-        times: dict[Id, int] = {}
-        for each in came:
-            times.setdefault(each.id, each.sample.time_ns)
+        times = came.times
         if len(came) < MANY or len(times) < UNIQUE * len(came):
             continue
         for other in (name, *made):  # of equal ones that of the same name
-            sent = made.get(other, ())
+            sent, least = made.get(other, Values()), FEW if best is None else len(best.sent) + 1
+            if len(sent) < least or times.keys().isdisjoint(sent.times):
+                continue
             found = [each for each in sent if times.get(each.id, END) <= each.sample.time_ns + leeway_ns]
-            if len({each.id for each in found}) >= (FEW if best is None else len(best.sent) + 1):
+            if len({each.id for each in found}) >= least:
                 best = Work(topic, results, name, came, found)
     return best
 
@@ -158,7 +170,9 @@ def work_of_kind(topic: Topic, results: Topic, messages: Fields, made: Fields) -
             continue
         for of_kind in kinds.values():
             samples = {id(each.sample) for each in of_kind}
-            fields = {other: [each for each in them if id(each.sample) in samples] for other, them in messages.items()}
+            fields = {
+                other: Values(each for each in them if id(each.sample) in samples) for other, them in messages.items()
+            }
             work = work_of(topic, results, fields, made)
             if work is not None:
                 found.append(replace(work, kind=name))
