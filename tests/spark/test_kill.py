@@ -111,6 +111,7 @@ def test_a_killed_driver_leaves_nothing_and_the_next_run_has_all_rows(
     check(spark, capture, out)
 
 
+@pytest.mark.nightly
 def test_a_killed_worker_costs_only_time(spark: SparkSession, capture: Path, tmp_path: Path) -> None:
     """By default, as on a cluster, a task is tried four times."""
     out = tmp_path / "lake"
