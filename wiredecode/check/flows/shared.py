@@ -84,7 +84,7 @@ def subscribed_twice(view: FlowView, topic: Topic) -> None:
         title = f"{side.label} has {len(flow.starts)} subscriptions to {name} on one connection since {since}: "
         title += f"{count:,} messages came twice"
         problem = view.add("flow.done-twice", title, (side.label, topic.subject), [side], count=count)
-        problem.first_ns = flow.starts[-1][0]
+        problem.first_ns = flow.starts[1][0]
         problem.likely = "it subscribed again without an Unsubscribe, such as when it read its configuration anew"
 
 
