@@ -166,6 +166,7 @@ class NoStream(DataSourceStreamReader):
         raise ValueError("there is no readStream: wiredecode spark --stream reads new captures as they come")
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Abstract in Spark's class; never called, as no stream begins."""
         raise NotImplementedError
 
 

@@ -18,7 +18,7 @@ class GroupFlows(FlowReader):
     types, counts = frozenset({"CONSUME", "STREAM", "JOIN_GROUP", "OK"}), False
 
     def __init__(self) -> None:
-        self._asked: Newest[tuple[int, str, int], bool] = Newest(MAX_KNOWN)
+        self._asked: Newest[tuple[int, str, int], None] = Newest(MAX_KNOWN)
         """Partitions that a connection has asked for."""
 
     def read(self, frame: Frame) -> Iterator[Step]:
@@ -27,8 +27,7 @@ class GroupFlows(FlowReader):
             yield Step(flows.MEMBER, "")
         elif frame.type != "OK":
             key = frame.connection.number, facts["topic"], facts["partition"]
-            if key not in self._asked:
-                self._asked.put(key, True)
+            if self._asked.add(key, None):
                 start = STARTS.get(facts.get("auto_offset_reset", ""), "")
                 start = f"offset {facts['offset']}" if "offset" in facts else start
                 yield Step(flows.SUBSCRIBE, *key[1:], start=start)

@@ -60,8 +60,7 @@ class Sequences:
             sent = SentBatch(first, first + count, frame.id, ref_of(frame))
             self._sent.put(producer, sent)
             self._of.get_or_make(frame.id, list).append(producer)
-            if producer not in self._unanswered:
-                self._unanswered.put(producer, sent)
+            self._unanswered.add(producer, sent)
 
     def answered(self, frame: Frame) -> None:
         """A ProduceResponse without errors."""

@@ -15,12 +15,11 @@ class ReaderFlows(FlowReader):
     types, counts, numbered = frozenset({"ReadSegment"}), False, False
 
     def __init__(self) -> None:
-        self._asked: Newest[tuple[int, str], bool] = Newest(MAX_KNOWN)
+        self._asked: Newest[tuple[int, str], None] = Newest(MAX_KNOWN)
         """Segments that a connection has asked for."""
 
     def read(self, frame: Frame) -> Iterator[Step]:
         segment, offset = printable(frame.values["segment"]), frame.values["offset"]
         key = frame.connection.number, segment
-        if key not in self._asked:
-            self._asked.put(key, True)
+        if self._asked.add(key, None):
             yield Step(flows.SUBSCRIBE, segment, start=f"offset {offset}" if offset else flows.FIRST)

@@ -76,6 +76,13 @@ class Newest(OrderedDict[K, V]):
             return True
         return False
 
+    def add(self, key: K, value: V) -> bool:
+        """Put a value unless the key has one; return whether it had none."""
+        if key in self:
+            return False
+        self.put(key, value)
+        return True
+
     def get_or_make(self, key: K, make: Callable[[], V]) -> V:
         """The value of a key, made if it is missing."""
         if key not in self:

@@ -19,13 +19,12 @@ class ConsumeFlows(FlowReader):
     types, counts = frozenset({"Consume"}), False
 
     def __init__(self) -> None:
-        self._asked: Newest[tuple[int, str, int], bool] = Newest(MAX_KNOWN)
+        self._asked: Newest[tuple[int, str, int], None] = Newest(MAX_KNOWN)
         """Partitions that a connection has asked for."""
 
     def read(self, frame: Frame) -> Iterator[Step]:
         for topic, each in entries_of(frame.values["topics"]):
             key = frame.connection.number, printable(topic["topic"]), each["partition"]
-            if key not in self._asked:
-                self._asked.put(key, True)
+            if self._asked.add(key, None):
                 number = each["sequence_number"]
                 yield Step(flows.SUBSCRIBE, *key[1:], start=STARTS.get(number, f"offset {number}"))
