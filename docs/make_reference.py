@@ -40,7 +40,7 @@ MADE = "<!-- Made by docs/make_reference.py: change the declarations, not this p
 SEVERITIES = ("error", "warning", "note")
 CAPTURES = Path(__file__).parents[1] / "captures"
 METRICS_CAPTURES = (
-    *("stories/publishes-refused.pcap", "stories/broker-killed.pcap", "stories/slow-consumer.pcap.gz"),
+    *("stories/publishes-refused.pcap", "stories/broker-killed.pcap", "stories/slow-consumer.pcap.zst"),
     *("stories/credit-starvation.pcap", "nats/13-jetstream.pcap", "pravega/midstream.pcap"),
 )
 OPEN_AT = 50

@@ -18,7 +18,7 @@ SIZE = (120, 34)
 Pictures = dict[str, tuple[str, list[str]]]
 PICTURES: Pictures = {
     "ui-credit-findings": ("credit-starvation.pcap", ["F"]),
-    "ui-leader-timeline": ("leader-killed.pcap.gz", ["T"]),
+    "ui-leader-timeline": ("leader-killed.pcap.zst", ["T"]),
 }
 """Name of the picture: capture, and the keys that lead to it."""
 

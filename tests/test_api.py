@@ -30,7 +30,7 @@ PUBLISH = 'frame.type == "Publish"'
 
 
 @pytest.mark.parametrize("level", ["frames", "messages", "packets", "connections"])
-@pytest.mark.parametrize("name", ["rabbitmq-stream/c43_basic.pcap", "kafka/errors.pcap.gz"])
+@pytest.mark.parametrize("name", ["rabbitmq-stream/c43_basic.pcap", "kafka/errors.pcap.zst"])
 def test_every_column_has_the_same_values_in_pandas_csv_and_the_table(level: str, name: str, tmp_path: Path) -> None:
     """Issue 63: beside missing values, pandas makes integers floats, which hold 53 bits."""
     capture = wiredecode.read(RABBITMQ.parent / name, level=level)
@@ -225,7 +225,7 @@ def test_impossible_limits_are_refused(name: str) -> None:
         wiredecode.read(RABBITMQ / "c43_basic.pcap", limits={limit: float(value)})
 
 
-@pytest.mark.parametrize("name", ["nats/50-server-links.pcap", "cursus/produce.pcap", "stories/leader-killed.pcap.gz"])
+@pytest.mark.parametrize("name", ["nats/50-server-links.pcap", "cursus/produce.pcap", "stories/leader-killed.pcap.zst"])
 def test_frames_inside_others_have_records_too(name: str) -> None:
     for frame in islice(wiredecode.read(RABBITMQ.parent / name, strict=False), 2000):
         assert frame.record()["type"] == frame.type

@@ -64,7 +64,9 @@ def set_back(packets: PacketBatch, at: int) -> PacketBatch:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "path" in metafunc.fixturenames and metafunc.function.__name__ != "test_accidents_of_real_and_damaged_captures":
-        every = sorted(each for each in CAPTURES.rglob("*.pcap*") if each.suffix in (".pcap", ".pcapng", ".gz"))
+        every = sorted(each for each in CAPTURES.rglob("*.pcap*") if each.suffix in (".pcap", ".pcapng", ".zst"))
         small = {CAPTURES / name for name in SMALL}
-        values = [pytest.param(each, marks=() if each in small else pytest.mark.slow) for each in every]
+        slow, night = pytest.mark.slow, (pytest.mark.slow, pytest.mark.nightly)  # packed ones are many and large
+        marks = ((each, () if each in small else night if each.suffix == ".zst" else slow) for each in every)
+        values = [pytest.param(each, marks=mark) for each, mark in marks]
         metafunc.parametrize("path", values, ids=[str(each.relative_to(CAPTURES)) for each in every])

@@ -24,7 +24,7 @@ CAPTURES = RABBITMQ.parent
 BASIC = RABBITMQ / "c43_basic.pcap"
 CUT = RABBITMQ / "d_cutfile.pcap"
 STARVED = CAPTURES / "stories" / "credit-starvation.pcap"
-SKIPPED = CAPTURES / "flows" / "r-wrong-offset.pcap.gz"
+SKIPPED = CAPTURES / "flows" / "r-wrong-offset.pcap.zst"
 
 
 def command(*args: object) -> str:

@@ -73,7 +73,7 @@ def test_an_import_of_everything_brings_the_public_names() -> None:
 
 
 def test_rdpcap_knows_kafka() -> None:
-    packets = rdpcap(str(CAPTURES / "kafka" / "errors.pcap.gz"))
+    packets = rdpcap(str(CAPTURES / "kafka" / "errors.pcap.zst"))
     assert {"MetadataRequestV0", "ProduceRequestV0"} <= {
         type(each).__name__ for one in packets for each in layers_of(one)
     }

@@ -24,11 +24,11 @@ from wiredecode.tables.messages import MessageTable
 Numbered = list[tuple[int, int, str | None]]
 
 
-NAMES = ("leader-killed.pcap.gz", "never-acknowledged.pcap", "slow-consumer.pcap.gz", "publishes-refused.pcap")
+NAMES = ("leader-killed.pcap.zst", "never-acknowledged.pcap", "slow-consumer.pcap.zst", "publishes-refused.pcap")
 CAPTURES = [ROOT / "stories" / name for name in NAMES]
 """Stories of NATS, the only protocol with blocks, and one of another protocol."""
 """Captures of the protocols' own folders: the test kit, ``test_blocks_give_the_rows_of_frames``."""
-WITH_BLOCKS = {"slow-consumer.pcap.gz"}
+WITH_BLOCKS = {"slow-consumer.pcap.zst"}
 MOST = 9000
 """Packets of a capture that are read: two elections, a load, and a server that is stopped."""
 

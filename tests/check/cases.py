@@ -92,7 +92,7 @@ CRAFTED: Mapping[str, Case] = {
     "publish.incomplete": crafted.reset_inside_a_publish,
     "tcp.no-answer": partial(syn, answered=False),
     "tcp.overlap-differs": partial(crafted.sent_again, b"changed"),
-    "tcp.nothing-said": partial(check, CAPTURES.parent / "tests/check/outages/on_http.pcap.gz"),
+    "tcp.nothing-said": partial(check, CAPTURES.parent / "tests/check/outages/on_http.pcap.zst"),
     "capture.clock": partial(crafted.pause, -90.0, 200),
     "frame.checksum": partial(crafted.damaged_chunk, damaged=True),
     "frame.security": partial(crafted.cursus, "LIST", "ERROR: invalid_token token=0a1b2c3d"),
@@ -120,46 +120,46 @@ NEAR: Mapping[str, Case] = {
     "nats.ack-pending": partial(check, ARRIVALS / "nh_workqueue_deploy.pcap.zst"),
     "nats.consumer-churn": partial(check, ARRIVALS / "nh_replay.pcap.zst"),
     "nats.stored-twice": partial(check, ARRIVALS / "n_shared_durable.pcap.zst"),
-    "rabbitmq_stream.clock": "flows/r-wrong-offset.pcap.gz",
-    "rabbitmq_stream.offset-beyond": "flows/rh-deploy.pcap.gz",
-    "kafka.clock": "flows/k-linger.pcap.gz",  # records that wait for seconds
-    "flow.unread": "flows/k-dup-group.pcap.gz",
+    "rabbitmq_stream.clock": "flows/r-wrong-offset.pcap.zst",
+    "rabbitmq_stream.offset-beyond": "flows/rh-deploy.pcap.zst",
+    "kafka.clock": "flows/k-linger.pcap.zst",  # records that wait for seconds
+    "flow.unread": "flows/k-dup-group.pcap.zst",
     "flow.no-consumer": "stories/healthy-tail.pcap.zst",
-    "flow.nothing-since": "flows/nh-acknone.pcap.gz",
-    "flow.read-again": "flows/rh-deploy.pcap.gz",  # it continues at its stored offset
+    "flow.nothing-since": "flows/nh-acknone.pcap.zst",
+    "flow.read-again": "flows/rh-deploy.pcap.zst",  # it continues at its stored offset
     "flow.stuck": partial(check, ARRIVALS / "n_late_ack.pcap.zst"),  # a stream delivers again, nobody goes back
-    "flow.emptied": "flows/k-dup-group.pcap.gz",
-    "flow.set-back": "flows/rh-deploy.pcap.gz",  # it stores its position, and goes on there
+    "flow.emptied": "flows/k-dup-group.pcap.zst",
+    "flow.set-back": "flows/rh-deploy.pcap.zst",  # it stores its position, and goes on there
     "flow.not-passed-on": partial(check, ARRIVALS / "r_pod_ref.pcap.zst"),  # it reads the same again in one go
     "flow.not-done": partial(check, ARRIVALS / "k_parallel_order.pcap.zst"),  # all is done, in another order
     "flow.out-of-order": partial(check, ARRIVALS / "k_commit_ahead.pcap.zst"),  # left out, the rest in order
     "flow.publishes-no-more": partial(check, ARRIVALS / "r_resend_file.pcap.zst"),  # it publishes each time
-    "flow.misplaced": "flows/rh-deploy.pcap.gz",
+    "flow.misplaced": "flows/rh-deploy.pcap.zst",
     "flow.left-out": partial(check, ARRIVALS / "kh_txn_eos.pcap.zst"),  # markers of transactions lie between
     "kafka.aborted-reads": partial(check, ARRIVALS / "kh_txn_eos.pcap.zst"),  # readers of committed records only
     "flow.sent-again": partial(crafted.begins_anew, 3, known=True),
     "flow.keys-apart": partial(check, ARRIVALS / "k_partitions_added.pcap.zst"),  # one publisher, more partitions
-    "flow.skipped": "flows/rh-deploy.pcap.gz",
+    "flow.skipped": "flows/rh-deploy.pcap.zst",
     "flow.never-sent": partial(check, ARRIVALS / "nh_restart.pcap.zst"),  # publishers repeat what got no answer
-    "flow.lost": "flows/k-dup-group.pcap.gz",
+    "flow.lost": "flows/k-dup-group.pcap.zst",
     "flow.undelivered": partial(check, ARRIVALS / "rh_jobs.pcap.zst"),  # a restart that all messages survive
     "tcp.gave-up": partial(check, ARRIVALS / "nh_restart.pcap.zst"),  # all clients come back
-    "flow.done-twice": "flows/n-wrong-account.pcap.gz",
-    "flow.shared-group": "kafka/groups.pcap.gz",
-    "flow.uneven": "flows/k-dup-group.pcap.gz",
-    "flow.waits": "flows/k-dup-group.pcap.gz",
+    "flow.done-twice": "flows/n-wrong-account.pcap.zst",
+    "flow.shared-group": "kafka/groups.pcap.zst",
+    "flow.uneven": "flows/k-dup-group.pcap.zst",
+    "flow.waits": "flows/k-dup-group.pcap.zst",
     "flow.connection-each": "kafka/small.pcap",  # 57 connections of several clients
-    "flow.busy-poll": "flows/nh-mirror.pcap.gz",
-    "flow.commit-each": "flows/k-dup-group.pcap.gz",
-    "kafka.one-address": "kafka/failover.pcap.gz",  # other brokers lead, and have addresses of their own
+    "flow.busy-poll": "flows/nh-mirror.pcap.zst",
+    "flow.commit-each": "flows/k-dup-group.pcap.zst",
+    "kafka.one-address": "kafka/failover.pcap.zst",  # other brokers lead, and have addresses of their own
     "liftbridge.slow-server": "liftbridge/34-lb-replication.pcap.zst",
     "liftbridge.namespace": "liftbridge/34-lb-replication.pcap.zst",
     "frame.status": "nats/04-request-reply.pcap",
     "nats.server-down": "nats/13-jetstream.pcap",
     "cursus.sequence-gap": "cursus/produce.pcap",
     "cursus.fenced": "cursus/group.pcap",
-    "kafka.fetch-sessions": "kafka/groups.pcap.gz",
-    "request.refused": "kafka/failover.pcap.gz",  # refused, and then granted
+    "kafka.fetch-sessions": "kafka/groups.pcap.zst",
+    "request.refused": "kafka/failover.pcap.zst",  # refused, and then granted
     "rabbitmq_stream.no-active-consumer": partial(crafted.active_consumers, (1, 2, 3)),
     "kafka.not-leader": partial(kafka, 7),  # not stored, for another reason
     "kafka.no-leader": partial(kafka, 5),  # this broker does not lead it
@@ -173,22 +173,22 @@ NEAR: Mapping[str, Case] = {
     "kafka.no-coordinator": partial(kafka_commit, 16),  # another broker is
     "kafka.out-of-order": partial(kafka, 46),  # stored before
     "kafka.kicked-out": partial(kafka_commit, 27),  # it is to join again
-    "kafka.max-poll": "kafka/rebalance.pcap.gz",  # members that leave and close
-    "kafka.rebalance-storm": "kafka/groups.pcap.gz",
-    "kafka.no-member": "kafka/rebalance.pcap.gz",  # members that leave, and others that stay
-    "kafka.fenced": "kafka/groups.pcap.gz",
+    "kafka.max-poll": "kafka/rebalance.pcap.zst",  # members that leave and close
+    "kafka.rebalance-storm": "kafka/groups.pcap.zst",
+    "kafka.no-member": "kafka/rebalance.pcap.zst",  # members that leave, and others that stay
+    "kafka.fenced": "kafka/groups.pcap.zst",
     "kafka.commit-refused": partial(kafka_commit, 27),  # it is to join again
     "kafka.invalid-records": partial(kafka, 7),
-    "kafka.topic-refused": "kafka/groups.pcap.gz",
-    "kafka.transaction-refused": "kafka/groups.pcap.gz",
-    "kafka.transaction-open": "kafka/groups.pcap.gz",  # readers of committed records, and transactions that end
-    "kafka.throttled": "kafka/groups.pcap.gz",
+    "kafka.topic-refused": "kafka/groups.pcap.zst",
+    "kafka.transaction-refused": "kafka/groups.pcap.zst",
+    "kafka.transaction-open": "kafka/groups.pcap.zst",  # readers of committed records, and transactions that end
+    "kafka.throttled": "kafka/groups.pcap.zst",
     "kafka.group-refused": partial(kafka_commit, 27),  # it is to join again
-    "kafka.coordinator-moved": "kafka/groups.pcap.gz",  # not known yet: the first group of a broker
-    "kafka.unsupported-version": "kafka/groups.pcap.gz",
-    "kafka.acks-none-lost": "kafka/groups.pcap.gz",  # acks=0, and all are stored
-    "kafka.not-logged-in": "kafka/failover.pcap.gz",  # closed by a broker that stops
-    "kafka.advertised-listener": "kafka/failover.pcap.gz",  # refused after it was reached
+    "kafka.coordinator-moved": "kafka/groups.pcap.zst",  # not known yet: the first group of a broker
+    "kafka.unsupported-version": "kafka/groups.pcap.zst",
+    "kafka.acks-none-lost": "kafka/groups.pcap.zst",  # acks=0, and all are stored
+    "kafka.not-logged-in": "kafka/failover.pcap.zst",  # closed by a broker that stops
+    "kafka.advertised-listener": "kafka/failover.pcap.zst",  # refused after it was reached
     "cursus.authentication": partial(crafted.cursus, AUTH, LET_IN, *FORBIDDEN),  # known, but not allowed
     "cursus.authorization": partial(crafted.cursus, AUTH, "ERROR: authentication_failed principal=alice"),
     "amqp091.nacked": partial(confirmed, "BasicAck"),
@@ -208,10 +208,10 @@ NEAR: Mapping[str, Case] = {
     "check.internal": "rabbitmq-stream/c43_puberr.pcap",
     "tcp.refused": "stories/amqp-at-stream-port.pcap",  # accepted, and closed immediately
     "tcp.no-answer": partial(syn, answered=True),
-    "tcp.no-ack": "stories/broker-paused.pcap.gz",  # stopped: its kernel acknowledges
+    "tcp.no-ack": "stories/broker-paused.pcap.zst",  # stopped: its kernel acknowledges
     "tcp.reset": "rabbitmq-stream/c43_basic.pcap",  # FIN
     "tcp.loss": "cursus/produce.drop1pct.pcap",  # not captured, as no side sent it again
-    "tcp.zero-window": "stories/consumer-stopped.pcap.gz",  # no credit, but the socket is read
+    "tcp.zero-window": "stories/consumer-stopped.pcap.zst",  # no credit, but the socket is read
     "request.unanswered": "rabbitmq-stream/c43_heartbeat.pcap",
     "capture.loss": "stories/broker-killed.pcap",
     "capture.late-start": "nats/03-pubsub.pcap",
@@ -233,8 +233,8 @@ NEAR: Mapping[str, Case] = {
     "publish.refused": "cursus/group.pcap",
     "rabbitmq_stream.no-stream": "rabbitmq-stream/c43_basic.pcap",  # created before it is asked for
     "publish.slow-confirm": "stories/healthy-tail.pcap.zst",
-    "request.slower": "stories/broker-paused.pcap.gz",  # one pause
-    "consumer.too-slow": "kafka/groups.pcap.gz",
+    "request.slower": "stories/broker-paused.pcap.zst",  # one pause
+    "consumer.too-slow": "kafka/groups.pcap.zst",
     "liftbridge.refused": "liftbridge/34-lb-replication.pcap.zst",
     "liftbridge.server-silent": "liftbridge/34-lb-replication.pcap.zst",
     "liftbridge.isr-shrink": "liftbridge/34-lb-replication.pcap.zst",
@@ -257,6 +257,7 @@ NEAR: Mapping[str, Case] = {
     "tcp.overlap-differs": partial(crafted.sent_again, b""),
     "tcp.nothing-said": partial(syn, answered=True),  # and not closed
     "tcp.no-handshake": "stories/advertised-refused.pcap",
+    "kafka.group-topics": "kafka/groups.pcap.zst",  # two groups, each with its own topics
     "tcp.never-closed": "kafka/small.pcap",  # 57 connections, and most were used or closed
     "tcp.idle-closed": "cursus/stream-timeout.pcap",  # the server had never answered
     "server.stalled": "stories/healthy-tail.pcap.zst",
@@ -264,8 +265,8 @@ NEAR: Mapping[str, Case] = {
     "publish.incomplete": "rabbitmq-stream/c43_basic.pcap",
     "rabbitmq_stream.not-started": "rabbitmq-stream/c43_metaupdate.pcap",
     "rabbitmq_stream.credit-starvation": "rabbitmq-stream/c43_credit.pcap",
-    "rabbitmq_stream.consumer-stopped": "stories/consumer-lags.pcap.gz",  # slow, but it continues
-    "rabbitmq_stream.early-credit": "stories/slow-consumer.pcap.gz",  # a window without credits: NATS
+    "rabbitmq_stream.consumer-stopped": "stories/consumer-lags.pcap.zst",  # slow, but it continues
+    "rabbitmq_stream.early-credit": "stories/slow-consumer.pcap.zst",  # a window without credits: NATS
     "publish.unconfirmed": "stories/stream-deleted.pcap",  # refused, but answered
     "rabbitmq_stream.closed-by-server": "rabbitmq-stream/c43_basic.pcap",
     "rabbitmq_stream.no-close": "rabbitmq-stream/c43_connectonly.pcap",

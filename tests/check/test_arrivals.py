@@ -16,6 +16,27 @@ from wiredecode.check import Problem
 
 FOLDER = Path(__file__).parent / "arrivals"
 FIRST = {
+    "k_two_topics": (
+        "kafka.group-topics",
+        ("orders-mailer (#1) orders.placed, refunds-mailer (#11) refunds.issued", "was given orders.placed[0, 2]"),
+    ),
+    "k_constant_key": ("flow.uneven", ("398 of 398 messages of dispatch.jobs", "have one key, from dispatch-api")),
+    "k_off_by_one": (
+        "flow.read-again",
+        ("gets the last message of payments.authorized that it had again", "18 messages", "means that of the next one"),
+    ),
+    "n_stream_answers": (
+        "nats.stream-answers",
+        ("stream AUDIT answers requests to inventory.reserve", "74 requests of checkout", "audit-platform (#4) made"),
+    ),
+    "n_no_durable": ("flow.read-again", ("it got 391 messages again", "no durable name")),
+    "n_interest_first": ("flow.skipped", ("124 confirmed messages of billing.issued came to no consumer", "interest")),
+    "r_no_prefetch": ("flow.uneven", ("render-worker-1 has up to 150 messages", "or no limit")),
+    "r_no_consume": (
+        "flow.nothing-since",
+        ("fulfil-worker gets nothing of orders.fulfil", "it came back at 28.729 s, and did not subscribe again"),
+    ),
+    "r_old_offset": ("flow.read-again", ("billing-meter got 164 messages", "offset 105, though it had stored 262")),
     "k_idle_members": ("flow.uneven", ("3 members of group resize have no partition", "117 of 320 messages of images")),
     "k_deploy_order": (
         "flow.not-done",

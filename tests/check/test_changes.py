@@ -26,11 +26,11 @@ CHANGED = {
 
 @pytest.mark.parametrize("name", CHANGED)
 def test_a_problem_says_what_its_clients_changed_before(name: str) -> None:
-    assert check(FOLDER / f"{name}.pcap.gz")[0].changed == [CHANGED[name]]
+    assert check(FOLDER / f"{name}.pcap.zst")[0].changed == [CHANGED[name]]
 
 
 def test_output_and_timeline_have_the_change(run: Run) -> None:
-    path = FOLDER / "n-wrong-account.pcap.gz"
+    path = FOLDER / "n-wrong-account.pcap.zst"
     shown = run("check", path, "-q").out
     assert "  changed   orders-api logged in as billing, before as orders;" in shown
     problem = json.loads(run("check", path, "--json", "-q").lines[0])

@@ -89,7 +89,7 @@ def test_neighbours_that_a_queue_captured_in_the_wrong_order_were_not_sent_again
     [
         ("nats/60-limits.pcap", [(0.35, 0.6)], "nats.missed-ping"),
         ("rabbitmq-stream/c43_basic.pcap", [(0.1, 0.3), (0.5, 0.8)], "tcp.no-answer"),
-        ("kafka/coordinators.pcap.gz", [(0.1, 0.3), (0.5, 0.8)], "request.unanswered"),
+        ("kafka/coordinators.pcap.zst", [(0.1, 0.3), (0.5, 0.8)], "request.unanswered"),
     ],
 )
 def test_a_missing_file_of_a_ring_causes_no_problem(name: str, missing: list[tuple[float, float]], code: str) -> None:
@@ -100,7 +100,7 @@ def test_a_missing_file_of_a_ring_causes_no_problem(name: str, missing: list[tup
 
 
 def test_a_lost_answer_before_a_late_one_is_no_stall() -> None:
-    capture = CAPTURES / "kafka/max-poll.pcap.gz"
+    capture = CAPTURES / "kafka/max-poll.pcap.zst"
     variant = damaged(damage.read(capture), "5 % lost", f"3 {capture.name}")
     assert variant is not None
     assert "server.stalled" not in accused(variant)
@@ -109,12 +109,12 @@ def test_a_lost_answer_before_a_late_one_is_no_stall() -> None:
 @pytest.mark.parametrize("seed", [1, 2])  # what servers sent, what clients sent
 def test_replicas_of_which_one_side_was_captured_are_not_silent(seed: int) -> None:
     """Whether a paused replica sent anything is not known, nor the names of all servers."""
-    packets = damage.read(Path(__file__).parent / "outages" / "liftbridge_replica_paused.pcap.gz")
+    packets = damage.read(Path(__file__).parent / "outages" / "liftbridge_replica_paused.pcap.zst")
     assert accused(damage.chosen(packets, one_side(packets, random.Random(seed)))) == {"capture.loss"}
 
 
 def test_truncated_first_bytes_are_enough_to_name_another_protocol() -> None:
-    packets = damage.read(Path(__file__).parent / "outages" / "o_wrongport.pcap.gz")
+    packets = damage.read(Path(__file__).parent / "outages" / "o_wrongport.pcap.zst")
     assert accused(damage.cut_packets(packets, 96)) == {"protocol.mismatch", "capture.loss"}
 
 
@@ -130,7 +130,7 @@ def test_a_method_whose_number_was_not_captured_whole_is_not_unknown() -> None:
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_connections_of_which_one_side_was_captured_may_have_ended(seed: int) -> None:
-    packets = damage.read(Path(__file__).parent / "outages" / "kafka_leaked.pcap.gz")
+    packets = damage.read(Path(__file__).parent / "outages" / "kafka_leaked.pcap.zst")
     assert accused(damage.chosen(packets, one_side(packets, random.Random(seed)))) == set()
 
 

@@ -47,7 +47,7 @@ def test_names_that_differ_on_purpose(published: str, subscribed: str) -> None:
 def without(partition: int, *, readers: bool) -> list[str]:
     """Titles of ``flow.unread`` of a capture in which a partition, or all of them, have no consumer."""
     flows, rule = Flows(), FlowRule(Report())
-    for frame in Dissector(ANALYSED).frames(open_capture([str(CAPTURES / "flows/k-hot-partition.pcap.gz")])):
+    for frame in Dissector(ANALYSED).frames(open_capture([str(CAPTURES / "flows/k-hot-partition.pcap.zst")])):
         flows.frame(frame)
     for key in [*flows.flows]:
         if key.delivers and (key.partition == partition or not readers):

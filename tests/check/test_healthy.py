@@ -27,7 +27,7 @@ TANK = (
 )
 HEALTHY = [
     "stories/healthy-tail.pcap.zst",
-    "kafka/groups.pcap.gz",
+    "kafka/groups.pcap.zst",
     *(f"rabbitmq-stream/{name}.pcap" for name in RABBITMQ),
     *(f"nats/{name}.pcap" for name in NATS),
     "liftbridge/34-lb-replication.pcap.zst",

@@ -22,7 +22,7 @@ KAFKA = CAPTURES / "kafka"
 def titles_by_code(name: str) -> dict[str, list[str]]:
     """The titles of problems that are no notes, by code."""
     found: dict[str, list[str]] = {}
-    for problem in group_by_cause(check(KAFKA / f"{name}.pcap.gz")):
+    for problem in group_by_cause(check(KAFKA / f"{name}.pcap.zst")):
         if problem.severity != "note":
             found.setdefault(problem.name, []).append(problem.title)
     return found
@@ -55,7 +55,7 @@ def test_every_error_of_the_clients_has_its_problem() -> None:
     assert "old-app" in found["kafka.unsupported-version"][0]
     assert "Produce version 1: it has 3 to 13" in found["kafka.unsupported-version"][0]
     assert "records for small[0] with acks=0" in found["kafka.acks-none-lost"][0]
-    (lost,) = [p for p in check(KAFKA / "errors.pcap.gz") if p.name == "kafka.acks-none-lost"]
+    (lost,) = [p for p in check(KAFKA / "errors.pcap.zst") if p.name == "kafka.acks-none-lost"]
     assert lost.count == len(events("errors", "acks 0 too large")[0]["delivered"]) == 3  # the client says: delivered
 
 
@@ -81,7 +81,7 @@ def test_a_stopped_broker_moves_leaders_and_the_coordinator() -> None:
     (stopped,) = events("failover", "SIGTERM broker")
     assert (stopped["broker"], stopped["coordinator_of"]) == (1, "billing")  # at 127.0.0.1:9092
     assert found["server.ended"][0].startswith("127.0.0.1:9092 ended all its 3 connections")
-    all_found = check(KAFKA / "failover.pcap.gz")
+    all_found = check(KAFKA / "failover.pcap.zst")
     (moved,) = named(all_found, "kafka.coordinator-moved")
     assert (moved.severity, moved.title) == ("note", "127.0.0.1:9092 no longer coordinates billing-1 (#14)")
     passing = named(all_found, "kafka.not-leader")
@@ -99,7 +99,7 @@ def test_a_refusal_that_clients_may_overcome_is_a_note_until_it_lasts() -> None:
 
 def test_a_topic_that_is_deleted_in_use_and_who_did_it() -> None:
     assert titles_by_code("deleted") == {"kafka.unknown-topic": ["10.77.0.1:9092 does not have topic c6"]}
-    (problem,) = named(check(KAFKA / "deleted.pcap.gz"), "kafka.unknown-topic")
+    (problem,) = named(check(KAFKA / "deleted.pcap.zst"), "kafka.unknown-topic")
     assert problem.details == ["app (#9) deleted it at 4.620 s: frame 167"]
     assert problem.likely == "the topic was deleted while it was used"
 
@@ -117,7 +117,7 @@ def test_an_offset_that_the_log_does_not_have() -> None:
 
 
 def test_committed_offsets_and_lag_are_those_of_the_clients() -> None:
-    rows = wiredecode.stats(KAFKA / "groups.pcap.gz", tables=["consumers"])["consumers"].to_pylist()
+    rows = wiredecode.stats(KAFKA / "groups.pcap.zst", tables=["consumers"])["consumers"].to_pylist()
     last = {(row["what"], row["of"]): row["last"] for row in rows}
     for event in events("groups", "committed"):
         for partition, offset in event["offsets"]:

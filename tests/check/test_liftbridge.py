@@ -12,7 +12,7 @@ from tests.check.support import CAPTURES, STORIES, check, named, seconds_in, wor
 from wiredecode.capture import open_capture
 from wiredecode.check import Problem
 
-STORY = STORIES / "leader-killed.pcap.gz"
+STORY = STORIES / "leader-killed.pcap.zst"
 pytestmark = pytest.mark.slow
 
 
@@ -41,7 +41,7 @@ def test_a_server_that_was_stopped_went_silent_then(story: list[Problem], events
 
 def test_requests_that_come_out_late_after_a_gap_do_not_make_a_server_silent() -> None:
     """The gap of one connection of beta-0 was given up after its other one had been decoded up to the same time."""
-    path = Path(__file__).parent / "outages" / "liftbridge_cut_in_the_middle.pcap.gz"
+    path = Path(__file__).parent / "outages" / "liftbridge_cut_in_the_middle.pcap.zst"
     assert worse(check(path)) == ["capture.loss"]
 
 

@@ -20,7 +20,7 @@ from wiredecode.dissect.dissector import Demand, Dissector
 __all__ = ["replay", "run"]
 
 STORIES = RABBITMQ.parent / "stories"
-PAUSED = STORIES / "broker-paused.pcap.gz"
+PAUSED = STORIES / "broker-paused.pcap.zst"
 
 
 def watched(path: Path) -> tuple[list[tuple[str, str]], set[str]]:

@@ -309,7 +309,7 @@ TABLE = (
 
 def problems(name: str) -> list[Problem]:
     """Those that `check` shows."""
-    found = checked(open_capture([str(OUTAGES / f"{name}.gz")])).finish()
+    found = checked(open_capture([str(OUTAGES / f"{name}.zst")])).finish()
     return [problem for problem in found if problem.severity != "note"]
 
 
@@ -448,12 +448,12 @@ def test_the_stall_lasts_as_long_as_the_server_was_stopped() -> None:
     ("name", "said"),
     [
         (
-            "on_http.pcap.gz",
+            "on_http.pcap.zst",
             "1 problem. Nothing else could be judged: 3 connections carried no data (10.77.0.1:8080, 10.77.0.1:5552).",
         ),
-        ("o_tls.pcap.gz", "2 problems in 4 messages on 2 connections (RabbitMQ Stream); 85 % of the bytes were not "),
+        ("o_tls.pcap.zst", "2 problems in 4 messages on 2 connections (RabbitMQ Stream); 85 % of the bytes were not "),
         (
-            "pravega_healthy_one_direction.pcap.gz",
+            "pravega_healthy_one_direction.pcap.zst",
             "No problems in 16 messages on 1 connection (Pravega), captured in one direction only.",
         ),
     ],
@@ -470,7 +470,7 @@ def test_a_capture_that_was_not_decoded_or_not_whole_is_no_all_clear(name: str, 
 
 def test_the_packets_of_all_evidence_are_written(run: Run, tmp_path: Path) -> None:
     out = tmp_path / "ticket.pcapng"
-    assert run("check", OUTAGES / "o_deleted.pcap.gz", "-w", out, "-q").code == 0
+    assert run("check", OUTAGES / "o_deleted.pcap.zst", "-w", out, "-q").code == 0
     problem = problems("o_deleted.pcap")[0]
     (batch,) = open_capture([str(out)])
     assert len(batch) >= len(problem.packets)

@@ -32,7 +32,7 @@ def test_refusals_are_reported_by_kind() -> None:
 
 
 def test_appends_after_a_seal_wait_for_nothing_even_if_their_writer_was_set_up_before_the_capture() -> None:
-    assert worse(check(CAPTURES.parent / "tests/check/outages/pravega_sealed_late_start.pcap.gz")) == []
+    assert worse(check(CAPTURES.parent / "tests/check/outages/pravega_sealed_late_start.pcap.zst")) == []
 
 
 def test_a_reader_before_the_truncation_point_gets_the_first_offset() -> None:

@@ -25,10 +25,10 @@ CAUSES = {
         "rabbitmq_stream.advertised-host",
         "rabbit-1.internal:5552; no connection to it",
     ),
-    "leader-killed.pcap.gz": ("liftbridge.leader-lost", "lb-c, leader of 3 partitions, went away"),
+    "leader-killed.pcap.zst": ("liftbridge.leader-lost", "lb-c, leader of 3 partitions, went away"),
     "mtu-black-hole.pcap": ("tcp.no-ack", "10.77.0.1:5552 stopped acknowledging for 13.287 s"),
     "never-acknowledged.pcap": ("nats.redelivered", "forgetful-worker (#2) got messages of O4, consumer forget, again"),
-    "slow-consumer.pcap.gz": (
+    "slow-consumer.pcap.zst": (
         "nats.slow-consumer",
         "report-export (#1) is a slow consumer on subscription 7 orders.eu",
     ),
@@ -50,10 +50,10 @@ def test_the_first_problem_shown_names_the_cause(name: str, run: Run) -> None:
 @pytest.mark.slow
 def test_every_captured_publish_without_ack_is_reported() -> None:
     """By the client's own account; 64 more of its publishes failed before NATS: their ids are not in the capture."""
-    raw = gzip.decompress((STORIES / "leader-killed.pcap.gz").read_bytes())
+    raw = gzip.decompress((STORIES / "leader-killed.pcap.zst").read_bytes())
     truth = json.loads((STORIES / "leader-killed.truth.json").read_bytes())["published"]
     failed = [each for each in truth if "error" in each and each["correlation_id"].encode() in raw]
-    problems = {problem.name: problem for problem in check(STORIES / "leader-killed.pcap.gz")}
+    problems = {problem.name: problem for problem in check(STORIES / "leader-killed.pcap.zst")}
     found = problems["publish.unconfirmed"]
     assert {(each["stream"], each["partition"]) for each in failed} == {("orders-stream", 1)}
     assert found.count == len(failed) == 6
@@ -64,8 +64,8 @@ def test_every_captured_publish_without_ack_is_reported() -> None:
 def test_the_killed_server_and_what_it_led_are_as_the_truth_says() -> None:
     truth = json.loads((STORIES / "leader-killed.truth.json").read_bytes())["events"]
     killed = next(event["at_epoch_s"] for event in truth if event["what"].startswith("SIGKILL c"))
-    begin = next(iter(open_capture([str(STORIES / "leader-killed.pcap.gz")]))).time_ns[0] / 1e9
-    worst = check(STORIES / "leader-killed.pcap.gz")[0]
+    begin = next(iter(open_capture([str(STORIES / "leader-killed.pcap.zst")]))).time_ns[0] / 1e9
+    worst = check(STORIES / "leader-killed.pcap.zst")[0]
     ended = seconds_in(worst, "ended at")
     assert abs(begin + ended - killed) < 0.01  # SIGKILL, by the script's clock
     assert any(detail.startswith("orders-stream[1]: reported by lb-b") for detail in worst.details)
@@ -98,7 +98,7 @@ def test_only_the_starved_consumer_is_reported() -> None:
 
 def test_slow_silent_and_forbidden_clients_are_named() -> None:
     truth = json.loads((STORIES / "slow-consumer.truth.json").read_bytes())["server_log"]
-    problems = {problem.name: problem.title for problem in check(STORIES / "slow-consumer.pcap.gz")}
+    problems = {problem.name: problem.title for problem in check(STORIES / "slow-consumer.pcap.zst")}
     assert "client report-export: Slow Consumer" in truth[0]
     assert problems["nats.slow-consumer"].startswith("report-export (#1)")
     assert "client sleepy-client: Stale" in truth[2]
@@ -130,12 +130,12 @@ def test_unconfirmed_publishes_of_a_killed_broker() -> None:
 
 
 def test_confirms_of_a_paused_broker_are_as_late_as_it_was_paused() -> None:
-    said, found = truth("broker-paused"), told("broker-paused.pcap.gz")
+    said, found = truth("broker-paused"), told("broker-paused.pcap.zst")
     (problem,) = found.pop("publish.slow-confirm")
     paused = said["continued_at_epoch_s"] - said["stopped_at_epoch_s"]
     worst = seconds_in(problem, "worst")
     assert abs(worst - paused) < 0.1
-    rows = read(STORIES / "broker-paused.pcap.gz", level="messages", columns=["frame", "latency_ns"])
+    rows = read(STORIES / "broker-paused.pcap.zst", level="messages", columns=["frame", "latency_ns"])
     assert problem.count == len({row["frame"] for row in rows if row.get("latency_ns", 0) >= 200_000_000})
     (stalled,) = found.pop("server.stalled")
     assert abs(stalled.last_ns / 1e9 - said["continued_at_epoch_s"]) < 0.1
@@ -143,7 +143,7 @@ def test_confirms_of_a_paused_broker_are_as_late_as_it_was_paused() -> None:
 
 
 def test_the_consumer_that_stopped_and_the_one_that_went_on() -> None:
-    says, found = truth("consumer-stopped")["client_says"], told("consumer-stopped.pcap.gz")
+    says, found = truth("consumer-stopped")["client_says"], told("consumer-stopped.pcap.zst")
     (problem,) = found.pop("rabbitmq_stream.consumer-stopped")
     assert "report-export" in problem.title
     assert f"3 chunks reached it; offset {says['report-export']['messages']} is next" in problem.details
@@ -152,7 +152,7 @@ def test_the_consumer_that_stopped_and_the_one_that_went_on() -> None:
 
 
 def test_a_consumer_that_falls_behind_by_what_it_needs_more_than_it_has() -> None:
-    found = told("consumer-lags.pcap.gz")
+    found = told("consumer-lags.pcap.zst")
     (problem,) = found.pop("rabbitmq_stream.consumer-lag")
     behind, within = map(float, re.findall(r"([0-9.]+) s", problem.title))
     assert 1 - 0.06 / 0.2 - 0.1 < behind / within < 1 - 0.06 / 0.2 + 0.1  # 200 ms for what comes every 60 ms
@@ -207,7 +207,7 @@ def test_a_credit_of_one_over_a_long_way() -> None:
 
 
 def test_a_deleted_stream_names_the_deleter_and_the_affected_clients() -> None:
-    (problem,) = told("stream-deleted-in-use.pcap.gz")["rabbitmq_stream.stream-deleted"]
+    (problem,) = told("stream-deleted-in-use.pcap.zst")["rabbitmq_stream.stream-deleted"]
     assert "cleanup-job (#5) deleted stream a-del" in problem.title
     assert problem.title.endswith("orders-publisher (#3), billing (#4)")
     assert problem.details[1:] == ["orders-publisher (#6) asked for it at 2.737 s, in vain"]
@@ -231,7 +231,7 @@ def test_a_refused_publish_is_reported_by_one_code() -> None:
 
 
 def test_credit_that_is_given_before_chunks_are_read() -> None:
-    assert set(told("early-credit.pcap.gz")) == {"rabbitmq_stream.early-credit", "tcp.zero-window"}
+    assert set(told("early-credit.pcap.zst")) == {"rabbitmq_stream.early-credit", "tcp.zero-window"}
 
 
 def test_a_request_without_answer_waits_until_the_last_packet_of_the_capture() -> None:
@@ -242,6 +242,6 @@ def test_a_request_without_answer_waits_until_the_last_packet_of_the_capture() -
 
 def test_a_stream_that_a_client_deleted_is_not_unavailable_where_the_capture_begins_late() -> None:
     """The virtual hosts of the connections that were open already are not known."""
-    first, *rest = open_capture([str(STORIES / "consumer-stopped.pcap.gz")], batch_packets=175)
+    first, *rest = open_capture([str(STORIES / "consumer-stopped.pcap.zst")], batch_packets=175)
     assert len(first) == 175  # of 875
     assert worse(check(rest)) == []

@@ -28,9 +28,9 @@ from wiredecode.protocols.registry import carried_by, protocols
 __all__ = ["run"]
 
 CAPTURES = Path(__file__).parent.parent.parent / "captures"
-STORY = CAPTURES / "stories/leader-killed.pcap.gz"
+STORY = CAPTURES / "stories/leader-killed.pcap.zst"
 SCREENS = (
-    *("stories/slow-consumer.pcap.gz", "nats/14-cluster-routes.pcap", "cursus/group.pcap"),
+    *("stories/slow-consumer.pcap.zst", "nats/14-cluster-routes.pcap", "cursus/group.pcap"),
     *("pravega/segment_admin.pcap", "tank/tank_02_create_discover.pcap"),
     *("rabbitmq-stream/c43_sac.pcap", "rabbitmq-stream/d_drop1pct.pcap", "nats/02-auth.pcap"),
 )
@@ -81,7 +81,7 @@ def test_json_has_every_event_with_its_evidence(run: Run, tmp_path: Path) -> Non
 
 
 def test_a_client_that_reads_nothing_is_a_stall(run: Run) -> None:
-    told = json.loads(run("stats", CAPTURES / "stories/slow-consumer.pcap.gz", "--timeline", "--json", "-q").out)
+    told = json.loads(run("stats", CAPTURES / "stories/slow-consumer.pcap.zst", "--timeline", "--json", "-q").out)
     stall = next(each for each in told["events"] if each["kind"] == "stall")
     assert "report-export" in stall["what"]
     assert stall["until_time_ns"] - stall["time_ns"] > 3_000_000_000
@@ -90,7 +90,7 @@ def test_a_client_that_reads_nothing_is_a_stall(run: Run) -> None:
 @pytest.mark.parametrize(
     ("name", "kind", "what"),
     [
-        ("broker-paused.pcap.gz", "silence", "sends nothing for 2."),
+        ("broker-paused.pcap.zst", "silence", "sends nothing for 2."),
         ("mtu-black-hole.pcap", "stall", "10.77.0.1:5552 acknowledges nothing for 13.287 s (#2)"),
     ],
 )
@@ -109,7 +109,7 @@ def test_a_filter_and_times_choose(run: Run) -> None:
 
 
 def test_check_has_it_below_the_problems(run: Run) -> None:
-    story = CAPTURES / "stories/slow-consumer.pcap.gz"
+    story = CAPTURES / "stories/slow-consumer.pcap.zst"
     problems = run("check", story).out
     both = run("check", story, "--timeline").out
     assert both.startswith(problems)

@@ -150,7 +150,7 @@ def test_rows_are_chosen_by_time_and_count(run: Run, basic: Path, form: str) -> 
 @pytest.mark.parametrize("level", ["frames", "messages"])
 def test_rows_until_a_time_are_there_though_reading_ends(run: Run, captures: Path, level: str) -> None:
     """Rows are written in batches, the last one after reading has stopped at ``--to``."""
-    path = captures / "flows/n-discard-old.pcap.gz"
+    path = captures / "flows/n-discard-old.pcap.zst"
 
     def times(*words: str) -> list[str]:
         form = "--format", "csv", "--columns", "time", "-q"

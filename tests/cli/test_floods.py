@@ -42,13 +42,13 @@ def test_connections_are_collected_while_a_capture_is_read(
     monkeypatch.setattr(session, "COLLECT_CONNECTIONS", 1)
     monkeypatch.setattr(session.gc, "collect", lambda: seen.append(plain()))
     assert (
-        run("pcap", captures / "stories" / "slow-consumer.pcap.gz", "--summary", "--limit", "connections=1").code == 0
+        run("pcap", captures / "stories" / "slow-consumer.pcap.zst", "--summary", "--limit", "connections=1").code == 0
     )
     assert seen
 
 
 def test_a_limit_of_0_connections_is_refused(run: Run, captures: Path) -> None:
-    found = run("pcap", captures / "stories" / "slow-consumer.pcap.gz", "--limit", "connections=0")
+    found = run("pcap", captures / "stories" / "slow-consumer.pcap.zst", "--limit", "connections=0")
     assert (found.code, found.err.count("\n")) == (2, 1)
 
 

@@ -14,7 +14,7 @@ from tests.cli.conftest import Run
 from tests.metrics.conftest import Replayed
 
 FOLDER = CAPTURES / "flows"
-SKIPPED = FOLDER / "r-wrong-offset.pcap.gz"
+SKIPPED = FOLDER / "r-wrong-offset.pcap.zst"
 
 
 def test_a_row_says_what_a_consumer_never_got(run: Run) -> None:
@@ -31,7 +31,7 @@ def test_records_have_the_columns_of_the_table(run: Run) -> None:
 
 
 def test_records_that_brokers_copy_from_each_other_come_to_no_consumer() -> None:
-    rows = wiredecode.read(CAPTURES / "kafka" / "failover.pcap.gz").flows().table().to_pylist()
+    rows = wiredecode.read(CAPTURES / "kafka" / "failover.pcap.zst").flows().table().to_pylist()
     assert [(row["topic"], row["to"]) for row in rows] == [("orders", "billing-1 in billing")]
 
 
@@ -46,7 +46,7 @@ def test_forms_of_tshark_have_the_same_rows(run: Run) -> None:
 
 
 def test_rows_by_partition_add_up_to_the_topic() -> None:
-    capture = wiredecode.read(FOLDER / "k-hot-partition.pcap.gz")
+    capture = wiredecode.read(FOLDER / "k-hot-partition.pcap.zst")
     parts = {each["partition"]: each["published"] for each in capture.flows("partition").table().to_pylist()}
     assert sum(parts.values()) == max(each["published"] for each in capture.flows().table().to_pylist()) == 800
     with pytest.raises(ValueError, match="it is one of topic, partition, client, second"):
@@ -54,15 +54,15 @@ def test_rows_by_partition_add_up_to_the_topic() -> None:
 
 
 def test_topics_and_clients_are_chosen_by_part_of_their_name(run: Run) -> None:
-    both = run("flows", FOLDER / "n-wrong-account.pcap.gz", "--json", "-q").lines
+    both = run("flows", FOLDER / "n-wrong-account.pcap.zst", "--json", "-q").lines
     chosen = run(
-        "flows", FOLDER / "n-wrong-account.pcap.gz", "--json", "-q", "--client", "work", "--topic", "ord5.n"
+        "flows", FOLDER / "n-wrong-account.pcap.zst", "--json", "-q", "--client", "work", "--topic", "ord5.n"
     ).lines
     assert len(both) > len(chosen) == 1
 
 
 def test_two_passes_give_the_same_rows(run: Run) -> None:
-    name = FOLDER / "k-dup-group.pcap.gz"
+    name = FOLDER / "k-dup-group.pcap.zst"
     assert run("flows", name, "-q", "-2").out == run("flows", name, "-q").out != ""
 
 
@@ -77,7 +77,7 @@ def test_a_filter_about_answers_chooses_the_same_flows_of_an_interface(
 
 
 def test_seconds_count_from_the_first_packet(run: Run) -> None:
-    lines = run("flows", FOLDER / "n-busy-poll.pcap.gz", "-q", "--by", "second").lines
+    lines = run("flows", FOLDER / "n-busy-poll.pcap.zst", "-q", "--by", "second").lines
     assert all(int(line.split()[0]) >= 0 for line in lines[2:])
 
 

@@ -28,12 +28,12 @@ SEVERAL = (
         "nats/50-server-links.pcap",
         "pravega/read_cuts.pcap",
         "liftbridge/30-lb-publish-ack.pcap",
-        "kafka/coordinators.pcap.gz",
+        "kafka/coordinators.pcap.zst",
     ),
     *(
         "amqp091/basic.pcap.zst",
         "nats/50-server-links.pcap",
-        "flows/k-reset-latest.pcap.gz",
+        "flows/k-reset-latest.pcap.zst",
         "hostile/12a-controls-rabbitmq.pcap",
     ),
 )
@@ -119,7 +119,7 @@ def test_queries_have_the_answers_of_one_process(run: Run, query: str) -> None:
         assert run("sql", CAPTURES / path, query, "--jobs", 3) == run("sql", CAPTURES / path, query)
 
 
-@pytest.mark.parametrize("path", sampled((*SEVERAL, "flows/k-dup-group.pcap.gz", "flows/n-discard-old.pcap.gz"), 4))
+@pytest.mark.parametrize("path", sampled((*SEVERAL, "flows/k-dup-group.pcap.zst", "flows/n-discard-old.pcap.zst"), 4))
 def test_flows_equal_those_of_one_process(run: Run, path: str) -> None:
     """Also the order of publishers, and the times from publish to delivery."""
     for words in (["--json", "--by", "partition"], ["--by", "second", "-Y", "frame.number > 5"]):

@@ -16,8 +16,8 @@ from wiredecode.cli.commands import COMMANDS
 
 ROOT = Path(__file__).parents[2]
 KEPT = Path(__file__).parent / "widths"
-CREDIT, SLOW = "captures/stories/credit-starvation.pcap", "captures/stories/slow-consumer.pcap.gz"
-GROUPS, HOLE = "captures/kafka/groups.pcap.gz", "captures/stories/mtu-black-hole.pcap"
+CREDIT, SLOW = "captures/stories/credit-starvation.pcap", "captures/stories/slow-consumer.pcap.zst"
+GROUPS, HOLE = "captures/kafka/groups.pcap.zst", "captures/stories/mtu-black-hole.pcap"
 TABLES = (
     ("--help",),
     ("check", CREDIT),
@@ -34,7 +34,7 @@ TABLES = (
     ("stats", "captures/nats/13-jetstream.pcap", "--table", "deliveries"),
     ("stats", "captures/rabbitmq-stream/c43_errors.pcap", "--table", "findings"),
     ("flows", CREDIT),
-    ("flows", "captures/flows/k-hot-partition.pcap.gz", "--by", "partition"),
+    ("flows", "captures/flows/k-hot-partition.pcap.zst", "--by", "partition"),
     ("flows", CREDIT, "--by", "client"),
     ("flows", GROUPS),
     ("trace", CREDIT, "--frame", "92", "--message", "1"),

@@ -165,7 +165,7 @@ def test_columns_can_be_added_later_for_all_readers(out: str) -> None:
 
 def test_fields_inside_arrays_can_be_added_later(out: str) -> None:
     kafka = CAPTURES / "kafka" / "small.pcap"
-    for file, column in ((kafka, "topic"), (kafka.parent / "errors.pcap.gz", "partition_data.index")):
+    for file, column in ((kafka, "topic"), (kafka.parent / "errors.pcap.zst", "partition_data.index")):
         export(out, file, level="frames", more=f"--columns type,kafka.topic_data.{column}")
     rows = table(out, "frames_kafka").select(["type", "layers"]).to_pylist()
     found = [row["layers"]["kafka"]["topic_data"] for row in rows if row["type"] == "ProduceRequest"]

@@ -25,7 +25,7 @@ __all__ = ["run"]
 
 LOSSY = [
     *("nats/08-pipelined-small.drop1pct.pcap", "cursus/produce.drop1pct.pcap", "rabbitmq-stream/d_drop1pct.pcap"),
-    "stories/slow-consumer.pcap.gz",
+    "stories/slow-consumer.pcap.zst",
 ]
 
 
@@ -62,7 +62,7 @@ def test_short_names_are_equivalent() -> None:
 
 
 def test_every_packet_has_each_flag_and_few_have_it_set() -> None:
-    name = "stories/slow-consumer.pcap.gz"
+    name = "stories/slow-consumer.pcap.zst"
     last = matching(name, "tcp.flags.fin == 1")
     assert last
     assert last == matching(name, "tcp.flags.fin == true")

@@ -79,12 +79,12 @@ def test_the_first_problem_says_what_became_of_the_messages(name: str) -> None:
 
 
 def test_a_consumer_that_leaves_flow_control_unanswered_is_named() -> None:
-    assert "does not answer the server's flow control requests" in check(FOLDER / "n-flow-control.pcap.gz")[0].likely
+    assert "does not answer the server's flow control requests" in check(FOLDER / "n-flow-control.pcap.zst")[0].likely
 
 
 @pytest.mark.parametrize("name", HEALTHY)
 def test_healthy_messages_are_no_problem(name: str) -> None:
-    assert worse(check(FOLDER / f"{name}.pcap.gz")) == []
+    assert worse(check(FOLDER / f"{name}.pcap.zst")) == []
 
 
 def test_counts_are_those_of_the_clients() -> None:

@@ -17,7 +17,7 @@ from wiredecode.tables.reader import table_schema
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
-CAPTURE = CAPTURES / "flows/n-discard-old.pcap.gz"
+CAPTURE = CAPTURES / "flows/n-discard-old.pcap.zst"
 
 
 def rows(run: Any, *options: str) -> list[dict[str, Any]]:

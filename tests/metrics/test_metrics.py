@@ -35,7 +35,7 @@ from wiredecode.testing.packets import Talk
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 BASIC = CAPTURES / "rabbitmq-stream" / "c43_basic.pcap"
-SLOW = CAPTURES / "stories" / "slow-consumer.pcap.gz"
+SLOW = CAPTURES / "stories" / "slow-consumer.pcap.zst"
 REFUSED = CAPTURES / "stories" / "publishes-refused.pcap"
 JETSTREAM = CAPTURES / "nats" / "13-jetstream.pcap"
 KILLED = CAPTURES / "stories" / "broker-killed.pcap"
@@ -99,7 +99,7 @@ def test_problems_equal_those_of_check(run: Run) -> None:
 
 def test_consumer_groups_have_the_numbers_of_flows(run: Run) -> None:
     """How many messages a group got, did not get yet, and for how long, at the end and before."""
-    capture = CAPTURES / "flows/n-discard-old.pcap.gz"
+    capture = CAPTURES / "flows/n-discard-old.pcap.zst"
     name = "wiredecode_group_oldest_undelivered_age_seconds"
     labels = "messaging_destination_name", "messaging_consumer_group_name"
     found, key = at_the_end(run, capture, *labels), ("ord6.new", "report")

@@ -21,8 +21,8 @@ LOSSY = [
     *("nats/02-auth.pcap", "nats/08-pipelined-small.drop1pct.pcap", "nats/22-port-reuse-abort.pcap"),
     *("cursus/produce.drop1pct.pcap", "cursus/group.ooo-dup.pcap", "cursus/produce.midconn.pcap"),
     *("rabbitmq-stream/d_drop1pct.pcap", "rabbitmq-stream/d_shuffled_dups.pcap", "rabbitmq-stream/c43_authfail.pcap"),
-    *("rabbitmq-stream/d_snap96.pcap", "tank/tank_d4_midconnection.pcap", "stories/slow-consumer.pcap.gz"),
-    *("stories/advertised-refused.pcap", "stories/leader-killed.pcap.gz"),
+    *("rabbitmq-stream/d_snap96.pcap", "tank/tank_d4_midconnection.pcap", "stories/slow-consumer.pcap.zst"),
+    *("stories/advertised-refused.pcap", "stories/leader-killed.pcap.zst"),
 ]
 DIFFERENT = {
     "cursus/group.ooo-dup.pcap": {"ack_lost_segment"},
@@ -61,7 +61,7 @@ def tsharks(path: Path) -> dict[str, set[int]]:
 def test_a_window_that_stays_closed() -> None:
     """The consumer of the story stops reading."""
     slow = max(
-        analysed(CAPTURES / "stories/slow-consumer.pcap.gz"), key=lambda one: one.health.directions[0].zero_window_ns
+        analysed(CAPTURES / "stories/slow-consumer.pcap.zst"), key=lambda one: one.health.directions[0].zero_window_ns
     )  # type: ignore[union-attr]
     assert slow.health is not None
     assert slow.health.directions[0].zero_windows == 1

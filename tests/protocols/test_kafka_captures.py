@@ -68,7 +68,7 @@ def truth(name: str, what: str) -> list[dict[str, Any]]:
 
 def test_topic_ids_get_their_names_from_other_connections() -> None:
     out = Messages()
-    dissect(open_capture([FOLDER / "failover.pcap.gz"]), known=(Kafka(),), messages=out)
+    dissect(open_capture([FOLDER / "failover.pcap.zst"]), known=(Kafka(),), messages=out)
     parts = [part for part in out.parts if isinstance(part, FrameMessages)]
     named = {part.topic for part in parts if part.operation != "publish"}
     assert {"orders", "__consumer_offsets"} <= named
@@ -78,7 +78,7 @@ def test_topic_ids_get_their_names_from_other_connections() -> None:
 def test_deliveries_equal_those_the_consumers_reported() -> None:
     """Also those of a consumer of the new group protocol, and of transactions that were aborted."""
     out = Messages()
-    dissect(open_capture([FOLDER / "groups.pcap.gz"]), known=(Kafka(),), messages=out)
+    dissect(open_capture([FOLDER / "groups.pcap.zst"]), known=(Kafka(),), messages=out)
     got: dict[str, set[tuple[int | None, int | None]]] = {}
     for part in out.parts:
         if isinstance(part, FrameMessages) and part.operation == "deliver":
@@ -106,7 +106,7 @@ def agrees(shown: Any, said: Any) -> bool:
 
 def test_coordinator_records_equal_those_of_the_kafka_tool() -> None:
     found = {}
-    for frame in dissect(open_capture([FOLDER / "coordinators.pcap.gz"]), known=(Kafka(),)).frames:
+    for frame in dissect(open_capture([FOLDER / "coordinators.pcap.zst"]), known=(Kafka(),)).frames:
         for topic in (frame.layers or {}).get("kafka", {}).get("responses") or ():
             batches = [one for each in topic.get("partitions", ()) for one in each.get("batches") or ()]
             found |= {(one["crc"], record["offset"]): record for one in batches for record in one["records"]}
@@ -124,12 +124,12 @@ def test_coordinator_records_equal_those_of_the_kafka_tool() -> None:
 def test_filters_reach_nested_fields_of_coordinator_records() -> None:
     inside = "kafka.responses.partitions.batches.records.coordinator"
     for test, count in (("type == 'TransactionLog'", 26), ("key.group == 'classic'", 22), ("key.grp == 'x'", 0)):
-        found = read(FOLDER / "coordinators.pcap.gz", filter=f"{inside}.{test}".replace("'", '"'))
+        found = read(FOLDER / "coordinators.pcap.zst", filter=f"{inside}.{test}".replace("'", '"'))
         assert len(list(found)) == count
 
 
 def test_each_produced_batch_has_a_copy_per_follower() -> None:
-    by_id = {frame.id: frame for frame in read(FOLDER / "coordinators.pcap.gz")}
+    by_id = {frame.id: frame for frame in read(FOLDER / "coordinators.pcap.zst")}
     copies = Counter(frame.generated["copy_of"] for frame in by_id.values() if "copy_of" in frame.generated)
     assert copies == {frame.id: 2 for frame in by_id.values() if frame.type == "ProduceRequest"}
     for frame in by_id.values():
@@ -142,7 +142,7 @@ def test_each_produced_batch_has_a_copy_per_follower() -> None:
 
 def test_a_late_start_on_any_port_is_recognised_from_requests() -> None:
     """Produce requests look like messages of Pravega from their fourth byte on."""
-    packets = damage.read(FOLDER / "failover.pcap.gz")
+    packets = damage.read(FOLDER / "failover.pcap.zst")
     late = damage.dissect(packets.part(2000, len(packets)))
     assert {frame.protocol for frame in late.frames.values()} == {"kafka"}
     asked = {(frame.source, frame.destination) for frame in late.frames.values() if frame.sender == "client"}
@@ -152,7 +152,7 @@ def test_a_late_start_on_any_port_is_recognised_from_requests() -> None:
 
 
 def test_long_responses_are_found_after_a_late_start() -> None:
-    packets = damage.read(FOLDER / "failover.pcap.gz")
+    packets = damage.read(FOLDER / "failover.pcap.zst")
     late = damage.dissect(packets.part(len(packets) * 2 // 5, len(packets)))
     found = Counter(frame.status for frame in late.frames.values() if frame.type == "FetchResponse")
     assert found == {"ok": 301, "partial": 1}

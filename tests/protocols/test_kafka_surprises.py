@@ -408,7 +408,7 @@ def test_a_truncated_frame_says_that_more_topics_may_follow() -> None:
 
 
 def test_assignments_of_consumer_groups_are_decoded() -> None:
-    (frame, *_) = [each for each in read(CAPTURE.parent / "groups.pcap.gz") if each.type == "SyncGroupRequest"]
+    (frame, *_) = [each for each in read(CAPTURE.parent / "groups.pcap.zst") if each.type == "SyncGroupRequest"]
     assert frame.layers is not None
     (assigned,) = frame.layers["kafka"]["assignments"]
     assert assigned["assignment"]["assigned_partitions"] == [{"topic": "orders", "partitions": [0, 1, 2]}]

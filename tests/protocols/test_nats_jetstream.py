@@ -149,7 +149,7 @@ def test_delivered_messages_have_their_sequence_in_the_stream(sent: bytes, offse
 
 
 def test_offsets_of_a_real_consumer_are_the_sequences_that_it_logged() -> None:
-    path = CAPTURES / "flows/n-discard-old.pcap.gz"
+    path = CAPTURES / "flows/n-discard-old.pcap.zst"
     log = json.loads(path.with_name("n-discard-old.truth.json").read_bytes())["log(seconds since capture start)"]
     rows = wiredecode.read(path, level="messages", columns=["offset"]).table()["offset"].drop_null().to_pylist()
     for _, who, did, *what in log:

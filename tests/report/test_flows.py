@@ -16,7 +16,7 @@ from wiredecode.report.flows import MOST, TALLEST, Drawing
 @pytest.fixture
 def drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Page:
     undrawn(monkeypatch)
-    return report(tmp_path / "report.html", CAPTURES / "flows/n-wrong-account.pcap.gz")
+    return report(tmp_path / "report.html", CAPTURES / "flows/n-wrong-account.pcap.zst")
 
 
 def test_messages_that_arrive_nowhere_are_red_and_links_lead_to_connections(drawn: Page) -> None:

@@ -101,7 +101,7 @@ def test_numbers_equal_those_of_other_commands(starved: tuple[Path, Page]) -> No
 
 
 def test_replicated_messages_are_not_counted(tmp_path: Path, plain: None) -> None:
-    capture = CAPTURES / "kafka/coordinators.pcap.gz"
+    capture = CAPTURES / "kafka/coordinators.pcap.zst"
     operations = [each["operation"] for each in wiredecode.read(capture, level="messages")]
     assert "forward" in operations
     page = report(tmp_path / "report.html", capture)
@@ -159,7 +159,7 @@ def test_a_browser_reports_no_error(which: str, request: pytest.FixtureRequest) 
 
 
 def test_a_finding_has_likely_causes_and_consequences(tmp_path: Path, plain: None) -> None:
-    page = report(tmp_path / "cut.html", CAPTURES.parent / "tests/check/outages/rabbit_cut.pcap.gz")
+    page = report(tmp_path / "cut.html", CAPTURES.parent / "tests/check/outages/rabbit_cut.pcap.zst")
     assert "Likely: the path between both hosts was cut: neither heard the other" in page.text["findings"]
     assert "tcp.reset (3 times): the client reset billing (#3)" in page.text["findings"]
 
@@ -208,7 +208,7 @@ def test_only_matching_frames_count(tmp_path: Path, plain: None) -> None:
 
 @pytest.mark.slow
 def test_the_timeline_equals_that_of_stats_plus_problems(tmp_path: Path, run: Run) -> None:
-    path = beginning(CAPTURES / "stories/leader-killed.pcap.gz", 16_000, tmp_path)  # up to the new leader
+    path = beginning(CAPTURES / "stories/leader-killed.pcap.zst", 16_000, tmp_path)  # up to the new leader
     rows = report(tmp_path / "r.html", path).rows["timeline"][1:]
     kinds = {row[1] for row in rows}
     counted = {each["kind"] for each in json.loads(run("stats", path, "--timeline", "--json", "-q").out)["events"]}

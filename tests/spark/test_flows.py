@@ -26,7 +26,7 @@ SEVERAL = "k-dup-group", "k-wrong-cluster", "n-discard-old", "n-wrong-account", 
 
 def wanted(name: str) -> list[dict[str, Any]]:
     """The rows of one machine."""
-    path = FOLDER / f"{name}.pcap.gz"
+    path = FOLDER / f"{name}.pcap.zst"
     return shown(wiredecode.read(path, level="flows", ids="stable").table())
 
 
@@ -39,7 +39,7 @@ def shown(table: Any) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("name", SEVERAL)
 @pytest.mark.parametrize("others", [(), ("messages",)])
 def test_reports_of_buckets_add_up_to_the_rows_of_the_whole(name: str, others: tuple[str, ...]) -> None:
-    path = FOLDER / f"{name}.pcap.gz"
+    path = FOLDER / f"{name}.pcap.zst"
     demand = TableDemand(("flows", *others), buckets=5)
     parcels = file_rows("a", open_capture([str(path)]), first_ns(path), demand)
     items = [*decode(shuffled(parcels), demand)]
@@ -51,7 +51,7 @@ def test_reports_of_buckets_add_up_to_the_rows_of_the_whole(name: str, others: t
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
     for name in SEVERAL[2:4]:
-        shutil.copy(FOLDER / f"{name}.pcap.gz", tmp_path)
+        shutil.copy(FOLDER / f"{name}.pcap.zst", tmp_path)
     yield tmp_path
 
 

@@ -142,7 +142,7 @@ def test_a_cluster_that_loses_a_driver_and_a_worker_has_the_rows_of_one_machine(
     its tasks have left for others, and writes linked connections of NATS and Kafka, and of RabbitMQ.
     """
     every = [(time_ns + lap * 10**12, data) for lap in range(6) for time_ns, data in packets(BASIC)]
-    for number, name in enumerate(("nats/04-request-reply.pcap", "kafka/failover.pcap.gz")):
+    for number, name in enumerate(("nats/04-request-reply.pcap", "kafka/failover.pcap.zst")):
         first, *_ = some = packets(CAPTURES / name)
         every += [(every[number][0] + time_ns - first[0], data) for time_ns, data in some]
     files = sorted(cut(tmp_path / "ring", sorted(every, key=lambda packet: packet[0]), 20))

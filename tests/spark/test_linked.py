@@ -31,7 +31,7 @@ REPLIES = CAPTURES / "nats" / "04-request-reply.pcap"
 LOSSY = CAPTURES / "nats" / "08-pipelined-small.drop1pct.pcap"
 ROUTES = CAPTURES / "nats" / "14-cluster-routes.pcap"
 OPEN_AT_THE_END = CAPTURES / "reports" / "lo_wrongns.pcap"
-FAILOVER = CAPTURES / "kafka" / "failover.pcap.gz"
+FAILOVER = CAPTURES / "kafka" / "failover.pcap.zst"
 
 
 def ports_of(path: Path) -> dict[int, str]:

@@ -133,7 +133,7 @@ def test_packets_of_a_run_equal_those_of_export_except_the_interface(
 
 
 @pytest.mark.parametrize(
-    "name", ["nats/13-jetstream.pcap", "reports/n_max_deliver.pcap.zst", "flows/nh-acknone.pcap.gz"]
+    "name", ["nats/13-jetstream.pcap", "reports/n_max_deliver.pcap.zst", "flows/nh-acknone.pcap.zst"]
 )
 def test_acks_of_deliveries_have_the_rows_of_export(name: str, tmp_path: Path) -> None:
     """Policies of consumers are known to the task that decodes their connection."""

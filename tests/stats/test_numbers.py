@@ -91,7 +91,7 @@ def test_columns_equal_the_declared_ones() -> None:
 @pytest.mark.slow
 def test_a_cluster_is_counted_by_exchanges_and_not_by_hops() -> None:
     """255 of 261 publishes were acked, as clients say (the truth file); 28 AppendEntries met a server that was gone."""
-    path = CAPTURES / "stories/leader-killed.pcap.gz"
+    path = CAPTURES / "stories/leader-killed.pcap.zst"
     rows = {row["request"]: row for row in wiredecode.stats(path, tables=["latency"])["latency"].to_pylist()}
     assert (rows["Publish"]["count"], rows["Publish"]["unanswered"]) == (255, 6)
     assert (rows["AppendEntries"]["count"], rows["AppendEntries"]["unanswered"]) == (1447, 28)

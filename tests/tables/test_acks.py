@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 POISON = ROOT / "captures/reports/n_max_deliver.pcap.zst"
 """Its client wrote down 115 messages that it got, and 20 that it refused: 20, 40, 60, 80 and 100, four times each."""
 LATE = ROOT / "tests/check/arrivals/n_late_ack.pcap.zst"
-NO_ACKS = ROOT / "captures/flows/nh-acknone.pcap.gz"
+NO_ACKS = ROOT / "captures/flows/nh-acknone.pcap.zst"
 JETSTREAM = (POISON, LATE, ROOT / "captures/nats/13-jetstream.pcap")
 ACK = "$JS.ACK."
 

@@ -177,8 +177,8 @@ def test_acks_lie_within_the_waits_of_the_client() -> None:
     queried = asked(
         "select layers.liftbridge.correlation_id id, outcome, latency_ns from messages m join frames using (frame) "
         "where m.operation = 'publish' and m.type = 'Publish' and id != ''",
-        messages=table("stories/leader-killed.pcap.gz", "messages"),
-        frames=table("stories/leader-killed.pcap.gz", "frames", columns),
+        messages=table("stories/leader-killed.pcap.zst", "messages"),
+        frames=table("stories/leader-killed.pcap.zst", "frames", columns),
     )
     outcomes = {number: (outcome, latency_ns) for number, outcome, latency_ns in queried}
     assert len(stored) > 200

@@ -56,7 +56,7 @@ def test_packets_have_their_connection() -> None:
 
 
 def test_a_connection_with_a_slow_reader_and_no_loss() -> None:
-    slow = rows("stories/slow-consumer.pcap.gz")[0]
+    slow = rows("stories/slow-consumer.pcap.zst")[0]
     assert slow["name"] == "report-export"
     assert (slow["ended_by"], slow["ended"]) == ("server", "FIN")
     assert slow["client_zero_windows"] == 1

@@ -23,7 +23,7 @@ __all__ = ["run"]
 CAPTURES = Path(__file__).parent.parent.parent / "captures"
 BASIC = CAPTURES / "rabbitmq-stream/c43_basic.pcap"
 MULTI = CAPTURES / "rabbitmq-stream/c43_multi.pcap"
-LIFTBRIDGE = CAPTURES / "stories/leader-killed.pcap.gz"
+LIFTBRIDGE = CAPTURES / "stories/leader-killed.pcap.zst"
 TANK = CAPTURES / "tank/tank_03_produce_single.pcap"
 ROUTES = CAPTURES / "nats/14-cluster-routes.pcap"
 

@@ -40,7 +40,7 @@ def test_the_reason_of_a_refusal_fits_80_columns_without_the_finding() -> None:
 
 @pytest.mark.slow
 def test_append_entries_shows_its_operations() -> None:
-    found = lines("stories/leader-killed.pcap.gz", "AppendEntries")
+    found = lines("stories/leader-killed.pcap.zst", "AppendEntries")
     lines_ = [line for _, line in found if " operations=" in line]
     assert any("CHANGE_LEADER orders-stream[" in line for line in lines_)
     assert any("CREATE_STREAM" in line for line in lines_)

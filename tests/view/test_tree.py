@@ -111,7 +111,7 @@ def test_messages_of_a_sub_batch_are_shown_with_their_offsets() -> None:
 def test_arrays_and_structures_that_are_null_are_shown_as_null() -> None:
     names = {"FetchResponse": "aborted_transactions", "ConsumerGroupHeartbeatResponse": "assignment"}
     shown = dict.fromkeys(names, "")
-    for frame in read(CAPTURES / "kafka" / "coordinators.pcap.gz"):
+    for frame in read(CAPTURES / "kafka" / "coordinators.pcap.zst"):
         if frame.type in names and f"'{names[frame.type]}': None" in str(frame.values):
             shown[frame.type] = shown[frame.type] or rendered(frame)
     for name, field in names.items():
@@ -119,7 +119,7 @@ def test_arrays_and_structures_that_are_null_are_shown_as_null() -> None:
 
 
 def test_records_inside_of_bytes_are_trees_with_their_keys_and_values() -> None:
-    (frame,) = read(CAPTURES / "kafka" / "coordinators.pcap.gz", filter="frame.number == 463")
+    (frame,) = read(CAPTURES / "kafka" / "coordinators.pcap.zst", filter="frame.number == 463")
     lines = [line.lstrip("│├└─ ") for line in rendered(frame).splitlines()]
     for line in ("records: 4 elements", "offset: 0", 'key: "k0" 6b30 (2 bytes)', "headers: []"):
         assert line in lines

@@ -49,6 +49,8 @@ class Outages:
         full_size = min(sizes) - OPTIONS if sizes else 0
         self._add_lost(connection, health, side, full_size)
         for outage in health.directions[side].long_outages():
+            if health.end is not None and health.end.side == side and health.end.time_ns <= outage.since_ns:
+                continue  # it had reset or ended the connection itself, or somebody did so in its name
             resent += outage.times
             full = 0 < full_size <= outage.length
             hint = ", a segment of full size, while others came through: suspect the MTU of the path"

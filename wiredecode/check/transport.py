@@ -149,7 +149,7 @@ class Health(Rule):
             again_ns = self._accepted_again(problem, [connection.first_ns for connection, _ in of_server])
             if again_ns:
                 self._returned(problem, Away(endpoint, problem.first_ns or again_ns, again_ns))
-            if self._went_down(problem, endpoint, [time_ns for _, time_ns in of_server if time_ns is not None]):
+            if self._went_down(problem, fact, [time_ns for _, time_ns in of_server if time_ns is not None]):
                 down[endpoint] = problem
         self._in_turn(down)
         self._ended_at_once()
@@ -209,7 +209,7 @@ class Health(Rule):
         elif fact.of[0] in self._heard_around(fact):
             problem.likely = "a firewall rejects new connections, or its listener is closed: open ones continue"
 
-    def _went_down(self, problem: Problem, endpoint: str, ends: list[int]) -> bool:
+    def _went_down(self, problem: Problem, fact: Fact, ends: list[int]) -> bool:
         """Whether a server that refused connections ended others shortly before, at ``ends``; say so."""
         last = max((time_ns for time_ns in ends if time_ns < (problem.first_ns or 0) + TOGETHER_NS), default=None)
         at_once = [time_ns for time_ns in ends if last is not None and abs(time_ns - last) <= TOGETHER_NS]
@@ -218,10 +218,12 @@ class Health(Rule):
         problem.weight = len(at_once)
         connections = "the connection" if len(at_once) == 1 else f"{len(at_once):,} connections"
         problem.detail(f"the server ended {connections} at {self.report.seconds(min(at_once))}")
-        if problem.name != CODES["tcp.refused"].code:
-            return False  # no answer at all: perhaps the path
+        kept = (each for each, _ in self._ended.get(fact.of[0], ()) if each.first_ns < fact.since_ns)
+        said = (each.health.directions[1 - client_side(each)].moved_ns for each in kept if each.health)
+        if fact.kind is not REFUSED or any(time_ns > fact.until_ns for time_ns in said):
+            return False  # no answer at all: perhaps the path; or other connections to it stayed
         problem.likely = "the server went down"
-        problem.title = f"{endpoint} went down: it refused {counted(problem.count, 'connection')}"
+        problem.title = f"{fact.of[0]} went down: it refused {counted(problem.count, 'connection')}"
         return True
 
     def _explain_no_answer(self, problem: Problem, fact: Fact) -> None:
@@ -310,8 +312,10 @@ class Health(Rule):
         tolerance_ns = max(min(times, default=0) // TENTHS, WAITED_NS // 2)  # servers look for them from time to time
         if len(moments) >= MIN_REPEATED and max(times) - min(times) <= tolerance_ns:
             title = f"{endpoint} ended {len(ends):,} connections after {min(times) / 1e9:.1f} s without data"
+            severity = "note" if all(_is_unused(connection, end_ns) for connection, end_ns, _ in ends) else None
             for connection, end_ns, _ in ends:
-                self.report.add(CODES["tcp.idle-closed"], title, endpoint, frame=Moment(connection, end_ns))
+                at = Moment(connection, end_ns)
+                self.report.add(CODES["tcp.idle-closed"], title, endpoint, frame=at, severity=severity)
 
     def _all_ended(self, endpoint: str, ended: Iterable[tuple[Connection, int | None]]) -> None:
         """A server ended all connections that it had at that time."""
@@ -487,6 +491,12 @@ def _is_gone(answers: DirectionHealth, since_ns: int, until_ns: int) -> bool:
     """Whether a server sent no packet in that time, though it was asked."""
     asked = any(each.peer_moves and each.since_ns <= since_ns and each.until_ns >= until_ns for each in answers.still)
     return asked and until_ns - since_ns >= WAITED_NS and not answers.heard(since_ns, until_ns)
+
+
+def _is_unused(connection: Connection, end_ns: int) -> bool:
+    """Whether the client sent nothing more after a server's end, and asks for messages: no message is lost."""
+    sent = connection.health.directions[client_side(connection)].moved_ns if connection.health else end_ns
+    return sent < end_ns and all(checks_of(protocol).pulled for protocol in connection.protocols)
 
 
 def _is_left(connection: Connection, last_ns: int, used_ns: int) -> bool:

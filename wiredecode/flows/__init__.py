@@ -146,6 +146,8 @@ class Flow:
     """Offset up to which the consumer is done, as it said last."""
     done: OffsetTimes = field(default_factory=lambda: OffsetTimes(MAX_STORES))
     """The positions, or the messages that are done, over time."""
+    held: OffsetTimes = field(default_factory=lambda: OffsetTimes(MAX_STORES))
+    """Of messages without a position: time from delivery to ack, ns, in place of the offset."""
     lookups: int = 0
     """Times that its client asked for the position that it had stored."""
     stores: int = 0
@@ -209,6 +211,8 @@ class Flow:
             self.stalled += 1
         elif what == flows.LOOKUP:
             self.lookups += 1
+        elif what == flows.DONE:
+            self.held.add(step.waited_ns or 0, 1, time_ns)
         elif what == flows.REJECT:
             self.rejected += step.messages
         elif what == flows.SAMPLE or what == flows.GOT:
@@ -286,6 +290,7 @@ class Flow:
         both.lag = (self if self.last_ns >= other.last_ns else other).lag
         both.worst_lag, both.worst_ns = max((self.worst_lag, self.worst_ns), (other.worst_lag, other.worst_ns))
         both.unnumbered, both.done = self.unnumbered + other.unnumbered, self.done + other.done
+        both.held = self.held + other.held
         both.times, both.latencies = self.times + other.times, [*self.latencies, *other.latencies][:MAX_TIMES]
         both.samples = [*self.samples, *other.samples][:MAX_SAMPLES]
         both.seconds = dict(Counter(self.seconds) + Counter(other.seconds))

@@ -81,8 +81,8 @@ def topics_of(sides: Iterable[ClientFlow]) -> list[Topic]:
     topics: dict[Subject, Topic] = {}
     for side in sides:
         flow, key = side.flow, side.flow.key
-        if not (flow.messages or flow.confirmed or flow.refused or flow.starts):
-            continue
+        if not (flow.messages or flow.confirmed or flow.refused or (flow.starts and flow.log != key.topic)):
+            continue  # or messages of the log come on their subjects
         subject = subject_of(side)
         topic = topics.setdefault(subject, Topic(subject, [], []))
         (topic.consumers if key.delivers else topic.publishers).append(side)

@@ -4,7 +4,19 @@ Each is an asymmetry ("X while Y"), never a level: what a consumer got before an
 twice, what a client does now and did not do before.
 """
 
-from wiredecode.check.flows import behind, choice, contents, passing, queues, repeated, shared, starved, unread, work
+from wiredecode.check.flows import (
+    behind,
+    choice,
+    contents,
+    missing,
+    passing,
+    queues,
+    repeated,
+    shared,
+    starved,
+    unread,
+    work,
+)
 from wiredecode.check.flows.view import FEW, FlowView, space_of, total
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.flows import Flows, Party, by_messages, numbered
@@ -39,12 +51,14 @@ OF_TOPIC = (
     unread.left_behind,
     unread.added,
     repeated.read_again,
+    repeated.last_again,
     repeated.stuck,
     repeated.replayed,
-    repeated.left_out,
-    repeated.missed,
-    repeated.lost,
-    repeated.given_to_others,
+    missing.left_out,
+    missing.missed,
+    missing.too_late,
+    missing.lost,
+    missing.given_to_others,
 )
 OF_CONTENTS = (
     contents.emptied,
@@ -57,7 +71,7 @@ OF_CONTENTS = (
     queues.parked,
 )
 AFTER = (
-    repeated.dropped,
+    missing.dropped,
     repeated.set_back,
     repeated.misplaced,
     unread.loops,

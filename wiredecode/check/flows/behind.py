@@ -25,7 +25,7 @@ from wiredecode.flows import Flow
 from wiredecode.flows.table import ClientFlow, Topic, grouped
 from wiredecode.frames.escape import counted
 from wiredecode.protocols.shared.facts import IDLE
-from wiredecode.protocols.shared.problems import MAX_EVIDENCE
+from wiredecode.protocols.shared.problems import MAX_EVIDENCE, Problem
 
 LAGGING = 5
 """A group lags if this part of the messages is not done: a fifth."""
@@ -49,10 +49,10 @@ class Behind(NamedTuple):
 
 def uneven(view: FlowView, topic: Topic) -> None:
     """Most messages go to one partition, and its consumer lags while others have nothing to do."""
-    parts: dict[int, int] = {}
-    for each in topic.publishers:
-        if each.flow.key.partition is not None:
-            parts[each.flow.key.partition] = parts.get(each.flow.key.partition, 0) + each.flow.messages
+    parts: dict[int, int] = {}  # also those that get none
+    for each in (*topic.consumers, *topic.publishers):
+        if (number := each.flow.key.partition) is not None:
+            parts[number] = parts.get(number, 0) + (0 if each.flow.key.delivers else each.flow.messages)
     sent = sum(parts.values())
     if len(parts) < PARTITIONS or sent < 100 or max(parts.values()) < MOST * sent:
         return
@@ -67,6 +67,7 @@ def uneven(view: FlowView, topic: Topic) -> None:
     title += f"{worst:,} messages late there, and other members have nothing to do"
     problem = view.add("flow.uneven", title, topic.subject, [*publishers, *consumers], count=parts[hot])
     problem.detail(", ".join(f"{name}[{number}]: {count:,}" for number, count in sorted(parts.items())[:MAX_EVIDENCE]))
+    blame_key(problem, publishers, problem.first_ns or 0)
 
 
 def idle(view: FlowView, topic: Topic) -> None:
@@ -124,18 +125,25 @@ def report_behind(
     title += f"{others_ns / 1e9:.1f} s late"
     times = {"since_ns": first.time_ns, "until_ns": worst.time_ns, "count": most}
     problem = view.add("flow.uneven", title, (group, topic.subject, hot), [*consumers, *sent], **times)
-    samples = ((sample, each.party.label) for each in sent for sample in each.flow.samples)
-    keys = [(each.key, who) for each, who in samples if each.time_ns >= first.time_ns - first.age_ns]
-    (key, who), count = Counter(keys).most_common(1)[0] if keys else ((None, ""), 0)
-    if key is not None and 2 * count >= len(keys):
-        problem.likely = "one key has most messages: the others in its partition wait for them"
-        problem.detail(f"{count:,} of {len(keys):,} messages of this partition since then have one key, from {who}")
+    if blame_key(problem, sent, first.time_ns - first.age_ns):
         return
     parts = Counter({each.flow.key.partition: 0 for each in topic.publishers})
     for each in topic.publishers:
         parts[each.flow.key.partition] += after([each], first.time_ns) - after([each], worst.time_ns)
     if parts[hot] * len(parts) < 2 * parts.total():
         problem.likely = "it works more slowly than others: they have as many messages"
+
+
+def blame_key(problem: Problem, sent: Iterable[ClientFlow], since_ns: int) -> bool:
+    """Whether most messages of a partition have one key: then say so."""
+    samples = ((sample, each.party.label) for each in sent for sample in each.flow.samples)
+    keys = [(sample.key, who) for sample, who in samples if sample.time_ns >= since_ns]
+    (key, who), count = Counter(keys).most_common(1)[0] if keys else ((None, ""), 0)
+    if key is None or 2 * count < len(keys):
+        return False
+    problem.likely = "one key has most messages: the others in its partition wait for them"
+    problem.detail(f"{count:,} of {len(keys):,} messages of this partition since then have one key, from {who}")
+    return True
 
 
 def course_of(topic: Topic, partition: int | None, noting: Iterable[ClientFlow]) -> list[Behind]:
@@ -182,8 +190,8 @@ def stores_in(flow: Flow, topic: Topic, partition: int) -> bool:
 
 def hoards(view: FlowView) -> None:
     """One consumer has messages that wait for it, though others that share them have nothing to do."""
-    acks = grouped((each for each in view.sides if each.flow.log and each.flow.done.entries), log_and_group)
-    for (*log, group), sides in acks.items():
+    acks = (each for each in view.sides if each.flow.held.entries or (each.flow.log and each.flow.done.entries))
+    for (*log, group), sides in grouped(acks, log_and_group).items():
         held = {id(side): waits for side in sides if len(waits := waits_of(view, side)) >= FEW}
         if len(held) < 2 or not are_whole(sides):
             continue
@@ -208,6 +216,8 @@ def together(waits: Sequence[tuple[int, int, int]]) -> int:
 
 def waits_of(view: FlowView, side: ClientFlow) -> list[tuple[int, int, int]]:
     """Of messages that a consumer acknowledged: how long it had them, from when to when, ns."""
+    if side.flow.held.entries:
+        return [(held_ns, at_ns - held_ns, at_ns) for held_ns, _, at_ns in side.flow.held.entries]
     own = view.consumers[side.party.connection, side.flow.key.group]
     came = {first: at_ns for each in own for first, _, at_ns in each.flow.times.entries}
     done = ((first, at_ns) for first, _, at_ns in side.flow.done.entries)

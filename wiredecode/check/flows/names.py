@@ -16,6 +16,9 @@ INSTANCE = pattern(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{8,}|\d
 ROLES = frozenset({"locator", "producer", "consumer", "publisher", "subscriber", "client", "connection"})
 """Words that client libraries put before the name of the application."""
 DIGIT = pattern(r"\d")
+RANDOM = 8
+"""Letters of a name that a program makes up, at least."""
+WORDS = pattern(r"(?:[A-Z]?[a-z]{2,}|[A-Z]{2,}(?![a-z])|\d+)+")
 TOKEN = pattern(r"[^-_.:#/@]+")
 
 
@@ -28,6 +31,12 @@ def service_of(name: str) -> str:
 def without_instance(name: str) -> str:
     """A name without the words that only one instance has: long ones with digits."""
     return "-".join(word for word in TOKEN.findall(name) if len(word) < MIN_WORD or not DIGIT.search(word))
+
+
+def is_random(name: str) -> bool:
+    """Whether a name looks as if a program had made it up: letters of both cases that make no words."""
+    both = len(name) >= RANDOM and name.isalnum() and not name.islower() and not name.isupper()
+    return both and WORDS.fullmatch(name) is None
 
 
 def are_related(one: Party, other: Party) -> bool:

@@ -1,39 +1,33 @@
-"""Messages that come again, are left out, dropped by their stream, or lost by their broker."""
+"""Messages that come again, and consumers that go back, or to a wrong place."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
 
-from wiredecode.check.flows.names import is_library, without_instance
+from wiredecode.check.flows.names import is_random, without_instance
+from wiredecode.check.flows.starved import OFFSET
 from wiredecode.check.flows.view import (
     FEW,
     LIVES,
     MANY,
     MOMENT_NS,
     MOST,
-    WHILE_NS,
     FlowView,
-    after,
     are_whole,
     began,
     by_label,
-    changes,
     log_and_group,
     names_of,
     total,
     whose,
-    with_messages,
     with_offsets,
 )
 from wiredecode.flows.intervals import Intervals
-from wiredecode.flows.table import ClientFlow, Log, Topic, grouped, log_of, offsets_of, skipped, subject_of
-from wiredecode.protocols.shared.facts import DELETED, MADE, PURGED
-from wiredecode.protocols.shared.flows import FIRST, LATEST
+from wiredecode.flows.table import ClientFlow, Log, Topic, grouped, log_of, offsets_of, subject_of
+from wiredecode.protocols.shared.facts import DELETED, PURGED
+from wiredecode.protocols.shared.flows import FIRST
 from wiredecode.protocols.shared.problems import Problem
-
-DROPPED = "the stream had dropped them before they were read: its limits, or its retention (interest)"
-RETENTION = "retention had deleted them before they were read: it began with the first message there was"
 
 
 def read_again(view: FlowView, topic: Topic) -> None:
@@ -66,6 +60,30 @@ def read_again(view: FlowView, topic: Topic) -> None:
             problem.likely = "it published the results again with the same ids: the server stored none twice"
 
 
+def last_again(view: FlowView, topic: Topic) -> None:
+    """A consumer gets the last message that it had again, each time that it comes back to a partition."""
+    for sides in by_label(with_offsets(topic.consumers), group=True).values():
+        pairs: list[tuple[ClientFlow, ClientFlow]] = []
+        for some in grouped(sides, lambda side: log_of(side.flow)).values():
+            lives = pairwise(sorted(some, key=lambda side: side.party.since_ns))
+            pairs += ((before, now) for before, now in lives if before.party.until_ns <= now.party.since_ns + MOMENT_NS)
+        again = [
+            (before, now) for before, now in pairs if now.flow.offsets.begins[0] == before.flow.offsets.ends[-1] - 1
+        ]
+        if len(again) < FEW or len(again) < MOST * len(pairs):
+            continue
+        label, since = again[0][1].label, view.report.seconds(again[0][1].party.since_ns)
+        title = f"{label} gets the last message of {topic.subject[2]} that it had again each time that it comes back: "
+        title += f"{len(again):,} messages, first at {since}"
+        flows = [each for pair in again[:2] for each in reversed(pair)]
+        times = {"since_ns": again[0][1].flow.first_ns, "until_ns": again[-1][1].flow.first_ns, "count": len(again)}
+        problem = view.add("flow.read-again", title, (label, topic.subject, "last"), flows, **times)
+        problem.likely = "it stores the offset of the message that it did last, and means that of the next one"
+        for before, now in again[:2]:
+            had, log = before.flow.offsets.ends[-1] - 1, text_of(log_of(now.flow))
+            problem.detail(f"it had {log} up to offset {had:,}, and began again at {now.flow.offsets.begins[0]:,}")
+
+
 def report_again(
     view: FlowView, topic: Topic, sides: Sequence[ClientFlow], flows: Sequence[ClientFlow], count: int
 ) -> Problem:
@@ -83,8 +101,11 @@ def report_again(
         starts = [start for at_ns, start in now.flow.starts if at_ns <= now.flow.first_ns]
         problem.detail(f"it subscribed at {starts[-1]}" if starts and starts[-1] else "")
     blame(view, problem, log_of(now.flow)[0], now.group)
-    if max(each.flow.stored for each in sides) >= 0:
-        problem.detail(f"the offset that it stored or committed last before: {stored_before(sides, now):,}")
+    stored = stored_before(view.stores(sides), now)
+    problem.detail(f"the offset that it stored or committed last before: {stored:,}" if stored >= 0 else "")
+    began = next((start for _, start in reversed(now.flow.starts) if OFFSET.fullmatch(start)), "")
+    if began and int(began[7:]) + 1 < stored:
+        problem.likely = f"it subscribed at {began}, though it had stored {stored:,}: it uses an older position"
     return problem
 
 
@@ -172,19 +193,14 @@ def stuck(view: FlowView, topic: Topic) -> None:
 
 
 def replayed(view: FlowView, topic: Topic) -> None:
-    """Each instance of a service that notes where it is does so under its own name, and gets all messages again."""
-    known = ((view.name_of(each), each) for each in topic.consumers if each.flow.offsets.begins)
-    storing = (
-        (name, each)
-        for name, each in known
-        if without_instance(name) != name and (not each.group or view.stores([each]))
-    )
-    for (*log, stem), named in grouped(
-        storing, lambda each: (*log_and_group(each[1])[:3], without_instance(each[0]))
-    ).items():
-        ordered = sorted(named, key=lambda each: each[1].party.since_ns)
+    """A service notes where it is under a new name at each start, or each instance under its own: all comes again."""
+    known = [(view.name_of(each), each) for each in topic.consumers if each.flow.offsets.begins]
+    storing = [(stem_of(name, each), name, each) for name, each in known if not each.group or view.stores([each])]
+    by_stem = grouped((each for each in storing if each[0]), lambda each: (each[0], *log_and_group(each[2])[:3]))
+    for key, named in by_stem.items():
+        ordered = sorted(named, key=lambda each: each[2].party.since_ns)
         found: list[tuple[ClientFlow, ClientFlow, int, str, str]] = []
-        for (old, before), (name, now) in pairwise(ordered):
+        for (_, old, before), (_, name, now) in pairwise(ordered):
             apart = old != name and before.party.until_ns <= now.party.since_ns + MOMENT_NS
             same = log_of(before.flow) == log_of(now.flow)
             count = sum(before.flow.offsets.within(begin, end) for begin, end in now.flow.offsets)
@@ -195,33 +211,19 @@ def replayed(view: FlowView, topic: Topic) -> None:
             title = f"{now.party.label} reads {topic.subject[2]} under a new name at each start, now {name}: "
             title += f"it got {count:,} messages again"
             times = {"since_ns": found[0][1].flow.first_ns, "count": count}
-            problem = view.add("flow.read-again", title, (stem, *log), [now, before], **times)
+            problem = view.add("flow.read-again", title, key, [now, before], **times)
             problem.detail(f"before: {old}")
             problem.likely = "the name has that of the instance in it: a position is never found again"
+            if is_random(name):
+                problem.likely = "it gives its consumer no durable name, and the server keeps no position for it"
 
 
-def missed(view: FlowView, topic: Topic) -> None:
-    """The only consumer was away while messages were published that no server keeps."""
-    everyone = (*topic.publishers, *topic.consumers)
-    came = with_messages(topic.consumers)
-    if not came or not topic.publishers or any(each.flow.offsets.begins or each.flow.log for each in everyone):
-        return
-    sent, until_ns = [each for each in topic.publishers if each.party.is_whole], 0
-    before = came[0]
-    for now in sorted(came, key=lambda side: side.party.since_ns):
-        left_ns = before.flow.left_ns or before.party.until_ns
-        count = after(sent, left_ns) - after(sent, now.party.since_ns)
-        count = min(count, total(sent) - total(came) + sum(each.flow.again for each in came))  # a queue kept the others
-        if until_ns and now.party.since_ns - left_ns >= WHILE_NS and count >= 2 * FEW and now.label == before.label:
-            away = f"{view.report.seconds(left_ns)} to {view.report.seconds(now.party.since_ns)}"
-            title = f"{count:,} messages of {names_of(sent)} to {topic.subject[2]} reached no consumer: "
-            title += f"{now.label} was away from {away}, and no server kept them"
-            times = {"since_ns": left_ns, "until_ns": now.party.since_ns, "count": count}
-            key = now.label, topic.subject
-            problem = view.add("flow.skipped", title, key, [now, before], severity="warning", **times)
-            problem.likely = "the server keeps no messages for consumers that are away, and there is no second one"
-        if now.party.until_ns >= until_ns:
-            before, until_ns = now, now.party.until_ns
+def stem_of(name: str, side: ClientFlow) -> str:
+    """The part of a consumer's name that is the same at each start; empty: its name may be."""
+    stem = without_instance(name)
+    if is_random(name) or not stem:
+        return f"{side.party.label} on {side.party.host}"
+    return "" if stem == name else stem
 
 
 def resumes(view: FlowView, sides: Sequence[ClientFlow]) -> bool:
@@ -235,138 +237,6 @@ def resumes(view: FlowView, sides: Sequence[ClientFlow]) -> bool:
         notes = any(each.flow.stores and log_of(each.flow)[0] == log for each in view.stores(sides))
         return notes or (member and again >= LIVES)
     return any(each.group for each in sides) or any(each.flow.stores for each in view.stores(sides))
-
-
-def left_out(view: FlowView, topic: Topic) -> None:
-    """A consumer never got what was written while it was away."""
-    known = (each for each in topic.consumers if each.flow.offsets.begins)
-    by_party = grouped(known, lambda side: (side.party.name or side.party.host, side.party.host))
-    for (name, _), sides in by_party.items():
-        if not are_whole(sides):
-            continue  # it may have got what the capture lost
-        if len({each.group for each in sides}) > 1 and is_library(sides[0].party):
-            continue
-        groups = {each.group for each in sides} - {""}
-        peers = [each.flow for each in topic.consumers if each.group in groups]
-        peers += [each.flow for each in view.sharers(sides, topic.subject[2])]
-        holes = skipped([*{id(flow): flow for flow in (*(each.flow for each in sides), *peers)}.values()])
-        holes = [(log, begin, end) for log, begin, end in holes if was_written(topic, log, begin, end)]
-        count = sum(end - begin for *_, begin, end in holes)
-        if count < FEW * 2:
-            continue
-        log, begin, end = max(holes, key=lambda hole: hole[2] - hole[1])
-        own = sorted((each for each in sides if log_of(each.flow) == log), key=lambda each: each.flow.first_ns)
-        now = next((each for each in own if each.flow.offsets.begins[0] >= end), own[-1])
-        before = [each for each in own if each.flow.offsets.ends[-1] <= begin] or own[:1]
-        if before[-1].flow.last_ns > now.flow.first_ns:
-            continue  # its log was made anew: offsets began again
-        away = f"{view.report.seconds(before[-1].flow.last_ns)} to {view.report.seconds(now.flow.first_ns)}"
-        title = f"{name} never got {count:,} messages of {topic.subject[2]}: it got none from {away}"
-        meant = now.flow.log or before[-1].group != now.group or view.stores(sides)
-        severity = None if meant else "warning"  # it may want the newest only
-        view.skipped.add(topic.subject[2])
-        key, flows = (name, topic.subject), [now, *before]
-        problem = view.add("flow.skipped", title, key, flows, count=count, severity=severity)
-        problem.first_ns = before[-1].flow.last_ns
-        problem.detail(f"offsets {begin:,} to {end - 1:,} went to none of its connections, later ones did")
-        if any(start == LATEST for _, start in now.flow.starts):
-            problem.likely = "it began with the newest messages (latest, next), and not where it had stopped"
-        elif now.flow.log:
-            problem.likely = DROPPED
-        elif any(start == FIRST for _, start in now.flow.starts):
-            problem.likely = RETENTION
-        blame(view, problem, log[0], now.group)
-        if before[-1].group != now.group and not changes(before[-1].party, now.party):
-            problem.detail(f"it reads in group {now.group}, before {before[-1].group}")
-
-
-def given_to_others(view: FlowView, topic: Topic) -> None:
-    """A consumer that resumes where it was is not given messages between others, and a consumer beside it is."""
-    came = [each for each in with_messages(topic.consumers) if each.flow.key.partition is not None]
-    if not any(len(each.flow.offsets.begins) > 1 for each in came):
-        return
-    by_client = grouped(came, lambda each: (each.party.label, each.party.host))
-    for client, sides in by_client.items():
-        if not resumes(view, sides):
-            continue  # it reads all that there is, such as a cache
-        resumed = [each for each in sides if not any(start == FIRST for _, start in each.flow.starts)]
-        holes = [(log_of(each.flow), *hole) for each in resumed for hole in each.flow.offsets.holes()]
-        for other, others in by_client.items() if len(holes) >= 2 and are_whole(sides) else ():
-            got = offsets_of(each.flow for each in others)
-            count = sum(got[log].within(begin, end) for log, begin, end in holes if log in got)
-            if client != other and count >= MANY:
-                name = topic.subject[2]
-                title = f"{client[0]} is not given {count:,} messages of {name} that {other[0]} got"
-                key = client, topic.subject
-                problem = view.add("flow.left-out", title, key, [*sides, *others], count=count)
-                problem.likely = f"{name} is compacted: later messages with the same keys had replaced them"
-                break
-
-
-def was_written(topic: Topic, log: Log, begin: int, end: int) -> bool:
-    """Whether publishers of the capture wrote what is in a hole."""
-    sent = [each.flow for each in topic.publishers if log_of(each.flow) == log or not each.flow.offsets.begins]
-    if any(each.offsets.begins for each in sent):
-        return sum(each.offsets.within(begin, end) for each in sent) * 2 >= end - begin
-    return sum(each.confirmed for each in sent) >= end - begin
-
-
-def dropped(view: FlowView) -> None:
-    """A consumer never got messages that its stream had confirmed, though it got later ones on the same subject."""
-    consumers = [
-        each for topic in view.topics for each in topic.consumers if each.flow.log and each.flow.numbers.begins
-    ]
-    by_subject = {topic.subject: topic for topic in view.topics}
-    for (*log, group), sides in grouped(consumers, log_and_group).items():
-        numbers = Intervals()
-        for each in sides:
-            numbers.update(each.flow.numbers)
-        if numbers.holes() or not are_whole(sides):
-            continue  # other clients got some, or the capture lost some
-        lost = sent = 0
-        for name in sorted({each.flow.key.topic for each in sides} - view.skipped):
-            one, both = lost_in(by_subject[log[0], log[1], name], log[-1], group)
-            lost, sent = lost + one, sent + both
-        if lost < MANY or lost * 10 < sent:
-            continue
-        name = names_of(sides, " and ")
-        title = f"{name} never got {lost:,} of {sent:,} messages that {log[-1]} had confirmed, though it got later ones"
-        problem = view.add("flow.skipped", title, (group, *log), sides, count=lost)
-        problem.likely = "the stream dropped them before they were read: max_msgs_per_subject, max_age or another limit"
-        blame(view, problem, log[-1], group)
-
-
-def lost(view: FlowView, topic: Topic) -> None:
-    """Offsets that brokers give go back: what one had confirmed, another one does not have."""
-    stored = (each for each in topic.publishers if each.flow.offsets.begins)
-    for log, sides in grouped(stored, lambda side: log_of(side.flow)).items():
-        for before, now in pairwise(sorted(sides, key=lambda each: each.flow.first_ns)):
-            end, begin = before.flow.offsets.ends[-1], now.flow.offsets.begins[0]
-            old, new = before.party.server, now.party.server
-            apart = before.flow.times.entries and now.flow.times.entries and old != new
-            later = apart and now.flow.times.entries[0][2] >= before.flow.times.entries[-1][2]
-            made = view.report.facts.whole(DELETED, log[0]) or view.report.facts.whole(MADE, log[0])
-            if not later or begin >= end or (made and not begin) or now.flow.offsets.within(begin, end) < FEW:
-                continue
-            title = f"{end - begin:,} confirmed messages of {text_of(log)} are lost: "
-            title += f"{new} confirms offset {begin:,} after {old} had confirmed up to {end - 1:,}"
-            view.add("flow.lost", title, (topic.subject, log), [now, before], count=end - begin)
-
-
-def lost_in(topic: Topic, log: str, group: str) -> tuple[int, int]:
-    """Of the messages of a topic between the first and the last one that a group got: those it did not get, and all."""
-    got, sent = Intervals(), Intervals()
-    for each in topic.consumers:
-        if each.group == group:
-            got.update(each.flow.offsets)
-    for each in topic.publishers:
-        if each.flow.log == log:  # others publish to a stream that this one copies
-            sent.update(each.flow.offsets)
-    if not got.begins:
-        return 0, 0
-    begin, end = got.begins[0], got.ends[-1]
-    both = sum(got.within(max(first, begin), min(last, end)) for first, last in sent if first < end and last > begin)
-    return sent.within(begin, end) - both, sent.within(begin, end)
 
 
 def blame(view: FlowView, problem: Problem, log: str, group: str) -> None:
@@ -383,6 +253,6 @@ def blame(view: FlowView, problem: Problem, log: str, group: str) -> None:
 
 
 def stored_before(sides: Sequence[ClientFlow], now: ClientFlow) -> int:
-    """The offset that a consumer had stored before it came back."""
-    there = [each.flow.stored for each in sides if each.party.since_ns < now.party.since_ns]
-    return max(there, default=-1)
+    """The offset that a consumer had stored before it came back; -1: none."""
+    at_ns = max((at_ns for at_ns, _ in now.flow.starts if at_ns <= now.flow.first_ns), default=now.party.since_ns)
+    return max((first for each in sides for first, _, done_ns in each.flow.done.entries if done_ns < at_ns), default=-1)

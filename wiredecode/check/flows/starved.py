@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
+from statistics import median
 from typing import Any
 
 from wiredecode.check.flows.view import (
@@ -71,12 +74,21 @@ def hungry(view: FlowView, topic: Topic) -> None:
         if count < MANY or until_ns - last_ns < HUNG_NS or any(each.flow.last_ns > last_ns for each in peers):
             continue
         name = f"{topic.subject[2]}[{number}]"
-        if view.report.facts.of(BLOCKED, name) or went_over(view, topic, side):
-            continue  # it reads committed messages only; or reads another topic with the same messages
+        if view.report.facts.of(BLOCKED, name) or went_over(view, topic, side) or works(side, until_ns):
+            continue  # it reads committed messages only; or another topic with the same messages; or does what it has
         key = side.label, topic.subject, number
         problem = report(view, side.label, name, key, [side], last_ns, until_ns, count)
         problem.likely = "it asks for no more: it hangs in its work on earlier messages, or it was paused"
         problem.detail("its group still counts on it: no other member gets them" if side.group else "")
+
+
+def works(side: ClientFlow, until_ns: int) -> bool:
+    """Whether a consumer may still work on the messages that it got last, at its pace until then."""
+    came: Counter[int] = Counter()  # by time
+    for _, count, at_ns in side.flow.times.entries:
+        came[at_ns] += count
+    paces = [(later - at_ns) / came[at_ns] for at_ns, later in pairwise(sorted(came))]
+    return bool(paces) and until_ns - side.flow.last_ns < 2 * median(paces) * came[max(came)]
 
 
 def went_over(view: FlowView, topic: Topic, side: ClientFlow) -> bool:
@@ -207,21 +219,28 @@ def left_alone(view: FlowView, topic: Topic) -> None:
 def not_resumed(view: FlowView) -> None:
     """A client whose connection was ended for it came back, and did not subscribe again."""
     clients = grouped(view.parties.values(), whose)
+    hosts = grouped(view.parties.values(), lambda party: (party.protocol, party.host))
     for topic in view.topics:
         for side in topic.consumers:
             party, lost_ns = side.party, view.cut_ns(side.party)
-            if not party.name or not side.flow.starts or side.flow.left_ns or not lost_ns:
+            if not (side.flow.starts or side.flow.messages >= FEW) or side.flow.left_ns or not lost_ns:
                 continue
-            again = [each for each in clients[whose(party)] if each.since_ns >= lost_ns - MOMENT_NS]
+            own = clients[whose(party)] if party.name else hosts[party.protocol, party.host]
+            again = [each for each in own if each.since_ns >= lost_ns - MOMENT_NS]
+            if not party.name and len(own) > len(again) + 1:
+                continue  # its host has several clients
+            came = [each for each in topic.consumers if each.flow.last_ns > lost_ns and each is not side]
+            came = [each for each in came if each.group == side.group and (side.group or not party.name)]
             reads = {each.party.connection for each in topic.consumers}
-            if not again or any(each.connection in reads for each in again):
+            if not again or came or any(each.connection in reads for each in again):
                 continue
             since_ns, until_ns = min(each.since_ns for each in again), max(each.until_ns for each in again)
             count = after(topic.publishers, since_ns) - after(topic.publishers, until_ns)
             if count < MANY or until_ns - since_ns < HUNG_NS:
                 continue
-            key = party.name, topic.subject, "again"
-            problem = report(view, party.label, topic.subject[2], key, [side], lost_ns, until_ns, count)
+            who = next((each.name for each in again if each.name), party.label)
+            key = who, topic.subject, "again"
+            problem = report(view, who, topic.subject[2], key, [side], lost_ns, until_ns, count)
             at = view.report.seconds(since_ns)
             problem.detail(f"its connection was ended; it came back at {at}, and did not subscribe again")
             problem.likely = "the client does not restore its subscriptions when it connects again"

@@ -40,6 +40,8 @@ class QueueFlows(FlowReader):
         """By connection and channel: the last message that a client began to publish."""
         self._came: Newest[tuple[int, int], tuple[int, str, str]] = Newest(MAX_KNOWN)
         """The same of deliveries: size of the body, topic and group."""
+        self._waiting: Newest[int, tuple[int, str, str]] = Newest(MAX_KNOWN)
+        """By last frame of a delivery that waits for its ack: when it came, topic and group."""
         self._sampler, self._arrivals = Sampler(), Sampler()
 
     def read(self, frame: Frame) -> Iterator[Step]:
@@ -49,6 +51,11 @@ class QueueFlows(FlowReader):
             yield from self._subscribe(frame)
         elif frame.sender == "server":
             yield from self._from_server(frame)
+        elif frame.type == "BasicAck":
+            for each in frame.confirmations:
+                if delivery := self._waiting.pop(each.request, None):
+                    came_ns, topic, group = delivery
+                    yield Step(flows.DONE, topic, group=group, waited_ns=frame.time_ns - came_ns)
         elif frame.type in ("BasicNack", "BasicReject"):
             if not frame.values["requeue"]:
                 yield Step(flows.REJECT, "", messages=max(len(frame.confirmations), 1))
@@ -93,7 +100,9 @@ class QueueFlows(FlowReader):
             if offset is None:
                 self._came.put((frame.connection.number, frame.values["channel"]), (size, topic, group))
         elif frame.type == "ContentBody":
-            size, topic, group = self._came.pop((frame.connection.number, frame.values["channel"]), (-1, "", ""))
+            size, topic, group = self._came.get((frame.connection.number, frame.values["channel"]), (-1, "", ""))
+            if frame.acks is not None and size >= 0:
+                self._waiting.put(frame.id, (frame.time_ns, topic, group))
             if size == frame.values["size"] and self._arrivals.wants(frame):
                 samples = self._arrivals.take(frame, 1, (PublishedContent(None, frame.values["body"], ""),))
                 yield Step(flows.GOT, topic, group=group, samples=[each._replace(body=b"") for each in samples])

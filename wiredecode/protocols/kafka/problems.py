@@ -22,6 +22,7 @@ from wiredecode.protocols.kafka.problems_sessions import (
     Sequences,
     TransactionalIds,
 )
+from wiredecode.protocols.kafka.problems_subscriptions import Subscriptions
 from wiredecode.protocols.shared import refusals
 from wiredecode.protocols.shared.advertised import AdvertisedHost, host_of
 from wiredecode.protocols.shared.facts import CHANGED, DELETED, MADE, MOVES, PURGED
@@ -301,6 +302,7 @@ CHECKS = Checks(
         Members,
         Blocked,
         AbortedReads,
+        Subscriptions,
     ),
     waits=names.TYPES["waits"],
     expected=frozenset({"ALREADY_EXISTS", "MEMBER_ID_REQUIRED"}),

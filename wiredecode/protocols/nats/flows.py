@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+import orjson
+
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.nats.conversation_acks import ACK, parse_ack_subject
@@ -10,7 +12,7 @@ from wiredecode.protocols.shared import flows
 from wiredecode.protocols.shared.flows import MAX_KNOWN, FlowReader, PublishedContent, Sampler, Step
 from wiredecode.protocols.shared.pairing import Newest
 
-NEXT = ".CONSUMER.MSG.NEXT."
+NEXT, CREATE = ".CONSUMER.MSG.NEXT.", ".CREATE."
 INTERNAL = ("_INBOX.", "$", "_R_.")
 TERM = b"+TERM"
 REFUSED = (b"-NAK", b"+WPI", b"-TERM")
@@ -18,6 +20,9 @@ REFUSED = (b"-NAK", b"+WPI", b"-TERM")
 NO_MESSAGES = 404
 MAX_LATEST, MAX_CONTENTS, SOON_NS, AGAIN = 256, 4096, 100_000_000, 2
 """Messages that are known again; a client that only passes messages on does so in this time; the second time."""
+STARTS = {"all": flows.FIRST, "by_start_time": "time"}
+STARTS |= dict.fromkeys(("new", "last", "last_per_subject"), flows.LATEST)
+"""By ``deliver_policy``; the other one is ``by_start_sequence``."""
 NOTHING = "", ""
 MESSAGE_ID, OBJECT = "Nats-Msg-Id", b"{"
 STALLED = "Nats-Consumer-Stalled"
@@ -59,6 +64,8 @@ class SubjectFlows(FlowReader):
         """The last message that came to a client that listens, and has not published yet."""
         self._pulls: Newest[int, tuple[str, str]] = Newest(MAX_KNOWN)
         """By request: stream and consumer."""
+        self._created: Newest[int, None] = Newest(MAX_KNOWN)
+        """Requests to make a stream or consumer."""
         self._published: Newest[int, str] = Newest(MAX_KNOWN)
         self._sampler = Sampler()
         self._consumers: Newest[tuple[int, str], tuple[str, str]] = Newest(MAX_KNOWN)
@@ -109,6 +116,8 @@ class SubjectFlows(FlowReader):
             store = Step(flows.STORE, stream, None, consumer, acked.sequence, log=stream)
             return (store, store._replace(what=flows.REJECT)) if values["data"].startswith(TERM) else (store,)
         if NEXT not in subject:
+            if CREATE in subject:
+                self._created.put(frame.id, None)
             return ()
         stream, _, consumer = subject.partition(NEXT)[2].partition(".")
         stream, consumer = self._pulls.get_or_make(frame.id, lambda: (printable(stream), printable(consumer)))
@@ -183,4 +192,16 @@ class SubjectFlows(FlowReader):
         if "stream_sequence" in frame.generated and request in self._published:
             stream, first = printable(frame.generated["stream"]), frame.generated["stream_sequence"]
             return (Step(flows.CONFIRM, printable(self._published[request]), None, "", first, log=stream),)
+        return begun(values["data"]) if request in self._created else ()
+
+
+def begun(answer: bytes) -> Sequence[Step]:
+    """Where a consumer begins that was made; nothing of a stream."""
+    try:
+        said = orjson.loads(answer)
+        stream, name, policy = said["stream_name"], said["name"], said["config"]["deliver_policy"]
+        start = STARTS.get(policy, f"offset {said['config'].get('opt_start_seq')}")
+    except (orjson.JSONDecodeError, LookupError, TypeError, AttributeError):
         return ()
+    stream = printable(stream)
+    return (Step(flows.SUBSCRIBE, stream, None, printable(name), log=stream, start=start),)

@@ -14,7 +14,7 @@ from wiredecode.frames.identity import short
 from wiredecode.protocols.nats.conversation_acks import parse_ack_subject
 from wiredecode.protocols.nats.conversation_memory import DUPLICATE, OWN, SEQUENCE, STREAM
 from wiredecode.protocols.shared.codes import codes_of
-from wiredecode.protocols.shared.facts import CHANGED, DELETED, DELIVERED, PURGED, STORED
+from wiredecode.protocols.shared.facts import CHANGED, DELETED, DELIVERED, MADE, PURGED, STORED
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import MAX_EVIDENCE, FrameRef, Problem, Report, Rule, ref_of, whole
 from wiredecode.protocols.shared.times import without_times
@@ -25,7 +25,7 @@ MESSAGE_ID = "Nats-Msg-Id"
 EXPECTED = "Nats-Expected-"
 """Beginning of the other headers that only publishes to JetStream have."""
 DELETE, DELETE_CONSUMER, NEXT = ".API.STREAM.DELETE.", ".API.CONSUMER.DELETE.", ".API.CONSUMER.MSG.NEXT."
-PURGE, UPDATE = ".API.STREAM.PURGE.", ".API.STREAM.UPDATE."
+PURGE, UPDATE, CREATE = ".API.STREAM.PURGE.", ".API.STREAM.UPDATE.", ".API.STREAM.CREATE."
 CREATE_CONSUMER = ".API.CONSUMER.CREATE."
 """Parts of subjects; the last one is that of a pull, which waits for messages."""
 UNJUDGED = (".MSG.", ".DIRECT.", ".DELETE")
@@ -274,8 +274,8 @@ class Stored:
     def request(self, frame: Frame, subject: str) -> None:
         """A client asks for something."""
         if subject.startswith(OWN):
-            kind = PURGED if PURGE in subject else DELETED if DELETE in subject or DELETE_CONSUMER in subject else None
-            if kind is not None:
+            kinds = (PURGED, PURGE), (DELETED, DELETE), (DELETED, DELETE_CONSUMER), (MADE, CREATE)
+            if kind := next((kind for kind, part in kinds if part in subject), None):
                 self.report.facts.saw(kind, asked_for(subject), frame=frame, by=short(frame.connection))
             elif UPDATE in subject:
                 of = asked_for(subject), "settings"

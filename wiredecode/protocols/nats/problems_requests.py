@@ -16,7 +16,7 @@ from wiredecode.protocols.nats import names
 from wiredecode.protocols.nats.conversation_acks import ACK, Acknowledged, parse_ack_subject
 from wiredecode.protocols.nats.problems_jetstream import NEXT, PUBLISHED, PURGE, Publish, Stored, asked_for, publish_of
 from wiredecode.protocols.shared.codes import codes_of
-from wiredecode.protocols.shared.facts import DELIVERED, SERVES
+from wiredecode.protocols.shared.facts import DELIVERED, MADE, SERVES
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import MAX_EVIDENCE, FrameRef, Problem, Report, Rule, ref_of, whole
 
@@ -69,6 +69,15 @@ class UnansweredRequest(NamedTuple):
     """Its options as a publish to JetStream."""
     astray: list[tuple[str, FrameRef]]
     """Publishes to another subject that ends with the reply subject."""
+
+
+class StreamAck(NamedTuple):
+    """The ack of a stream for a request."""
+
+    subject: str
+    stream: str
+    ref: FrameRef
+    asked: FrameRef
 
 
 @dataclass(slots=True)
@@ -131,6 +140,10 @@ class NatsRequests(Rule):
         """Reply subjects of requests that were answered: their deliveries may come later, to plain subscribers."""
         self._asked: dict[str, int] = {}
         """Requests by subject."""
+        self._acked: Newest[str, StreamAck] = Newest(MAX_CLOSED)
+        """By reply subject: requests that a stream acknowledged before anything else answered."""
+        self._intercepted: dict[tuple[str, str], list[tuple[StreamAck, FrameRef]]] = {}
+        """By subject and stream: those that a client answered, too."""
         self._services: dict[int, Service] = {}
         """By connection."""
         self._served: dict[str, FrameRef] = {}
@@ -154,6 +167,10 @@ class NatsRequests(Rule):
             if frame.generated:
                 self._carriers.put(frame.connection.number, None)
             return
+        if frame.type in PUBLISHED and (acked := self._acked.pop(values.get("subject", ""), None)) is not None:
+            found = self._intercepted.setdefault((acked.subject, acked.stream), [])
+            if len(found) < MAX_CLOSED:
+                found.append((acked, ref_of(frame)))
         if frame.type in PUBLISHED and (at := values.get("subject", "").find(f".{INBOX}")) > 0:
             request = self._open.get(values["subject"][at + 1 :])
             if request is not None and request.delivered:
@@ -234,6 +251,9 @@ class NatsRequests(Rule):
         request = self._open.pop(reply, None)
         if request is not None:
             self._closed.put(reply, None)
+            if "stream_sequence" in frame.generated:
+                stream = printable(frame.generated["stream"])
+                self._acked.put(reply, StreamAck(request.subject, stream, ref_of(frame), request.ref))
             for ref in request.delivered:
                 self._service(ref).answered(ref, frame.time_ns)
                 if request.subject in self._served or len(self._served) < MAX_KNOWN:
@@ -264,6 +284,23 @@ class NatsRequests(Rule):
         if problem.count >= MANY_REQUESTS and not carries and not subject.startswith("$"):
             problem.severity = "warning"
 
+    def _report_intercepted(self, subject: str, stream: str, found: list[tuple[StreamAck, FrameRef]]) -> None:
+        """Clients took the ack of a stream for the answer of the service, which came later."""
+        if len(found) < MANY_LATE:
+            return
+        asking, serving = (
+            ", ".join(dict.fromkeys(short(ref.connection) for ref in refs))
+            for refs in ([acked.asked for acked, _ in found], [ref for _, ref in found])
+        )
+        title = f"stream {stream} answers requests to {subject} before {serving}: {len(found):,} requests of {asking} "
+        title += "got its ack first"
+        refs = [found[0][0].asked, *(ref for acked, answer in found for ref in (acked.ref, answer))]
+        problem = self.report.about(CODES["stream-answers"], title, (subject, stream), refs, count=len(found))
+        for made in self.report.facts.of(MADE, stream)[-1:]:
+            problem.detail(f"{made.by} made {stream} at {self.report.seconds(made.since_ns)}")
+        for _, ref in found:
+            self.report.concerns(problem, ref.connection)
+
     def _service(self, ref: FrameRef) -> Service:
         if ref.connection.number not in self._services and len(self._services) >= MAX_KNOWN:
             return Service()
@@ -275,6 +312,8 @@ class NatsRequests(Rule):
 
     def finish(self) -> None:
         self._stored.finish()
+        for (subject, stream), found in self._intercepted.items():
+            self._report_intercepted(subject, stream, found)
         late: dict[str, list[UnansweredRequest]] = {}
         for request in self._open.values():
             ref, last_ns = request.ref, self.report.last_ns

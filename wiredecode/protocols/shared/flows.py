@@ -35,6 +35,8 @@ SUBSCRIBE, PULL, EMPTY = "subscribe", "pull", "empty"
 PASS = "pass"
 """A client publishes a message that it got, on the topic :attr:`Step.group`; ``messages``: how often it did so quickly,
 ``again``: it passes this one on for the second time."""
+DONE = "done"
+"""It acknowledges a message that has no position, :attr:`Step.waited_ns` after it came."""
 REJECT = "reject"
 """A consumer says that it does not do a message, and does not want it again; the topic may be empty."""
 SAMPLE = "sample"
