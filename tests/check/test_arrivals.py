@@ -16,6 +16,13 @@ from wiredecode.check import Problem
 
 FOLDER = Path(__file__).parent / "arrivals"
 FIRST = {
+    "n_no_queue_group": (
+        "flow.sent-again",
+        ("10.96.20.12 and order-mailer-2 publish the same messages to mail.send: 66", "no queue group divides these"),
+    ),
+    "n_cut_off": ("tcp.refused", ("10.96.2.12:4222 refused 18", "in its name: it sent more then")),
+    "r_staging": ("flow.shared-group", ("billing-mailer-staging shares billing.mails with 10.96.30.22", "environment")),
+    "r_auto_delete": ("flow.undelivered", ("48 messages of 2 topics", "crm-sync (#3) declared it with auto_delete")),
     "k_two_topics": (
         "kafka.group-topics",
         ("orders-mailer (#1) orders.placed, refunds-mailer (#11) refunds.issued", "was given orders.placed[0, 2]"),

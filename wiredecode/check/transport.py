@@ -222,6 +222,9 @@ class Health(Rule):
         said = (each.health.directions[1 - client_side(each)].moved_ns for each in kept if each.health)
         if fact.kind is not REFUSED or any(time_ns > fact.until_ns for time_ns in said):
             return False  # no answer at all: perhaps the path; or other connections to it stayed
+        if any(_was_alive(each) for each, _ in self._ended.get(fact.of[0], ())):
+            problem.likely = "a proxy, load balancer or firewall resets and rejects them in its name: it sent more then"
+            return False
         problem.likely = "the server went down"
         problem.title = f"{fact.of[0]} went down: it refused {counted(problem.count, 'connection')}"
         return True
@@ -491,6 +494,15 @@ def _is_gone(answers: DirectionHealth, since_ns: int, until_ns: int) -> bool:
     """Whether a server sent no packet in that time, though it was asked."""
     asked = any(each.peer_moves and each.since_ns <= since_ns and each.until_ns >= until_ns for each in answers.still)
     return asked and until_ns - since_ns >= WAITED_NS and not answers.heard(since_ns, until_ns)
+
+
+def _was_alive(connection: Connection) -> bool:
+    """Whether the server sent more after a reset in its name."""
+    end, health = connection.first_end, connection.health
+    if end is None or health is None or end.how != "RST" or end.side == client_side(connection):
+        return False
+    server = health.directions[end.side]
+    return max(server.moved_ns, server.repeated_ns[1]) > end.time_ns
 
 
 def _is_unused(connection: Connection, end_ns: int) -> bool:

@@ -481,13 +481,21 @@ class Flows:
     def parties(self) -> dict[int, Party]:
         """The clients, by connection."""
         found = self._parties | {number: self.party(each) for number, each in self.connections.items()}
-        spaces, sizes = self.spaces, self._batch_sizes()
+        spaces, sizes = self.spaces | self._only_spaces(), self._batch_sizes()
         return {
             number: each._replace(
                 space=each.space or spaces.get(each.server, ""), settings={**each.settings, **sizes.get(number, {})}
             )
             for number, each in found.items()
         }
+
+    def _only_spaces(self) -> dict[str, str]:
+        """By endpoint of a server: its virtual host, if all connections that name one name this."""
+        found: dict[str, set[str]] = {}
+        for each in self.connections.values():
+            if virtual_host := each.identity.get("virtual_host"):
+                found.setdefault(each.named_endpoints[1 - client_side(each)], set()).add(virtual_host)
+        return {server: next(iter(names)) for server, names in found.items() if len(names) == 1}
 
     def _batch_sizes(self) -> dict[int, dict[str, str]]:
         """The setting ``batch`` of publishers, by connection: messages at a time, as a power of ten."""

@@ -56,6 +56,7 @@ OF_TOPIC = (
     repeated.replayed,
     missing.left_out,
     missing.missed,
+    missing.missed_alone,
     missing.too_late,
     missing.lost,
     missing.given_to_others,

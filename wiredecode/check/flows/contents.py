@@ -97,9 +97,10 @@ def sent_again(view: FlowView, topic: Topic) -> None:
 
 
 def sent_by_both(view: FlowView, topic: Topic) -> None:
-    """Two publishers publish the same messages, and a server stores both."""
-    stored = (each for each in topic.publishers if each.flow.confirmed and each.flow.samples)
-    by_client = grouped(stored, lambda each: (each.party.label, each.party.host))
+    """Two publishers publish the same messages: a server stores both, or both get the messages that they work on."""
+    by_client = grouped(
+        (each for each in topic.publishers if each.flow.samples), lambda each: (each.party.label, each.party.host)
+    )
     clients = [
         (client, sides, {each.content: each.once for each in samples_of(sides)}) for client, sides in by_client.items()
     ]
@@ -108,10 +109,17 @@ def sent_by_both(view: FlowView, topic: Topic) -> None:
         count = sum(new[content] is None or new[content] != known[content] for content in both)
         if count < MANY or not overlaps(first[0].party, second[0].party) or 2 * count < len(new):
             continue
+        came = (view.came.get(whose(sides[0].party), ()) for sides in (first, second))
+        one_gets, other_gets = ({each.flow.key.topic for each in some if not each.group} for some in came)
+        stored = all(any(each.flow.confirmed for each in sides) for sides in (first, second))
+        if not stored and not one_gets & other_gets:
+            continue
         name, key = topic.subject[2], (one, other, topic.subject)
         title = f"{one[0]} and {other[0]} publish the same messages to {name}: {count:,} of the first {len(known):,}"
         problem = view.add("flow.sent-again", title, key, [*second, *first], count=count)
         problem.likely = "nothing divides the work between both, or each of both believes that it leads"
+        if one_gets & other_gets:
+            problem.likely = f"both get every message of {min(one_gets & other_gets)}: no queue group divides these"
         return
 
 

@@ -54,6 +54,29 @@ def missed(view: FlowView, topic: Topic) -> None:
             before, until_ns = now, now.party.until_ns
 
 
+def missed_alone(view: FlowView, topic: Topic) -> None:
+    """A consumer that shares with no other was cut off while messages were published, which others got."""
+    alone = [each for each in with_messages(topic.consumers) if not (each.group or each.flow.log or each.flow.offsets)]
+    sent = [each for each in topic.publishers if each.party.is_whole]
+    for sides in grouped(alone, lambda side: (side.party.protocol, side.party.host)).values():
+        for before, now in pairwise(sorted(sides, key=lambda side: side.party.since_ns)):
+            cut_ns, back_ns = view.cut_ns(before.party), now.flow.first_ns
+            same = not before.party.name or before.party.name == now.party.name
+            count = after(sent, cut_ns) - after(sent, now.party.since_ns)
+            others = [each for each in topic.consumers if each.flow.last_ns > back_ns > cut_ns > each.flow.first_ns]
+            others = [each for each in others if each.party.host != now.party.host and each.party.is_open]
+            if not (cut_ns and same and others) or back_ns - cut_ns < WHILE_NS or count < 2 * FEW:
+                continue
+            away = f"{view.report.seconds(cut_ns)} to {view.report.seconds(now.party.since_ns)}"
+            title = (
+                f"{now.label} never got about {count:,} messages of {topic.subject[2]}, which {names_of(others)} got: "
+            )
+            title += f"its connection was ended, and it was away from {away}"
+            times = {"since_ns": cut_ns, "until_ns": back_ns, "count": count, "severity": "warning"}
+            problem = view.add("flow.skipped", title, (now.label, topic.subject), [now, before], **times)
+            problem.likely = "the server keeps no messages for consumers that are away"
+
+
 def left_out(view: FlowView, topic: Topic) -> None:
     """A consumer never got what was written while it was away."""
     known = (each for each in topic.consumers if each.flow.offsets.begins)

@@ -16,6 +16,10 @@ INSTANCE = pattern(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{8,}|\d
 ROLES = frozenset({"locator", "producer", "consumer", "publisher", "subscriber", "client", "connection"})
 """Words that client libraries put before the name of the application."""
 DIGIT = pattern(r"\d")
+ENVIRONMENTS = frozenset(
+    {"staging", "stage", "stg", "dev", "devel", "test", "testing", "qa", "uat", "sandbox", "local"}
+)
+"""Words for places where applications are tried, and not used."""
 RANDOM = 8
 """Letters of a name that a program makes up, at least."""
 WORDS = pattern(r"(?:[A-Z]?[a-z]{2,}|[A-Z]{2,}(?![a-z])|\d+)+")
@@ -37,6 +41,11 @@ def is_random(name: str) -> bool:
     """Whether a name looks as if a program had made it up: letters of both cases that make no words."""
     both = len(name) >= RANDOM and name.isalnum() and not name.islower() and not name.isupper()
     return both and WORDS.fullmatch(name) is None
+
+
+def environment_of(name: str) -> str:
+    """The word of a client's name that says where it belongs, such as ``staging``; empty: there is none."""
+    return next((word for word in TOKEN.findall(name.lower()) if word in ENVIRONMENTS), "")
 
 
 def are_related(one: Party, other: Party) -> bool:

@@ -23,6 +23,7 @@ from wiredecode.flows.table import ClientFlow, Topic, grouped, subject_of
 from wiredecode.protocols.shared.facts import ENDED, LIMITED, PURGED, REFUSED
 from wiredecode.protocols.shared.flows import MessageSample
 
+AUTO_DELETE = "auto_delete"
 PRIORITY = "priority"
 """Header of messages that overtake others."""
 
@@ -61,6 +62,7 @@ def report_undelivered(
     title += f"from {view.report.seconds(lost[0].time_ns)} to {view.report.seconds(lost[-1].time_ns)}"
     times = {"since_ns": lost[0].time_ns, "until_ns": lost[-1].time_ns, "frames": [each.frame for each in lost]}
     problem = view.add("flow.undelivered", title, (group, topic.subject), sides, count=count, **times)
+    problem.alike = group
     facts, server = view.report.facts, sides[0].party.server
     ends = (each.since_ns for each in (*facts.of(ENDED, server), *facts.of(REFUSED, server)))
     ended_ns = min((each for each in ends if each > lost[-1].time_ns), default=0)
@@ -73,8 +75,16 @@ def report_undelivered(
         problem.likely = "the queue was longer than its limit, or they were there for longer than it keeps messages"
     for each in (each for each in facts if each.kind is LIMITED and each.of[0] == group and not ended_ns):
         problem.likely = f"the queue is limited: {each.by} declared it with {each.of[1]}"
+        if AUTO_DELETE in each.of[1] and any(left_between(side, lost) for side in sides):
+            problem.likely = f"the queue went with its last consumer: {each.by} declared it with {AUTO_DELETE}"
     if purged := facts.of(PURGED, group):
         problem.likely = f"{purged[-1].by} deleted them at {view.report.seconds(purged[-1].since_ns)}"
+
+
+def left_between(side: ClientFlow, lost: list[MessageSample]) -> bool:
+    """Whether a consumer's connection was over when the first of some messages was published, or soon."""
+    until_ns = side.flow.left_ns or side.party.until_ns
+    return side.flow.key.delivers and until_ns < lost[0].time_ns + WHILE_NS and not side.party.is_open
 
 
 def parked(view: FlowView, topic: Topic) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from wiredecode.check.flows.names import are_related, is_library, service_of
+from wiredecode.check.flows.names import are_related, environment_of, is_library, service_of
 from wiredecode.check.flows.view import (
     FEW,
     MANY,
@@ -119,6 +119,11 @@ def strangers(view: FlowView) -> None:
     served = (each for each in consumers if each.group and each.flow.messages)
     for (*log, group), members in grouped(served, log_and_group).items():
         ordered = sorted(members, key=lambda side: side.party.since_ns)
+        tried = [each for each in ordered if environment_of(each.party.name)]
+        used = [each for each in ordered if not environment_of(each.party.name)]
+        if tried and total(tried) >= FEW and used and ended(used) > began(tried):
+            report_tried(view, (*log, group), tried, used)
+            continue
         stems = grouped(ordered, lambda side: service_of(side.party.name))
         stems.pop("", None)
         for first, second in pairwise(stems.values()):
@@ -134,6 +139,15 @@ def strangers(view: FlowView) -> None:
             problem = view.add("flow.shared-group", title, (group, *log), [*second, *first], count=total(second))
             for name, sides in ((old, first), (new, second)):
                 problem.detail(f"{name} on {sides[0].party.host} got {total(sides):,} messages")
+
+
+def report_tried(view: FlowView, key: tuple[str, ...], tried: list[ClientFlow], used: list[ClientFlow]) -> None:
+    """An application that is only tried, by its name, takes messages of a group from one that is used."""
+    name, (*_, log, group) = tried[0].party.label, key
+    since = view.report.seconds(min(each.party.since_ns for each in tried))
+    title = f"{name} shares {group} with {names_of(used)} since {since}, and got {total(tried):,} messages of {log}"
+    problem = view.add("flow.shared-group", title, key, [*tried, *used], count=total(tried))
+    problem.likely = f"by its name it belongs to another environment ({environment_of(tried[0].party.name)})"
 
 
 def shared_positions(view: FlowView) -> None:

@@ -279,8 +279,11 @@ class AmqpConversation(Conversation):
             content.consumer = channel.consumers.get(values.get("consumer_tag", ""))
             if content.consumer is None and "consumer_tag" in values:
                 content.consumer = channel.consumers.get_or_make(values["consumer_tag"], AmqpConsumer)
-        if content.consumer is not None and content.consumer.queue:
-            content.generated["queue"] = printable(content.consumer.queue)
+        queue = "" if content.consumer is None else content.consumer.queue
+        if not queue and name in DELIVERIES and values.get("exchange") == "":
+            queue = values.get("routing_key", "")  # the default exchange routes to the queue of this name
+        if queue:
+            content.generated["queue"] = printable(queue)
             frame.generate("queue", content.generated["queue"])
         channel.contents[frame.side] = content
 

@@ -94,6 +94,8 @@ class QueueFlows(FlowReader):
         if frame.type == "ContentHeader" and "delivery_tag" in generated:
             offset, queue = generated.get("stream_offset"), generated.get("queue", "")
             topic, size, again = topic_of(generated), frame.values["body_size"], "redelivered" in generated
+            if topic.startswith(FOR_ONE):
+                return  # an answer
             group = "" if offset is not None or queue.startswith(FOR_ONE) else queue
             log = queue if offset is not None and queue != topic else ""
             yield Step(flows.DELIVER, topic, group=group, first=offset, size=size, log=log, again=again)

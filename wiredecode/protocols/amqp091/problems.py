@@ -197,7 +197,9 @@ def queue_changes(frame: Frame) -> Iterator[Change]:
         yield Change(STREAM, topic, f"{by} unbinds queue {queue} from {topic}", UNBOUND)
     elif fact is LIMITED:
         arguments = read_table(frame.values["arguments"])
-        if how := ", ".join(f"{name} {arguments[name]}" for name in LIMITS if name in arguments):
+        limits = [f"{name} {arguments[name]}" for name in LIMITS if name in arguments]
+        limits += ["auto_delete"] if frame.values["auto_delete"] and not queue.startswith(names.FOR_ONE) else []
+        if how := ", ".join(limits if queue else ()):
             yield Change(STREAM, queue, f"queue {queue} has {how}", LIMITED, how)
     else:
         yield Change(STREAM, queue, f"{by} deletes {'messages of ' if fact is PURGED else ''}queue {queue}", fact)
