@@ -16,6 +16,12 @@ from wiredecode.check import Problem
 
 FOLDER = Path(__file__).parent / "arrivals"
 FIRST = {
+    "r_two_replicas": (
+        "flow.done-twice",
+        ("10.97.40.21 and locator-invoice-mailer-1 each get every message of invoices.issued", "from 124 to 256"),
+    ),
+    "k_oom_loop": ("kafka.rebalance-storm", ("group invoice-render rebalanced", "invoice-render-2 ended 6 times")),
+    "n_no_drain": ("nats.service-silent", ("ended its connection at 21.286 s", "4 requests", "without a drain")),
     "n_no_queue_group": (
         "flow.sent-again",
         ("10.96.20.12 and order-mailer-2 publish the same messages to mail.send: 66", "no queue group divides these"),

@@ -8,6 +8,7 @@ from itertools import pairwise
 from wiredecode.check.flows.names import are_related, environment_of, is_library, service_of
 from wiredecode.check.flows.view import (
     FEW,
+    LIVES,
     MANY,
     MOMENT_NS,
     WHILE_NS,
@@ -179,6 +180,7 @@ def not_competing(view: FlowView) -> None:
         both = [(one, other, shared_offsets(one, other) - again(one, other)) for one, other in pairs]
         count = sum(each for *_, each in both)
         if count < MANY or 2 * count < sum(total(now) for _, now, _ in both):
+            both_advance(view, (*log, group), storing if group else ())
             continue
         sides = [*{id(side): side for one, other, _ in both for side in (*other, *one)}.values()]
         number, since = len({side.party.connection for side in sides}), view.report.seconds(began(both[0][1]))
@@ -187,6 +189,25 @@ def not_competing(view: FlowView) -> None:
         problem = view.add("flow.done-twice", title, (group, *log), [*both[-1][1], *sides], count=count)
         problem.likely = "nothing divides the messages among them: partitions that a group assigns, a queue group, "
         problem.likely += "a single active consumer"
+
+
+def both_advance(view: FlowView, key: tuple[str, ...], storing: Sequence[ClientFlow]) -> None:
+    """Two hosts note the same positions under one name all the time, though the capture does not show what they got."""
+    alone = [each for each in storing if each.flow.key.partition is None and not each.flow.log]
+    for one, other in pairwise(sorted(alone, key=lambda side: side.party.since_ns)):
+        first, second = ([at[0] for at in side.flow.done.entries] for side in (one, other))
+        begin, end = (max(first[0], second[0]), min(first[-1], second[-1])) if first and second else (0, 0)
+        steps = min(sum(begin <= at <= end for at in positions) for positions in (first, second))
+        apart = one.party.host != other.party.host and overlaps(one.party, other.party)
+        if not apart or steps < LIVES or end - begin < MANY or not are_related(one.party, other.party):
+            continue
+        who, (*_, log, group) = f"{one.party.label} and {other.party.label}", key
+        since = view.report.seconds(other.flow.done.entries[0][2])
+        title = f"{who} each get every message of {log} since {since}: both store their positions as {group}, "
+        title += f"from {begin:,} to {end:,}"
+        times = {"since_ns": other.party.since_ns, "until_ns": other.party.until_ns, "count": end - begin}
+        problem = view.add("flow.done-twice", title, (group, *key[:-1]), [other, one], **times)
+        problem.likely = "nothing divides the messages among them, such as a single active consumer"
 
 
 def again(*clients: Sequence[ClientFlow]) -> int:

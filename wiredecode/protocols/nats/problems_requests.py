@@ -353,10 +353,20 @@ class NatsRequests(Rule):
         problem = self._report_service(did, service.silent, len(service.silent), severity)
         if service.answered_ns:
             problem.detail(f"the last request that it answered came at {self.report.seconds(service.answered_ns)}")
-        health = service.silent[0].connection.health
-        until = f" until {self.report.seconds(health.end.time_ns)}" if health is not None and health.end else ""
-        problem.detail(f"its connection stayed open{until}")
+        end = service.silent[0].connection.first_end
+        if end is not None and end.side == service.silent[0].side ^ 1 and self._left_soon(service, end.time_ns):
+            who, at = short(service.silent[0].connection), self.report.seconds(end.time_ns)
+            problem.title = f"{who} ended its connection at {at}, and did not answer "
+            problem.title += f"{counted(len(service.silent), 'request')} that it had got since {since}"
+            problem.likely = "it closed without a drain: it has to take no more requests, and to answer those that came"
+        else:
+            problem.detail(f"its connection stayed open{f' until {self.report.seconds(end.time_ns)}' if end else ''}")
         return problem
+
+    @staticmethod
+    def _left_soon(service: Service, end_ns: int) -> bool:
+        """Whether a service ended before it could have answered what it did not."""
+        return end_ns - service.silent[0].time_ns <= PATIENCE_NS
 
     def _report_pause(self, service: Service, first: FrameRef, pause_ns: int) -> None:
         did = f"answered nothing for {pause_ns / 1e9:.3f} s: {service.late:,} requests waited"

@@ -81,6 +81,9 @@ class Rebalances:
             left = [each for each, end in over if end is not None and end.time_ns - each.first_ns < ALONE_NS]
             brief, names = len(left), [each.identity.get("name", "") for each in left]
             once = problem is not None and problem.count + STORM - 2 <= 2 * len(members)  # each joins, and leaves
+            if problem is not None:
+                for each in members.values():
+                    self.report.concerns(problem, each)
             if problem is not None and once and not ends and brief < MANY_CRASHES:
                 problem.severity = "note"
             elif problem is not None and (name := max(names, key=names.count, default="")):
@@ -94,6 +97,9 @@ class Rebalances:
         for group, ends in self._crashes.items():
             problem, starts = self.report.own(self.code, group), self._starts.get(group) or {}
             crashes, names = len(ends), [each.identity.get("name", "") for each in ends]
+            if problem is not None and crashes > 1 and " joined and ended " not in problem.title:
+                name = max(names, key=names.count)
+                problem.title += f": {name or 'a member'} ended {names.count(name)} times without leaving it"
             for name in dict.fromkeys(names) if problem is None else ():
                 if name and names.count(name) > MANY_CRASHES:
                     title = f"{name} ended {names.count(name):,} times without leaving group {group}"
