@@ -2,3 +2,4 @@
 
 NAME = "kafka"
 PORTS = (9092, 9093, 9094)
+LINKED = True
