@@ -22,7 +22,6 @@ from wiredecode.dissect.order import BlockOrder, FrameOrder
 from wiredecode.net.buckets import Dealt
 from wiredecode.net.logical_time import packets_of
 from wiredecode.net.types import Connection
-from wiredecode.protocols.registry import linked_ports
 
 AHEAD = 2
 """Steps whose frames are known to the others before a step is decoded."""
@@ -88,7 +87,7 @@ class Share:
         self, number: int, speeds: Sequence[float], peers: Peers, together: Mapping[int, str] = MappingProxyType({})
     ) -> None:
         self.number, self.count, self._peers = number, len(speeds), peers
-        self.bucket = Dealt(number, speeds, linked_ports(), together)
+        self.bucket = Dealt(number, speeds, together)
         self._steps: deque[tuple[DecodingStep, _Told, list[Connection]]] = deque()
         self.last = self._connections = self.size = 0
         """Numbers of the last frame and connection, and bytes of all frames, of the steps that were due."""

@@ -5,7 +5,7 @@ Connections that know of each other (docs/how-it-works.md, "Map and reduce") are
 by their ports.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 from zlib import crc32
@@ -21,10 +21,6 @@ LINKED = 64
 SLOTS = 4096
 PACKET_BYTES = 500
 """Added to the length of each packet."""
-LINKED_COST = 6
-"""Decoding a byte of linked connections costs as much as this many others."""
-CROWDED = 1.1
-"""Linked connections share a process until it has this much more than its part of all work."""
 FACTORS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93)
 
 
@@ -53,7 +49,10 @@ class Buckets:
 
     def have_session(self, segments: Segments) -> Bools:
         """Whether each segment is of a connection that may know of others, by its ports."""
-        return have_port(segments, self._ports)
+        found = np.zeros(len(segments.ports), np.bool_)
+        for port in self._ports:
+            found |= _has_port(segments.ports, port)
+        return found
 
 
 class Bucket:
@@ -72,21 +71,15 @@ class Dealt:
     """The connections of one of several processes, which all see the same packets.
 
     A new connection goes to the process that has least to do: bytes until then and connections count alike, as their
-    beginnings say little. ``speeds``: how much each process does, relative to others. ``linked``: ports of connections
-    that know of each other, which are rather in one process; ``together``: of those that must be, by protocol.
+    beginnings say little. ``speeds``: how much each process does, relative to others. ``together``: ports of
+    connections that one process gets, by protocol.
     """
 
     def __init__(
-        self,
-        number: int,
-        speeds: Sequence[float],
-        linked: Sequence[int] = (),
-        together: Mapping[int, str] = MappingProxyType({}),
+        self, number: int, speeds: Sequence[float], together: Mapping[int, str] = MappingProxyType({})
     ) -> None:
         self._together = {port: crc32(name.encode()) % SLOTS for port, name in together.items()}
-        self.number, self._speeds, self._linked = number, np.array(speeds), linked
-        self._home = 0
-        """The process of linked connections."""
+        self.number, self._speeds = number, np.array(speeds)
         self._loads, self._counts = np.zeros(len(speeds)), np.zeros(len(speeds))
         """Bytes and connections of each process, by its speed."""
         self._owners = np.full(SLOTS, -1, np.int64)
@@ -98,32 +91,17 @@ class Dealt:
         for port, slot in self._together.items():
             slots[_has_port(segments.ports, port)] = slot
         some, index = np.unique(slots, return_inverse=True)
-        linked = have_port(segments, self._linked)
-        sizes = np.bincount(index, (segments.length + PACKET_BYTES) * np.where(linked, LINKED_COST, 1))
-        is_linked = np.bincount(index, linked) > 0
+        sizes = np.bincount(index, segments.length + PACKET_BYTES)
         new = np.flatnonzero(self._owners[some] < 0)
-        fair = (self._loads @ self._speeds + sizes[new].sum()) / self._speeds.sum()
-        for each in new[np.lexsort((-sizes[new], ~is_linked[new]))].tolist():
+        for each in new[np.argsort(-sizes[new], kind="stable")].tolist():
             busy = self._loads / max(self._loads.sum(), 1.0) + self._counts / max(self._counts.sum(), 1.0)
-            owner, home = int(np.argmin(busy)), self._home
-            if is_linked[each]:
-                fits = self._loads[home] + sizes[each] / self._speeds[home] <= CROWDED * fair
-                owner = self._home = home if fits else owner
-            self._owners[some[each]] = owner
+            owner = self._owners[some[each]] = int(np.argmin(busy))
             self._loads[owner] += sizes[each] / self._speeds[owner]
             self._counts[owner] += 1 / self._speeds[owner]
             sizes[each] = 0
         owners = self._owners[some]
         self._loads += np.bincount(owners, sizes, minlength=len(self._speeds)) / self._speeds
         return select(segments, owners[index] == self.number)
-
-
-def have_port(segments: Segments, ports: Iterable[int]) -> Bools:
-    """Whether each segment is from or to one of the ports."""
-    found = np.zeros(len(segments.ports), np.bool_)
-    for port in ports:
-        found |= _has_port(segments.ports, port)
-    return found
 
 
 def _has_port(ports: Any, port: int) -> Bools:

@@ -44,8 +44,6 @@ class RegistryEntry:
     load: Callable[[], Protocol]
     reply_topics: tuple[str, ...] = ()
     """:attr:`Protocol.reply_topics`."""
-    linked: bool = False
-    """:attr:`Protocol.has_session`."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return entry_named, (self.name,)
@@ -89,13 +87,7 @@ def _where_raised(error: Exception, package: str) -> str:
 def protocol_entries() -> tuple[RegistryEntry, ...]:
     """All protocols, in the order in which they are tried on unknown bytes."""
     built_in = [
-        RegistryEntry(
-            each.NAME,
-            each.PORTS,
-            partial(_import, each.NAME),
-            getattr(each, "REPLY_TOPICS", ()),
-            getattr(each, "LINKED", False),
-        )
+        RegistryEntry(each.NAME, each.PORTS, partial(_import, each.NAME), getattr(each, "REPLY_TOPICS", ()))
         for each in BUILT_IN
     ]
     added = _load_entry_points(GROUP, as_entry)
@@ -123,7 +115,7 @@ def carried_protocols() -> tuple[CarriedProtocol, ...]:
 
 def as_entry(protocol: Protocol) -> RegistryEntry:
     """Wrap a protocol that is imported already."""
-    return RegistryEntry(protocol.name, tuple(protocol.ports), lambda: protocol, protocol.reply_topics, protocol.has_session)
+    return RegistryEntry(protocol.name, tuple(protocol.ports), lambda: protocol, protocol.reply_topics)
 
 
 def protocols() -> tuple[Protocol, ...]:
@@ -179,14 +171,9 @@ def decoding(names: Mapping[int, str]) -> dict[int, DecodeAs]:
     return choices
 
 
-def linked_ports() -> tuple[int, ...]:
-    """Ports of protocols with a session, none imported for this."""
-    return tuple(port for each in protocol_entries() if each.linked for port in each.ports)
-
-
 def session_ports(decode_as: Mapping[int, DecodeAs]) -> dict[int, str]:
     """Ports of protocols with a session, whose connections must be decoded in one place; and the protocol."""
-    ports = {port: each.name for each in protocol_entries() if each.linked for port in each.ports}
+    ports = {port: each.name for each in protocol_entries() if each.load().has_session for port in each.ports}
     return ports | {port: choice.protocol.name for port, choice in decode_as.items() if choice.protocol.has_session}
 
 

@@ -2,4 +2,3 @@
 
 NAME = "kafka"
 PORTS = (9092, 9093, 9094)
-LINKED = True

@@ -2,5 +2,4 @@
 
 NAME = "nats"
 PORTS = (4222, 6222, 7222, 7422)
-LINKED = True
 REPLY_TOPICS = ("_INBOX.", "$JS.ACK.", "_R_.", "_GR_.")
