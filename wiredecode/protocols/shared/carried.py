@@ -108,7 +108,7 @@ class CarriedSessions:
         """Whether messages on some subject are of a protocol, whatever their payload."""
         joined = "\n".join(subjects)
         return any(part in joined for part, _ in self._parts) or any(
-            subject in session.subjects for session in self.sessions.values() if session.subjects for subject in subjects
+            any(map(session.subjects.__contains__, subjects)) for session in self.sessions.values()
         )
 
     def of_message(self, subject: str | None, payload: bytes) -> CarriedSession | None:
