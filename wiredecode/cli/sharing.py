@@ -34,7 +34,7 @@ Exchange = Sender | Merger
 class Shared(Generic[Pass]):
     """One pass in several processes, running; ``first`` is that of this process.
 
-    ``open_``: opens the pass of one of them; ``write``: does the work of others; ``alone``: the part of all work that
+    ``open_``: opens the pass of a process; ``write``: does the work of others; ``alone``: the part of all work that
     the first one does for all, merging and writing; ``together``: of :class:`Dealt`.
     """
 

@@ -86,7 +86,7 @@ class Share:
     def __init__(
         self, number: int, speeds: Sequence[float], peers: Peers, together: Mapping[int, str] = MappingProxyType({})
     ) -> None:
-        self.number, self.count, self._peers = number, len(speeds), peers
+        self.number, self._peers = number, peers
         self.bucket = Dealt(number, speeds, together)
         self._steps: deque[tuple[DecodingStep, _Told, list[Connection]]] = deque()
         self.last = self._connections = self.size = 0

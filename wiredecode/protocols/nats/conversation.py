@@ -171,7 +171,7 @@ class NatsConversation(Conversation):
     # Frames that other processes decode.
 
     def decode_note(self, frame: Frame) -> Any:
-        """The note of a frame; a payload with an envelope is part of it, and need not be decoded for that."""
+        """The note of a frame; it holds a payload with an envelope as that is, not decoded."""
         if self._read(frame, None):
             carried = self.memory.carried.name_of(payload_of(frame))
             if carried is None:
@@ -615,7 +615,9 @@ def hides(frame: Frame, subject: str | None, values: Mapping[str, Any], memory: 
     """
     if subject is None:
         return is_secret_value(values.get("error", ""))
-    payload = payload_of(frame)
+    payload = values.get("data")
+    if payload is None:
+        payload = payload_of(frame)
     first = subject[:1]
     if first == "$" and names.is_secret_subject(subject):
         return True

@@ -105,7 +105,7 @@ class CarriedSessions:
         return self._prefixes.get(payload[:PREFIX_BYTES])
 
     def on_any(self, subjects: Sequence[str]) -> bool:
-        """Whether messages on some subject are of a protocol, whatever their payload."""
+        """Whether some subject alone shows that a message is of a protocol."""
         joined = "\n".join(subjects)
         return any(part in joined for part, _ in self._parts) or any(
             any(map(session.subjects.__contains__, subjects)) for session in self.sessions.values()
