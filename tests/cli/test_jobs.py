@@ -16,6 +16,7 @@ from pyarrow import feather, parquet
 from tests.cli.conftest import Run
 from tests.conftest import CAPTURES, sampled
 from wiredecode.cli import jobs
+from wiredecode.dissect import dissector
 from wiredecode.protocols.rabbitmq_stream.conversation import RabbitMQConversation
 from wiredecode.tables import windows
 
@@ -52,6 +53,17 @@ def test_lines_and_records_equal_those_of_one_process(run: Run, path: str, count
     """Numbers, responses, widths of columns, totals, errors and exit code."""
     for words in FORMS:
         assert run("pcap", CAPTURES / path, *words, "--jobs", count) == run("pcap", CAPTURES / path, *words), words
+
+
+def test_many_steps_have_the_frames_of_one_process(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts of some packets, each a step: notes of carried protocols, connections that begin in later ones."""
+    for path in SEVERAL[4], "liftbridge/30-lb-publish-ack.pcap", "kafka/coordinators.pcap.gz":
+        for words in (["--summary"], ["--json"]):
+            expected = run("pcap", CAPTURES / path, *words)
+            with monkeypatch.context() as patched:
+                patched.setattr(dissector, "SHARED_PART_BYTES", 15_432)
+                patched.setattr(dissector, "MIN_PART_BYTES", 15_432)
+                assert run("pcap", CAPTURES / path, *words, "--jobs", 3) == expected, (path, words)
 
 
 @pytest.mark.parametrize("words", [["--format", "ndjson"], ["--format", "json", "-Y", "frame.response"]])

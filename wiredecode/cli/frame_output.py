@@ -232,7 +232,7 @@ def _in_blocks(session: CaptureSession, lines: SummaryLines, line: Callable[[Fra
     write, shared = session.output.text, session.shared
     for items in session.items():
         if shared is not None:
-            write("".join(shared.rows(lines.rows(items[:-1], line), lines.placed)))
+            write("".join(shared.rows(lines.rows(items[:-1], line), lines.all_placed)))
         elif len(items) == 1 and isinstance(frame := items[0], Frame):
             write(line(frame))
         elif items:

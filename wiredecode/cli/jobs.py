@@ -229,7 +229,7 @@ class Sender:
 
         return sending
 
-    def rows(self, rows: Sequence[tuple[int, str]], _: Callable[[str], str]) -> list[str]:
+    def rows(self, rows: Sequence[tuple[int, str]], _: Callable[[list[str]], list[str]]) -> list[str]:
         """Send all numbers and texts of a step."""
         self._numbers, self._texts = ([*each] for each in zip(*rows, strict=True)) if rows else ([], [])
         self._send(0)
@@ -283,12 +283,14 @@ class Merger:
     def _receive(self) -> None:
         """Take the texts of the next step of all others."""
         for process in range(1, self.count):
-            reached, numbers, sizes, is_text, data = self._others.receive(process, PART)
-            joined = data.decode("utf-8", "surrogatepass") if is_text else data
-            ends = [*accumulate(sizes)]
-            texts = (joined[end - size : end] for end, size in zip(ends, sizes, strict=True))
+            self._reached[process], numbers, texts = self._parts(process)
             self._texts[process].extend(map(Text, numbers, texts))
-            self._reached[process] = reached
+
+    def _parts(self, process: int) -> tuple[int, list[int], list[Any]]:
+        """The next step of another process: number up to which all its frames are known, their numbers and texts."""
+        reached, numbers, sizes, is_text, data = self._others.receive(process, PART)
+        joined = data.decode("utf-8", "surrogatepass") if is_text else data
+        return reached, numbers, [joined[end - size : end] for end, size in zip(accumulate(sizes), sizes, strict=True)]
 
     def making(
         self, make: Callable[[Frame], Any], place: Callable[[Any], Any] | None = None
@@ -301,11 +303,10 @@ class Merger:
 
         return taking
 
-    def rows(self, rows: list[tuple[int, str]], place: Callable[[str], str]) -> list[str]:
+    def rows(self, rows: list[tuple[int, str]], place: Callable[[list[str]], list[str]]) -> list[str]:
         """The texts of all processes of a step in order; ``rows``: numbers and texts of this one."""
-        self._receive()
-        for texts in self._texts[1:]:
-            rows += texts
-            texts.clear()
+        for process in range(1, self.count):
+            _, numbers, texts = self._parts(process)
+            rows += zip(numbers, texts, strict=True)
         rows.sort()
-        return [place(text) for _, text in rows]
+        return place([text for _, text in rows])

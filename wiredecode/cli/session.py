@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 Rendered = TypeVar("Rendered")
 Source = list[str] | list[str | BinaryIO] | Capture
 
-GC_THRESHOLDS = (200_000, 20, 100)
+GC_THRESHOLDS = (500_000, 20, 100)
 """Frames are many and mostly free of cycles: rarer collections save a tenth to a sixth of the time."""
 COLLECT_CONNECTIONS = 65_536
 """Some connections are cycles, as after a bug: after this many ended ones, they are collected."""

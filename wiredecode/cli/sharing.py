@@ -1,11 +1,11 @@
-"""One capture in several processes: sessions that show the frames of their own connections."""
+"""One capture in several processes: each shows the frames, or makes the rows, of its own connections."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from wiredecode.capture import open_capture
 from wiredecode.capture.errors import Postponed
@@ -27,6 +27,55 @@ LEAST = 0.02
 """Share of the first process of the decoding, at least, as part of that of others."""
 
 
+Pass = TypeVar("Pass", "CaptureSession", "LevelsReader")
+Exchange = Sender | Merger
+
+
+class Shared(Generic[Pass]):
+    """One pass in several processes, running; ``first`` is that of this process.
+
+    ``open_``: opens the pass of a process; ``write``: does the work of others; ``alone``: the part of all work that
+    the first one does for all, merging and writing; ``together``: of :class:`Dealt`.
+    """
+
+    def __init__(
+        self,
+        count: int,
+        open_: Callable[[Share, Exchange], Pass],
+        write: Callable[[Pass], None],
+        alone: float = MERGING,
+        together: Mapping[int, str] = MappingProxyType({}),
+    ) -> None:
+        speeds = max(1 - alone * count, LEAST), *[1.0] * (count - 1)
+
+        def work(number: int, others: Others) -> tuple[Totals, tuple[int, str]]:
+            opened = open_(Share(number, speeds, others, together), Sender(others, count))
+            collect_less()
+            with Postponed():  # all processes find the same error
+                write(opened)
+            return opened.totals, opened.dissector.accounts.largest
+
+        with ExitStack() as running:
+            self._others = running.enter_context(Jobs(count, work))
+            self.first: Pass = open_(Share(0, speeds, self._others, together), Merger(self._others, count))
+            self._running = running.pop_all()
+        self.largest = 0, ""
+        """At the end: the connection with most bytes, see :attr:`Accounts.largest`."""
+
+    @contextmanager
+    def merging(self) -> Iterator[None]:
+        """Around the work of this process: then its totals are those of all, and the others end."""
+        with self._running:
+            with Postponed() as postponed:
+                yield
+            self.largest = self.first.dissector.accounts.largest
+            for totals, largest in self._others.results():
+                self.first.totals.add_connections(totals)
+                self.first.totals.copies += totals.copies
+                self.largest = max(self.largest, largest)
+            postponed.raise_again()
+
+
 def shared(
     count: int,
     open_session: Callable[[Share], CaptureSession],
@@ -34,43 +83,31 @@ def shared(
     alone: float = MERGING,
     together: Mapping[int, str] = MappingProxyType({}),
 ) -> tuple[int, CaptureSession]:
-    """Write the frames of a capture, each process those of its connections; the exit code, and the first session.
+    """Write the frames of a capture; the exit code, and the first session. See :class:`Shared`. Raises OSError."""
 
-    ``open_session``: of one of the processes; ``write``: writes its frames; ``alone``: the part of all work that the
-    first one does for all, merging and writing; ``together``: of :class:`Dealt`. Raises OSError.
-    """
-    speeds = speeds_of(count, alone)
-
-    def work(number: int, others: Others) -> tuple[Totals, tuple[int, str]]:
-        session = open_session(Share(number, speeds, others, together))
-        session.shared = Sender(others, count)
-        session.mute()
-        collect_less()
-        with Postponed():  # all processes find the same error
-            write(session)
-        return session.totals, session.dissector.accounts.largest
+    def open_(share: Share, exchange: Exchange) -> CaptureSession:
+        session = open_session(share)
+        session.shared = exchange
+        if not exchange.is_first:
+            session.mute()
+        return session
 
     def all_written() -> None:
         try:
-            with Postponed() as postponed:
+            with passes.merging():
                 write(session)
-            largest = session.dissector.accounts.largest
-            for totals, other in others.results():
-                session.totals.add_connections(totals)
-                session.totals.copies += totals.copies
-                largest = max(largest, other)
-            if session.verbose and not session.quiet and largest[0] > session.totals.captured / 2:
-                part = largest[0] * 100 // session.totals.captured
-                say(f"{'jobs':<10}one process decodes {part} % of the bytes: the connection of {largest[1]}")
         except KeyboardInterrupt:
             session.shows_totals = False  # they are of some connections only
             raise
-        postponed.raise_again()
+        finally:
+            size, ends = passes.largest
+            if session.verbose and not session.quiet and size > session.totals.captured / 2:
+                part = size * 100 // session.totals.captured
+                say(f"{'jobs':<10}one process decodes {part} % of the bytes: the connection of {ends}")
 
-    with Jobs(count, work) as others:
-        session = open_session(Share(0, speeds, others, together))
-        session.shared = Merger(others, count)
-        return session.work(all_written), session
+    passes = Shared(count, open_, write, alone, together)
+    session = passes.first
+    return session.work(all_written), session
 
 
 def shared_rows(
@@ -80,36 +117,23 @@ def shared_rows(
     along: Callable[[Capture], Iterable[PacketBatch]],
     since: Since | None,
 ) -> tuple[LevelsReader, Iterator[pa.RecordBatch]]:
-    """The first reader of a table that several processes read, and the rows; see :meth:`LevelsReader.rows`.
+    """The first reader of a table, and the rows of all; see :class:`Shared` and :meth:`LevelsReader.rows`.
 
     ``along``: passes the packets of the first process on.
     """
-    speeds = speeds_of(count, MERGING)
 
-    def work(number: int, others: Others) -> Totals:
-        reader = open_reader(Share(number, speeds, others))
-        reader.share(Sender(others, count))
-        collect_less()
-        with Postponed():  # all processes find the same error
-            for _ in reader.rows(open_capture(files), since):
-                pass
-        return reader.totals
+    def open_(share: Share, exchange: Exchange) -> LevelsReader:
+        reader = open_reader(share)
+        reader.share(exchange)
+        return reader
+
+    def read(reader: LevelsReader) -> None:
+        for _ in reader.rows(open_capture(files), since):
+            pass
 
     def rows() -> Iterator[pa.RecordBatch]:
-        with running:
-            with Postponed() as postponed:
-                yield from (batch for _, batch in reader.rows(along(open_capture(files)), since))
-            for totals in others.results():
-                reader.totals.add_connections(totals)
-            postponed.raise_again()
+        with passes.merging():
+            yield from (batch for _, batch in passes.first.rows(along(open_capture(files)), since))
 
-    running = ExitStack()
-    others = running.enter_context(Jobs(count, work))
-    reader = open_reader(Share(0, speeds, others))
-    reader.share(Merger(others, count))
-    return reader, rows()
-
-
-def speeds_of(count: int, alone: float) -> tuple[float, ...]:
-    """Of :class:`Share`; ``alone``: as of :func:`shared`."""
-    return max(1 - alone * count, LEAST), *[1.0] * (count - 1)
+    passes = Shared(count, open_, read)
+    return passes.first, rows()

@@ -98,10 +98,13 @@ class Accounts:
         """End of a connection: add up its bytes. ``tracker``: None if it had no payload."""
         totals = self.totals
         totals.connections += 1
-        for direction in connection.directions:
-            for name in ("captured", "duplicate", "late", "ignored", "missing"):
-                setattr(totals, name, getattr(totals, name) + getattr(direction, name))
-        size = sum(direction.captured for direction in connection.directions)
+        first, second = connection.directions
+        size = first.captured + second.captured
+        totals.captured += size
+        totals.duplicate += first.duplicate + second.duplicate
+        totals.late += first.late + second.late
+        totals.ignored += first.ignored + second.ignored
+        totals.missing += first.missing + second.missing
         if size > self.largest[0]:
             self.largest = size, " and ".join(connection.named_endpoints)
         if tracker is None:

@@ -56,7 +56,7 @@ PART_FRAMES = 16 * 1024
 MIN_PART_BYTES = 256 * 1024
 """Captured bytes of the first part, and of the smallest."""
 SHARED_PART_BYTES = 1024 * 1024
-"""The same of all parts, with several processes."""
+"""The same of the first part with several processes, which deal out connections by it."""
 FrameReader = tuple[Callable[[Frame], None], Mapping[str | None, IdentityReader], frozenset[str]]
 """Of a conversation: the function that decodes its frames, what these say about client and server, and the generated
 fields that no record shows."""
@@ -342,9 +342,11 @@ class Dissector:
             before = self._number
             yield replace(part, secrets=(), names=(), notes=()) if low else part
             low, size, start = high, int(ends[high - 1]) - start, int(ends[high - 1])
-            if self.demand.share is None:
-                fitting = PART_FRAMES * size // max(self._number - before, 1)
-                self._part_bytes = max(min(fitting, 2 * self._part_bytes), MIN_PART_BYTES)
+            share, frames = self.demand.share, self._number - before
+            if share is not None:
+                frames, size = share.last, share.size or size
+            fitting = PART_FRAMES * size // max(frames, 1)
+            self._part_bytes = max(min(fitting, 2 * self._part_bytes), MIN_PART_BYTES)
         if not len(batch):
             yield batch
 

@@ -219,8 +219,8 @@ class Identifier:
         waiting = [prefix is not None and bool(prefix.possible) for prefix in self.prefixes]
         if self.size > IDENTIFY_BYTES or all(rejected):
             return True
-        alone = self.size > UNANSWERED_BYTES or self.foreign() != UNKNOWN
-        return any(rejected) and not any(waiting) and alone
+        alone = any(rejected) and not any(waiting)
+        return alone and (self.size > UNANSWERED_BYTES or self.foreign() != UNKNOWN)
 
     def by_port(self) -> Identified | None:
         """The protocol of the port, for a capture that began in mid-stream."""
@@ -279,7 +279,10 @@ class Identifier:
 
     def _must_wait(self, candidate: Candidate) -> bool:
         """Whether a protocol that neither side rejects comes first: :attr:`sure`, or it has the port."""
-        rivals, at_home = self._unrejected() - {candidate}, candidate.has_port(self.connection)
+        at_home = candidate.has_port(self.connection)
+        if at_home and self.sure in (None, candidate):
+            return False
+        rivals = self._unrejected() - {candidate}
         return any(rival is self.sure or (rival.has_port(self.connection) and not at_home) for rival in rivals)
 
     def _is_reversed(self, candidate: Candidate, side: int, by_client: bool | None) -> bool:

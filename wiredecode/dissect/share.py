@@ -86,10 +86,11 @@ class Share:
     def __init__(
         self, number: int, speeds: Sequence[float], peers: Peers, together: Mapping[int, str] = MappingProxyType({})
     ) -> None:
-        self.number, self.bucket, self._peers = number, Dealt(number, speeds, together), peers
+        self.number, self._peers = number, peers
+        self.bucket = Dealt(number, speeds, together)
         self._steps: deque[tuple[DecodingStep, _Told, list[Connection]]] = deque()
-        self._last = self._connections = self._bytes = 0
-        """Numbers of the last frame and connection, and bytes of all frames until now."""
+        self.last = self._connections = self.size = 0
+        """Numbers of the last frame and connection, and bytes of all frames, of the steps that were due."""
         self.opened: list[Connection] = []
         """Connections since the last step."""
         self.waiting: list[PacketNotes] = []
@@ -120,16 +121,16 @@ class Share:
             keys = np.concatenate([each.keys for each in every])
             order = np.lexsort((keys[:, 1], packets_of(keys[:, 0])))
             numbers = np.empty(len(keys), np.int64)
-            numbers[order] = np.arange(self._last + 1, self._last + 1 + len(keys))
+            numbers[order] = np.arange(self.last + 1, self.last + 1 + len(keys))
             before = np.empty(len(keys), np.int64)
             sums = np.cumsum(keys[order, 2])
-            before[order] = self._bytes + sums - keys[order, 2]
+            before[order] = self.size + sums - keys[order, 2]
             mine = numbers[: len(own.keys)]
             step.order.number_all(mine if step.inside is None else mine[~step.inside])
             step.before = dict(zip(mine.tolist(), before[: len(mine)].tolist(), strict=True))
-            self._last += len(keys)
-            self._bytes += int(sums[-1]) if len(sums) else 0
-            step.last, step.size = self._last, self._bytes
+            self.last += len(keys)
+            self.size += int(sums[-1]) if len(sums) else 0
+            step.last, step.size = self.last, self.size
             self._take_notes(every, numbers)
             yield step
 
@@ -147,6 +148,6 @@ class Share:
             own = numbers[start : start + len(told.keys)].tolist()
             for entry in told.notes:
                 places = tuple(own[index - 1] for index in entry.numbers)
-                found.append(PacketNotes(places[0] if places else self._last, -1, b"", [entry.placed(places)]))
+                found.append(PacketNotes(places[0] if places else self.last, -1, b"", [entry.placed(places)]))
         found.sort(key=lambda notes: notes.packet)
         self.waiting = found

@@ -19,6 +19,7 @@ from wiredecode.net.types import Chunk, Connection, Direction, End, Event, Gap, 
 
 NOT_CAPTURED = "not captured"
 TRUNCATED = "cut by snapshot length"
+NOTHING_NOTED: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -113,7 +114,7 @@ class Reassembler:
         self.reset_ack = -1
         """Acknowledgment number of a reset by the other side."""
         self._ended = False
-        self._noted: frozenset[str] = frozenset()
+        self._noted = NOTHING_NOTED
 
     @property
     def connection(self) -> Connection:

@@ -8,7 +8,7 @@ the wire: :meth:`Protocol.split` answers with frames, with "more bytes", or with
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
@@ -83,6 +83,17 @@ def generated_of(package: str, file: str = "generated.toml") -> dict[str, Genera
 T = TypeVar("T")
 
 
+@cache
+def _members(path: str) -> Mapping[str, Any]:
+    """The names of a module; none if there is no such module."""
+    try:
+        return vars(import_module(path))
+    except ModuleNotFoundError as error:
+        if error.name != path:
+            raise
+        return {}
+
+
 class Offers(ABC):
     """A protocol, or one that another carries; see docs/add-a-protocol.md for the modules of its package."""
 
@@ -118,13 +129,8 @@ class Offers(ABC):
     def _load(self, module: str, name: str, default: T) -> T:
         """``name`` in a module of the package of the protocol; ``default`` if there is none."""
         package = type(self).__module__.rpartition(".")[0]
-        path = f"{package}.{module}"
-        try:
-            value: T = getattr(import_module(path), name, default) if package else default
-        except ModuleNotFoundError as error:
-            if error.name != path:
-                raise
-            return default
+        members = _members(f"{package}.{module}") if package else {}
+        value: T = members.get(name, default)
         return value
 
 

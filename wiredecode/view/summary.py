@@ -70,12 +70,20 @@ class SummaryLines:
 
     def placed(self, text: str) -> str:
         """The line, of the ``text`` of a line apart."""
-        before, direction, after = text.split("\0")
-        placed = self._placed.get(direction)
-        if placed is None:
-            first, arrow, second, number = direction.split("\1")
-            placed = self._placed[direction] = self._aligned(first, arrow, second, number)
-        return f"{before}{placed}{after}"
+        return self.all_placed([text])[0]
+
+    def all_placed(self, texts: list[str]) -> list[str]:
+        """The lines of texts apart, in order."""
+        placed = self._placed
+        return [
+            f"{before}{placed.get(direction) or self._place(direction)}{after}"
+            for before, direction, after in [text.split("\0") for text in texts]
+        ]
+
+    def _place(self, direction: str) -> str:
+        text = self._aligned(*direction.split("\1"))
+        self._placed[direction] = text
+        return text
 
     def of_items(self, items: list[Frame | FrameBlock], line: Callable[[Frame], str]) -> str:
         """The lines of frames and blocks in the order of their numbers; ``line``: makes that of a frame."""

@@ -72,8 +72,19 @@ class KafkaConversation(Conversation):
         """Tokens without headers follow, until the client sends a request again."""
 
     def decode(self, frame: Frame, style: Style | None) -> None:
-        if not frame.offset and proxy.decode(self, frame, style):
+        if not self._read(frame, style):
             return
+        name_topics(frame.values, self.topics)
+        self._name_partitions(frame)
+        if frame.type in CARRIERS:
+            self._check_batches(frame)
+        if frame.side != self.client:
+            self._report_errors(frame)
+
+    def _read(self, frame: Frame, style: Style | None) -> bool:
+        """Read a request or response; False: it is neither."""
+        if not frame.offset and proxy.decode(self, frame, style):
+            return False
         frame.protocol = NAME
         if self.client is None:
             self.client = frame.side if judge_request(frame.data, 0).level >= GOOD else 1 - frame.side
@@ -86,12 +97,7 @@ class KafkaConversation(Conversation):
             self._request(frame, style)
         else:
             self._response(frame, style)
-        name_topics(frame.values, self.topics)
-        self._name_partitions(frame)
-        if frame.type in CARRIERS:
-            self._check_batches(frame)
-        if frame.side != self.client:
-            self._report_errors(frame)
+        return True
 
     def decode_note(self, frame: Frame) -> Any:
         size = frame.stop - frame.start
@@ -106,7 +112,8 @@ class KafkaConversation(Conversation):
                 if request is None or request.key == names.PRODUCE:
                     self.waiting.pop(correlation)
                     return None
-        return super().decode_note(frame)
+        self._read(frame, None)
+        return self.note(frame)
 
     def note(self, frame: Frame) -> Any:
         """Names of topics, or the topic, its id, partition and checksum of each batch."""

@@ -87,8 +87,11 @@ def shares_of(values: Mapping[str, Any]) -> dict[TopicPartition, tuple[int, int]
 def errors_in(values: Mapping[str, Any]) -> Iterator[int]:
     """All error codes but 0."""
     for name, value in values.items():
-        if isinstance(value, int) and value and (name == "error" or name.endswith("_error")):
+        if type(value) is list:
+            if value and type(value[0]) is dict:
+                for each in value:
+                    yield from errors_in(each)
+        elif type(value) is dict:
+            yield from errors_in(value)
+        elif value and (name == "error" or name.endswith("_error")) and isinstance(value, int):
             yield value
-        for each in value if isinstance(value, list) else (value,):
-            if isinstance(each, dict):
-                yield from errors_in(each)

@@ -291,11 +291,10 @@ def distinct(block: FrameBlock, part: int) -> tuple[Int64s, list[str]]:
 
 def are_plain(conversation: NatsConversation, subjects: list[str]) -> bool:
     """Whether messages on these subjects answer no request, and are no carried protocol's by their subject."""
-    requests, of_message = conversation.memory.requests, conversation.memory.carried.of_message
-    return not any(
-        subject in requests or subject.startswith("$GR.") or of_message(subject, b"") is not None
-        for subject in subjects
-    )
+    requests = conversation.memory.requests
+    asked = requests and any(subject in requests for subject in subjects)
+    answered = any(subject.startswith("$GR.") for subject in subjects)
+    return not (asked or answered or conversation.memory.carried.on_any(subjects))
 
 
 def fits(conversation: NatsConversation, block: FrameBlock) -> bool:

@@ -90,6 +90,11 @@ class NatsConversation(Conversation):
     # Reading.
 
     def decode(self, frame: Frame, style: Style | None) -> None:
+        if self._read(frame, style):
+            self._read_payload(frame, style)
+
+    def _read(self, frame: Frame, style: Style | None) -> bool:
+        """Read an operation, and link it; False: nothing looks into its payload."""
         decoder = self.decoders.get(frame.buffer[frame.start : frame.start + 4]) or self._decoder(frame)
         frame.protocol, frame.dialect, self.published_ns = NAME, self.link, None
         if frame.generated is NOTHING:  # no operation inside a chunk
@@ -99,7 +104,7 @@ class NatsConversation(Conversation):
             side.reached = frame.offset + frame.length
         if decoder is None:
             self._transport(frame, style)
-            return
+            return False
         if self.client is None:
             self._learn_sides(frame, decoder.type)
         frame.sender = self.sender(frame)
@@ -118,19 +123,21 @@ class NatsConversation(Conversation):
             handler(self, frame)
         if style is not None and frame.layers is not None and frame.generated is not NOTHING:
             frame.layers[NAME].update(frame.generated)
-        if secret:
-            return
+        return not secret
+
+    def _read_payload(self, frame: Frame, style: Style | None) -> None:
+        values = frame.values
+        subject = values.get("subject")
         if "data" in values:
             data = values["data"]
             session = self.memory.carried.of_message(subject, data)
             if session is not None:
                 self._decode_carried(session, frame, data, frame.length - len(data) - 2, style)
             elif self.copies and subject is not None and frame.request is None and "reply" not in values:
-                self._find_copy(frame, (subject, crc32c(data)), decoder.type)
-        elif frame.is_partial and "size" in values:  # the captured front of the payload
+                self._find_copy(frame, (subject, crc32c(data)), frame.type)
+        elif payload := payload_of(frame):  # its captured front
             start = payload_start(frame)
-            payload = frame.data[start:]
-            if payload and (session := self.memory.carried.of_message(subject, payload)) is not None:
+            if (session := self.memory.carried.of_message(subject, payload)) is not None:
                 self._decode_carried(session, frame, payload, start, style)
 
     def _decode_carried(
@@ -163,11 +170,22 @@ class NatsConversation(Conversation):
 
     # Frames that other processes decode.
 
+    def decode_note(self, frame: Frame) -> Any:
+        """The note of a frame; it holds a payload with an envelope as that is, not decoded."""
+        if self._read(frame, None):
+            carried = self.memory.carried.name_of(payload_of(frame))
+            if carried is None:
+                self._read_payload(frame, None)
+            else:
+                frame.protocol = carried
+        return self.note(frame)
+
     def note(self, frame: Frame) -> Any:
         """Of a plain publish subject and digest; of others the arguments of :meth:`_follow`."""
         values, lost = frame.values, self.lost
         self.lost = False
-        if frame.type in PLAIN and not lost and "reply" not in values and "data" in values:
+        plain = frame.protocol == NAME and frame.type in PLAIN and "reply" not in values
+        if plain and not lost and "data" in values:
             subject, data = values["subject"], values["data"]
             known = subject.startswith("$") or subject in self.memory.requests
             if not known and not PRIVATE.match(subject) and not data.startswith(HEADS):
@@ -599,7 +617,7 @@ def hides(frame: Frame, subject: str | None, values: Mapping[str, Any], memory: 
         return is_secret_value(values.get("error", ""))
     payload = values.get("data")
     if payload is None:
-        payload = frame.data[payload_start(frame) :] if frame.is_partial and "size" in values else b""
+        payload = payload_of(frame)
     first = subject[:1]
     if first == "$" and names.is_secret_subject(subject):
         return True
@@ -610,6 +628,14 @@ def hides(frame: Frame, subject: str | None, values: Mapping[str, Any], memory: 
         return payload.startswith(names.PAYLOAD_VERSION) or is_token(payload) or is_secret_value(text(payload))
     request = memory.requests.get(subject) if memory.requests else None
     return request is not None and names.is_secret_subject(request.subject)
+
+
+def payload_of(frame: Frame) -> bytes:
+    """The payload, as far as it was captured."""
+    values = frame.values
+    if "data" in values:
+        return values["data"]  # type: ignore[no-any-return]
+    return frame.data[payload_start(frame) :] if frame.is_partial and "size" in values else b""
 
 
 def payload_start(frame: Frame) -> int:

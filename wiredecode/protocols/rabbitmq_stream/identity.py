@@ -1,13 +1,16 @@
 """Identities of RabbitMQ clients and brokers, from their own messages."""
 
 from collections.abc import Mapping
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
-from wiredecode.fields import printable
+from wiredecode.fields import compiler, printable
+from wiredecode.fields.layer import Layer
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.identity import IdentityReader, texts
-from wiredecode.protocols.reading import values_of
+
+MAX_KNOWN_BYTES = 1024
+"""Longest frame whose properties are remembered."""
 
 
 def client(frame: Frame) -> Mapping[str, Any]:
@@ -20,8 +23,16 @@ def broker(frame: Frame) -> Mapping[str, Any]:
     return {"broker": " ".join(filter(None, (given.get("product"), given.get("version"))))}
 
 
-def properties(frame: Frame) -> dict[str, str]:
-    entries = (entry for entry in values_of(frame).get("properties", ()) if len(entry) == 2)
+def properties(frame: Frame) -> Mapping[str, str]:
+    read = texts_of if frame.length <= MAX_KNOWN_BYTES else texts_of.__wrapped__
+    return read(frame.layer, frame.data)
+
+
+@lru_cache(maxsize=64)
+def texts_of(layer: type[Layer], data: bytes) -> Mapping[str, str]:
+    """The texts among the properties of a frame. Many connections have the same."""
+    values, _ = compiler.readable(layer, data, 0, len(data))
+    entries = (entry for entry in values.get("properties", ()) if len(entry) == 2)
     return {entry["key"]: printable(entry["value"]) for entry in entries if isinstance(entry["value"], str)}
 
 

@@ -6,7 +6,7 @@ NATS carries Liftbridge. Another package adds a carried protocol by an entry poi
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from wiredecode.protocols.base import Offers
@@ -99,6 +99,17 @@ class CarriedSessions:
             session = self.sessions[name] = self._protocols[name].session()
             session.plain_subject = self._plain_subject
         return session
+
+    def name_of(self, payload: bytes) -> str | None:
+        """The name of the protocol that a payload begins with."""
+        return self._prefixes.get(payload[:PREFIX_BYTES])
+
+    def on_any(self, subjects: Sequence[str]) -> bool:
+        """Whether some subject alone shows that a message is of a protocol."""
+        joined = "\n".join(subjects)
+        return any(part in joined for part, _ in self._parts) or any(
+            any(map(session.subjects.__contains__, subjects)) for session in self.sessions.values()
+        )
 
     def of_message(self, subject: str | None, payload: bytes) -> CarriedSession | None:
         """The session of the protocol of a message, or None."""
