@@ -16,6 +16,10 @@ from wiredecode.check import Problem
 
 FOLDER = Path(__file__).parent / "arrivals"
 FIRST = {
+    "r_dead_letter_key": (
+        "amqp091.dropped",
+        ("messages of invoices that invoicing", "invoices.dlx, fits key invoice.created", "keep their routing key"),
+    ),
     "r_two_replicas": (
         "flow.done-twice",
         ("10.97.40.21 and locator-invoice-mailer-1 each get every message of invoices.issued", "from 124 to 256"),

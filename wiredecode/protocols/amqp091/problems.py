@@ -237,6 +237,52 @@ class UnboundMessages(Rule):
             problem.detail("no binding fits " + ", ".join(key or "an empty key" for key, _ in keys[:MAX_EVIDENCE]))
 
 
+@dataclass(eq=False)
+class DeadLetters(Rule):
+    """Messages that a consumer rejects, and whose dead letter exchange leads them to no queue."""
+
+    types = ROUTING | {"QueueDeclare", *CONTENTS, "BasicReject", "BasicNack"}
+    _routes: QueueRoutes = field(default_factory=QueueRoutes)
+    _exchanges: Newest[Place, tuple[str, str | None]] = field(default_factory=Newest)
+    """By queue: dead letter exchange, and the key that its messages get, if not their own."""
+    _waiting: Newest[int, tuple[Place, str]] = field(default_factory=Newest)
+    """By the last frame of a delivery: queue and routing key."""
+    _lost: Newest[tuple[Place, Place, str], list[FrameRef]] = field(default_factory=Newest)
+    """By queue, exchange and key."""
+
+    def frame(self, frame: Frame) -> None:
+        values, generated = frame.values, frame.generated
+        if frame.type in ROUTING:
+            self._routes.learn(frame)
+        elif frame.is_partial:
+            return
+        elif frame.type == "QueueDeclare":
+            arguments = read_table(values["arguments"])
+            if isinstance(exchange := arguments.get("x-dead-letter-exchange"), str) and not values["passive"]:
+                queue = place_of(frame, printable(values["queue"]))
+                self._exchanges.put(queue, (printable(exchange), arguments.get("x-dead-letter-routing-key")))
+        elif frame.acks is not None and "queue" in generated:
+            self._waiting.put(frame.id, (place_of(frame, generated["queue"]), generated.get("routing_key", "")))
+        elif frame.sender == "client" and not values.get("requeue", True):
+            for confirmation in frame.confirmations:
+                if (delivered := self._waiting.pop(confirmation.request, None)) is not None:
+                    self._rejected(frame, *delivered)
+
+    def _rejected(self, frame: Frame, queue: Place, key: str) -> None:
+        name, new_key = self._exchanges.get(queue) or ("", None)
+        exchange, key = place_of(frame, name), key if new_key is None else printable(str(new_key))
+        if name and self._routes.queues(exchange, key) == set():
+            self._lost.get_or_make((queue, exchange, key), list).append(ref_of(frame))
+
+    def finish(self) -> None:
+        for (queue, exchange, key), refs in self._lost.items():
+            title = f"{counted(len(refs), 'message')} of {queue[2]} that {short(refs[0].connection)} rejected went to "
+            title += f"no queue: no binding of its dead letter exchange, {exchange[2]}, fits key {key or '(empty)'}"
+            severity = "warning" if self._routes.is_bound(exchange) else None
+            problem = self.report.about(CODES["dropped"], title, (queue, exchange, key), refs, severity=severity)
+            problem.likely = "dead letters keep their routing key, unless the queue has x-dead-letter-routing-key"
+
+
 CHECKS = Checks(
     codes=CODES,
     rules=(
@@ -248,6 +294,7 @@ CHECKS = Checks(
         AmqpHeartbeats,
         ChannelChurn,
         UnboundMessages,
+        DeadLetters,
     ),
     gauges=(QueueLag,),
     changes=dict.fromkeys(QUEUES, queue_changes),

@@ -62,6 +62,11 @@ class QueueRoutes:
             binding = printable(values["queue"]), printable(values["routing_key"])
             (exchange.bindings.add if frame.type == "QueueBind" else exchange.bindings.discard)(binding)
 
+    def is_bound(self, place: Place) -> bool:
+        """Whether a queue is bound to an exchange, with any key."""
+        exchange = self._exchanges.get(place)
+        return exchange is not None and bool(exchange.bindings)
+
     def queues(self, place: Place, key: str) -> set[str] | None:
         """The queues that a message goes to; None: not known."""
         if not place[2]:
