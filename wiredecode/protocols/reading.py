@@ -67,7 +67,7 @@ class FrameDecoder:
                 frame.values, record, reached = self._both(buffer, start, stop)
                 frame.layers = {self.layer.filter_name: record}
         except compiler.FAILED:
-            BUDGET.begin()
+            BUDGET.own.begin()
             reached = self._read_carefully(frame, style)
         if self._maps:
             report_maps(frame, self._maps)
