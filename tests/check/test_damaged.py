@@ -172,3 +172,12 @@ HEALTHY = [
 @pytest.mark.parametrize("capture", HEALTHY, ids=lambda path: path.name)
 def test_uncaptured_bytes_cause_no_problem_in_any_capture(capture: Path) -> None:
     assert more_accused(capture, turns=4) == []
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_reset_that_overtakes_the_fin_that_it_acknowledges_follows_it(seed: int) -> None:
+    """Bytes before the FIN are missing at that time, too."""
+    packets = damage.read(CAPTURES / "amqp091/errors.pcap.zst")
+    variant = damaged(packets, "swapped", f"{seed} errors.pcap.zst")
+    assert variant is not None
+    assert "tcp.reset" not in accused(variant)
