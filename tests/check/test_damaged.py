@@ -181,3 +181,10 @@ def test_a_reset_that_overtakes_the_fin_that_it_acknowledges_follows_it(seed: in
     variant = damaged(packets, "swapped", f"{seed} errors.pcap.zst")
     assert variant is not None
     assert "tcp.reset" not in accused(variant)
+
+
+def test_frames_that_waited_for_a_gap_do_not_hide_the_work_after_them() -> None:
+    """The client of one connection publishes before, and that of another one consumes after, an address was named."""
+    packets = damage.read(CAPTURES / "amqp091/stream.pcap.zst")
+    variant = damage.chosen(packets, [place for place in range(len(packets)) if place != 84])
+    assert accused(variant) == {"capture.loss"}

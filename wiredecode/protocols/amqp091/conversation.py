@@ -43,7 +43,6 @@ DELIVERIES = ("BasicDeliver", "BasicGetOk")
 NEVER = 1 << 64
 """No delivery has this number."""
 ROUTE = ("exchange", "routing_key", "delivery_tag", "consumer_tag")
-PROPERTIES = ("headers", "timestamp")
 
 
 @dataclass(slots=True)
@@ -296,7 +295,7 @@ class AmqpConversation(Conversation):
         if content.size is None:
             channel.contents[frame.side] = None
             return
-        content.properties = {name: frame.values[name] for name in PROPERTIES if name in frame.values}
+        content.properties = frame.values
         if content.type in DELIVERIES and names.STREAM_OFFSET.encode() in (raw := frame.values.get("headers", b"")):
             content.generated["stream_offset"] = read_table(raw).get(names.STREAM_OFFSET)
         if not content.size:

@@ -266,7 +266,7 @@ class Stored:
         self._unstored: Newest[tuple[str, Publish], Problem] = Newest(MAX_IDS)
         """These publishes, by subject and contents, until they are stored."""
         self._repeated: Counter[Problem] = Counter()
-        """How many of its publishes were stored later."""
+        """Number of its publishes that were stored later."""
 
     def stream_of(self, subject: str) -> str:
         """The stream that stored a subject, if one did."""
