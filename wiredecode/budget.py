@@ -1,6 +1,6 @@
 """Limits the memory that one frame takes when it is read: few bytes can announce, or inflate to, many elements.
 
-All decoders of a thread share :data:`BUDGET`, also those of fields inside fields, for they do not know of their frame.
+All decoders of a thread share ``BUDGET.own``, also those of fields inside fields, for they do not know of their frame.
 """
 
 import threading
@@ -16,11 +16,13 @@ CAREFUL_BYTES = 1024
 TOO_MANY = f"more than {FRAME_BYTES >> 20} MiB of elements in one frame"
 
 
-class Budget(threading.local):
-    """The rest for the frame that this thread reads; outside a frame each array is counted by itself."""
+class Budget:
+    """The rest for the frame that a thread reads; outside a frame each array is counted by itself."""
 
-    remaining = FRAME_BYTES
-    in_frame = False
+    __slots__ = ("in_frame", "remaining")
+
+    def __init__(self) -> None:
+        self.remaining, self.in_frame = FRAME_BYTES, False
 
     def begin(self) -> None:
         """A frame is read from now on, or again in another way."""
@@ -44,4 +46,11 @@ class Budget(threading.local):
         return left >= 0
 
 
-BUDGET = Budget()
+class _OfThread(threading.local):
+    """Holds the budget of each thread: reading its attributes here would take several times as long."""
+
+    def __init__(self) -> None:
+        self.own = Budget()
+
+
+BUDGET = _OfThread()

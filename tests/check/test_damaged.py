@@ -172,3 +172,19 @@ HEALTHY = [
 @pytest.mark.parametrize("capture", HEALTHY, ids=lambda path: path.name)
 def test_uncaptured_bytes_cause_no_problem_in_any_capture(capture: Path) -> None:
     assert more_accused(capture, turns=4) == []
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_reset_that_overtakes_the_fin_that_it_acknowledges_follows_it(seed: int) -> None:
+    """Bytes before the FIN are missing at that time, too."""
+    packets = damage.read(CAPTURES / "amqp091/errors.pcap.zst")
+    variant = damaged(packets, "swapped", f"{seed} errors.pcap.zst")
+    assert variant is not None
+    assert "tcp.reset" not in accused(variant)
+
+
+def test_frames_that_waited_for_a_gap_do_not_hide_the_work_after_them() -> None:
+    """The client of one connection publishes before, and that of another one consumes after, an address was named."""
+    packets = damage.read(CAPTURES / "amqp091/stream.pcap.zst")
+    variant = damage.chosen(packets, [place for place in range(len(packets)) if place != 84])
+    assert accused(variant) == {"capture.loss"}

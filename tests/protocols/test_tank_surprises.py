@@ -287,8 +287,8 @@ def test_a_sparse_compressed_bundle_is_numbered() -> None:
 
 
 def test_decompression_stops_at_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(budget.BUDGET, "remaining", 2000)
-    monkeypatch.setattr(budget.BUDGET, "in_frame", True)
+    monkeypatch.setattr(budget.BUDGET.own, "remaining", 2000)
+    monkeypatch.setattr(budget.BUDGET.own, "in_frame", True)
     frame = answer(consumed([sized(SNAPPY, SNAPPY)]))
     assert [(finding.group, finding.code) for finding in frame.findings][-1] == ("limit", "decompression")
     assert len(said(frame, "chunks.0.bundles.0.bundle.messages")) == 1

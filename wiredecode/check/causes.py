@@ -119,12 +119,12 @@ def concerns(cause: Problem, effect: Problem, causes: list[Problem], *, near: bo
 
 def join_alike(problems: Iterable[Problem], *, late: bool = False) -> list[Problem]:
     """Several problems of one code that has a text for this as one, with a list; ``late``: those of single causes."""
-    groups: dict[tuple[str, str, str] | int, list[Problem]] = {}
+    groups: dict[tuple[str, str, str] | Problem, list[Problem]] = {}
     for problem in problems:
         key = (
             (problem.name, problem.severity, problem.alike)
             if problem.code.several and problem.code.late == late
-            else id(problem)
+            else problem
         )
         groups.setdefault(key, []).append(problem)
     return [join(group) if len(group) > 1 else group[0] for group in groups.values()]

@@ -227,14 +227,10 @@ def _lines(session: CaptureSession, chosen: FrameOptions) -> FrameWriter:
 
 def _in_blocks(session: CaptureSession, lines: SummaryLines, line: Callable[[Frame], str], _: Iterable[Frame]) -> None:
     """Write the lines of all frames, plain ones in bulk."""
-    from wiredecode.frames.frame import Frame
-
     write, shared = session.output.text, session.shared
     for items in session.items():
         if shared is not None:
             write("".join(shared.rows(lines.rows(items[:-1], line), lines.all_placed)))
-        elif len(items) == 1 and isinstance(frame := items[0], Frame):
-            write(line(frame))
         elif items:
             write(lines.of_items(items, line))
 
@@ -247,7 +243,8 @@ def record_lines(session: CaptureSession, ranges: bool, bytes_: str) -> FrameWri
 def _record_line(session: CaptureSession, ranges: bool, bytes_: str) -> Callable[[Frame], bytes]:
     from wiredecode.frames.record import BYTES, record_line
 
-    return session.guard(partial(record_line, ranges=ranges, show=BYTES[bytes_]))
+    show = BYTES[bytes_]
+    return session.guard(lambda frame: record_line(frame, ranges=ranges, show=show))  # a partial takes longer
 
 
 def _one_by_one(

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -24,10 +23,11 @@ from wiredecode.dissect.accounts import Accounts
 from wiredecode.dissect.following import NoteMaker, NoteReader, NoteWriter
 from wiredecode.dissect.identify import Candidate, choices_of
 from wiredecode.dissect.ledger import LIMIT, WAIT_NS, KnownOutcome, Ledger
-from wiredecode.dissect.order import STEP_BYTES, BlockOrder, FrameOrder, frames_of, has_blocks, partial_limits
+from wiredecode.dissect.order import STEP_BYTES, BlockOrder, FrameOrder, frames_of, partial_limits
 from wiredecode.dissect.share import DecodingStep, Reached, Share
 from wiredecode.dissect.tracker import Tracker
 from wiredecode.extras import installed
+from wiredecode.frames.block import has_blocks
 from wiredecode.frames.followed import FollowedFrame, FollowedFrames
 from wiredecode.frames.frame import NOTHING, OK, UNDECODED, Frame, connection_id, merge_generated, strip
 from wiredecode.frames.identity import IdentityReader, learn
@@ -53,13 +53,17 @@ if TYPE_CHECKING:
 
 PART_FRAMES = 16 * 1024
 """Approximate number of frames per part."""
+LINED_FRAMES = 64
+"""Most frames that are decoded before their lines are made: passing each by itself takes longer."""
 MIN_PART_BYTES = 256 * 1024
 """Captured bytes of the first part, and of the smallest."""
 SHARED_PART_BYTES = 1024 * 1024
 """The same of the first part with several processes, which deal out connections by it."""
-FrameReader = tuple[Callable[[Frame], None], Mapping[str | None, IdentityReader], frozenset[str]]
-"""Of a conversation: the function that decodes its frames, what these say about client and server, and the generated
-fields that no record shows."""
+FrameReader = tuple[
+    Callable[[Frame, "Style | None"], None], "Style | None", Mapping[str | None, IdentityReader], frozenset[str]
+]
+"""Of a conversation: the function that decodes its frames, their style, what these say about client and server, and the
+generated fields that no record shows."""
 ConnectionCallback = Callable[[Connection, str | None], None]
 EventCallback = Callable[[list[Event]], None]
 
@@ -309,7 +313,7 @@ class Dissector:
             last = self.demand.share is not None
             yield from ([*self._decode_ready(step), *[step] * last] for step in self._steps(watermark))
             return
-        if all(isinstance(item, Frame) for item in items):
+        if not has_blocks(items):
             yield from self._decode_singly(watermark)
             return
         limits = partial_limits(items, END if watermark is None else logical_time(watermark - 1))
@@ -320,11 +324,12 @@ class Dissector:
     def _decode_singly(self, watermark: int | None) -> Iterator[list[Frame | FrameBlock]]:
         """The ready frames, in portions with few messages and bytes: a small frame may hold many."""
         messages, size = self.demand.messages, 0
+        most = LINED_FRAMES if messages is None else END
         frames: list[Frame | FrameBlock] = []
         for frame in chain.from_iterable(map(self._decode_ready, self._steps(watermark))):
             frames.append(frame)
             size += frame.length
-            if messages is None or messages.count >= PART_FRAMES or size >= STEP_BYTES:
+            if size >= STEP_BYTES or len(frames) >= most or (messages is not None and messages.count >= PART_FRAMES):
                 yield frames
                 frames, size = [], 0
         if frames:
@@ -611,11 +616,12 @@ class Dissector:
     def _decode(self, frame: Frame, number: int, conversation: Conversation, readable: bool) -> None:
         frame.number = self._number = number
         if readable:
+            budget = BUDGET.own
             try:
-                BUDGET.begin()
+                budget.begin()
                 reader = self._readers.get(conversation) or self._reader(frame.connection, conversation)
-                decode, identities, unshown = reader
-                decode(frame)
+                decode, style, identities, unshown = reader
+                decode(frame, style)
                 if frame.layers and frame.generated is not NOTHING:
                     merge_generated(frame, unshown)
                 read_identity = identities.get(frame.type)
@@ -625,7 +631,7 @@ class Dissector:
                 frame.layers = {} if self.demand.style is not None else None
                 strip(frame, error)
                 frame.status = UNDECODED
-            frame.made = BUDGET.end()
+            frame.made = budget.end()
             if frame.is_partial and not frame.missing:  # its end was never sent: it gets no response
                 frame.expects_response = False
         else:
@@ -643,20 +649,20 @@ class Dissector:
             messages = None
         later = style is not None and conversation.records_later and (select is not None or messages is not None)
 
-        def read(frame: Frame) -> None:
+        def read(frame: Frame, style: Style | None) -> None:
             hidden = select is not None and select.arrival(frame) is False
             conversation.decode(frame, None if later or hidden else style)
             if messages is not None:
-                BUDGET.begin()
+                BUDGET.own.begin()
                 conversation.messages(frame, messages)
             if later and style is not None and not (hidden or (select is not None and select.cannot_match(frame))):
-                BUDGET.begin()
+                BUDGET.own.begin()
                 conversation.record(frame, style)
 
         plain = select is None and messages is None
-        decode = partial(conversation.decode, style=style) if plain else read
+        decode = conversation.decode if plain else read
         unshown = frozenset() if protocol is None else protocol.unshown
-        reader = self._readers[conversation] = decode, tracker.identities_of(conversation), unshown
+        reader = self._readers[conversation] = decode, style, tracker.identities_of(conversation), unshown
         return reader
 
     def _skip(self, frame: Frame, number: int, tracker: Tracker, conversation: Conversation, select: Filter) -> bool:

@@ -253,7 +253,7 @@ class NoteMaker:
             conversation.inner_frames.clear()
 
     def _note(self, frame: Frame, conversation: Conversation, protocol: Protocol, *, readable: bool) -> None:
-        BUDGET.begin()
+        BUDGET.own.begin()
         try:
             if readable:
                 note = conversation.decode_note(frame)

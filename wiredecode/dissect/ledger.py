@@ -29,6 +29,8 @@ LIMIT = "held-requests"
 """Limit in the totals: requests whose response came in time, but after these bounds."""
 STEP_NS = 1_000_000_000
 """The clock of a capture may be set back by this much while a request waits."""
+EVER = -(1 << 63)
+"""A time before all others: no request is over."""
 MAX_OPEN = 1_000_000
 """Requests that wait at the same time; beyond that the oldest is forgotten."""
 
@@ -163,7 +165,7 @@ class Ledger:
         if passed > self.passed:
             self.passed, self.size = passed, max(size, self.size)
             if self._held:
-                self._release_full()
+                self.release(EVER)
 
     def follow(self, frame: Frame) -> int:
         """As :meth:`add`, of a response that another process decodes."""
@@ -235,28 +237,27 @@ class Ledger:
 
     def release(self, time_ns: int) -> None:
         """Release requests that reached the limits; ``time_ns``: time of the newest frame."""
-        longest, released = self._longest, self._released
-        self._release_full(time_ns)
-        while released and (released[0].is_past or time_ns - released[0].time_ns > longest):
-            self._give_up(released.popleft())
-
-    def _release_full(self, time_ns: int | None = None) -> None:
-        """Release the requests held that reached the limits."""
-        longest, held, released = self._longest, self._held, self._released
+        since, held, released = time_ns - self._longest, self._held, self._released
         while held:
             head = held[0]
             if head.frame is not None:
-                over = time_ns is not None and time_ns - head.time_ns > longest
+                over = head.time_ns < since
                 if not over and self.passed - head.passed <= HELD_FRAMES and self.size - head.size <= HELD_BYTES:
                     break
-                head.is_copy = "copy_of" in head.frame.generated
-                if over:
-                    self._give_up(head)
-                else:
-                    if not self._overtake(head.frame):
-                        self._settle(head, LATE)
-                    released.append(head)
+                self._let_pass(head, head.frame, over=over)
             held.popleft()
+        while released and (released[0].is_past or released[0].time_ns < since):
+            self._give_up(released.popleft())
+
+    def _let_pass(self, request: OpenRequest, frame: Frame, *, over: bool) -> None:
+        """Hold a request back no longer; ``over``: its response would be too late."""
+        request.is_copy = "copy_of" in frame.generated
+        if over:
+            self._give_up(request)
+            return
+        if not self._overtake(frame):
+            self._settle(request, LATE)
+        self._released.append(request)
 
     def _overtake(self, request: Frame) -> bool:
         """Let later frames overtake a request, if they may."""

@@ -3,7 +3,7 @@
 The order within a connection follows from its own packets alone. Merging never changes it.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
 from operator import attrgetter, itemgetter
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from wiredecode.arrays import Int64s
-from wiredecode.frames.block import FrameBlock
+from wiredecode.frames.block import FrameBlock, has_blocks
 from wiredecode.frames.frame import Frame
 from wiredecode.net.logical_time import BITS, packets_of
 from wiredecode.net.types import Connection
@@ -273,11 +273,6 @@ def _times(item: Item) -> Int64s:
     if isinstance(item, FrameBlock):
         return item.time_ns
     return np.array([item.time_ns], np.int64)
-
-
-def has_blocks(items: Iterable[Item]) -> bool:
-    """Whether some of the items are blocks."""
-    return any(isinstance(item, FrameBlock) for item in items)
 
 
 def frames_of(items: list[Item]) -> list[Frame]:

@@ -103,7 +103,9 @@ class Tracker:
 
     def conversation_of(self, item: Frame | FrameBlock) -> Conversation:
         """The conversation that decodes a frame or block of the connection."""
-        conversation = self.security if self.is_security(item) else self.conversation
+        conversation = self.conversation
+        if self.security is not None and self.is_security(item):
+            conversation = self.security
         assert conversation is not None
         return conversation
 

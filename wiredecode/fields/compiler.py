@@ -64,11 +64,11 @@ def values(layer: type[Layer], b: bytes, p: int, e: int) -> dict[str, Any]:
 
 def readable(layer: type[Layer], b: bytes, p: int, e: int) -> tuple[dict[str, Any], Truncated | None]:
     """All values, and the problem; of a damaged frame the readable values."""
-    before = BUDGET.remaining
+    before = BUDGET.own.remaining
     try:
         return values(layer, b, p, e), None
     except FAILED:
-        BUDGET.remaining = before
+        BUDGET.own.remaining = before
         decoded = careful(layer, b, p, e)
         return decoded.values, decoded.problem
 

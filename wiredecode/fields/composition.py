@@ -169,7 +169,7 @@ class Array(Kind):
         for index in itertools.count() if count is None else range(count):
             if count is None and position >= stop:
                 break
-            if not (BUDGET.take(cost) and len(values) * cost < FRAME_BYTES):
+            if not (BUDGET.own.take(cost) and len(values) * cost < FRAME_BYTES):
                 raise Malformed(f"{self.name}[{index}]", TOO_MANY, position).inside(f"{self.name}[{index}]", values)
             try:
                 value, position = self.element.read(data, position, stop, layer)

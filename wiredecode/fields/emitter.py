@@ -334,9 +334,10 @@ class Emitter:
             self.scopes[-1].pending.append(("marked", "marked"))
         if not self.stepping:
             self.line(f"{elements} = []")
-        cost, take = STRUCTURE_BYTES if isinstance(kind.element, Struct) else PLAIN_BYTES, self.constant(BUDGET)
+        cost = STRUCTURE_BYTES if isinstance(kind.element, Struct) else PLAIN_BYTES
+        take = f"{self.constant(BUDGET)}.own.take"
         if count and not self.stepping:
-            self.line(f"if {count} and not {take}.take({count} * {cost}): raise DecodeError")
+            self.line(f"if {count} and not {take}({count} * {cost}): raise DecodeError")
         every = "itertools.count()" if self.stepping else f"range({FRAME_BYTES // cost + 1})"
         loop = f"for {index} in {f'range({count})' if count else every}:"
         with self.block(loop):
@@ -346,7 +347,7 @@ class Emitter:
             self.element(kind, elements, index)
             self.loops -= 1
         if not (count or self.stepping):
-            self.line(f"if not {take}.take(len({elements}) * {cost}): raise DecodeError")
+            self.line(f"if not {take}(len({elements}) * {cost}): raise DecodeError")
         result = count if self.stepping else elements
         self.stepping = stepping_before
         return result
@@ -377,7 +378,8 @@ class Emitter:
         else:
             elements = self.variable("l")
             shown = element.spell_present(self, "i") if self.mode == "record" else "i"
-            self.line(f"if {count} and not {self.constant(BUDGET)}.take({count} * {PLAIN_BYTES}): raise DecodeError")
+            take = f"{self.constant(BUDGET)}.own.take"
+            self.line(f"if {count} and not {take}({count} * {PLAIN_BYTES}): raise DecodeError")
             self.line(f"{elements} = [{shown} for i in {items}]" if shown != "i" else f"{elements} = [*{items}]")
         self.line("p = q")
         return elements

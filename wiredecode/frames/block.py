@@ -185,3 +185,8 @@ class Bulk(ABC):
         True: done, their messages are in ``out``, and the state of the conversation is the same; no frame has a
         finding, or is a request or a response. False: nothing was done, the frames must be decoded one by one.
         """
+
+
+def has_blocks(items: Iterable[Frame | FrameBlock]) -> bool:
+    """Whether some of the items are blocks."""
+    return FrameBlock in set(map(type, items))

@@ -406,9 +406,10 @@ def merge_generated(frame: Frame, unshown: frozenset[str]) -> None:
     outermost = layers.get(layer.filter_name) if layers and layer is not None else None
     if layers is None or outermost is None:
         return
-    inside = [each for each in layers.values() if each is not outermost] if len(layers) > 1 else ()
+    if len(layers) > 1:
+        unshown = unshown.union(*(each for each in layers.values() if each is not outermost))
     for name, value in frame.generated.items():
-        if name not in outermost and name not in unshown and not any(name in record for record in inside):
+        if name not in outermost and name not in unshown:
             outermost[name] = value
 
 

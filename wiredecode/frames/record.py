@@ -43,7 +43,7 @@ _ITEMS = [
 def rfc3339(time_ns: int) -> str:
     """RFC 3339 text with nanoseconds, UTC."""
     seconds, nanoseconds = divmod(time_ns, 1_000_000_000)
-    return f"{rfc3339_second(seconds)}{nanoseconds:09d}Z"
+    return f"{rfc3339_second(seconds)}{str(1_000_000_000 + nanoseconds)[1:]}Z"  # half the time of a format with zeros
 
 
 _row: Callable[[Frame, Connection, int | None, tuple[str, str]], dict[str, Any]] = eval(

@@ -229,15 +229,23 @@ class ConnectionAnalysis:
         if flags & RST and backward.health.packets == health.syns and not (forward.health.packets or health.accepted):
             # Only an answer to a SYN, captured or not, has the sequence number 0 (RFC 9293 section 3.10.7.1).
             health.refused = bool(health.syns or (flags & ACK and not segment.seq))
-        if flags & (FIN | RST) and health.end is None:
-            how = "RST" if flags & RST else "FIN"
-            last = segment.ack if flags & ACK else forward.ack
+        if flags & (FIN | RST):
+            self._end(side, segment, forward, backward)
+
+    def _end(self, side: int, segment: SegmentHeader, forward: SenderState, backward: SenderState) -> None:
+        """FIN and RST: how the connection ends."""
+        health, flags, over = self.health, segment.flags, self.health.end
+        end = segment.seq + segment.length + 1 & MASK
+        if over is None:
+            how, known = "RST" if flags & RST else "FIN", bool(flags & ACK)
+            last = segment.ack if known else forward.ack
             in_flight = _unacknowledged(forward, backward.ack), _unacknowledged(backward, last)
-            health.end = FirstEnd(how, side, segment.packet, segment.time_ns, *in_flight, bool(flags & ACK))
+            over = health.end = FirstEnd(how, side, segment.packet, segment.time_ns, *in_flight, known, last)
             before = backward.next if backward.health.packets else forward.ack
-            known = flags & RST and before is not None and last is not None
-            if known and distance(before or 0, last or 0) == 1:  # it acknowledges a FIN
-                health.end = FirstEnd("FIN", 1 - side, segment.packet, segment.time_ns, 0, 0, True)
+            if how == "RST" and None not in (before, last) and distance(before or 0, last or 0) == 1:
+                health.end = over.after_fin()
+        elif flags & FIN and (over.how, over.side, over.acknowledged) == ("RST", 1 - side, end):
+            health.end = over.after_fin()  # the reset has overtaken it
 
     def _measure(
         self, segment: SegmentHeader, forward: SenderState, backward: SenderState, kinds: int, *, copied: bool

@@ -60,6 +60,12 @@ class FirstEnd(NamedTuple):
     """Bytes that the other had sent and ``side`` had not acknowledged."""
     is_known: bool
     """It has ACK: who does not know a connection answers its segments by RST without it (RFC 9293 3.10.7.1)."""
+    acknowledged: int | None = None
+    """Sequence number up to which ``side`` had received everything; None: unknown."""
+
+    def after_fin(self) -> "FirstEnd":
+        """The end, now that this reset acknowledges a FIN of the other side."""
+        return FirstEnd("FIN", 1 - self.side, self.packet, self.time_ns, 0, 0, True)
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ from wiredecode.fields.layer import Layer, Style
 from wiredecode.fields.maps import Map
 from wiredecode.frames.frame import MALFORMED, Frame
 from wiredecode.protocols.base import Generated
-from wiredecode.protocols.shared.maps import report_maps
+from wiredecode.protocols.shared.maps import report_map
 
 __all__ = ["FrameDecoder", "generated_inside", "has_surrogates", "report_problem", "values_of"]
 
@@ -67,10 +67,11 @@ class FrameDecoder:
                 frame.values, record, reached = self._both(buffer, start, stop)
                 frame.layers = {self.layer.filter_name: record}
         except compiler.FAILED:
-            BUDGET.begin()
+            BUDGET.own.begin()
             reached = self._read_carefully(frame, style)
-        if self._maps:
-            report_maps(frame, self._maps)
+        for kind in self._maps:
+            if raw := frame.values.get(kind.name):
+                report_map(frame, kind, raw)
         if reached < stop and not frame.is_partial and frame.status != MALFORMED:
             self._report_surplus(frame, reached - start, stop - start)
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, cached_property, lru_cache
 from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from wiredecode.fields import Array, Kind, Number, Struct, plain, redact
 from wiredecode.fields.credentials import without_secrets
 from wiredecode.fields.layer import Layer
-from wiredecode.frames.block import FrameBlock
+from wiredecode.frames.block import FrameBlock, has_blocks
 from wiredecode.frames.escape import escape, shorten, shorten_middle
 from wiredecode.frames.frame import MALFORMED, OK, PARTIAL, UNDECODED, Finding, Frame, Inner
 from wiredecode.view import theme
@@ -57,7 +58,7 @@ class SummaryLines:
             (frame.time_ns - first_ns) / 1e9 if times is None else times.column(frame.time_ns, first_ns),
             self._directions.get(key) or self._direction(frame),
             frame.protocol or "-",
-            frame.shown_type,
+            frame.type or frame.shown_type,
             self.facts(frame),
         )
         if frame.latency_ns is not None:
@@ -87,7 +88,10 @@ class SummaryLines:
 
     def of_items(self, items: list[Frame | FrameBlock], line: Callable[[Frame], str]) -> str:
         """The lines of frames and blocks in the order of their numbers; ``line``: makes that of a frame."""
-        return "".join([text for _, text in self.rows(items, line)])
+        if has_blocks(items):
+            return "".join([text for _, text in self.rows(items, line)])
+        items.sort(key=attrgetter("number"))
+        return "".join([line(frame) for frame in items if isinstance(frame, Frame)])
 
     def rows(self, items: list[Frame | FrameBlock], line: Callable[[Frame], str]) -> list[tuple[int, str]]:
         """Numbers and lines, in order."""
@@ -299,7 +303,7 @@ def generated_facts(generated: Mapping[str, Any]) -> str:
         if value.__class__ is int:
             text += f" {name}={value}"
         elif value is not None and value not in NOT_SHOWN:
-            text += f" {name}={generated_text(value)}"
+            text += f" {name}={fact(value) if value.__class__ is str else generated_text(value)}"
     return text
 
 

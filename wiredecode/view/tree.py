@@ -43,7 +43,7 @@ class BoundedTree(Tree):
 
     def add(self, label: RenderableType, **_: Any) -> Tree:
         """Raises :class:`TooLong`."""
-        if not BUDGET.take(CAREFUL_BYTES):
+        if not BUDGET.own.take(CAREFUL_BYTES):
             raise TooLong
         return _branch(self, label)
 
@@ -57,12 +57,12 @@ def frame_tree(frame: Frame, options: TreeOptions = DEFAULT, style: str = "") ->
     layer = frame.layer(frame.data) if frame.layer is not None else None
     if layer is not None:
         try:
-            BUDGET.begin()
+            BUDGET.own.begin()
             _layers(tree, frame, layer, options)
         except TooLong:
             tree.add(Line(TOO_LONG, theme.STATUS["malformed"]))
         finally:
-            BUDGET.end()
+            BUDGET.own.end()
     elif frame.data:
         tree.add(_undecoded_text(frame.data, options))
     for finding in frame.findings:

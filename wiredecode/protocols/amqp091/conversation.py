@@ -43,7 +43,6 @@ DELIVERIES = ("BasicDeliver", "BasicGetOk")
 NEVER = 1 << 64
 """No delivery has this number."""
 ROUTE = ("exchange", "routing_key", "delivery_tag", "consumer_tag")
-PROPERTIES = ("headers", "timestamp")
 
 
 @dataclass(slots=True)
@@ -150,15 +149,17 @@ class AmqpConversation(Conversation):
             self.client = side if from_client else 1 - side
         frame.sender = self.sender(frame)
         decoder.read(frame, style)
-        if decoder.type is None and frame.stop - start >= NUMBERED:
-            text, where = "no method of AMQP 0-9-1 or RabbitMQ", (0, NUMBERED)
-            frame.find("warning", "protocol", "unknown-method", text, "undecided", where)
         if frame.length > self.frame_max > 0:
             message = f"{frame.length} bytes, and both sides agreed on {self.frame_max} (frame_max)"
             frame.find("warning", "protocol", "above-frame-max", message, "size")
         channel = frame.values.get("channel")
         if handle is not None and channel is not None:
             handle(self, frame, self.channels.get(channel) or self.channels.get_or_make(channel, Channel))
+
+    def _unknown(self, frame: Frame, channel: Channel) -> None:
+        if frame.stop - frame.start >= NUMBERED:
+            text, where = "no method of AMQP 0-9-1 or RabbitMQ", (0, NUMBERED)
+            frame.find("warning", "protocol", "unknown-method", text, "undecided", where)
 
     def messages(self, frame: Frame, out: Messages) -> None:
         if self.completed is not None and self.completed.type != "BasicReturn":
@@ -297,7 +298,7 @@ class AmqpConversation(Conversation):
         if content.size is None:
             channel.contents[frame.side] = None
             return
-        content.properties = {name: frame.values[name] for name in PROPERTIES if name in frame.values}
+        content.properties = frame.values
         if content.type in DELIVERIES and names.STREAM_OFFSET.encode() in (raw := frame.values.get("headers", b"")):
             content.generated["stream_offset"] = read_table(raw).get(names.STREAM_OFFSET)
         if not content.size:
@@ -424,7 +425,7 @@ def known(layer: type[Layer]) -> tuple[FrameDecoder, Handler | None, bool | None
 OTHERS: dict[int, type[Layer]] = {names.HEADER: ContentHeader, names.BODY: ContentBody, names.HEARTBEAT: Heartbeat}
 OTHERS[names.GREETING[0]] = ProtocolHeader
 KNOWN = {code: known(layer) for code, layer in (METHODS | OTHERS).items()}
-UNKNOWN = FrameDecoder(UnknownFrame, None), None, None
+UNKNOWN = FrameDecoder(UnknownFrame, None), AmqpConversation._unknown, None
 
 
 def consumer_of(frame: Frame, values: Mapping[str, Any], channel: Channel) -> AmqpConsumer:

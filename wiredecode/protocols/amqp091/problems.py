@@ -1,5 +1,6 @@
 """Problems between AMQP 0-9-1 clients and servers: what was closed, came back, was not taken, or waits."""
 
+from collections import Counter
 from collections.abc import Iterator
 from zlib import crc32
 
@@ -66,8 +67,8 @@ class Returned(Rule):
     """By connection and channel: the body of a returned message follows."""
     _open: Newest[tuple[int, int], Problem] = field(default_factory=Newest)
     """By connection and checksum of the body, until it is published again."""
-    _handled: dict[int, tuple[Problem, int]] = field(default_factory=dict)
-    """Messages that were published again, by the identity of their problem."""
+    _handled: Counter[Problem] = field(default_factory=Counter)
+    """Messages that were published again."""
 
     def frame(self, frame: Frame) -> None:
         number, channel = frame.connection.number, frame.values.get("channel", 0)
@@ -83,10 +84,10 @@ class Returned(Rule):
         elif self._open and "exchange" in frame.generated:
             again = self._open.pop((number, crc32(frame.values.get("body", b""))), None)
             if again is not None and topic_of(frame.generated) != again.alike:
-                self._handled[id(again)] = again, self._handled.get(id(again), (again, 0))[1] + 1
+                self._handled[again] += 1
 
     def finish(self) -> None:
-        for problem, count in self._handled.values():
+        for problem, count in self._handled.items():
             problem.detail(f"it published {count:,} of {problem.count:,} messages again")
             if count >= HANDLED * problem.count:
                 problem.severity = "note"

@@ -1,5 +1,6 @@
 """Publishes that JetStream did not store although it answered, and requests to it that are not taken or answered."""
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -264,8 +265,8 @@ class Stored:
         """Problems of consumers that do not exist."""
         self._unstored: Newest[tuple[str, Publish], Problem] = Newest(MAX_IDS)
         """These publishes, by subject and contents, until they are stored."""
-        self._repeated: dict[int, tuple[Problem, int]] = {}
-        """By identity of a problem: how many of its publishes were stored later."""
+        self._repeated: Counter[Problem] = Counter()
+        """Number of its publishes that were stored later."""
 
     def stream_of(self, subject: str) -> str:
         """The stream that stored a subject, if one did."""
@@ -298,7 +299,7 @@ class Stored:
         if publish is None or publish.id is None:
             return
         if (problem := self._unstored.pop((subject, publish), None)) is not None:
-            self._repeated[id(problem)] = problem, self._repeated.get(id(problem), (problem, 0))[1] + 1
+            self._repeated[problem] += 1
         key = frame.connection.identity.get("user", ""), stream, publish.id
         message = StoredMessage(publish.digest, frame.generated[SEQUENCE], published.time_ns, frame.time_ns)
         first = self._digests.get_or_make(key, lambda: message)
@@ -355,10 +356,10 @@ class Stored:
         self._refused.put(resource, ([*refusals[: MAX_EVIDENCE - 1], request], why))
 
     def finish(self) -> None:
-        lost = {id(problem) for problem in self._unstored.values()}
-        for problem, repeated in self._repeated.values():
+        lost = {*self._unstored.values()}
+        for problem, repeated in self._repeated.items():
             problem.detail(f"{counted(repeated, 'message')} of these were published again, and stored")
-            if id(problem) not in lost:
+            if problem not in lost:
                 problem.severity = "note"
         for consumer, problem in self._gone.items():
             delivered = self.report.facts.of(DELIVERED, consumer)

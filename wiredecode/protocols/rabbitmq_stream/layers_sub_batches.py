@@ -50,7 +50,7 @@ def unpack(code: int, count: int, size: int, data: bytes) -> Opened:
         return Opened(count, None, [], f"codec {code:#04x} is not assigned: not decoded")
     inflated = decompress_in_frame(codec, data, size)
     bodies, problem = split_records(inflated.data, count)
-    BUDGET.spend(len(bodies) * MESSAGE_BYTES)
+    BUDGET.own.spend(len(bodies) * MESSAGE_BYTES)
     if inflated.status is not Status.OK:
         problem = f"{codec}: {inflated.message}"
     elif problem is None and len(inflated.data) != size:

@@ -82,12 +82,16 @@ class AdvertisedHost(Rule):
     def frame(self, frame: Frame) -> None:
         if frame.type in self.working:
             if len(self._worked) < MAX_ADDRESSES:
-                self._worked[host_of(frame.source)] = frame.time_ns
+                self._works(host_of(frame.source), frame.time_ns)
         elif frame.type in (self.asks, self.speaks):
             (self._spoke if frame.type == self.speaks else self._requested).add(frame.connection.number)
         else:
             for host, port in self.addresses(frame):
                 self._note_advertised(frame, host, port)
+
+    def _works(self, host: str, time_ns: int) -> None:
+        """A host did something; frames that waited for a gap are earlier than those before."""
+        self._worked[host] = max(self._worked.get(host, 0), time_ns)
 
     def addresses(self, frame: Frame) -> Iterable[tuple[str, int]]:
         """Hosts and ports that a frame of another type sends a client to."""
@@ -129,7 +133,7 @@ class AdvertisedHost(Rule):
                 attempts.accepted += 1
         for side, host in enumerate(map(host_of, connection.endpoints)):
             if connection.initiator in (None, side) and connection.directions[side].lossy and health is not None:
-                self._worked[host] = max(self._worked.get(host, 0), health.last_ns)  # the lost bytes may show it
+                self._works(host, health.last_ns)  # the lost bytes may show it
         self._spoke.discard(connection.number)
         self._requested.discard(connection.number)
         for advertised in self._advertised.values():

@@ -90,10 +90,10 @@ def decompress(codec: str, data: bytes, limit: int) -> Decompressed:
 
 def decompress_in_frame(codec: str, data: bytes, limit: int | None = None) -> Decompressed:
     """As :func:`decompress`, within what the frame may still grow to; without a ``limit`` in that alone."""
-    remaining = max(BUDGET.remaining, 0)
+    remaining = max(BUDGET.own.remaining, 0)
     most = remaining if limit is None else min(limit, remaining)
     inflated = decompress(codec, data, most)
-    BUDGET.spend(len(inflated.data))
+    BUDGET.own.spend(len(inflated.data))
     if inflated.status is Status.LIMIT and (limit is None or most < limit):
         return Decompressed(inflated.data, Status.LIMIT, OVER_BUDGET)
     return inflated
