@@ -11,7 +11,12 @@ def tables_of(package: str, file: str) -> dict[str, Any]:
     """The tables of a file in the folder of a package: ``tables_of(__package__, "columns.toml")``."""
     import tomllib  # many commands need no table
 
-    return tomllib.loads((Path(import_module(package).__path__[0]) / file).read_text("utf-8"))
+    return tomllib.loads(text_of(package, file))
+
+
+def text_of(package: str, file: str) -> str:
+    """The text of such a file."""
+    return (Path(import_module(package).__path__[0]) / file).read_text("utf-8")
 
 
 def storable(function: Function) -> Function:

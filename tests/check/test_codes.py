@@ -14,7 +14,8 @@ from tests.check.cases import CRAFTED, NEAR, found, near
 from tests.conftest import in_one_test, is_long
 from tests.docs.test_reference import DOCS, script
 from wiredecode.check.codes import GROUPS, codes
-from wiredecode.protocols.shared.codes import SEVERITIES, Code
+from wiredecode.data import tables_of
+from wiredecode.protocols.shared.codes import SEVERITIES, Code, Codes
 
 HERE = Path(__file__).parent
 PACKAGE = HERE.parents[1] / "wiredecode"
@@ -37,7 +38,7 @@ def test_rules_use_all_codes_and_no_others() -> None:
 
 
 def test_texts_are_read_when_they_are_needed() -> None:
-    script = "from wiredecode.check.codes import CODES, offers; list(offers()); print('_known' in vars(CODES))"
+    script = "from wiredecode.check.codes import CODES, offers; list(offers()); print('_texts' in vars(CODES))"
     assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout == "False\n"
 
 
@@ -77,3 +78,13 @@ def test_pages_are_current() -> None:
     assert {path: path.read_text() for path in (DOCS / "reference" / "findings").iterdir()} == pages, (
         "python docs/make_reference.py"
     )
+
+
+@pytest.mark.parametrize("package", ["wiredecode.check", "wiredecode.protocols.nats", "wiredecode.protocols.amqp091"])
+def test_tables_that_are_read_one_by_one_are_those_of_the_file(package: str) -> None:
+    whole = tables_of(package, "problems.toml")
+    found = {code.code: code for code in Codes(package, "")}
+    assert [*found] == [*whole]
+    assert {name: dict(code.likely) for name, code in found.items()} == {
+        name: table.get("likely", {}) for name, table in whole.items()
+    }

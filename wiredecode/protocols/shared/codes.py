@@ -1,16 +1,20 @@
 """The kinds of problems of a package: their texts are in a file ``problems.toml`` beside its modules."""
 
+import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache, cached_property
 
-from wiredecode.data import tables_of
+from wiredecode.data import text_of
 from wiredecode.dataclasses import dataclass, field
+from wiredecode.patterns import pattern
 
 SEVERITIES = ("error", "warning", "note")
 """The worst first."""
 
 CAUSE, ACTION, EFFECT, REMARK = 10, 30, 50, 70
 """Ranks: what explains others; what a client or server did; its consequence; the rest."""
+TABLE = pattern(r"(?m)^(?=\[)")
+"""Where a table begins."""
 RANKS = {"cause": CAUSE, "action": ACTION, "effect": EFFECT, "remark": REMARK}
 
 
@@ -62,24 +66,31 @@ class Code:
 
 
 class Codes:
-    """The codes of one package, by the names of their tables in ``problems.toml``; read when the first one is used."""
+    """The codes of one package, by the names of their tables in ``problems.toml``: read when one is first used."""
 
     def __init__(self, package: str, prefix: str) -> None:
         self._package, self._prefix = package, prefix
+        self._known: dict[str, Code] = {}
 
     @cached_property
-    def _by_name(self) -> dict[str, Code]:
-        codes = {}
-        for name, table in tables_of(self._package, "problems.toml").items():
-            table |= {"rank": RANKS[table["rank"]], "causes": tuple(table["causes"])}
-            codes[name] = Code(self._prefix + name, **{"capture": "", **table})
-        return codes
+    def _texts(self) -> dict[str, str]:
+        """The text of each table, with those inside it: to read all takes 20 ms, and few are needed."""
+        texts: dict[str, str] = {}
+        for text in TABLE.split(text_of(self._package, "problems.toml"))[1:]:
+            header = text.partition("]")[0].removeprefix("[").removesuffix(".likely").strip('"')
+            texts[header] = texts.get(header, "") + text
+        return texts
 
     def __getitem__(self, name: str) -> Code:
-        return self._by_name[name]
+        code = self._known.get(name)
+        if code is None:
+            table = tomllib.loads(self._texts[name])[name]
+            table |= {"rank": RANKS[table["rank"]], "causes": tuple(table["causes"])}
+            code = self._known[name] = Code(self._prefix + name, **{"capture": "", **table})
+        return code
 
     def __iter__(self) -> Iterator[Code]:
-        return iter(self._by_name.values())
+        return map(self.__getitem__, self._texts)
 
 
 @cache
