@@ -10,8 +10,10 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from scapy.config import conf
 from scapy.layers.inet import IP, TCP
@@ -73,7 +75,7 @@ def test_an_import_of_everything_brings_the_public_names() -> None:
 
 
 def test_rdpcap_knows_kafka() -> None:
-    packets = rdpcap(str(CAPTURES / "kafka" / "errors.pcap.zst"))
+    packets = rdpcap(BytesIO(pa.input_stream(CAPTURES / "kafka" / "errors.pcap.zst").read()))
     assert {"MetadataRequestV0", "ProduceRequestV0"} <= {
         type(each).__name__ for one in packets for each in layers_of(one)
     }

@@ -69,7 +69,7 @@ def imported(path: Path, modules: dict[str, Path]) -> Iterator[str]:
     """Modules that a module imports anywhere, also late and for types; layers are made of kinds, which name them."""
     text = FOR_TYPES.sub("", path.read_text()) if path.parent.name == "fields" else path.read_text()
     for module, some, one in IMPORT.findall(text):
-        for name in re.sub(r"#.*", "", some or one).split(","):
+        for name in filter(str.strip, re.sub(r"#.*", "", some or one).split(",")):  # the last comma has none after it
             inner = f"{module}.{name.strip().partition(' ')[0]}"
             yield inner if inner in modules else module
 
