@@ -132,7 +132,10 @@ FIRST = {
     "k_commit_back": ("flow.set-back", ("exporter stores its position in sales[0] with a lower offset",)),
     "k_compacted_events": ("flow.left-out", ("fraud-check is not given 109 messages of order-status", "compacted")),
     "k_crashloop_member": ("kafka.rebalance-storm", ("group claims", "worker-3 joined and ended 6 times")),
-    "k_dirty_read": ("kafka.aborted-reads", ("payout (#10) reads records of 18 aborted transactions", "ledger (#6)")),
+    "k_dirty_read": (
+        "kafka.aborted-reads",
+        ("payout reads records of 18 aborted transactions in", "ledger leaves them out"),
+    ),
     "k_format_v2": ("flow.not-passed-on", ("enricher passes 17 of 232 messages of orders", "order-api, which began")),
     "k_group_deleted": ("flow.read-again", ("nightly-export got 153", "janitor (#15) deleted group nightly-export")),
     "n_consumer_recreated": ("flow.skipped", ("welcome-svc never got 79", "deploy-job (#4) deleted consumer welcome")),

@@ -140,7 +140,7 @@ class Direction(Lazy):
 
     made = {"losses": list, "gaps": OpenTimes, "awaited": OpenTimes}  # noqa: RUF012 - of the class
 
-    connection: Connection
+    connection: Connection = field(repr=False)  # it may have parted
     side: int
     started: bool = False
     """Whether stream offset 0 is the first byte of the connection, known from a SYN."""

@@ -16,9 +16,7 @@ INSTANCE = pattern(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{8,}|\d
 ROLES = frozenset({"locator", "producer", "consumer", "publisher", "subscriber", "client", "connection"})
 """Words that client libraries put before the name of the application."""
 DIGIT = pattern(r"\d")
-ENVIRONMENTS = frozenset(
-    {"staging", "stage", "stg", "dev", "devel", "test", "testing", "qa", "uat", "sandbox", "local"}
-)
+ENVIRONMENTS = frozenset({"staging", "stage", "stg", "dev", "devel", "qa", "uat", "sandbox"})
 """Words for places where applications are tried, and not used."""
 RANDOM = 8
 """Letters of a name that a program makes up, at least."""

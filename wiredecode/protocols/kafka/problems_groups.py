@@ -6,7 +6,7 @@ from typing import Any
 from wiredecode.dataclasses import dataclass, field
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
-from wiredecode.frames.identity import short
+from wiredecode.frames.identity import client_side, short
 from wiredecode.net.types import Connection
 from wiredecode.protocols.kafka import names
 from wiredecode.protocols.kafka.conversation_values import errors_in, partitions
@@ -244,6 +244,12 @@ class Blocked(Rule):
                     problem.detail(f"{short(each.connection)} began a transaction, and {does}")
 
 
+def client_name(connection: Connection) -> str:
+    """A client by its name, or by its host: it has a connection to each broker."""
+    host = connection.named_endpoints[client_side(connection)].rpartition(":")[0]
+    return connection.identity.get("name") or host
+
+
 @dataclass(eq=False)
 class AbortedReads(Rule):
     """Consumers that are given records of aborted transactions, which others leave out."""
@@ -264,9 +270,9 @@ class AbortedReads(Rule):
             if aborted is not None:
                 known = self._aborted.get_or_make((topic, number), set) if aborted else set()
                 known.update((one["producer_id"], one["first_offset"]) for one in aborted[:MAX_ABORTED] if len(one) > 1)
-                self._careful.put(topic, short(frame.connection))
+                self._careful.put(topic, client_name(frame.connection))
             elif each.get("batches"):
-                self._readers.get_or_make((short(frame.connection), topic), dict)[topic, number] = ref_of(frame)
+                self._readers.get_or_make((client_name(frame.connection), topic), dict)[topic, number] = ref_of(frame)
 
     def finish(self) -> None:
         for (client, topic), read in self._readers.items():
