@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from tests.check.support import CAPTURES, STORIES, check, named, seconds_in, worse
@@ -50,7 +50,7 @@ def test_the_first_problem_shown_names_the_cause(name: str, run: Run) -> None:
 @pytest.mark.slow
 def test_every_captured_publish_without_ack_is_reported() -> None:
     """By the client's own account; 64 more of its publishes failed before NATS: their ids are not in the capture."""
-    raw = gzip.decompress((STORIES / "leader-killed.pcap.zst").read_bytes())
+    raw = pa.input_stream(STORIES / "leader-killed.pcap.zst").read()
     truth = json.loads((STORIES / "leader-killed.truth.json").read_bytes())["published"]
     failed = [each for each in truth if "error" in each and each["correlation_id"].encode() in raw]
     problems = {problem.name: problem for problem in check(STORIES / "leader-killed.pcap.zst")}
