@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from wiredecode.check.flows.names import is_random, without_instance
-from wiredecode.check.flows.starved import OFFSET
 from wiredecode.check.flows.view import (
     FEW,
     LIVES,
     MANY,
-    MOMENT_NS,
     MOST,
     FlowView,
     are_whole,
+    asked_offset,
     began,
     by_label,
+    is_followed,
     log_and_group,
     names_of,
     total,
@@ -35,7 +35,7 @@ def read_again(view: FlowView, topic: Topic) -> None:
     for sides in by_label(topic.consumers, group=True).values():
         found: list[tuple[ClientFlow, ClientFlow, int]] = []
         for now in (each for each in sides if each.flow.offsets.begins):
-            earlier = [each for each in sides if each.party.until_ns <= now.party.since_ns + MOMENT_NS]
+            earlier = [each for each in sides if is_followed(each, now)]
             earlier = [each for each in earlier if log_of(each.flow) == log_of(now.flow) and each is not now]
             had = offsets_of(each.flow for each in earlier).get(log_of(now.flow), Intervals())
             count = sum(had.within(begin, end) for begin, end in now.flow.offsets)
@@ -66,7 +66,7 @@ def last_again(view: FlowView, topic: Topic) -> None:
         pairs: list[tuple[ClientFlow, ClientFlow]] = []
         for some in grouped(sides, lambda side: log_of(side.flow)).values():
             lives = pairwise(sorted(some, key=lambda side: side.party.since_ns))
-            pairs += ((before, now) for before, now in lives if before.party.until_ns <= now.party.since_ns + MOMENT_NS)
+            pairs += ((before, now) for before, now in lives if is_followed(before, now))
         again = [
             (before, now) for before, now in pairs if now.flow.offsets.begins[0] == before.flow.offsets.ends[-1] - 1
         ]
@@ -103,9 +103,10 @@ def report_again(
     blame(view, problem, log_of(now.flow)[0], now.group)
     stored = stored_before(view.stores(sides), now)
     problem.detail(f"the offset that it stored or committed last before: {stored:,}" if stored >= 0 else "")
-    began = next((start for _, start in reversed(now.flow.starts) if OFFSET.fullmatch(start)), "")
-    if began and int(began[7:]) + 1 < stored:
-        problem.likely = f"it subscribed at {began}, though it had stored {stored:,}: it uses an older position"
+    named = (asked_offset(start) for _, start in reversed(now.flow.starts))
+    asked = next((offset for offset in named if offset is not None), None)
+    if asked is not None and asked + 1 < stored:
+        problem.likely = f"it subscribed at offset {asked}, though it had stored {stored:,}: it uses an older position"
     return problem
 
 
@@ -201,7 +202,7 @@ def replayed(view: FlowView, topic: Topic) -> None:
         ordered = sorted(named, key=lambda each: each[2].party.since_ns)
         found: list[tuple[ClientFlow, ClientFlow, int, str, str]] = []
         for (_, old, before), (_, name, now) in pairwise(ordered):
-            apart = old != name and before.party.until_ns <= now.party.since_ns + MOMENT_NS
+            apart = old != name and is_followed(before, now)
             same = log_of(before.flow) == log_of(now.flow)
             count = sum(before.flow.offsets.within(begin, end) for begin, end in now.flow.offsets)
             if apart and same and count >= max(MANY, MOST * before.flow.messages):

@@ -10,12 +10,12 @@ from wiredecode.check.flows.view import (
     FEW,
     LIVES,
     MANY,
-    MOMENT_NS,
     WHILE_NS,
     FlowView,
     are_whole,
     began,
     ended,
+    is_followed,
     log_and_group,
     names_of,
     overlaps,
@@ -96,7 +96,7 @@ def group_changes(view: FlowView) -> None:
         for label, sides in grouped(named, lambda side: side.party.name).items():
             ordered = sorted(sides, key=lambda each: each.party.since_ns)
             for before, now in pairwise(ordered):
-                apart = before.group != now.group and before.party.until_ns <= now.party.since_ns + MOMENT_NS
+                apart = before.group != now.group and is_followed(before, now)
                 others = [each for each in topic.consumers if each.flow.last_ns > now.flow.first_ns > 0]
                 others = [each for each in others if each.group == before.group and each.party.label != label]
                 if not apart or now.flow.log or now.party.host != before.party.host or not others:

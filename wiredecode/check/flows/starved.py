@@ -17,6 +17,7 @@ from wiredecode.check.flows.view import (
     FlowView,
     after,
     are_whole,
+    asked_offset,
     began,
     by_label,
     ended,
@@ -25,7 +26,6 @@ from wiredecode.check.flows.view import (
     with_messages,
 )
 from wiredecode.flows.table import ClientFlow, Topic, grouped
-from wiredecode.patterns import pattern
 from wiredecode.protocols.shared.facts import BLOCKED, DELETED, UNBOUND
 from wiredecode.protocols.shared.problems import Problem
 
@@ -33,7 +33,6 @@ HUNG_NS = 5_000_000_000
 """A consumer of a partition that hangs gets nothing for this time."""
 HANDOVER_NS = 5_000_000_000
 """A queue that takes the place of another one gets its first message in this time before or after the last of that."""
-OFFSET = pattern(r"offset \d+")
 
 
 def nothing_since(view: FlowView, topic: Topic) -> None:
@@ -176,7 +175,8 @@ def sated(view: FlowView, topic: Topic) -> None:
 def beyond(view: FlowView, topic: Topic) -> None:
     """A consumer begins at an offset that the log does not reach yet, and gets nothing that is published."""
     for side in topic.consumers:
-        asked = [(at_ns, int(start[7:])) for at_ns, start in side.flow.starts if OFFSET.fullmatch(start)]
+        named = ((at_ns, asked_offset(start)) for at_ns, start in side.flow.starts)
+        asked = [(at_ns, offset) for at_ns, offset in named if offset is not None]
         if side.flow.messages or not asked or not side.party.is_whole:
             continue
         at_ns, offset = asked[-1]

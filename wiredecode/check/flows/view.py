@@ -28,6 +28,8 @@ MOST = 0.8
 """Share of the messages that is nearly all."""
 
 
+OFFSET = "offset "
+"""Beginning of the text of a start at an offset."""
 SINCE = attrgetter("party.since_ns")
 MAX_NEAR = 16
 """Flows with named positions that are looked at, the latest first, for the one of a consumer."""
@@ -238,6 +240,16 @@ def log_and_group(side: ClientFlow) -> tuple[str, str, str, str]:
 def named(party: Party) -> tuple[str, str]:
     """Name and host of a client."""
     return party.label, party.host
+
+
+def is_followed(before: ClientFlow, now: ClientFlow) -> bool:
+    """Whether one connection was over when another one of the client began."""
+    return before.party.until_ns <= now.party.since_ns + MOMENT_NS
+
+
+def asked_offset(start: str) -> int | None:
+    """The offset from which a consumer asked for messages, by the text of its start; None: it named none."""
+    return int(start.removeprefix(OFFSET)) if start.startswith(OFFSET) and start[len(OFFSET) :].isdigit() else None
 
 
 def whose(party: Party) -> tuple[str, str, str]:
