@@ -634,7 +634,8 @@ def payload_of(frame: Frame) -> bytes:
     """The payload, as far as it was captured."""
     values = frame.values
     if "data" in values:
-        return values["data"]  # type: ignore[no-any-return]
+        data: bytes = values["data"]
+        return data
     return frame.data[payload_start(frame) :] if frame.is_partial and "size" in values else b""
 
 
