@@ -182,7 +182,7 @@ def _show_records(rows: Sequence[Row], output: Output, *, array: bool) -> None:
         return
     with closing(JsonArray(output.write)) as elements:
         for record in records:
-            elements.add(record.rstrip())
+            elements.add(record)
 
 
 def _show_table(rows: Sequence[Row], settings: FlowOptions, output: Output, first_ns: int) -> None:

@@ -230,7 +230,7 @@ def _in_blocks(session: CaptureSession, lines: SummaryLines, line: Callable[[Fra
     write, shared = session.output.text, session.shared
     for items in session.items():
         if shared is not None:
-            write("".join(shared.rows(lines.rows(items[:-1], line), lines.all_placed)))
+            write(shared.rows(lines.rows(items[:-1], line), lines.placed))
         elif items:
             write(lines.of_items(items, line))
 
@@ -278,7 +278,7 @@ def _array(session: CaptureSession, chosen: FrameOptions) -> FrameWriter:
     def show(frames: Iterable[Frame]) -> None:
         with closing(JsonArray(session.output.write)) as array:
             for frame in frames:
-                array.add(line(frame).rstrip(b"\n"))
+                array.add(line(frame))
 
     return show
 

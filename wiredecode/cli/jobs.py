@@ -10,18 +10,21 @@ import os
 import pickle
 import signal
 import sys
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from io import BytesIO
 from itertools import accumulate
 from multiprocessing import get_context
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from wiredecode.cli.options import refuse
 from wiredecode.dissect.share import Peers, Reached
+from wiredecode.net.logical_time import END
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection as Pipe
@@ -34,6 +37,8 @@ PIPE_BYTES = 1 << 20
 """Bytes that a pipe holds."""
 SWITCH_SECONDS = 0.0005
 """The thread that empties pipes waits at most this long for its turn."""
+CODING = "utf-8", "surrogatepass"
+"""Of texts between processes."""
 STEP, PART, RESULT = range(3)
 """Kinds of messages: a step of a capture (:mod:`wiredecode.dissect.share`), texts, the result."""
 
@@ -64,6 +69,8 @@ class Others(Peers):
         ``how_ended``: more about the end of a process, for people.
         """
         self._how_ended = how_ended
+        self._message = BytesIO()
+        """The last message; the memory of a long one is used again."""
         self._numbers = sorted({receiver for sender, receiver in pipes if sender == number})
         self._pipes: dict[int, Pipe] = {}
         self._queues: dict[int, list[SimpleQueue[bytes | None]]] = {}
@@ -92,7 +99,12 @@ class Others(Peers):
 
     def send(self, receiver: int, kind: int, content: Any) -> None:
         """Send a message. Raises BrokenPipeError if the other process has ended."""
-        self._pipes[receiver].send_bytes(bytes([kind]) + pickle.dumps(content, pickle.HIGHEST_PROTOCOL))
+        message = self._message
+        message.seek(0)
+        message.write(bytes([kind]))
+        pickle.dump(content, message, pickle.HIGHEST_PROTOCOL)
+        with message.getbuffer() as data:
+            self._pipes[receiver].send_bytes(data, 0, message.tell())
 
     def receive(self, sender: int, kind: int) -> Any:
         """The next message of a kind. Raises what the other's work raised, ChildProcessError if it has ended."""
@@ -194,119 +206,127 @@ def _run(work: Work, number: int, pipes: dict[tuple[int, int], tuple[Pipe, Pipe]
 # Texts of the frames of several processes, in order.
 
 
-class Text(NamedTuple):
-    """A frame of another process, as that one has written it."""
+class _Texts:
+    """What a process has written in a step; :meth:`take` takes it from the front."""
 
-    number: int
-    text: Any
+    def __init__(self, numbers: list[int], sizes: list[int], data: bytes, is_text: bool) -> None:
+        self.numbers, self._ends, self._data, self._is_text = numbers, [0, *accumulate(sizes)], data, is_text
+        self._taken = 0
+
+    def __bool__(self) -> bool:
+        return self._taken < len(self.numbers)
+
+    @property
+    def number(self) -> int:
+        """Number of the first frame."""
+        return self.numbers[self._taken]
+
+    def take(self, edge: int) -> Any:
+        """The texts of the frames before a number, at least one."""
+        start, self._taken = self._taken, bisect_left(self.numbers, edge, self._taken + 1)
+        data = self._data[self._ends[start] : self._ends[self._taken]]
+        return data.decode(*CODING) if self._is_text else data
 
 
-class Sender:
-    """In all processes but the first: sends the texts of frames, step by step."""
+class Exchange:
+    """What the texts of frames go through; in the first process come those of all. ``count``: all processes."""
 
-    is_first = False
+    is_first: bool
 
     def __init__(self, others: Others, count: int) -> None:
         self._others, self.count = others, count
-        self._texts: list[Any] = []
         self._numbers: list[int] = []
+        self._sizes: list[int] = []
+        self._data = BytesIO()  # a list of texts would take new memory in each step
+        self._is_text = False
+        self.received = 0
+        """Frames of other processes."""
 
-    def frames(self, frames: Iterable[Any]) -> Iterator[Frame]:
+    def frames(self, frames: Iterable[Any]) -> Iterator[Any]:
+        """The frames of this process, and in the first one the texts of those of all, in order."""
         for frame in frames:
             if type(frame) is Reached:
-                self._send(frame.number)
+                yield from self._step(frame.number)
             else:
                 yield frame
 
-    def making(self, make: Callable[[Frame], Any], _: Any = None) -> Callable[[Frame], Any]:
-        """``make``, and its texts are sent."""
+    def making(self, make: Callable[[Frame], Any], place: Callable[[Any], Any] | None = None) -> Callable[[Any], Any]:
+        """``make``, for what :meth:`frames` yields. ``place``: completes texts by what came before them."""
+        numbers, sizes, write = self._numbers.append, self._sizes.append, self._data.write
 
-        def sending(frame: Frame) -> Any:
-            made = make(frame)
-            self._texts.append(made)
-            self._numbers.append(frame.number)
-            return made
+        def taking(item: Any) -> Any:
+            if isinstance(item, str | bytes):
+                return item if place is None else place(item)
+            text = make(item)
+            self._is_text = isinstance(text, str)
+            numbers(item.number)
+            sizes(write(text.encode(*CODING) if self._is_text else text))
+            return text[:0]  # it comes with those of others
 
-        return sending
+        return taking
 
-    def rows(self, rows: Sequence[tuple[int, str]], _: Callable[[list[str]], list[str]]) -> list[str]:
-        """Send all numbers and texts of a step."""
-        self._numbers, self._texts = ([*each] for each in zip(*rows, strict=True)) if rows else ([], [])
-        self._send(0)
-        return []
+    def rows(self, rows: list[tuple[int, str]], place: Callable[[str], str]) -> str:
+        """In the first process the lines of all of a step, in order; ``rows``: numbers and texts of this one."""
+        self._is_text = True
+        self._numbers += [number for number, _ in rows]
+        self._sizes += [self._data.write(text.encode(*CODING)) for _, text in rows]
+        return place("".join(self._step(END)))
 
     def gather(self, content: Any) -> list[Any]:
-        """Send content to the first process."""
+        """In the first process the content of all."""
+        raise NotImplementedError
+
+    def _step(self, reached: int) -> Iterable[Any]:
+        """A step is over: all frames of this process up to ``reached`` were made."""
+        raise NotImplementedError
+
+    def _made(self) -> tuple[list[int], list[int], bytes, bool]:
+        """What was made since the last call; see :class:`_Texts`."""
+        made = [*self._numbers], [*self._sizes], bytes(self._data.getbuffer()[: self._data.tell()]), self._is_text
+        self._numbers.clear()
+        self._sizes.clear()
+        self._data.seek(0)
+        return made
+
+
+class Sender(Exchange):
+    """In all processes but the first."""
+
+    is_first = False
+
+    def gather(self, content: Any) -> list[Any]:
         self._others.send(0, PART, content)
         return []
 
-    def _send(self, reached: int) -> None:
-        texts, self._texts = self._texts, []
-        numbers, self._numbers = self._numbers, []
-        joined = "".join(texts) if texts and isinstance(texts[0], str) else b"".join(texts)
-        data = joined.encode("utf-8", "surrogatepass") if isinstance(joined, str) else joined
-        self._others.send(0, PART, (reached, numbers, [*map(len, texts)], isinstance(joined, str), data))
+    def _step(self, reached: int) -> Iterable[Any]:
+        self._others.send(0, PART, (reached, *self._made()))
+        return ()
 
 
-class Merger:
-    """In the first process: its own frames and the texts of all others, in order."""
+class Merger(Exchange):
+    """In the first process."""
 
     is_first = True
 
     def __init__(self, others: Others, count: int) -> None:
-        self._others, self.count = others, count
-        self._texts: list[deque[Text]] = [deque() for _ in range(count)]
-        self._reached = [0] * count
-        """By process: number up to which all its frames are known."""
-
-    def frames(self, frames: Iterable[Any]) -> Iterator[Any]:
-        """Frames, and :class:`Text`."""
-        own: deque[Frame] = deque()
-        for item in frames:
-            if type(item) is not Reached:
-                own.append(item)
-                continue
-            self._reached[0] = item.number
-            self._receive()
-            limit = min(self._reached)
-            waiting: list[deque[Any]] = [own, *self._texts[1:]]
-            while some := [each for each in waiting if each and each[0].number <= limit]:
-                first = min(some, key=lambda each: each[0].number)
-                edge = min((each[0].number for each in some if each is not first), default=limit + 1)
-                while first and first[0].number < edge:
-                    yield first.popleft()
+        super().__init__(others, count)
+        self._texts: list[deque[_Texts]] = [deque() for _ in range(count)]
 
     def gather(self, content: Any) -> list[Any]:
-        """Content of this process, and that of all others."""
         return [content, *(self._others.receive(process, PART) for process in range(1, self.count))]
 
-    def _receive(self) -> None:
-        """Take the texts of the next step of all others."""
-        for process in range(1, self.count):
-            self._reached[process], numbers, texts = self._parts(process)
-            self._texts[process].extend(map(Text, numbers, texts))
+    def _step(self, reached: int) -> Iterable[Any]:
+        every = self.gather((reached, *self._made()))
+        for texts, (_, numbers, *content) in zip(self._texts, every, strict=True):
+            if numbers:
+                texts.append(_Texts(numbers, *content))
+        self.received += sum(len(numbers) for _, numbers, *_ in every[1:])
+        return self._in_order(min(reached for reached, *_ in every))
 
-    def _parts(self, process: int) -> tuple[int, list[int], list[Any]]:
-        """The next step of another process: number up to which all its frames are known, their numbers and texts."""
-        reached, numbers, sizes, is_text, data = self._others.receive(process, PART)
-        joined = data.decode("utf-8", "surrogatepass") if is_text else data
-        return reached, numbers, [joined[end - size : end] for end, size in zip(accumulate(sizes), sizes, strict=True)]
-
-    def making(
-        self, make: Callable[[Frame], Any], place: Callable[[Any], Any] | None = None
-    ) -> Callable[[Frame | Text], Any]:
-        """``make``, also of texts. ``place``: completes a text by what came before it."""
-
-        def taking(frame: Frame | Text) -> Any:
-            text = frame.text if type(frame) is Text else make(frame)  # type: ignore[arg-type]
-            return text if place is None else place(text)
-
-        return taking
-
-    def rows(self, rows: list[tuple[int, str]], place: Callable[[list[str]], list[str]]) -> list[str]:
-        """The texts of all processes of a step in order; ``rows``: numbers and texts of this one."""
-        for process in range(1, self.count):
-            _, numbers, texts = self._parts(process)
-            rows += zip(numbers, texts, strict=True)
-        rows.sort()
-        return place([text for _, text in rows])
+    def _in_order(self, limit: int) -> Iterator[Any]:
+        """The texts of the frames up to a number."""
+        while some := [texts for texts in self._texts if texts and texts[0].number <= limit]:
+            first = min(some, key=lambda texts: texts[0].number)
+            yield first[0].take(min((texts[0].number for texts in some if texts is not first), default=limit + 1))
+            if not first[0]:
+                first.popleft()

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from wiredecode.capture.live.sniffer import Sniffer
-    from wiredecode.cli.jobs import Merger, Sender
+    from wiredecode.cli.jobs import Exchange
     from wiredecode.filter import Filter
     from wiredecode.tables.connections import ConnectionTable
     from wiredecode.tables.reader import LevelsReader
@@ -104,7 +104,7 @@ class CaptureSession:
         self.shown: int | None = None
         """Number of frames shown, if not all are."""
         self.interrupted = False
-        self.shared: Sender | Merger | None = None
+        self.shared: Exchange | None = None
         """With ``--jobs``: what goes to, or comes from, other processes."""
         self.connections: ConnectionTable | None = None
         """Ended connections, for ``--summary-json``."""
@@ -201,7 +201,7 @@ class CaptureSession:
     ) -> Callable[[Frame], Rendered]:
         """Wrap a function that shows a frame: if it raises (a bug of ours), the frame is shown without contents.
 
-        ``place``: of :meth:`wiredecode.cli.jobs.Merger.making`.
+        ``place``: of :meth:`wiredecode.cli.jobs.Exchange.making`.
         """
 
         safely = self.safely(make)
@@ -223,16 +223,7 @@ class CaptureSession:
         """The selected frames. All frames are decoded, as later ones may depend on them."""
         everything = self.selection.is_everything
         frames = self.all_frames() if everything else self._select(self.all_frames())
-        return frames if self.shared is None else self._counted(self.shared.frames(frames), everything)
-
-    def _counted(self, frames: Iterable[Any], everything: bool) -> Iterator[Any]:
-        """Count the texts of other processes as shown."""
-        from wiredecode.cli.jobs import Text
-
-        for frame in frames:
-            yield frame
-            if not everything and type(frame) is Text:
-                self.count_shown(1)
+        return frames if self.shared is None else self.shared.frames(frames)
 
     def all_frames(self, on_batch: Callable[[PacketBatch], None] | None = None) -> Iterator[Frame]:
         """All frames; ``on_batch`` as in :meth:`batches`."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from wiredecode.capture import open_capture
 from wiredecode.capture.errors import Postponed
-from wiredecode.cli.jobs import Jobs, Merger, Others, Sender
+from wiredecode.cli.jobs import Exchange, Jobs, Merger, Others, Sender
 from wiredecode.cli.output import say
 from wiredecode.cli.session import CaptureSession, collect_less
 from wiredecode.dissect.share import Share
@@ -21,14 +21,13 @@ if TYPE_CHECKING:
     from wiredecode.capture import Capture, PacketBatch
     from wiredecode.tables.reader import LevelsReader, Since
 
-MERGING = 0.065
+MERGING = 0.08
 """Part of all work that is merging and writing lines."""
 LEAST = 0.02
 """Share of the first process of the decoding, at least, as part of that of others."""
 
 
 Pass = TypeVar("Pass", "CaptureSession", "LevelsReader")
-Exchange = Sender | Merger
 
 
 class Shared(Generic[Pass]):
@@ -100,6 +99,8 @@ def shared(
             session.shows_totals = False  # they are of some connections only
             raise
         finally:
+            if session.shown is not None and session.shared is not None:
+                session.shown += session.shared.received
             size, ends = passes.largest
             if session.verbose and not session.quiet and size > session.totals.captured / 2:
                 part = size * 100 // session.totals.captured

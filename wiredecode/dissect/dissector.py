@@ -506,7 +506,7 @@ class Dissector:
             tracker = trackers[item.connection]
             if following.waiting and share is not None:
                 before = number if isinstance(item, Frame) else int(item.numbers[-1])
-                for followed, other in following.due(before):
+                for followed, other in following.due(before) if following.waiting[0].packet < before else ():
                     yield from self._follow(followed, other)
             elif following.waiting and isinstance(item, Frame):
                 at = (item.packet_ready, None) if watermark is not None else (None, item.connection.first_ns)
@@ -580,7 +580,7 @@ class Dissector:
             return
         held, ledger, before = self._held, self._ledger, step.before
         for frame in frames:
-            if before:
+            if before and (held or frame.expects_response):
                 ledger.skip_others(frame.number - 1, before.get(frame.number, 0))
             if type(frame) is FollowedFrame:
                 waiting = ledger.follow(frame)

@@ -37,14 +37,12 @@ class RecordExport(Export):
     def write(self, frames: Iterable[Frame], output: Any, guard: Callable[[Line], Line]) -> None:
         """Write the record of every frame to ``output``; ``guard`` protects what makes it."""
         line, self._output = guard(self._line()), output
-        write = output.write
-        array = self._array = JsonArray(write, b"[\n", b"\n]\n") if self.form.name == "json" else None
+        array = self._array = JsonArray(output.write, b"[\n", b"\n]\n") if self.form.name == "json" else None
+        write = output.write if array is None else array.add
         for frame in frames:
-            self.done += 1
-            if array is None:
-                write(line(frame))
-            else:
-                array.add(line(frame)[:-1])
+            lines = line(frame)  # of another process several at once
+            self.done += lines.count(b"\n")
+            write(lines)
 
     def _line(self) -> Line:
         ranges, show = self.job.ranges, self._show

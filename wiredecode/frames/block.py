@@ -78,16 +78,19 @@ class FrameBlock:
 
     def frames(self) -> list[Frame]:
         """The frames as objects, to be decoded one by one."""
-        packet = self.packet
+        connection, side, buffer, base = self.connection, self.side, self.buffer, self.base
+        packet = self.packet.tolist()
         numbers = self.numbers if len(self.numbers) else np.zeros(len(self), np.int64)
         columns = (self.starts, self.stops, self.low, self.high, self.ready, self.time_ns, self.first_ns, numbers)
         frames = []
         for start, stop, low, high, ready, time_ns, first_ns, number in zip(
             *(column.tolist() for column in columns), strict=True
         ):
-            carriers = sorted({*packet[low : high + 1].tolist()})
-            where = (self.buffer, start, stop, self.base + start, stop - start, 0)
-            frame = Frame(self.connection, self.side, *where, carriers, ready, time_ns, first_ns)
+            carriers = [packet[low]] if low == high else sorted({*packet[low : high + 1]})
+            size = stop - start
+            frame = Frame(
+                connection, side, buffer, start, stop, base + start, size, 0, carriers, ready, time_ns, first_ns
+            )
             frame.number = number
             frames.append(frame)
         return frames

@@ -154,9 +154,11 @@ class JsonArray:
         self._write, self._before, self._end = write, begin, end
         self._empty = True
 
-    def add(self, element: bytes) -> None:
-        """Write the next element, which ends without a newline."""
-        self._write(self._before + element)
+    def add(self, lines: bytes) -> None:
+        """Write the next elements, one per line, if any."""
+        if not lines:
+            return
+        self._write(self._before + lines.rstrip(b"\n").replace(b"\n", b",\n"))
         self._before, self._empty = b",\n", False
 
     def close(self) -> None:

@@ -70,16 +70,10 @@ class SummaryLines:
         return text + "\n"
 
     def placed(self, text: str) -> str:
-        """The line, of the ``text`` of a line apart."""
-        return self.all_placed([text])[0]
-
-    def all_placed(self, texts: list[str]) -> list[str]:
-        """The lines of texts apart, in order."""
-        placed = self._placed
-        return [
-            f"{before}{placed.get(direction) or self._place(direction)}{after}"
-            for before, direction, after in [text.split("\0") for text in texts]
-        ]
+        """The lines, of the ``text`` of lines apart, in order."""
+        placed, parts = self._placed, text.split("\0")
+        parts[1::2] = [placed.get(direction) or self._place(direction) for direction in parts[1::2]]
+        return "".join(parts)
 
     def _place(self, direction: str) -> str:
         text = self._aligned(*direction.split("\1"))
