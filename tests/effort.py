@@ -294,6 +294,7 @@ def doubles(make: Callable[[int], Callable[[], object]], size: int = SIZE) -> bo
 
 def kept(make: Callable[[int], object], size: int) -> int:
     """Bytes of memory that the result of ``make(size)`` holds."""
+    make(size)  # compiles and imports that happen at first use
     with others_frozen():
         tracemalloc.start()
         try:
