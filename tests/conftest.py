@@ -55,8 +55,8 @@ LONG = ("leader-killed", "08-pipelined-small")
 """The captures of the repository with most frames, in names of files and in commands: seconds of each test."""
 
 
-NIGHTLY = 5
-"""Of the slow cases of one test .ci/run takes every fifth, two at least; the others are for the night."""
+NIGHTLY = 8
+"""Of the slow cases of one test .ci/run takes every eighth, two at least; the others are for the night."""
 
 
 def is_long(case: object) -> bool:
@@ -138,14 +138,16 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return Scheduling(config, log)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests of the longest captures are slow; in the order that is not random, files that take long come first."""
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
+    """Tests of the longest captures are slow; files that take long come first, also in random order."""
     for item in items:
         if item.get_closest_marker("nightly") or (is_long(item.name) and not item.get_closest_marker("sweep")):
             item.add_marker(pytest.mark.slow)
     leave_for_the_night(items)
+    yield  # others choose, and shuffle
     if config.pluginmanager.hasplugin("randomly"):
+        items.sort(key=lambda item: (not item.nodeid.startswith(TOGETHER), not item.nodeid.startswith(FIRST)))
         return
     counts = Counter(item.nodeid.partition("::")[0] for item in items)
 

@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,7 @@ def small_captures() -> list[Path]:
     return [path for path in whole_captures() if size_of(path) <= LARGE]
 
 
+@cache
 def size_of(path: Path) -> int:
     """Bytes of a capture before it was compressed."""
     return len(pa.input_stream(path).read()) if path.suffix in (".gz", ".zst") else path.stat().st_size

@@ -51,17 +51,24 @@ def grows_with_length_only(make: Callable[[int], Callable[[], object]], size: in
     return any(cpu(large) < MOST * max(cpu(small), MIN_SECONDS / 2) for _ in range(ATTEMPTS))
 
 
-def cpu(work: Callable[[], object]) -> float:
-    """CPU time in seconds: the shorter of two runs. Collections do not look at what other tests left in memory."""
-    spent = []
+@contextmanager
+def others_frozen() -> Iterator[None]:
+    """Collections and ``gc.get_objects`` see what is made meanwhile, not the millions of objects of other tests."""
     gc.freeze()
     try:
+        yield
+    finally:
+        gc.unfreeze()
+
+
+def cpu(work: Callable[[], object]) -> float:
+    """CPU time in seconds: the shorter of two runs."""
+    spent = []
+    with others_frozen():
         for _ in range(2):
             started = time.process_time()
             work()
             spent.append(time.process_time() - started)
-    finally:
-        gc.unfreeze()
     return min(spent)
 
 
@@ -287,14 +294,15 @@ def doubles(make: Callable[[int], Callable[[], object]], size: int = SIZE) -> bo
 
 def kept(make: Callable[[int], object], size: int) -> int:
     """Bytes of memory that the result of ``make(size)`` holds."""
-    gc.collect()
-    tracemalloc.start()
-    try:
-        before = tracemalloc.get_traced_memory()[0]
-        result = make(size)
-        gc.collect()
-        held = tracemalloc.get_traced_memory()[0] - before
-        del result
-        return held
-    finally:
-        tracemalloc.stop()
+    make(size)  # compiles and imports that happen at first use
+    with others_frozen():
+        tracemalloc.start()
+        try:
+            before = tracemalloc.get_traced_memory()[0]
+            result = make(size)
+            gc.collect()
+            held = tracemalloc.get_traced_memory()[0] - before
+            del result
+            return held
+        finally:
+            tracemalloc.stop()

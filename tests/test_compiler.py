@@ -24,6 +24,8 @@ from wiredecode.fields import (
     UInt64,
     When,
     compiler,
+    composition,
+    emitter,
 )
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.protocols.rabbitmq_stream.layers import LAYERS, Deliver, Publish, StoreOffset
@@ -324,13 +326,19 @@ def test_the_source_of_a_record_decoder_hides_secrets_by_default() -> None:
 
 @pytest.mark.parametrize("count", [None, UInt32])
 @pytest.mark.parametrize("element", [UInt8("number"), Text("name", length=UInt8)])
-def test_an_array_of_many_tiny_elements_stops_at_the_budget(count: Any, element: Any) -> None:
+def test_an_array_of_many_tiny_elements_stops_at_the_budget(
+    count: Any, element: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit = budget.FRAME_BYTES // 16  # the whole takes seconds
+    for module in (composition, emitter):
+        monkeypatch.setattr(module, "FRAME_BYTES", limit)
+    monkeypatch.setattr(budget.BUDGET.own, "remaining", limit)
     layer = Layer.declare(
         "Tiny",
         Array("outer", Layer.declare("Inner", Array("inner", element, count=UInt8))),
         Array("more", element, count=count),
     )
-    most = budget.FRAME_BYTES // budget.PLAIN_BYTES
+    most = limit // budget.PLAIN_BYTES
     data = bytes(4) + (most + 5).to_bytes(4) * (count is not None) + bytes(most + 5)
     values, problem = compiler.readable(layer, data, 0, len(data))
     assert problem is not None and problem.reason == budget.TOO_MANY

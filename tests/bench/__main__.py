@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tests.bench import clusters, growth, report
-from tests.bench.against import LIMIT, against
+from tests.bench.against import LIMIT, against, prepared
 from tests.bench.cases import CASES
 from tests.bench.growth import Plan
 from tests.bench.inputs import NAMES, REAL, Input, generate
@@ -108,9 +108,13 @@ def write(page: Path, options: str, text: str) -> None:
 
 def compared(options: argparse.Namespace) -> int:
     """Compare with a revision; the exit code."""
+    revision = options.against or baseline()
     try:
+        if options.prepare:
+            prepared(revision, options.case, options.size, options.folder, quick=options.quick)
+            return 0
         lines, complaints = against(
-            *(options.against or baseline(), options.case, options.size, options.rounds, options.ratio, options.folder),
+            *(revision, options.case, options.size, options.rounds, options.ratio, options.folder),
             quick=options.quick,
         )
     except Unavailable as problem:
@@ -140,6 +144,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--quick", action="store_true", help=f"{QUICK.megabytes:g} MB, one round, one real capture")
     add("--smoke", action="store_true", help="tiny captures, all examined")
     add("--against", nargs="?", const="", metavar="REV", help="compare with it (default: tests/bench/baseline)")
+    add("--prepare", action="store_true", help="with --against: make versions and captures, measure nothing")
     add("--ratio", type=float, default=LIMIT, help=f"most of REV's user CPU or memory (default {LIMIT:g})")
     add("--folder", type=Path, default=Path(tempfile.gettempdir()) / "wiredecode-bench", help="where captures stay")
     add("--discard", action="store_true", help="remove each capture once it was measured")

@@ -229,6 +229,17 @@ def notes(cells: Iterable[Cell], old: str) -> list[str]:
     return [*(f"{what}: {', '.join(where)}." for what, where in found.items()), ""] if found else []
 
 
+def prepared(
+    revision: str, names: Sequence[str] | None, size: float | None, folder: Path, *, quick: bool
+) -> tuple[Version, Version, list[Cell]]:
+    """Both versions, compiled, and the cells to measure; what was made before is kept. Raises `Unavailable`."""
+    return (
+        versions.committed(revision, folder),
+        versions.current(folder),
+        planned(names, size, quick, folder),
+    )
+
+
 def against(
     revision: str,
     names: Sequence[str] | None,
@@ -240,11 +251,10 @@ def against(
     quick: bool,
 ) -> tuple[list[str], list[str]]:
     """Compare the working tree with a revision; return tables, and complaints. Raises `Unavailable`."""
-    old, new = versions.committed(revision, folder), versions.current(folder)
+    old, new, cells = prepared(revision, names, size, folder, quick=quick)
     os.environ.pop("PYTHONPATH", None)  # it precedes what the environments hold
     # The same for both: sets in the same order, no settings of a user.
     os.environ |= {"PYTHONHASHSEED": "0", "XDG_CONFIG_HOME": str(folder / "settings")}
-    cells = planned(names, size, quick, folder)
     rounds = rounds or (QUICK_ROUNDS if quick else WHOLE_ROUNDS)
     complaints = judge(cells, runner(old, new, folder), rounds, limit, old.name)
     peer = {} if quick else beside(cells, rounds, folder)

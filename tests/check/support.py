@@ -20,14 +20,24 @@ STORIES = CAPTURES / "stories"
 @cache
 def check_file(path: Path) -> list[Problem]:
     """All problems of a capture, notes too; checked once, so do not change what comes back."""
-    return check(open_capture([str(path)]))
+    return all_of(shown_of(path))
+
+
+@cache
+def shown_of(path: Path) -> list[Problem]:
+    """The problems of a capture that are shown, notes too; checked once, so do not change what comes back."""
+    return checked(open_capture([str(path)])).finish()
 
 
 def check(source: Path | Iterable[PacketBatch]) -> list[Problem]:
     """All problems, notes too, and those that are consequences of others."""
     if isinstance(source, Path):
         return check_file(source)
-    return sorted((one for each in checked(source).finish() for one in each_of(each)), key=order)
+    return all_of(checked(source).finish())
+
+
+def all_of(problems: Iterable[Problem]) -> list[Problem]:
+    return sorted((one for each in problems for one in each_of(each)), key=order)
 
 
 def each_of(problem: Problem) -> Iterator[Problem]:

@@ -5,13 +5,11 @@ The first problem names what the person who made the outage wrote down before; t
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
 
 import pytest
 
-from tests.check.support import checked, worse
-from wiredecode.capture import open_capture
+from tests.check.support import shown_of, worse
 from wiredecode.check import Problem
 
 FOLDER = Path(__file__).parent / "arrivals"
@@ -231,9 +229,8 @@ HEALTHY = (
 )
 
 
-@cache
 def problems(name: str) -> list[Problem]:
-    return checked(open_capture([str(FOLDER / f"{name}.pcap.zst")])).finish()
+    return shown_of(FOLDER / f"{name}.pcap.zst")
 
 
 @pytest.mark.parametrize("name", FIRST)

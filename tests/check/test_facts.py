@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import wiredecode
-from tests.check.support import CAPTURES, STORIES, checked, named
+from tests.check.support import CAPTURES, STORIES, checked, named, shown_of
 from wiredecode.capture import open_capture
 from wiredecode.check import Checker, Problem
 from wiredecode.check.text import record
@@ -46,7 +46,7 @@ def test_the_order_of_rules_does_not_matter(seed: int, path: Path, monkeypatch: 
         first, some = [each for each in methods if each == checker.exchanges.frame], [*methods]
         show(checker, frame, [*first, *chance.sample(some[len(first) :], len(some) - len(first))])
 
-    expected = shown(checked(open_capture([str(path)])).finish())
+    expected = shown(shown_of(path))
     monkeypatch.setattr(Checker, "_rules", shuffled)
     monkeypatch.setattr(Checker, "_show", show_shuffled)
     assert shown(checked(open_capture([str(path)])).finish()) == expected

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.check import crafted
-from tests.check.support import CAPTURES, checked, worse
+from tests.check.support import CAPTURES, shown_of, worse
 from tests.cli.conftest import Run, run
 from tests.view.frames import CLIENT, SERVER
 from wiredecode.capture import open_capture
@@ -309,8 +309,7 @@ TABLE = (
 
 def problems(name: str) -> list[Problem]:
     """Those that `check` shows."""
-    found = checked(open_capture([str(OUTAGES / f"{name}.zst")])).finish()
-    return [problem for problem in found if problem.severity != "note"]
+    return [problem for problem in shown_of(OUTAGES / f"{name}.zst") if problem.severity != "note"]
 
 
 @pytest.mark.parametrize("outage", TABLE, ids=lambda outage: outage.capture)

@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.check.support import CAPTURES, checked, named, talk, worse
-from wiredecode.capture import open_capture
+from tests.check.support import CAPTURES, named, shown_of, talk, worse
 from wiredecode.check.text import report_lines
 from wiredecode.cli import main
 from wiredecode.protocols.nats.problems_requests import matches
@@ -163,7 +162,7 @@ HEALTHY = (
 
 
 def problems(capture: str) -> list[Problem]:
-    return checked(open_capture([str(REPORTS / capture)])).finish()
+    return shown_of(REPORTS / capture)
 
 
 def text_of(found: list[Problem]) -> str:
