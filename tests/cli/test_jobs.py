@@ -15,7 +15,7 @@ from pyarrow import feather, parquet
 
 from tests.cli.conftest import Run
 from tests.conftest import CAPTURES, sampled
-from wiredecode.cli import jobs
+from wiredecode.cli import jobs, processes, sharing
 from wiredecode.dissect import dissector
 from wiredecode.protocols.rabbitmq_stream.conversation import RabbitMQConversation
 from wiredecode.tables import windows
@@ -176,6 +176,67 @@ def test_work_for_one_process_is_refused(run: Run, words: list[str], said: str) 
     result = run(words[0], MULTI, *words[1:], "--jobs", 2)
     assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
     assert said in result.err
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many processes each command began with: captures of this size are large, and there are three cores."""
+    counts: list[int] = []
+
+    class Recorded(jobs.Jobs):
+        def __init__(self, count: int, work: jobs.Work) -> None:
+            counts.append(count)
+            super().__init__(count, work)
+
+    monkeypatch.setattr(sharing, "Jobs", Recorded)
+    monkeypatch.setattr(processes, "LARGE", MULTI.stat().st_size)
+    monkeypatch.setattr(processes, "cores", lambda: 3)
+    return counts
+
+
+@pytest.mark.parametrize(
+    ("words", "count"),
+    [
+        (["pcap", "--summary"], 3),
+        (["pcap", "-T", "json"], 3),
+        (["export", "-o", "-", "--level", "messages", "--format", "csv"], 3),
+        (["sql", "select count(*) from frames"], 3),
+        (["flows"], 3),
+        (["stats", "--table", "frames"], 3),
+        (["pcap", "--summary", "--jobs", "1"], None),
+        (["pcap"], None),
+        (["pcap", "--json", "-c", "5"], None),
+        (["stats"], None),
+        (["stats", "--table", "latency"], None),
+        (["flows", "-2"], None),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else str(value),
+)
+def test_large_captures_are_decoded_by_all_cores(
+    run: Run, started: list[int], words: list[str], count: int | None
+) -> None:
+    """Where several processes cannot do it, or may do it twice, one does, and nobody hears of it."""
+    named = [words[0], MULTI, *words[1:]]
+    result = run(*named)
+    assert result.code == 0 and started == ([] if count is None else [count])
+    assert result == run(*named, *([] if "--jobs" in words else ["--jobs", 1]))
+
+
+def test_small_captures_and_pipes_are_decoded_by_one_core(run: Run, started: list[int]) -> None:
+    assert run("pcap", CAPTURES / "cursus" / "group.pcap", "--summary").code == 0
+    run("pcap", MULTI, "/dev/null", "--summary")  # no regular file
+    assert started == []
+
+
+@pytest.mark.parametrize(("limit", "count"), [("250000 100000", 2), ("50000 100000", 1), ("max 100000", 4), (None, 4)])
+def test_cores_are_those_that_a_container_may_use(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, limit: str | None, count: int
+) -> None:
+    if limit is not None:
+        (tmp_path / "cpu.max").write_text(f"{limit}\n")
+    monkeypatch.setattr(processes, "CPU_LIMIT", tmp_path / "cpu.max")
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {2, 3, 5, 7})
+    assert processes.cores() == count
 
 
 def test_a_connection_with_most_bytes_is_named(run: Run) -> None:

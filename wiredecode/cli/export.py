@@ -71,23 +71,20 @@ class ExportOptions(options.CaptureReading):
     two_passes: options.TwoPasses = False
     show_secrets: options.ShowSecrets = False
     summary_json: options.SummaryJson = None
-    jobs: int = Option(1, "--jobs", min=1, metavar="N", help="Decode in N processes, for large captures.")
+    jobs: options.Jobs = None
 
-    def check_jobs(self) -> None:
-        """Raise UsageError if several processes cannot do it."""
-        from wiredecode.cli import jobs
-
-        jobs.check(self.files)
-        options.refuse(
-            (
-                self.level == "packets" or self.job.is_lake,
-                "--jobs is for files of frames, messages, connections and flows",
-            ),
-            (self.count, "--jobs does not go with -c"),
-            (self.two_passes, "--jobs does not go with -2"),
-            (self.summary_json, "--jobs does not go with --summary-json"),
+    @cached_property
+    def number_of_processes(self) -> int:
+        """How many processes decode. Raises UsageError."""
+        apart = self.level != "packets" and not self.job.is_lake
+        return self.processes(
+            self.jobs,
+            (self.jobs is None and self.level == "connections", "has other orders"),
+            (not apart, "is for files of frames, messages, connections and flows"),
+            (self.count, "does not go with -c"),
+            (self.two_passes, "does not go with -2"),
+            (self.summary_json, "does not go with --summary-json"),
         )
-        _ = self.decoding.keys  # before there are processes
 
     @cached_property
     def display(self) -> Filter | None:
@@ -139,8 +136,7 @@ def export(settings: ExportOptions) -> int:
         job = settings.job
     except ValueError as error:
         raise options.UsageError(str(error)) from None
-    if settings.jobs > 1:
-        settings.check_jobs()
+    _ = settings.number_of_processes
     interrupt.raise_on(signal.SIGTERM)  # so that it, too, removes unfinished files
     stream = text_bytes() if job.form.is_text else sys.stdout.buffer
     try:
@@ -226,7 +222,7 @@ def open_session(settings: ExportOptions, export: Export) -> CaptureSession:
 
 def work(settings: ExportOptions, export: Export) -> tuple[int, CaptureSession]:
     """Write everything but the end; the exit code, and the session."""
-    if settings.jobs == 1:
+    if settings.number_of_processes == 1:
         session = open_session(settings, export)
         return session.work(partial(write, export, session)), session
     from wiredecode.cli.sharing import MERGING, shared
@@ -236,7 +232,7 @@ def work(settings: ExportOptions, export: Export) -> tuple[int, CaptureSession]:
         return open_session(settings, export)
 
     alone = MERGING if export.job.is_records else WRITING.get(export.job.level, MERGING)
-    return shared(settings.jobs, opened, partial(write, export), alone)
+    return shared(settings.number_of_processes, opened, partial(write, export), alone)
 
 
 def write(export: Any, session: CaptureSession) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import closing
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Literal
 
 from typer import Option
@@ -41,7 +41,7 @@ class FlowOptions(FilesOrLive):
     )
     display_filter: options.DisplayFilter = None
     two_passes: options.TwoPasses = False
-    jobs: int = Option(1, "--jobs", min=1, metavar="N", help="Decode in N processes, for large captures.")
+    jobs: options.Jobs = None
     json: bool = Option(False, "--json", help="One JSON object per row (NDJSON).")
     form: Literal["text", "tabs", "json", "ek"] | None = Option(
         None, "-T", help="As tshark: the table, its columns with tabs, a JSON array of rows, one row per line."
@@ -52,15 +52,14 @@ class FlowOptions(FilesOrLive):
         """Refuse options that do not go together."""
         missing, refusal = "which flows? Give capture files, or -i IFACE", "-2, --from and --to go with files"
         self.check_source("shows", missing, self.two_passes, refusal)
-        if self.jobs > 1:
-            from wiredecode.cli.jobs import check
-
-            options.refuse(
-                (self.two_passes, "--jobs does not go with -2"), (self.live.interface, "--jobs goes with files, not -i")
-            )
-            check(self.files or [])
-            _ = self.decoding.keys  # before there are processes
         options.refuse((self.json and self.form, f"-T {self.form} and --json exclude each other"))
+
+    @cached_property
+    def number_of_processes(self) -> int:
+        """How many processes decode. Raises UsageError."""
+        return self.processes(
+            self.jobs, (self.two_passes, "does not go with -2"), (self.live.interface, "goes with files, not -i")
+        )
 
     @property
     def is_records(self) -> bool:
@@ -83,7 +82,7 @@ def flows(settings: FlowOptions) -> int:
     from wiredecode.cli.live import SniffSession
     from wiredecode.cli.session import CaptureSession, Selection
 
-    counted = Flows(by_second=settings.by == "second", copies=True, shares=settings.jobs > 1)
+    counted = Flows(by_second=settings.by == "second", copies=True, shares=settings.number_of_processes > 1)
     messages = Messages()
     display = options.display_filter(settings.display_filter, utc=settings.span.utc)
     demand, selection = counted.demand(Demand(), messages), Selection(span=settings.span, display=display)
@@ -98,11 +97,12 @@ def flows(settings: FlowOptions) -> int:
         part = replace(demand, share=share)
         return CaptureSession.of(settings, files, selection, part, two_passes=two_passes, to_stdout=False)
 
-    if settings.jobs > 1:
+    processes = settings.number_of_processes
+    if processes > 1:
         from wiredecode.cli.sharing import shared
 
         try:
-            code, first = shared(settings.jobs, opened, lambda session: _count(session, counted, messages))
+            code, first = shared(processes, opened, lambda session: _count(session, counted, messages))
         except ChildProcessError as error:
             complain(str(error))
             return 2

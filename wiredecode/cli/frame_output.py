@@ -68,14 +68,12 @@ class FrameOptions:
     color: options.Color = "auto"
 
     @property
-    def needs_one_process(self) -> Iterator[str]:
-        """Why several processes (``--jobs``) cannot make this form."""
-        if self.shape in (TREES, PDML):
-            yield "goes with --summary, --json and -T fields"
-        if self.times.form == "delta" or any("displayed" in name for name in self.field or ()):
-            yield "does not know the frame before: choose another time"
-        if self.shape == LINES and sys.stdout.isatty():
-            yield "is for files and pipes"
+    def needs_one_process(self) -> Iterator[tuple[bool, str]]:
+        """Whether something keeps several processes (``--jobs``) from making this form, and what."""
+        yield self.shape in (TREES, PDML), "goes with --summary, --json and -T fields"
+        before = self.times.form == "delta" or any("displayed" in name for name in self.field or ())
+        yield before, "does not know the frame before: choose another time"
+        yield self.shape == LINES and sys.stdout.isatty(), "is for files and pipes"
 
     def check(self) -> None:
         """Refuse options that exclude each other."""

@@ -17,12 +17,10 @@ from contextlib import suppress
 from io import BytesIO
 from itertools import accumulate
 from multiprocessing import get_context
-from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-from wiredecode.cli.options import refuse
 from wiredecode.dissect.share import Peers, Reached
 from wiredecode.net.logical_time import END
 
@@ -41,15 +39,6 @@ CODING = "utf-8", "surrogatepass"
 """Of texts between processes."""
 STEP, PART, RESULT = range(3)
 """Kinds of messages: a step of a capture (:mod:`wiredecode.dissect.share`), texts, the result."""
-
-
-def check(files: Sequence[str]) -> None:
-    """Raise UsageError if several processes cannot read the files, each for itself."""
-    once = [name for name in files if name == "-" or (Path(name).exists() and not Path(name).is_file())]
-    refuse(
-        (sys.platform != "linux", "--jobs needs Linux"),
-        (once, f"--jobs reads the captures in every process, and {''.join(once[:1])} can be read only once"),
-    )
 
 
 class Others(Peers):

@@ -158,6 +158,10 @@ RecordRanges = Annotated[bool, Option("--ranges", help="With --json: byte range 
 TwoPasses = Annotated[
     bool, Option("-2", "--two-passes", help="Read the captures twice, so that requests know late responses.")
 ]
+Jobs = Annotated[
+    int | None,
+    Option("--jobs", min=1, metavar="N", help="Decode in N processes. [default: all cores, up to 8, from 64 MB on]"),
+]
 READ_ONCE = "--two-passes reads the captures twice, and standard input can be read only once"
 ShowSecrets = Annotated[bool, Option("--show-secrets", help="Show passwords and tokens.")]
 Color = Annotated[
@@ -390,6 +394,15 @@ class CaptureReading(Reading):
 
     files: Files
     span: TimeSpan
+
+    def processes(self, jobs: int | None, *reasons: tuple[object, str]) -> int:
+        """See :func:`wiredecode.cli.processes.number`."""
+        from wiredecode.cli.processes import number
+
+        count = number(jobs, self.files or [], *reasons)
+        if count > 1:
+            _ = self.decoding.keys  # read them before there are processes
+        return count
 
 
 @dataclass(frozen=True)

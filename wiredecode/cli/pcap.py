@@ -41,7 +41,7 @@ def pcap(
     follow_file: bool = Option(False, "--follow-file", help="Read on as the file grows, until Ctrl-C, like tail -f."),
     two_passes: options.TwoPasses = False,
     summary_json: options.SummaryJson = None,
-    jobs: int = Option(1, "--jobs", min=1, metavar="N", help="Decode in N processes, for large captures."),
+    jobs: options.Jobs = None,
     with_overview: bool = Option(False, "--overview", hidden=True),
 ) -> int:
     """Decode captures: a tree per frame, or lines, or JSON records.
@@ -76,10 +76,11 @@ def pcap(
         )
         return _packets(session, captures, frames, write, whole=whole_connections)
     demand = frames.demand(display)
-    if jobs > 1:
-        others = ("-c", count), ("-w", write), ("--follow-file", follow_file), ("-2", two_passes)
-        reasons = [f"does not go with {name}" for name, given in (*others, ("--summary-json", summary_json)) if given]
-        return _in_processes(jobs, captures, selection, frames, demand, [*reasons, *frames.needs_one_process])
+    others = ("-c", count), ("-w", write), ("--follow-file", follow_file), ("-2", two_passes)
+    reasons = [(given, f"does not go with {name}") for name, given in (*others, ("--summary-json", summary_json))]
+    processes = captures.processes(jobs, *reasons, *frames.needs_one_process)
+    if processes > 1:
+        return _in_processes(processes, captures, selection, frames, demand)
     if kind is CaptureSession and write is None and selection.is_everything:
         demand = replace(demand, blocks=frames.are_bulk_lines)
     session = kind.of(
@@ -107,17 +108,11 @@ def _in_processes(
     selection: Selection,
     frames: FrameOptions,
     demand: Demand,
-    reasons: list[str],
 ) -> int:
-    """Show frames, each of several processes those of its connections; ``reasons`` why that cannot be."""
-    from wiredecode.cli.jobs import check
+    """Show frames, each of several processes those of its connections."""
     from wiredecode.cli.session import CaptureSession
     from wiredecode.cli.sharing import shared
     from wiredecode.dissect.share import Share
-
-    options.refuse(*((reason, f"--jobs {reason}") for reason in reasons))
-    check(captures.files)
-    _ = captures.decoding.keys  # before there are processes
 
     def opened(share: Share) -> CaptureSession:
         blocks = selection.is_everything and frames.are_bulk_lines

@@ -60,7 +60,7 @@ def sql(
     two_passes: options.TwoPasses = False,
     csv_formulas: options.CsvFormulas = "keep",
     color: options.Color = "auto",
-    jobs: int = Option(1, "--jobs", min=1, metavar="N", help="Decode in N processes, for large captures."),
+    jobs: options.Jobs = None,
 ) -> int:
     """Ask captures in SQL: tables frames, messages, packets, connections and flows, as wiredecode export writes them.
 
@@ -83,12 +83,7 @@ def sql(
     once = STANDARD_INPUT in captures.files
     if two_passes and once:
         raise options.UsageError(options.READ_ONCE)
-    if jobs > 1:
-        from wiredecode.cli.jobs import check
-
-        check(captures.files)
-        options.refuse((two_passes, "--jobs does not go with -2"))
-        _ = captures.decoding.keys  # before there are processes
+    processes = captures.processes(jobs, (two_passes, "does not go with -2"))
 
     def display() -> Filter | None:
         return options.display_filter(display_filter, secrets=show_secrets, utc=captures.span.utc)
@@ -97,7 +92,7 @@ def sql(
     opened: list[LevelsReader] = []
     shows = form is not None and out == STANDARD_OUTPUT and sys.stdout.isatty()
     bar = ReadingBar(wanted=not shows and not quiet)
-    opener = _opener(captures, display, opened, bar, jobs, show_secrets=show_secrets, two_passes=two_passes)
+    opener = _opener(captures, display, opened, bar, processes, show_secrets=show_secrets, two_passes=two_passes)
     try:
         with Database(opener, once=once, files=allow_files) as database:
             schema, batches = database.answer(query)
@@ -149,7 +144,7 @@ def _opener(
     display: Callable[[], Filter | None],
     opened: list[LevelsReader],
     bar: ReadingBar,
-    jobs: int,
+    processes: int,
     *,
     show_secrets: bool,
     two_passes: bool,
@@ -174,10 +169,10 @@ def _opener(
             return bar.along(capture, capture)
 
         since = None if span.is_whole else span.since
-        if jobs > 1 and level != PACKETS:
+        if processes > 1 and level != PACKETS:
             from wiredecode.cli.sharing import shared_rows
 
-            reader, rows = shared_rows(jobs, reader_of, files, along, since)
+            reader, rows = shared_rows(processes, reader_of, files, along, since)
         else:
             reader = reader_of(None)
             rows = (batch for _, batch in reader.rows(along(open_capture(files)), since))

@@ -10,7 +10,6 @@ from typer import Option
 from wiredecode.cli import options
 from wiredecode.cli.interrupt import INTERRUPTED
 from wiredecode.cli.stats_output import StatsOptions, parse_tables, show
-from wiredecode.dataclasses import replace
 from wiredecode.dissect.share import Share
 
 if TYPE_CHECKING:
@@ -36,9 +35,7 @@ class CaptureOptions(options.CaptureReading):
     form: StatsOptions
     hops: bool = Option(False, "--hops", help="Latency: count a request again on each hop between servers.")
     timeline: bool = Option(False, "--timeline", help="In place of tables: what changed when, on one screen.")
-    jobs: int = Option(
-        1, "--jobs", min=1, metavar="N", help="Count in N processes, for large captures; not the table consumers."
-    )
+    jobs: options.Jobs = None
     display_filter: options.DisplayFilter = None
     two_passes: options.TwoPasses = False
 
@@ -56,15 +53,6 @@ class CaptureOptions(options.CaptureReading):
             self, self.files, selection, demand, two_passes=two_passes, on_decoded=on_decoded, to_stdout=False
         )
 
-    def check_jobs(self) -> None:
-        """Raise UsageError if several processes cannot do it."""
-        if self.jobs == 1:
-            return
-        from wiredecode.cli import jobs
-
-        jobs.check(self.files)
-        self.decoding.keys  # noqa: B018 - before there are processes
-
 
 def stats(settings: CaptureOptions) -> int:
     """Count what is in captures: frames, latency percentiles, publish to confirm, throughput, findings, connections.
@@ -75,18 +63,18 @@ def stats(settings: CaptureOptions) -> int:
     if settings.timeline:
         options.refuse(
             (form.csv or form.table, "--timeline is no table: leave out --table and --csv"),
-            (settings.jobs > 1, "--timeline is made by one process: leave out --jobs"),
+            ((settings.jobs or 1) > 1, "--timeline is made by one process: leave out --jobs"),
         )
         return _timeline(settings)
     try:
         statistics, length = parse_tables(form)
     except ValueError as error:
         raise options.UsageError(str(error)) from None
-    settings.check_jobs()
-    names = [statistic.name for statistic in statistics]
-    apart = settings.jobs > 1 and CONSUMERS in names
-    options.refuse((apart, f"--jobs counts connections apart, and {CONSUMERS} need all: name the tables with --table"))
-    code, counted = _count(settings, statistics, length)
+    names = {statistic.name for statistic in statistics}
+    need_all = f"counts connections apart, and {CONSUMERS} need all: name the tables with --table"
+    may_repeat = settings.jobs is None and not names.isdisjoint(LINKED), "may count twice"
+    processes = settings.processes(settings.jobs, (CONSUMERS in names, need_all), may_repeat)
+    code, counted = _count(settings, processes, statistics, length)
     if counted is not None:
         show([(statistic, counted.table(statistic)) for statistic in statistics], form)
     return code
@@ -133,15 +121,15 @@ class Counting:
 
 
 def _count(
-    settings: CaptureOptions, statistics: Sequence[Statistic], interval: int | None
+    settings: CaptureOptions, processes: int, statistics: Sequence[Statistic], interval: int | None
 ) -> tuple[int, Counted | None]:
     """The exit code, and the results; None: there are none."""
     from wiredecode.tables import bound_memory, without_pandas
 
     bound_memory()
     without_pandas()
-    if settings.jobs > 1:
-        return _count_in_processes(settings, statistics, interval)
+    if processes > 1:
+        return _count_in_processes(settings, processes, statistics, interval)
     counting = Counting(settings, statistics, interval)
     code = counting.session.work(counting.count)
     failed = code == INTERRUPTED or (code and not counting.session.totals.packets)
@@ -149,7 +137,7 @@ def _count(
 
 
 def _count_in_processes(
-    settings: CaptureOptions, statistics: Sequence[Statistic], interval: int | None
+    settings: CaptureOptions, processes: int, statistics: Sequence[Statistic], interval: int | None
 ) -> tuple[int, Counted | None]:
     """As :func:`_count`, each process its connections."""
     from wiredecode.capture.errors import Postponed
@@ -180,11 +168,11 @@ def _count_in_processes(
         postponed.raise_again()
 
     try:
-        code, session = shared(settings.jobs, opened, count, 0, together)
+        code, session = shared(processes, opened, count, 0, together)
     except Apart as apart:
         if not settings.verbosity.quiet:
             say(f"{apart}; counted again in one process, -d {apart.port}={apart.protocol} is faster")
-        return _count(replace(settings, jobs=1), statistics, interval)
+        return _count(settings, 1, statistics, interval)
     except ChildProcessError as error:
         complain(str(error))
         return 2, None
