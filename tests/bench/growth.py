@@ -11,11 +11,23 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.bench.inputs import Input, generate
-from tests.bench.tools import PYTHON, ROOT, Tool, can_export, measure, tools
+from tests.bench.tools import PYTHON, ROOT, WIREDECODE, Tool, can_export, measure, tools
+from wiredecode.cli.processes import MOST, cores
 
 LINEAR = ("rabbitmq-publish", "nats", "mixed")
 """Measured at three sizes."""
 MEMORY = ("rabbitmq-publish", "rabbitmq-publish-lossy")
+
+
+DECODING = (
+    ("pcap", "--summary"),
+    ("pcap", "--json"),
+    ("export", "--format", "parquet", "-o", "{out}"),
+    ("export", "--level", "messages", "--format", "csv", "-o", "{out}"),
+    ("flows",),
+    ("stats", "--table", "frames"),
+)
+"""Measured with one process and with several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +83,25 @@ def linearity(plan: Plan, folder: Path) -> list[str]:
             cells = " | ".join(f"{second:.2f}" for second in found)
             lines.append(f"| {name} | {tool.name} | {cells} | {exponent(sizes, found):.2f} |")
     return [*lines, ""]
+
+
+def processes(names: Sequence[str], plan: Plan, folder: Path) -> list[str]:
+    """Wall time of one process, and of the usual number of them for large captures."""
+    count = min(cores(), MOST)
+    rows = []
+    for name in names:
+        capture = generate(name, plan.megabytes, folder)
+        for words in DECODING:
+            line = (*WIREDECODE, words[0], "{file}", "-q", *words[1:])
+            tools = [Tool(f"{' '.join(words)}, {jobs}", (*line, "--jobs", str(jobs))) for jobs in (1, count)]
+            one, all_cores = measure(capture.path, tools, plan.rounds, 0, folder).values()
+            seconds = min(one.seconds, default=math.nan), min(all_cores.seconds, default=math.nan)
+            more = all_cores.user / one.user
+            figures = f"{seconds[0]:.2f} | {seconds[1]:.2f} | {seconds[0] / seconds[1]:.2f} | {more:.2f}"
+            rows.append(f"| {name} | `{' '.join(words)}` | {figures} |")
+        plan.drop(capture)
+    heads = f"| case | command | one process | {count} processes | times as fast | times the CPU |"
+    return ["### Several processes (wall time, s; the least)", "", heads, "|---|---|---:|---:|---:|---:|", *rows, ""]
 
 
 def memory(plan: Plan, folder: Path) -> list[str]:

@@ -18,6 +18,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PYTHON = sys.executable
 WIREDECODE = (PYTHON, "-m", "wiredecode")
+ONE = ("--jobs", "1")
+"""CPU seconds are those of one process."""
 SUMMARY, JSON = "wiredecode pcap --summary", "wiredecode pcap --json"
 MESSAGES, FRAMES = "wiredecode export, messages, Parquet", "wiredecode export, frames, Parquet"
 LINES, FIELDS, EK, NATIVE = "tshark, lines", "tshark -T fields (3)", "tshark -T ek", "tshark -T fields, nats"
@@ -81,11 +83,13 @@ def can_export() -> str:
 
 def tools() -> tuple[list[Tool], list[str]]:
     """The installed tools, and a sentence for each missing one."""
-    found = [Tool(name, (*WIREDECODE, "pcap", option, "-q", "{file}"), ours=True) for name, option in PCAP.items()]
+    found = [
+        Tool(name, (*WIREDECODE, "pcap", option, "-q", *ONE, "{file}"), ours=True) for name, option in PCAP.items()
+    ]
     missing = []
     if can_export() and importlib.util.find_spec("pyarrow"):
         for name, level in ((MESSAGES, "messages"), (FRAMES, "frames")):
-            options = ("--level", level, "-q", "-o", "{out}.parquet")
+            options = ("--level", level, "-q", *ONE, "-o", "{out}.parquet")
             found.append(Tool(name, (*WIREDECODE, "export", "{file}", *options), ours=True))
     else:
         missing.append("`wiredecode export` or pyarrow is not there: left out.")
