@@ -649,6 +649,12 @@ class Dissector:
             messages = None
         later = style is not None and conversation.records_later and (select is not None or messages is not None)
 
+        unshown = frozenset() if protocol is None else protocol.unshown
+        identities = tracker.identities_of(conversation)
+        if select is None and messages is None:
+            reader = self._readers[conversation] = conversation.decode, style, identities, unshown
+            return reader
+
         def read(frame: Frame, style: Style | None) -> None:
             hidden = select is not None and select.arrival(frame) is False
             conversation.decode(frame, None if later or hidden else style)
@@ -659,10 +665,7 @@ class Dissector:
                 BUDGET.own.begin()
                 conversation.record(frame, style)
 
-        plain = select is None and messages is None
-        decode = conversation.decode if plain else read
-        unshown = frozenset() if protocol is None else protocol.unshown
-        reader = self._readers[conversation] = decode, style, tracker.identities_of(conversation), unshown
+        reader = self._readers[conversation] = read, style, identities, unshown
         return reader
 
     def _skip(self, frame: Frame, number: int, tracker: Tracker, conversation: Conversation, select: Filter) -> bool:
