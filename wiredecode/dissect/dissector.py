@@ -407,7 +407,8 @@ class Dissector:
         if tracker is None:
             if self.demand.stable_ids:
                 connection.stable_id = connection_id(connection.endpoints, connection.first_ns)
-            candidates = self._in_order(*(port if port in self._ports else 0 for port in connection.ports))
+            one, other = connection.ports
+            candidates = self._in_order(one if one in self._ports else 0, other if other in self._ports else 0)
             tracker = self._trackers[connection] = Tracker(
                 connection,
                 candidates,

@@ -63,7 +63,7 @@ class Tracker:
         self.undecoded = 0
         self.hidden = False
         """Whether none of its frames will be shown."""
-        forced = self.identifier.find_forced()
+        forced = self.identifier.find_forced() if decode_as else None
         if forced is not None:
             self._start_framing(forced)
 
