@@ -39,7 +39,7 @@ QUICK_CASES = [name for name in NAMES if not name.startswith(REAL) or name == f"
 SMOKE = Plan(megabytes=0.2, rounds=1, limit=300, linear=(), memory=(), keep=False)
 SMOKE_CASE = "rabbitmq-publish"
 """The only one that a smoke run gives to the tools; all cases are examined."""
-PARTS = ("tools", "stages", "processes", "linear", "memory", "spark")
+PARTS = ("tools", "stages", "processes", "linear", "connections", "memory", "spark")
 
 
 def compare(names: Sequence[str], plan: Plan, folder: Path) -> tuple[list[str], bool]:
@@ -80,6 +80,7 @@ def run(options: argparse.Namespace, plan: Plan, folder: Path) -> tuple[list[str
         "stages": lambda: growth.stages(options.case, plan, folder),
         "processes": lambda: growth.processes(options.case, plan, folder),
         "linear": lambda: growth.linearity(plan, folder),
+        "connections": lambda: growth.connections(plan, folder),
         "memory": lambda: growth.memory(plan, folder),
         "spark": lambda: clusters.spark(plan, folder),
     }

@@ -7,11 +7,13 @@ import math
 import statistics
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tests.bench.inputs import Input, generate
 from tests.bench.tools import PYTHON, ROOT, WIREDECODE, Tool, can_export, measure, tools
+from tests.bench.traffic_rabbitmq import VISITOR
+from tests.bench.wire import write_capture
 from wiredecode.cli.processes import MOST, cores
 
 LINEAR = ("rabbitmq-publish", "nats", "mixed")
@@ -117,6 +119,29 @@ def memory(plan: Plan, folder: Path) -> list[str]:
                 peaks[tool.name].append(runs.failed or f"{runs.peak_kib[0] / 1024:.0f}")
             plan.drop(capture)
         lines += [f"| {name} | {tool} | {' | '.join(cells)} |" for tool, cells in peaks.items()]
+    return [*lines, ""]
+
+
+VISITORS = {"in 10 connections": 0, "100 in each connection": 100, "each in its own": 1}
+"""Questions of each connection, of ten that are open at any time; 0: of all."""
+
+
+def connections(plan: Plan, folder: Path) -> list[str]:
+    """CPU time and memory of the table of connections: the same questions in few connections, and in many."""
+    export = (*WIREDECODE, "export", "{file}", "--level", "connections", "--jobs", "1", "-q", "-o", "{out}.parquet")
+    tool = Tool("export connections", export)
+    lines = ["### Many connections (export of connections; 10 connections are 1)", ""]
+    lines += ["| questions | connections | packets | CPU of a packet | peak MB |", "|---|---:|---:|---:|---:|"]
+    usual = 0.0
+    for name, turns in VISITORS.items():
+        path = folder / f"visitors-{turns}-{plan.megabytes:g}.pcap"
+        counts = write_capture(path, [replace(VISITOR, turns=turns)] * 10, int(plan.megabytes * 1e6))
+        runs = measure(path, [tool], plan.rounds, 0, folder)[tool]
+        path.unlink()
+        of_packet = runs.typical(by_cpu=True) / counts["packets"]
+        usual = usual or of_packet
+        row = f"{name} | {counts['connections']:,} | {counts['packets']:,} | {of_packet / usual:.2f}"
+        lines.append(f"| {row} | {runs.failed or f'{runs.peak_mb:.0f}'} |")
     return [*lines, ""]
 
 

@@ -122,3 +122,24 @@ def consuming(rng: random.Random, group: int) -> Talk:
 
 PUBLISHER = Speaker(publishing, PORT)
 CONSUMER = Speaker(consuming, PORT)
+
+
+def visiting(rng: random.Random, group: int) -> Talk:
+    """PeerProperties and the broker's: what a health check, or a client that is refused, asks."""
+    for correlation in itertools.count(1):
+        asked, given = opening(f"visitor-{group % 20}")[:2]
+        yield Turn(
+            [
+                asked._replace(data=renumbered(asked.data, correlation)),
+                given._replace(data=renumbered(given.data, correlation)),
+            ],
+            2,
+        )
+
+
+def renumbered(data: bytes, correlation: int) -> bytes:
+    """A frame with another correlation id."""
+    return data[:8] + number(correlation) + data[12:]
+
+
+VISITOR = Speaker(visiting, PORT)

@@ -407,7 +407,8 @@ class Dissector:
         if tracker is None:
             if self.demand.stable_ids:
                 connection.stable_id = connection_id(connection.endpoints, connection.first_ns)
-            candidates = self._in_order(*(port if port in self._ports else 0 for port in connection.ports))
+            one, other = connection.ports
+            candidates = self._in_order(one if one in self._ports else 0, other if other in self._ports else 0)
             tracker = self._trackers[connection] = Tracker(
                 connection,
                 candidates,
@@ -649,6 +650,12 @@ class Dissector:
             messages = None
         later = style is not None and conversation.records_later and (select is not None or messages is not None)
 
+        unshown = frozenset() if protocol is None else protocol.unshown
+        identities = tracker.identities_of(conversation)
+        if select is None and messages is None:
+            reader = self._readers[conversation] = conversation.decode, style, identities, unshown
+            return reader
+
         def read(frame: Frame, style: Style | None) -> None:
             hidden = select is not None and select.arrival(frame) is False
             conversation.decode(frame, None if later or hidden else style)
@@ -659,10 +666,7 @@ class Dissector:
                 BUDGET.own.begin()
                 conversation.record(frame, style)
 
-        plain = select is None and messages is None
-        decode = conversation.decode if plain else read
-        unshown = frozenset() if protocol is None else protocol.unshown
-        reader = self._readers[conversation] = decode, style, tracker.identities_of(conversation), unshown
+        reader = self._readers[conversation] = read, style, identities, unshown
         return reader
 
     def _skip(self, frame: Frame, number: int, tracker: Tracker, conversation: Conversation, select: Filter) -> bool:

@@ -1,6 +1,5 @@
 """Identifies the protocol of a connection: by the user's choice, the bytes and the port, in that order."""
 
-import heapq
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
@@ -26,6 +25,9 @@ FEW_CUT_BYTES = 12
 UNANSWERED_BYTES = 16 * 1024
 """Unidentified bytes of one side, while the other side sends nothing, after which the protocol is given up."""
 
+BEGINNING_BYTES, BEGINNINGS = 1024, 128
+"""Beginnings of connections of which the answer of each protocol is kept: their length, and their number."""
+
 FOREIGN = {
     "TLS": (b"\x14\x03", b"\x15\x03", b"\x16\x03", b"\x17\x03"),
     "HTTP/2": (b"PRI * HTTP/2",),
@@ -50,6 +52,10 @@ class Candidate:
 
     def __init__(self, entry: RegistryEntry) -> None:
         self.entry = entry
+        self._answers: dict[tuple[bytes, bool, bool, bool], Verdict | Undecided | Rejected] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_answers": {}}
 
     @cached_property
     def protocol(self) -> Protocol:
@@ -62,6 +68,25 @@ class Candidate:
     def has_port(self, connection: Connection) -> bool:
         return not self.ports.isdisjoint(connection.ports)
 
+    def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
+        """:meth:`Protocol.recognise`; of equal bytes once, as those of equal clients are. Raises what that raises."""
+        if len(data) > BEGINNING_BYTES:
+            return self._recognise(data, started, final, port)
+        answer = self._answers.get((data, started, final, port))
+        if answer is None:
+            answer = self._recognise(data, started, final, port)
+            if not isinstance(answer, Verdict) or answer.splitter is None:  # which may belong to one connection
+                if len(self._answers) >= BEGINNINGS:
+                    self._answers.clear()
+                self._answers[data, started, final, port] = answer
+        return answer
+
+    def _recognise(self, data: bytes, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
+        answer: Any = self.protocol.recognise(data, started=started, final=final, port=port)
+        if not isinstance(answer, Verdict | Undecided | Rejected):
+            raise TypeError(f"neither Verdict nor Undecided nor Rejected, but {answer!r}")
+        return answer
+
 
 def choices_of(candidates: Iterable[Candidate], decode_as: Mapping[int, DecodeAs]) -> dict[int, DecodeAs]:
     """The user's choices, with the protocols of one dissection."""
@@ -72,7 +97,7 @@ def choices_of(candidates: Iterable[Candidate], decode_as: Mapping[int, DecodeAs
     }
 
 
-@dataclass
+@dataclass(slots=True, eq=False)
 class Prefix:
     """The contiguous bytes of one direction that are being recognised.
 
@@ -87,7 +112,7 @@ class Prefix:
     looks: defaultdict[Candidate, Looks] = field(default_factory=lambda: defaultdict(Looks))
 
 
-@dataclass
+@dataclass(slots=True, eq=False)
 class Identified:
     """A connection whose protocol is known."""
 
@@ -127,7 +152,23 @@ def by_packet(events: Iterable[Event]) -> Iterator[PacketBytes]:
         sides[event.direction.side].append(event)
     if not (sides[0] and sides[1]):
         return _one_side(sides[0] or sides[1])
-    return heapq.merge(*(_one_side(side) for side in sides), key=lambda piece: piece.ready)
+    return _merged(_one_side(sides[0]), _one_side(sides[1]))
+
+
+def _merged(first: Iterator[PacketBytes], second: Iterator[PacketBytes]) -> Iterator[PacketBytes]:
+    """Both sides by logical time, which rises in each; side 0 comes first if they are equal."""
+    one, other = next(first, None), next(second, None)
+    while one is not None and other is not None:
+        if one.ready <= other.ready:
+            yield one
+            one = next(first, None)
+        else:
+            yield other
+            other = next(second, None)
+    if (last := one or other) is not None:
+        yield last
+    yield from first
+    yield from second
 
 
 def _one_side(events: list[Event]) -> Iterator[PacketBytes]:
@@ -137,12 +178,12 @@ def _one_side(events: list[Event]) -> Iterator[PacketBytes]:
             yield PacketBytes(side, event.ready, event.offset, None, event.reason == TRUNCATED)
         elif isinstance(event, Chunk):
             start = event.offset
-            for stop, ready in zip(event.ends, event.ready, strict=True):
-                yield PacketBytes(side, int(ready), start, event.data[start - event.offset : stop - event.offset])
-                start = int(stop)
+            for stop, ready in zip(event.ends.tolist(), event.ready.tolist(), strict=True):
+                yield PacketBytes(side, ready, start, event.data[start - event.offset : stop - event.offset])
+                start = stop
 
 
-@dataclass
+@dataclass(slots=True, eq=False)
 class Identifier:
     """Identifies the protocol of a new connection, and keeps its events until then."""
 
@@ -215,12 +256,11 @@ class Identifier:
     @property
     def unidentifiable(self) -> bool:
         """Whether no further bytes can identify it."""
-        rejected = [prefix is not None and not prefix.possible for prefix in self.prefixes]
-        waiting = [prefix is not None and bool(prefix.possible) for prefix in self.prefixes]
-        if self.size > IDENTIFY_BYTES or all(rejected):
-            return True
-        alone = any(rejected) and not any(waiting)
-        return alone and (self.size > UNANSWERED_BYTES or self.foreign() != UNKNOWN)
+        possible = [bool(prefix.possible) for prefix in self.prefixes if prefix is not None]
+        if any(possible) or not possible:
+            return self.size > IDENTIFY_BYTES
+        alone = len(possible) == 1
+        return not alone or self.size > UNANSWERED_BYTES or self.foreign() != UNKNOWN
 
     def by_port(self) -> Identified | None:
         """The protocol of the port, for a capture that began in mid-stream."""
@@ -326,9 +366,7 @@ class Identifier:
             data = prefix.data[start - prefix.offset :]
             port = (each.has_port(self.connection) or self.user_choice is not None) and not ignore_port
             try:
-                verdict: Any = each.protocol.recognise(data, started=prefix.started, final=final, port=port)
-                if not isinstance(verdict, Verdict | Undecided | Rejected):
-                    raise TypeError(f"neither Verdict nor Undecided nor Rejected, but {verdict!r}")
+                verdict = each.recognise(data, started=prefix.started, final=final, port=port)
             except Exception as error:
                 self.failures.append(failure(error, "recognise").message)
                 verdict = Rejected()

@@ -63,7 +63,7 @@ class Tracker:
         self.undecoded = 0
         self.hidden = False
         """Whether none of its frames will be shown."""
-        forced = self.identifier.find_forced()
+        forced = self.identifier.find_forced() if decode_as else None
         if forced is not None:
             self._start_framing(forced)
 
@@ -179,8 +179,9 @@ class Tracker:
         recognised = match.verdict is not None
         self.start = Start(self.connection, match.dialect, recognised, match.client, splitter, self.copies)
         self.conversation = protocol.conversation(self.start)
-        sides = self.connection.directions
-        first, second = (Framer(each, splitter or protocol, self.out, each.started, self.frame) for each in sides)
+        one, other = self.connection.directions
+        by, out = splitter or protocol, self.out
+        first, second = Framer(one, by, out, one.started, self.frame), Framer(other, by, out, other.started, self.frame)
         self.framers = first, second
         if match.verdict is not None:
             self.framers[match.side].start_at(match.offset)
@@ -193,12 +194,11 @@ class Tracker:
 
     def _delay_frames(self, before: int, ready: int) -> None:
         """Frames of bytes that waited for the protocol are ready when that was identified."""
-        frames = sorted(self.out[before:], key=attrgetter("ready"))
-        self.out[before:] = frames
-        for frame in frames:
-            if frame.ready >= ready:
-                break
-            frame.ready = ready
+        out = self.out
+        out[before:] = sorted(out[before:], key=attrgetter("ready"))
+        while before < len(out) and out[before].ready < ready:
+            out[before].ready = ready
+            before += 1
 
     def _give_up_identifying(self) -> None:
         identifier, self.identifier = self.identifier, None

@@ -175,7 +175,7 @@ def _analyse(frame: Frame, kinds: list[str] | None, facts: dict[str, Any]) -> No
     frame.packets, frame.connection.health = [0], ConnectionHealth()
     frame.connection.health.facts = {0: SegmentFacts(**facts)}
     direction = frame.connection.health.directions[frame.side]
-    direction.kinds[0] = sum(BITS[KINDS.index(kind)] for kind in kinds or ())
+    direction.kinds = {0: sum(BITS[KINDS.index(kind)] for kind in kinds or ())}
 
 
 def _endpoint(text: str | None, tcp: bool) -> str:

@@ -4,8 +4,6 @@ The rules are those of Wireshark's ``tcp.analysis`` fields, in their order, so t
 :class:`ConnectionAnalysis` takes the segments of one connection in packet order, pure ACKs included.
 """
 
-from collections import deque
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from wiredecode.dataclasses import dataclass, field
@@ -61,21 +59,26 @@ class SegmentHeader(NamedTuple):
     """Whether not all of a SYN's options were captured."""
 
 
-MSS, WINDOW_SCALE, SACK, TIMESTAMPS = 2, 3, 5, 8
+NO_OPERATION, MSS, WINDOW_SCALE, SACK, TIMESTAMPS = 1, 2, 3, 5, 8
 """TCP options (RFC 9293 section 3.2, RFC 7323 sections 2 and 3, RFC 2018 section 3)."""
 MAX_REPEATED, REPEATED_NS = 64, 1_000_000_000
 """Limits of retransmissions that a receiver may still acknowledge: their number, and their age."""
 
 
-def each_option(header: bytes) -> Iterator[tuple[int, bytes]]:
-    """Kind and value of the options of a TCP header, as far as it was captured."""
+def each_option(header: bytes) -> list[tuple[int, bytes]]:
+    """Kind and value of the options of a TCP header but for padding, as far as it was captured."""
+    found: list[tuple[int, bytes]] = []
     at, end = 20, min((header[12] >> 4) * 4, len(header))
-    while at + 1 < end and header[at]:
-        size = 1 if header[at] == 1 else header[at + 1]
+    while at + 1 < end and (kind := header[at]):
+        if kind == NO_OPERATION:
+            at += 1
+            continue
+        size = header[at + 1]
         if size < 1 or at + size > end:
             break
-        yield header[at], header[at + 2 : at + size]
+        found.append((kind, header[at + 2 : at + size]))
         at += size
+    return found
 
 
 def options(header: bytes) -> tuple[int | None, int | None, bool]:
@@ -128,14 +131,15 @@ class SenderState:
     duplicate_acks: int = 0
     last_kinds: int = 0
     zero_since: int | None = None
-    repeated: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """Sequence number to packet and time of the last retransmissions."""
-    unacked: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=UNACKED_SEGMENTS))
-    """End and time of segments that wait for their ACK; time 0: sent more than once."""
+    repeated: dict[int, tuple[int, int]] | None = None
+    """Sequence number to packet and time of the last retransmissions; None: there are none."""
+    unacked: list[tuple[int, int]] = field(default_factory=list)
+    """End and time of segments that wait for their ACK, at most :data:`UNACKED_SEGMENTS`; time 0: sent more than
+    once."""
 
     def repeats(self, now: int) -> bool:
         """Whether the receiver may still say that it had a segment twice."""
-        return any(now - time_ns <= REPEATED_NS for _, time_ns in self.repeated.values())
+        return any(now - time_ns <= REPEATED_NS for _, time_ns in (self.repeated or {}).values())
 
 
 @dataclass(slots=True, eq=False)
@@ -182,7 +186,7 @@ class ConnectionAnalysis:
         if kinds and kinds & TIMED_OUT in (RETRANSMISSION, RETRANSMISSION | FAST_RETRANSMISSION):
             end, now = segment.seq + segment.length & MASK, segment.time_ns
             first_ns = next((time_ns for at, time_ns in forward.unacked if at == end), None)
-            again_ns = forward.repeated.get(segment.seq, (0, 0))[1]
+            again_ns = (forward.repeated or {}).get(segment.seq, (0, 0))[1]
             sent_ns = again_ns or (forward.next_ns if first_ns is None else first_ns)
             copied = now - sent_ns < (FASTEST_NS if kinds & FAST_RETRANSMISSION else COPY_NS)
             if copied and len(forward.health.needless) < REMEMBERED:
@@ -199,16 +203,17 @@ class ConnectionAnalysis:
         if kinds:
             forward.health.count(kinds, segment.packet)
             if kinds & RETRANSMISSION and not copied and not kinds & SPURIOUS_RETRANSMISSION:
-                forward.repeated[segment.seq] = segment.packet, segment.time_ns
-                if len(forward.repeated) > MAX_REPEATED:
-                    del forward.repeated[next(iter(forward.repeated))]
+                repeated = forward.repeated = forward.repeated or {}
+                repeated[segment.seq] = segment.packet, segment.time_ns
+                if len(repeated) > MAX_REPEATED:
+                    del repeated[next(iter(repeated))]
         return kinds
 
     def acknowledges(self, side: int, now: int, ack: int, header: bytes) -> None:
         """``side`` may say that what was sent again was not needed."""
         sender = self.sides[1 - side]
-        if not sender.repeats(now):
-            sender.repeated.clear()
+        if sender.repeated is None or not sender.repeats(now):
+            sender.repeated = None
         elif (seq := received_twice(header, ack)) is not None:
             packet, time_ns = sender.repeated.pop(seq, (0, 0))
             if packet and now - time_ns <= REPEATED_NS and len(sender.health.needless) < REMEMBERED:
@@ -267,19 +272,25 @@ class ConnectionAnalysis:
             if kinds & RETRANSMISSION:
                 health.repeated_ns = health.repeated_ns[0] or now, now
             if kinds & (RETRANSMISSION | OUT_OF_ORDER):
-                forward.unacked = deque(((at, 0) for at, _ in forward.unacked), maxlen=UNACKED_SEGMENTS)
+                forward.unacked = [(at, 0) for at, _ in forward.unacked]
             elif not copied and not kinds & (KEEP_ALIVE | ZERO_WINDOW_PROBE):
                 forward.unacked.append((segment.seq + length & MASK, now))
+                if len(forward.unacked) > UNACKED_SEGMENTS:
+                    del forward.unacked[0]
                 health.move(now, backward.health)
                 if backward.zero_since is not None and backward.window > 0:  # it does not wait for more
                     backward.health.closed_window(backward.zero_since, now)
                     backward.zero_since = None
         if flags & ACK:
-            sent = None
+            sent, covered = 0, 0
             if backward.next is None and forward.ack is not None and after(ack, forward.ack):
                 backward.health.move(now, health)  # only one side was captured
-            while backward.unacked and not after(backward.unacked[0][0], ack):
-                sent = backward.unacked.popleft()[1]
+            for end, sent_ns in backward.unacked:
+                if 0 < (end - ack & MASK) < HALF:  # `after`, for each packet
+                    break
+                sent, covered = sent_ns, covered + 1
+            if covered:
+                del backward.unacked[:covered]
             if sent:
                 backward.health.rtt.add(max(now - sent, 0))
             if self._syn_ns is not None and self.health.handshake_ns is None and not flags & SYN:

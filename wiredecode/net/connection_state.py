@@ -145,6 +145,8 @@ class ConnectionState:
 
         The earliest first, as one end can cause another. ``past``: see `end_of_wait`.
         """
+        if not self.shared.with_gap:
+            return
         hold, (first, second) = self.hold, self.streams
         while True:
             due: float = clock

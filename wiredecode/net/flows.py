@@ -2,6 +2,7 @@
 
 import socket
 from collections import Counter, OrderedDict
+from functools import lru_cache
 from itertools import repeat
 from math import inf
 from typing import NamedTuple
@@ -18,12 +19,21 @@ from wiredecode.net.segment_facts import FactsLog
 from wiredecode.net.segments import ACK, IPV6_FLOW, SYN, FlowKey, Segments, advance, distance, reverse
 from wiredecode.net.types import Connection, Event
 
+REMEMBERED_HOSTS = 1024
+"""Addresses of which the text is kept: most connections have one in common."""
+
+
+@lru_cache(REMEMBERED_HOSTS)
+def address(high: int, low: int, ipv6: bool) -> str:
+    """An IP address as text, IPv6 in brackets (RFC 5952)."""
+    if ipv6:
+        return f"[{socket.inet_ntop(socket.AF_INET6, (high << 64 | low).to_bytes(16))}]"
+    return socket.inet_ntop(socket.AF_INET, low.to_bytes(4))
+
 
 def endpoint(high: int, low: int, port: int, ipv6: bool) -> str:
-    """``address:port``, IPv6 in brackets (RFC 5952)."""
-    if ipv6:
-        return f"[{socket.inet_ntop(socket.AF_INET6, (high << 64 | low).to_bytes(16))}]:{port}"
-    return f"{socket.inet_ntop(socket.AF_INET, low.to_bytes(4))}:{port}"
+    """``address:port``."""
+    return f"{address(high, low, ipv6)}:{port}"
 
 
 REPLACED, CLOSED, CAPTURE_ENDED, TOO_MANY = (
@@ -161,20 +171,19 @@ class Connections:
             capture_ns=self.shared.first_ns or 0,
         )
         self.opened.append(connection)
-        first, second = (
-            Reassembler(direction, self.shared, acked_by)
-            for direction, acked_by in zip(connection.directions, (reverse(key), key), strict=True)
-        )
-        second.answered = packet.own_ns
-        state = ConnectionState(connection, (first, second), key, packet.clock, self.shared)
+        back = reverse(key)
+        first, second = connection.directions
+        streams = Reassembler(first, self.shared, back), Reassembler(second, self.shared, key)
+        streams[1].answered = packet.own_ns
+        state = ConnectionState(connection, streams, key, packet.clock, self.shared)
         state.last_ns, state.last_capture_ns = packet.own_ns, packet.capture_ns
         if self._analyser is not None:
             connection.health = ConnectionHealth()
             state.analysis = ConnectionAnalysis(connection.health, connection.number)
-        self._flows[reverse(key)] = state, 1
-        self._flows[key] = state, 0
+        self._flows[back] = state, 1
+        owner = self._flows[key] = state, 0
         self._recent[state] = None
-        return state, 0
+        return owner
 
     def find_or_open(self, packet: FlowPacket, expired: int, out: list[Event]) -> Owner:
         """The connection and side of the next packet. ``expired``: connection clock up to which waits have ended."""
@@ -271,8 +280,8 @@ class Connections:
         del self._recent[state]
         self._closed.pop(state, None)
         self._unfilled.pop(state, None)
-        self._flows.pop(state.key, None)
-        self._flows.pop(reverse(state.key), None)
+        for stream in state.streams:
+            self._flows.pop(stream.acked_by, None)
         if self._analyser is not None and state.analysis is not None:
             self._analyser.ended.append(state.analysis)
         self.forgotten.append(state.connection)
@@ -283,8 +292,8 @@ class Connections:
 
         A single byte can be a FIN. A reset shows them, too, but its number may be wrong: they are not counted.
         """
-        for stream, ack in zip(state.streams, reversed(state.acks), strict=True):
-            expected = stream.expected()
+        for side, stream in enumerate(state.streams):
+            expected, ack = stream.expected(), state.acks[1 - side]
             if expected < 0 or not stream.has_sent:
                 continue
             if ack >= 0 and 1 < (ahead := distance(expected, ack)) <= stream.limits.window_bytes:

@@ -25,6 +25,8 @@ MAX_RTT = 1024
 """Different round trip times of a direction that are remembered."""
 MIN_QUIET_NS = 1_000_000_000
 """Times without packets of a direction that are remembered are this long."""
+NONE: dict[int, int] = {}
+"""Shared by all directions without segments of any kind; it never changes."""
 MIN_OUTAGE = 3
 """Retransmissions in an outage, at least, and ..."""
 MIN_OUTAGE_NS = 2_000_000_000
@@ -105,9 +107,9 @@ class DirectionHealth(Lazy):
     first_ns: int = 0
     mss: int | None = None
     window_scale: int | None = None
-    counts: dict[int, int] = field(default_factory=dict)
+    counts: dict[int, int] = field(default_factory=lambda: NONE)
     """By bit of :data:`KINDS`."""
-    kinds: dict[int, int] = field(default_factory=dict)
+    kinds: dict[int, int] = field(default_factory=lambda: NONE)
     """Packet number to kinds, of the last :data:`REMEMBERED` segments that have any."""
     needless: set[int] = field(init=False)
     """Packets of retransmissions that a D-SACK shows to be spurious, and those captured again or out of order."""
@@ -167,14 +169,15 @@ class DirectionHealth(Lazy):
 
     def count(self, kinds: int, packet: int) -> None:
         """Count a segment that is of some kinds."""
+        counts, of_packets = self.counts, self.kinds = self.counts or {}, self.kinds or {}
         remaining = kinds
         while remaining:
             bit = remaining & -remaining
-            self.counts[bit] = self.counts.get(bit, 0) + 1
+            counts[bit] = counts.get(bit, 0) + 1
             remaining ^= bit
-        self.kinds[packet] = kinds
-        if len(self.kinds) > REMEMBERED:
-            del self.kinds[next(iter(self.kinds))]
+        of_packets[packet] = kinds
+        if len(of_packets) > REMEMBERED:
+            del of_packets[next(iter(of_packets))]
 
     def heard(self, since_ns: int, until_ns: int) -> bool:
         """Whether a packet was captured in that time; False if it is no longer known."""

@@ -347,10 +347,10 @@ class Reassembler:
 
     def flush(self, out: list[Event]) -> None:
         """Make a Chunk of the bytes delivered since the last one."""
-        if self._parts is None:
+        if self._parts is None or self._pieces is None:
             return
         data = b"".join(self._parts)
-        ends, packet, time_ns, ready, ready_ns = np.array(self._pieces, np.int64).T.copy()
+        ends, packet, time_ns, ready, ready_ns = np.array(list(zip(*self._pieces, strict=True)), np.int64)
         out.append(Chunk(self.direction, self._part_offset, data, ends, packet, time_ns, ready, ready_ns))
         self._parts = self._pieces = None
         self._keep_history(data)

@@ -113,9 +113,11 @@ class Chain:
 
     def _needed(self, best: int) -> int:
         """Frames of this level that are believed."""
-        least = SHORT if self.whole == 0 else WEAK
-        numbers = self.needed[self.place].items()
-        return min((number for level, number in numbers if least <= level <= best), default=MOST)
+        least, fewest = SHORT if self.whole == 0 else WEAK, MOST
+        for level, number in self.needed[self.place].items():
+            if least <= level <= best and number < fewest:
+                fewest = number
+        return fewest
 
     @property
     def is_cut(self) -> bool:
