@@ -22,6 +22,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from wiredecode.dissect.share import Peers, Reached
+from wiredecode.frames.totals import Totals
 from wiredecode.net.logical_time import END
 
 if TYPE_CHECKING:
@@ -230,6 +231,10 @@ class Exchange:
         self._is_text = False
         self.received = 0
         """Frames of other processes."""
+        self.totals = Totals()
+        """What this process has decoded."""
+        self.decoded: list[Totals] = []
+        """What others had decoded when they sent the newest content."""
 
     def frames(self, frames: Iterable[Any]) -> Iterator[Any]:
         """The frames of this process, and in the first one the texts of those of all, in order."""
@@ -284,12 +289,11 @@ class Sender(Exchange):
     is_first = False
 
     def gather(self, content: Any) -> list[Any]:
-        self._others.send(0, PART, content)
+        self._others.send(0, PART, (content, self.totals))
         return []
 
     def _step(self, reached: int) -> Iterable[Any]:
-        self._others.send(0, PART, (reached, *self._made()))
-        return ()
+        return self.gather((reached, *self._made()))
 
 
 class Merger(Exchange):
@@ -302,7 +306,9 @@ class Merger(Exchange):
         self._texts: list[deque[_Texts]] = [deque() for _ in range(count)]
 
     def gather(self, content: Any) -> list[Any]:
-        return [content, *(self._others.receive(process, PART) for process in range(1, self.count))]
+        received = [self._others.receive(process, PART) for process in range(1, self.count)]
+        self.decoded = [totals for _, totals in received]
+        return [content, *(content for content, _ in received)]
 
     def _step(self, reached: int) -> Iterable[Any]:
         every = self.gather((reached, *self._made()))

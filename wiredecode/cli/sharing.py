@@ -48,7 +48,9 @@ class Shared(Generic[Pass]):
         speeds = max(1 - alone * count, LEAST), *[1.0] * (count - 1)
 
         def work(number: int, others: Others) -> tuple[Totals, tuple[int, str]]:
-            opened = open_(Share(number, speeds, others, together), Sender(others, count))
+            exchange = Sender(others, count)
+            opened = open_(Share(number, speeds, others, together), exchange)
+            exchange.totals = opened.totals
             collect_less()
             with Postponed():  # all processes find the same error
                 write(opened)
@@ -96,7 +98,10 @@ def shared(
             with passes.merging():
                 write(session)
         except KeyboardInterrupt:
-            session.shows_totals = False  # they are of some connections only
+            assert session.shared is not None
+            session.shows_totals = session.shows_totals and bool(session.shared.decoded)
+            for totals in session.shared.decoded:
+                session.totals.add_connections(totals)
             raise
         finally:
             if session.shown is not None and session.shared is not None:
