@@ -29,7 +29,7 @@ BASIC = ROOT / "rabbitmq-stream" / "c43_basic.pcap"
 def rows(path: Path, demand: TableDemand) -> list[pa.RecordBatch]:
     """The parcels of a capture in the order in which they are decoded."""
     batches = open_capture([path], batch_packets=100)
-    made = PacketParcels(File(path.name, "s", 0), demand.bucketing, demand.reassembly).rows(batches)
+    made = PacketParcels(File(path.name, "s", 0), demand.bucketing("s"), demand.reassembly).rows(batches)
     table = pa.Table.from_batches(made).sort_by([(name, "ascending") for name in ORDER])
     return [part for batch in table.to_batches() for part in (batch.slice(at, 1) for at in range(len(batch)))]
 

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-FORMAT = 6
+FORMAT = 7
 """Version of the folder of states; increase it if anything stored changes, also attributes of classes."""
 CODEC = "zstd"
 OPTIONS = "the states were written with other options: repeat those, or name a new folder of states"

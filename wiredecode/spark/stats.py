@@ -42,7 +42,7 @@ class BucketCounter:
 
     def __call__(self, source: str, bucket: int, rows: Iterator[pa.RecordBatch], demand: TableDemand) -> Iterator[str]:
         """As :func:`wiredecode.spark.decode.decode_bucket`; the report has what was counted."""
-        reading, display = replace(demand.reading(bucket), select=None), demand.display()
+        reading, display = replace(demand.reading(source, bucket), select=None), demand.display()
         counters = Counters(self.statistics(), self.interval, hops=self.hops, whole=display is None)
         dissector = Dissector(counters.demand(reading).for_filters(display), on_decoded=counters.end)
         for frame in dissector.frames(packets(rows)):
