@@ -34,7 +34,7 @@ from wiredecode.spark.decode import (
     decode_bucket,
     write_notes,
 )
-from wiredecode.spark.files import FileProblem, Inputs, Paths, UnreadableFile, find_readable
+from wiredecode.spark.files import NONE, FileProblem, Inputs, Paths, UnreadableFile, find_readable
 from wiredecode.spark.parcels import ORDER, PARCELS, PacketParcels, pack, report, report_text, unpack
 from wiredecode.tables import bound_memory
 from wiredecode.tables.reader import FLOWS
@@ -289,14 +289,29 @@ def packets(spark: SparkSession, paths: Paths, **options: Any) -> DataFrame:
 
 
 def _table(spark: SparkSession, paths: Paths, level: str, options: dict[str, Any]) -> DataFrame:
-    names = ("source", "partitions", "buckets", "split_bytes", "metrics")
-    how = {name: options.pop(name) for name in names if name in options}
+    metrics = options.pop("metrics", None)
+    plan = plan_of(spark, paths, level, **options)
+    frame = decode_plan(spark, plan, RowSink(plan.demand.schema.append(REPORTED)), metrics=metrics)
+    return frame.where(f"{REPORTED.name} is null").drop(REPORTED.name)
+
+
+def plan_of(
+    spark: SparkSession,
+    paths: Paths,
+    level: str,
+    *,
+    source: str = NONE,
+    partitions: int | None = None,
+    buckets: int | None = None,
+    split_bytes: int | None = None,
+    **reading: Any,
+) -> Plan:
+    """The plan for one level; arguments are those of :func:`rows`, ``reading`` those of :class:`TableDemand`."""
     try:
-        demand = TableDemand(level, **options)
+        demand = TableDemand(level, **reading)
     except TypeError as error:
         raise ValueError(str(error).replace("TableDemand.__init__()", f"{level}()")) from None
-    frame = rows(spark, paths, demand, **how)
-    return frame.where(f"{REPORTED.name} is null").drop(REPORTED.name)
+    return make_plan(spark, find_readable(paths, source), demand, partitions, buckets, split_bytes)
 
 
 def rows(
