@@ -1,13 +1,13 @@
 """Equal work for tasks: connections are dealt to buckets, and buckets to tasks, by size, the largest first.
 
-Sizes are those in a sample, the beginnings of some parts of files. Connections that it does not have, or that are
-small, go to buckets by their hash. Nothing here needs Spark.
+Sizes are those in a sample of the files. Connections that it does not have, or that are small, go to buckets by their
+hash. Nothing here needs Spark.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from types import MappingProxyType
@@ -17,14 +17,16 @@ import numpy.typing as npt
 
 from wiredecode.arrays import Int32s, Int64s
 from wiredecode.capture import CaptureError
+from wiredecode.dataclasses import replace
 from wiredecode.net.buckets import LINKED, PACKET_BYTES, SLOTS, Buckets, pairs
 from wiredecode.net.headers import HeaderReader
 from wiredecode.net.limits import Limits
 from wiredecode.net.segments import Segments
-from wiredecode.spark.splits import FileSplit, packets
+from wiredecode.spark.parcels import File
+from wiredecode.spark.splits import FileSplit, packets, splits
 
-SAMPLED_PARTS, SAMPLE_BYTES = 32, 16 << 20
-"""Most parts in the sample, and about this many of their bytes."""
+PLACES, SAMPLE_BYTES = 16, 16 << 20
+"""Places in all files where the sample is taken, and about its size: it is taken in less time than small tasks need."""
 SMALL = 16
 """Connections below this part of a bucket are spread by hash."""
 Floats = npt.NDArray[np.float64]
@@ -74,12 +76,27 @@ class SizedBuckets(Buckets):
         return sizes
 
 
-def sample(parts: list[tuple[FileSplit, int]], buckets: SizedBuckets, limits: Limits) -> dict[str, Floats]:
+def places(parts: Iterable[tuple[FileSplit, int]]) -> Iterator[tuple[FileSplit, float]]:
+    """Where the files of parts may be sampled: splits without an end, and for how many bytes each is an example."""
+    files: dict[str, File] = {}
+    of_files = Counter[str]()
+    for split, size in parts:
+        files.setdefault(split.file.name, split.file)
+        of_files[split.file.name] += size
+    step = max(of_files.total() // PLACES, SAMPLE_BYTES // 2)
+    for name, file in files.items():
+        some = splits(file, of_files[name], step)
+        for split in some:
+            yield replace(split, step=split.size, high=split.high and split.size), of_files[name] / len(some)
+
+
+def sample(parts: Iterable[tuple[FileSplit, int]], buckets: SizedBuckets, limits: Limits) -> dict[str, Floats]:
     """Bytes of connections by source and key, from parts and their sizes in bytes."""
-    chosen = parts[:: -(-len(parts) // SAMPLED_PARTS)]
+    every = [*places(parts)]
+    chosen = every[:: -(-len(every) // PLACES)]
     found: dict[str, Floats] = defaultdict(lambda: np.zeros(2 * SLOTS))
     with ThreadPoolExecutor() as pool:
-        shares = pool.map(lambda part: buckets.sizes(part[0], limits, SAMPLE_BYTES // len(chosen)), chosen)
+        shares = pool.map(lambda place: buckets.sizes(place[0], limits, SAMPLE_BYTES // len(chosen)), chosen)
         for (split, size), share in zip(chosen, shares, strict=True):
             found[split.file.source] += share * size
     return found
