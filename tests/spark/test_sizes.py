@@ -11,6 +11,7 @@ from tests.spark.support import capture
 from wiredecode.capture import open_capture
 from wiredecode.dataclasses import replace
 from wiredecode.spark.decode import TableDemand
+from wiredecode.spark.files import FileProblem
 from wiredecode.spark.parcels import File, PacketParcels
 from wiredecode.spark.pipeline import Plan, ReadablePart, deal
 from wiredecode.spark.sizes import deal as deal_sizes
@@ -73,6 +74,16 @@ def test_buckets_of_several_sources_fill_tasks_evenly() -> None:
         "b": [2, 3],
         "c": [2, 3],
     }
+
+
+def test_files_that_cannot_be_read_are_dealt_nowhere(tmp_path: Path) -> None:
+    absent = str(tmp_path / "a.pcap")
+    problem = ReadablePart(FileProblem("s", absent, f"{absent}: does not exist"), 0)
+    assert deal(Plan([problem], TableDemand("frames", buckets=2), 2))[1] == {}
+    part = ReadablePart(FileSplit(File(absent, "s", 0)), 5)
+    demand, tasks = deal(Plan([problem, part], TableDemand("frames", buckets=2), 2))
+    assert demand.large == {"s": {}}
+    assert sorted(tasks["s"][:2].tolist()) == [0, 1]
 
 
 def test_the_first_task_has_most() -> None:

@@ -113,8 +113,8 @@ class TableDemand:
 
     def bucketing(self, source: str) -> Buckets:
         """Connections that know of each other are linked, or in one bucket."""
-        if source in self.large:
-            return SizedBuckets(self.buckets, self.sessions, linked=self.linked, large=self.large[source])
+        if large := self.large.get(source):
+            return SizedBuckets(self.buckets, self.sessions, linked=self.linked, large=large)
         return Buckets(self.buckets, self.sessions, linked=self.linked)
 
     def display(self) -> Filter | None:

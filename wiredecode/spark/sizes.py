@@ -93,7 +93,7 @@ def places(parts: Iterable[tuple[FileSplit, int]]) -> Iterator[tuple[FileSplit, 
 def sample(parts: Iterable[tuple[FileSplit, int]], buckets: SizedBuckets, limits: Limits) -> dict[str, Floats]:
     """Bytes of connections by source and key, from parts and their sizes in bytes."""
     every = [*places(parts)]
-    chosen = every[:: -(-len(every) // PLACES)]
+    chosen = every[:: -(-len(every) // PLACES) or 1]
     found: dict[str, Floats] = defaultdict(lambda: np.zeros(2 * SLOTS))
     with ThreadPoolExecutor() as pool:
         shares = pool.map(lambda place: buckets.sizes(place[0], limits, SAMPLE_BYTES // len(chosen)), chosen)
