@@ -14,7 +14,7 @@ import pytest
 
 from tests.conftest import CAPTURES, sampled
 from tests.spark.support import same_rows
-from tests.spark.test_core import decoded_levels, file_rows, files_of, first_ns, read, shuffled
+from tests.spark.test_core import dealt, decoded_levels, file_rows, files_of, first_ns, read, shuffled
 from tests.support import packets
 from wiredecode.capture import CaptureError, PacketBatch, open_capture
 from wiredecode.dissect import ledger
@@ -46,7 +46,7 @@ def ports_of(path: Path) -> dict[int, str]:
 
 
 def demand_of(path: Path, levels: Any, buckets: int) -> TableDemand:
-    return TableDemand(levels, buckets=buckets, decode_as=ports_of(path), linked=True)
+    return dealt(TableDemand(levels, buckets=buckets, decode_as=ports_of(path), linked=True))
 
 
 def notes_of(files: Iterable[tuple[str, list[PacketBatch], int]], demand: TableDemand) -> list[pa.RecordBatch]:

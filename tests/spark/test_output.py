@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 FAULTY = CAPTURES / "rabbitmq-stream" / "d_shuffled_dups.pcap"
 LIFTBRIDGE = CAPTURES / "liftbridge" / "31-lb-all-types.pcap"
+JETSTREAM = CAPTURES / "nats" / "13-jetstream.pcap"
 SERVER_LINKS = CAPTURES / "nats" / "50-server-links.pcap"
 
 
@@ -302,11 +303,11 @@ def test_findings_problems_and_totals_by_source_are_written(spark: SparkSession,
 
 def test_several_levels_are_decoded_together(spark: SparkSession, tmp_path: Path) -> None:
     out = tmp_path / "lake"
-    write(spark, job([BASIC, SERVER_LINKS], out, level="messages,connections"))
+    write(spark, job([BASIC, JETSTREAM], out, level="messages,connections"))
     assert visible(out) == {"messages", "connections", "totals", "problems", DONE}
     for level in ("messages", "connections"):
         demand = TableDemand(level)
-        same_rows(table(spark, out / level, demand), expected([BASIC, SERVER_LINKS], demand))
+        same_rows(table(spark, out / level, demand), expected([BASIC, JETSTREAM], demand))
 
 
 @pytest.mark.slow

@@ -101,7 +101,7 @@ def test_any_number_of_buckets_has_the_rows_of_export(
     parcels = [
         row
         for file in find([str(folder)]).files
-        for row in PacketParcels(file, demand.bucketing, demand.reassembly).rows(open_capture([file.name]))
+        for row in PacketParcels(file, demand.bucketing(""), demand.reassembly).rows(open_capture([file.name]))
     ]
     random.Random(buckets).shuffle(parcels)
     found, _ = decoded_levels(parcels, demand)
@@ -140,6 +140,6 @@ def test_acks_of_deliveries_have_the_rows_of_export(name: str, tmp_path: Path) -
     file, demand = str(tmp_path / "messages.parquet"), TableDemand(("messages",), buckets=7)
     assert main(["export", str(CAPTURES / name), "-q", "-o", file, "--level", "messages", "--ids", "stable"]) == 0
     (found_file,) = find([str(CAPTURES / name)]).files
-    parcels = PacketParcels(found_file, demand.bucketing, demand.reassembly).rows(open_capture([found_file.name]))
+    parcels = PacketParcels(found_file, demand.bucketing(""), demand.reassembly).rows(open_capture([found_file.name]))
     found, _ = decoded_levels([*parcels], demand)
     same_rows(found["messages"], pq.read_table(file).cast(found["messages"].schema))

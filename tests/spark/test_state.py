@@ -17,7 +17,7 @@ from tests.spark.support import same_rows
 from wiredecode.capture import PacketBatch, open_capture
 from wiredecode.dissect import stored
 from wiredecode.spark.decode import Decoded, TableDemand, decode
-from wiredecode.spark.increments import LOG, BucketState, Increment, OtherState, ProcessedFiles
+from wiredecode.spark.increments import FORMAT, LOG, BucketState, Increment, OtherState, ProcessedFiles
 from wiredecode.spark.parcels import ORDER, REPORTS, File, PacketParcels, by_bucket, unpack
 from wiredecode.spark.parcels import packets as in_order
 
@@ -29,7 +29,7 @@ BASIC = ROOT / "rabbitmq-stream" / "c43_basic.pcap"
 def rows(path: Path, demand: TableDemand) -> list[pa.RecordBatch]:
     """The parcels of a capture in the order in which they are decoded."""
     batches = open_capture([path], batch_packets=100)
-    made = PacketParcels(File(path.name, "s", 0), demand.bucketing, demand.reassembly).rows(batches)
+    made = PacketParcels(File(path.name, "s", 0), demand.bucketing("s"), demand.reassembly).rows(batches)
     table = pa.Table.from_batches(made).sort_by([(name, "ascending") for name in ORDER])
     return [part for batch in table.to_batches() for part in (batch.slice(at, 1) for at in range(len(batch)))]
 
@@ -122,10 +122,10 @@ def test_a_request_waits_in_the_state_for_its_response() -> None:
     ((bucket, packets),) = of_buckets(rows(BASIC, demand))
     count, at = sum(map(len, packets)), 0
     state, before = BucketState(demand, "s", bucket), list[Decoded]()
-    while not state.reader.dissector._held:
+    while not state.dissector._held:
         before += [row for batch in cut(packets, at, at + 1) for row in state.feed(batch)]
         at += 1
-    (request,) = state.reader.dissector._held
+    (request,) = state.dissector._held
     state = BucketState.loads(demand, "s", bucket, state.dumps())
     after = divided((row for batch in cut(packets, at, count) for row in state.feed(batch)), demand)[0].to_pylist()
     assert request.id not in divided(before, demand)[0]["frame"].to_pylist()
@@ -151,31 +151,36 @@ def test_the_state_does_not_grow_over_a_month() -> None:
     assert max(sizes[10:]) <= max(sizes[2:10]) * 1.02, sizes
 
 
-@pytest.mark.parametrize("other", [("frames", 2), ("frames", 1, None, "nats"), ("messages",)])
-def test_a_state_of_another_plan_is_refused_in_one_line(other: tuple[Any, ...]) -> None:
-    stored = BucketState(TableDemand("frames"), "s", 0).dumps()
+def states(folder: Path, demand: TableDemand, out: str = "delta:lake") -> Increment:
+    """Runs whose states are in a folder."""
+    return Increment(out, ProcessedFiles(str(folder)), demand, lambda level: level)
+
+
+@pytest.mark.parametrize("other", [("frames", 1, None, "nats"), ("messages",)])
+def test_states_of_another_plan_are_refused_in_one_line(other: tuple[Any, ...], tmp_path: Path) -> None:
+    ProcessedFiles(str(tmp_path)).keep(states(tmp_path, TableDemand("frames")).log())
     with pytest.raises(OtherState, match=r"written with other options: .* a new folder of states"):
-        BucketState.loads(TableDemand(*other), "s", 0, stored)
+        states(tmp_path, TableDemand(*other)).log()
+    with pytest.raises(ValueError, match=r"the states of delta:lake; name another folder for delta:pond"):
+        states(tmp_path, TableDemand("frames"), "delta:pond").log()
+    assert states(tmp_path, TableDemand("frames", 7)).log().buckets == 1
 
 
-def test_a_state_of_another_version_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    demand = TableDemand("frames")
-    stored = BucketState(demand, "s", 0).dumps()
+def test_states_of_another_version_are_refused_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ProcessedFiles(str(tmp_path)).keep(states(tmp_path, TableDemand("frames")).log())
     monkeypatch.setattr("wiredecode.spark.increments.version", lambda name: "99.1")
-    with pytest.raises(
-        OtherState, match=r"written by wiredecode .*, and this is 99\.1 \(format 6\): finish .* --finish"
-    ):
-        BucketState.loads(demand, "s", 0, stored)
+    refused = rf"written by wiredecode .*, and this is 99\.1 \(format {FORMAT}\): finish .* --finish"
+    with pytest.raises(OtherState, match=refused):
+        states(tmp_path, TableDemand("frames")).log()
 
 
 def test_a_log_of_another_format_is_refused_before_it_is_read(tmp_path: Path) -> None:
-    demand, book = TableDemand("frames"), ProcessedFiles(str(tmp_path))
-    increment = Increment("delta:lake", book, demand, lambda level: level)
+    increment, book = states(tmp_path, TableDemand("frames")), ProcessedFiles(str(tmp_path))
     book.keep(increment.log())
-    assert increment.log().buckets == 1
-    kept = book.read(LOG)
-    book.write(LOG, {"mark": kept["mark"].replace("6 ", "7 ", 1), "what": "this version does not know"})
-    with pytest.raises(OtherState, match=r"written by wiredecode .* \(format 7\), and this is .*: finish .* --finish"):
+    kept, other = book.read(LOG)["mark"].partition(" ")[2], FORMAT + 1
+    book.write(LOG, {"mark": f"{other} {kept}", "what": "this version does not know"})
+    refused = rf"written by wiredecode .* \(format {other}\), and this is .*: finish .* --finish"
+    with pytest.raises(OtherState, match=refused):
         increment.log()
 
 

@@ -32,10 +32,10 @@ from wiredecode.spark.decode import TableDemand
 from wiredecode.spark.files import FileProblem, Inputs, UnreadableFile, find, settled_files
 from wiredecode.spark.folder import Folder, Occupied, lock_folder
 from wiredecode.spark.increments import Increment, ProcessedFiles
-from wiredecode.spark.lake import LakeRun
 from wiredecode.spark.pipeline import Metrics, Plan, decode_plan, make_plan
 from wiredecode.spark.session import CannotStart, one_line
 from wiredecode.spark.splits import check_size
+from wiredecode.spark.writing import LakeRun
 from wiredecode.view.totals import totals_text
 
 if TYPE_CHECKING:

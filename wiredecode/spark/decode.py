@@ -20,6 +20,7 @@ from wiredecode.net.limits import Limits, limits_of
 from wiredecode.protocols import registry
 from wiredecode.protocols.registry import DecodeAs, decoding
 from wiredecode.spark.parcels import REPORTS, PacketPlaces, by_bucket, note_parcels, pack, packets, report_text, value
+from wiredecode.spark.sizes import SizedBuckets
 from wiredecode.tables.portable import portable_rows, portable_schema, table_columns
 from wiredecode.tables.reader import FLOWS, LEVELS, PACKETS, LevelsReader, Rows, table_schema
 from wiredecode.tables.schema import column_names, select
@@ -38,8 +39,9 @@ class TableDemand:
     ``levels``: one, or several that are decoded together. ``columns`` are those of the table on Spark, of one level.
     ``decode_as``: port to protocol, ``rabbitmq_stream`` or ``nats/3``. ``limits``: of reassembly, by name.
     ``buckets``: the number of parts that the connections are divided into. ``linked``: notes link those that know of
-    each other (:func:`write_notes`), else they are in one part. ``keylog``: files of TLS secrets, by their
-    paths; tasks read them. Raises ``ValueError`` for wrong values.
+    each other (:func:`write_notes`), else they are in one part. ``large``: the parts of large connections by source,
+    see :class:`SizedBuckets`. ``keylog``: files of TLS secrets, by their paths; tasks read them. Raises ``ValueError``
+    for wrong values.
     """
 
     levels: Sequence[str] | str
@@ -51,6 +53,7 @@ class TableDemand:
     show_secrets: bool = False
     fail_fast: bool = False
     linked: bool = False
+    large: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     keylog: Sequence[str] = ()
 
     def __post_init__(self) -> None:
@@ -108,16 +111,17 @@ class TableDemand:
         """Ports whose connections know of each other, and their protocol."""
         return registry.session_ports(self.decoding)
 
-    @property
-    def bucketing(self) -> Buckets:
+    def bucketing(self, source: str) -> Buckets:
         """Connections that know of each other are linked, or in one bucket."""
+        if large := self.large.get(source):
+            return SizedBuckets(self.buckets, self.sessions, linked=self.linked, large=large)
         return Buckets(self.buckets, self.sessions, linked=self.linked)
 
     def display(self) -> Filter | None:
         """The filter, new for every run."""
         return None if self.filter is None else compile_filter(self.filter, secrets=self.show_secrets, utc=True)
 
-    def reading(self, bucket: int) -> Demand:
+    def reading(self, source: str, bucket: int) -> Demand:
         """The pass over the packets of a bucket."""
         return Demand(
             levels=tuple(self.levels),
@@ -128,7 +132,7 @@ class TableDemand:
             select=self.display(),
             stable_ids=True,
             limits=self.reassembly,
-            bucket=Bucket(self.bucketing, bucket),
+            bucket=Bucket(self.bucketing(source), bucket),
         )
 
     def __getstate__(self) -> dict[str, object]:
@@ -151,7 +155,7 @@ class BucketReader(LevelsReader):
     """Two batches make a row group; with larger ones a worker needs 80 MB more."""
 
     def __init__(self, demand: TableDemand, source: str, bucket: int, *, blocks: bool = True) -> None:
-        super().__init__(demand.reading(bucket), blocks=blocks)
+        super().__init__(demand.reading(source, bucket), blocks=blocks)
         self.demand, self.source, self.bucket = demand, source, bucket
 
     def table_rows(self, packets: Iterable[PacketBatch]) -> Iterator[Rows]:
@@ -184,7 +188,7 @@ def bucket_report(
 
 def write_notes(rows: Iterable[pa.RecordBatch], demand: TableDemand) -> Iterator[pa.RecordBatch]:
     """Notes for all other buckets, from parcels in the order of ``packets.ORDER``, as parcels."""
-    wanted = LevelsReader(demand.reading(0)).dissector.demand
+    wanted = LevelsReader(demand.reading("", 0)).dissector.demand
     reading = replace(
         FRAMES_ONLY,
         copies=wanted.copies and not wanted.blocks,
@@ -196,7 +200,7 @@ def write_notes(rows: Iterable[pa.RecordBatch], demand: TableDemand) -> Iterator
     )
     for source, bucket, parcels in by_bucket(rows):
         others = [number for number in range(min(demand.buckets, LINKED)) if number != bucket]
-        own, places, writer = Bucket(demand.bucketing, bucket, sessions_only=True), PacketPlaces(), NoteWriter()
+        own, places, writer = Bucket(demand.bucketing(source), bucket, sessions_only=True), PacketPlaces(), NoteWriter()
         dissector = Dissector(replace(reading, bucket=own, notes=writer))
         for _ in dissector.frames_and_blocks(packets(parcels, places=places)):
             if len(writer) >= NOTES_TOGETHER:

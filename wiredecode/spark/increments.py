@@ -37,16 +37,16 @@ from wiredecode.spark.accounts import TaskReports
 from wiredecode.spark.decode import BucketReader, Decoded, TableDemand
 from wiredecode.spark.files import Inputs, find
 from wiredecode.spark.folder import lock_folder
-from wiredecode.spark.lake import LakeRun
 from wiredecode.spark.parcels import packets, report_text
 from wiredecode.spark.pipeline import Metrics, Tasks, make_plan
+from wiredecode.spark.writing import LakeRun
 from wiredecode.tables.reader import Rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-FORMAT = 6
+FORMAT = 7
 """Version of the folder of states; increase it if anything stored changes, also attributes of classes."""
 CODEC = "zstd"
 OPTIONS = "the states were written with other options: repeat those, or name a new folder of states"
@@ -61,49 +61,41 @@ class OtherState(ValueError):
     """A state of another version or another demand; ``str()`` is one line."""
 
 
-class BucketState:
-    """Decodes the packets of ``bucket`` of ``source`` in several runs.
+class BucketState(BucketReader):
+    """Decodes the packets of a bucket in several runs.
 
     ``dumps`` and ``loads`` keep it between runs: rows are those of :func:`wiredecode.spark.decode.decode` for any
     division of the packets. Open requests and incomplete frames wait in the state.
     """
 
     def __init__(self, demand: TableDemand, source: str, bucket: int) -> None:
-        self.demand = demand
-        self.reader = BucketReader(demand, source, bucket, blocks=False)
+        super().__init__(demand, source, bucket, blocks=False)
         self.packets = 0
         """Number of packets."""
 
     def feed(self, batch: PacketBatch) -> Iterator[Rows]:
         """The rows that the next packets complete; they are counted from ``packets`` + 1."""
         self.packets += len(batch)
-        return self.reader.convert(self.reader.push(self.reader.dissector.feed(batch)))
+        return self.convert(self.push(self.dissector.feed(batch)))
 
     def finish(self, since: Totals | None = None) -> Iterator[Decoded]:
         """The rows of all that waits, and the report; ``since``: what earlier reports counted."""
-        yield from self.reader.convert(self.reader.push(self.reader.dissector.finish()))
-        yield self.reader.report(since)
+        yield from self.convert(self.push(self.dissector.finish()))
+        yield self.report(since)
 
     def dumps(self) -> bytes:
-        """The state as bytes: its mark, sizes and digest, and the compressed result of :func:`stored.dump`.
-
-        Of the demand it has only a digest.
-        """
-        nodes, blobs = stored.dump((self.packets, *self.reader.suspend()))
+        """The state as bytes: sizes and digest, and the compressed result of :func:`stored.dump`."""
+        nodes, blobs = stored.dump((self.packets, *self.suspend()))
         packed: bytes = pa.compress(nodes + blobs, CODEC, asbytes=True)
-        sizes = len(nodes), len(blobs), digest(packed).encode()
-        return b"%s\n%d %d %s\n%s" % (mark(self.demand).encode(), *sizes, packed)
+        return b"%d %d %s\n%s" % (len(nodes), len(blobs), digest(packed).encode(), packed)
 
     @classmethod
     def loads(cls, demand: TableDemand, source: str, bucket: int, data: bytes) -> BucketState:
         """The state of :meth:`dumps`. Raises :class:`OtherState`."""
-        written, _, header_and_data = data.partition(b"\n")
-        check_format(written.decode(errors="replace"))
-        header, _, packed = header_and_data.partition(b"\n")
+        header, _, packed = data.partition(b"\n")
         *sizes, summed = header.split(b" ")
         if summed != digest(packed).encode() or len(sizes) != 2:
             raise OtherState(DAMAGED)
-        check(written.decode(), demand)
         state = cls(demand, source, bucket)
         of_nodes, of_blobs = map(int, sizes)
         try:
@@ -111,28 +103,23 @@ class BucketState:
             state.packets, *kept = stored.load(data[:of_nodes], data[of_nodes:])
         except (AttributeError, LookupError, TypeError, ValueError) as error:  # a class that is missing or has changed
             raise OtherState(VERSION.format(f"another wiredecode ({error})", running())) from None
-        state.reader.resume(*kept)
+        state.resume(*kept)
         return state
 
 
 def mark(demand: TableDemand) -> str:
-    """Format, version, and a digest of the demand: what a state depends on."""
+    """Format, version, and a digest of the demand: what states depend on."""
     return f"{FORMAT} {running()} {digest(repr(sorted(demand.__getstate__().items())).encode())}"
 
 
-def check_format(written: str) -> None:
-    """Raise :class:`OtherState` if a mark is not of this format and version, before anything else is read."""
+def check(written: str, demand: TableDemand) -> None:
+    """Raise :class:`OtherState` if the mark of states is not that of this version and ``demand``."""
     number, _, rest = written.partition(" ")
     before = rest.partition(" ")[0]
     if not number.isdigit() or not before:
         raise OtherState(DAMAGED)
     if (number, before) != (str(FORMAT), running()):
         raise OtherState(VERSION.format(f"wiredecode {before} (format {number})", f"{running()} (format {FORMAT})"))
-
-
-def check(written: str, demand: TableDemand) -> None:
-    """Raise :class:`OtherState` if the mark of a state is not that of this version and ``demand``."""
-    check_format(written)
     if written != mark(demand):
         raise OtherState(OPTIONS)
 
@@ -200,12 +187,6 @@ class StepLog:
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> StepLog:
         return cls(**{**values, "steps": [IncrementStep.of(step) for step in values["steps"]]})
-
-    def check(self, out: str, demand: TableDemand) -> None:
-        """Raise ``ValueError`` if it belongs to other tables or another demand."""
-        if self.out != out:
-            raise ValueError(f"these are the states of {self.out}; name another folder for {out}")
-        check(self.mark, demand)
 
     def states(self, steps: int) -> list[State] | None:
         """The states after this many steps."""
@@ -352,13 +333,13 @@ class StateDecoder:
     ) -> Iterator[Decoded]:
         """As :func:`wiredecode.spark.decode.decode_bucket`; the report names the new state."""
         state = self.load(source, bucket, demand)
-        counted = deepcopy(state.reader.totals)
+        counted = deepcopy(state.totals)
         for batch in packets(rows, state.packets + 1):
             yield from state.feed(batch)
         name = f"{STATE}{self.number:06}-{secrets.token_hex(6)}"
         with create_file(f"{self.uri}/{name}") as file:
             file.write(state.dumps())
-        yield state.reader.report(counted, state=name)
+        yield state.report(counted, state=name)
 
     def load(self, source: str, bucket: int, demand: TableDemand) -> BucketState:
         name = self.states.get((source, bucket))
@@ -371,7 +352,7 @@ class StateDecoder:
         """Bring the connections of states to their end."""
         for source, bucket in tasks.of(rows):
             state = self.load(source, bucket, demand)
-            yield from state.finish(since=deepcopy(state.reader.totals))
+            yield from state.finish(since=deepcopy(state.totals))
 
 
 # In the driver.
@@ -425,11 +406,13 @@ class Increment:
     def log(self) -> StepLog:
         """The steps until now. Raises ``ValueError`` if the states are of another run, or of another version."""
         kept = self.book.read(LOG)
-        if kept is not None:
-            check_format(kept.get("mark", ""))
-        log = StepLog(self.out, mark(self.demand), self.demand.buckets) if kept is None else StepLog.of(kept)
-        self.demand = replace(self.demand, buckets=log.buckets)
-        log.check(self.out, self.demand)
+        if kept is None:
+            return StepLog(self.out, mark(self.demand), self.demand.buckets)
+        self.demand = replace(self.demand, buckets=kept.get("buckets", self.demand.buckets))
+        check(kept.get("mark", ""), self.demand)
+        log = StepLog.of(kept)
+        if log.out != self.out:
+            raise ValueError(f"these are the states of {log.out}; name another folder for {self.out}")
         return log
 
     def _do(

@@ -45,15 +45,15 @@ PARCELS = pa.schema(
             ("file_ns", pa.int64()),
             ("file", pa.string()),
             ("place", pa.int64()),
-            ("secret", pa.bool_()),
             ("heads", pa.binary()),
             ("data", pa.binary()),
         )
     ]
 )
 """``clock`` and ``place`` are those of the first packet; ``file_ns``: time of the file's first packet. ``heads``: an
-array of :data:`HEADS`, ``data``: the bytes of these packets, one after the other. Or ``data`` has TLS secrets that the
-file brings (``secret``), or a report (bucket :data:`REPORTS`)."""
+array of :data:`HEADS`, ``data``: the bytes of these packets, one after the other. Without heads, ``data`` has TLS
+secrets of the file, or a report (bucket :data:`REPORTS`)."""
+EMPTY = {"clock": 0, "file_ns": 0, "file": "", "place": 0, "heads": b""}
 HEADS = np.dtype(
     [
         *((name, "<i8") for name in ("clock", "place", "time_ns", "original")),
@@ -97,6 +97,7 @@ class PacketParcels:
 
     def __init__(self, file: File, buckets: Buckets, limits: Limits, *, sessions_only: bool = False) -> None:
         self.file, self._buckets, self._sessions_only = file, buckets, sessions_only
+        self._of_file = {"source": file.source, "file_ns": file.first_ns, "file": file.name}
         self.totals = Totals()
         self._clock = Clock(int(limits.gap_seconds * 1e9))
         self._headers = HeaderReader(limits, self.totals.not_decoded, self.totals.limits)
@@ -126,15 +127,10 @@ class PacketParcels:
         self.totals.tcp_packets = self._headers.tcp_packets
         yield report(file.source, totals=pack(self.totals), file=file.name, place=file.place)
 
-    def _parcel(self, bucket: int, data: bytes, **values: Any) -> dict[str, Any]:
-        file = self.file
-        own = {"source": file.source, "file_ns": file.first_ns, "file": file.name}
-        return {**own, "bucket": bucket, "secret": False, "heads": b"", "data": data, **values}
-
     def _secrets(self, secrets: Sequence[bytes]) -> pa.RecordBatch:
         """Secrets for all buckets, before their packets: the bucket that needs them is not known here."""
-        first = {"clock": self.file.first_ns, "place": -1, "secret": True}
-        rows = [self._parcel(to, data, **first) for to in range(self._buckets.count) for data in secrets]
+        first = {**EMPTY, **self._of_file, "clock": self.file.first_ns, "place": -1}
+        rows = [{**first, "bucket": to, "data": data} for to in range(self._buckets.count) for data in secrets]
         return pa.RecordBatch.from_pylist(rows, PARCELS)
 
     def _gather(self, batch: PacketBatch) -> Iterator[pa.RecordBatch]:
@@ -180,22 +176,12 @@ class PacketParcels:
         part = data.slice(some.start, some.stop - some.start)
         _, offsets, content = part.buffers()
         ends = np.frombuffer(offsets, np.int32)[part.offset : part.offset + len(part) + 1]
-        own: dict[str, Any] = {
-            **{name: pa.array(heads[name][first]) for name in ("clock", "place")},
-            "bucket": pa.array(buckets[first]),
-            "heads": binary(heads[some].tobytes(), (edges - edges[0]) * HEADS.itemsize),
-            "data": binary(content, ends[edges - edges[0]]),
-        }
-        columns = self._parcel(0, b"") | own
-        return pa.record_batch(
-            [
-                columns[each.name]
-                if each.name in own
-                else pa.repeat(pa.scalar(columns[each.name], each.type), len(first))
-                for each in PARCELS
-            ],
-            schema=PARCELS,
-        )
+        columns = {name: pa.repeat(value, len(first)) for name, value in self._of_file.items()}
+        columns |= {name: pa.array(heads[name][first]) for name in ("clock", "place")}
+        columns["bucket"] = pa.array(buckets[first])
+        columns["heads"] = binary(heads[some].tobytes(), (edges - edges[0]) * HEADS.itemsize)
+        columns["data"] = binary(content, ends[edges - edges[0]])
+        return pa.RecordBatch.from_pydict(columns, PARCELS)
 
     def _deal(self, batch: PacketBatch) -> tuple[Int64s, Int32s, Int64s]:
         """Places of packets with TCP, in order; their buckets; the clock of the whole batch."""
@@ -266,9 +252,7 @@ def report_text(source: str, **content: Any) -> str:
 
 def report(source: str, **content: Any) -> pa.RecordBatch:
     """A report as a row of :data:`PARCELS`."""
-    row: dict[str, Any] = dict.fromkeys(("clock", "file_ns", "place"), 0)
-    data = report_text(source, **content).encode()
-    row |= {"source": source, "bucket": REPORTS, "file": "", "secret": False, "heads": b"", "data": data}
+    row = {**EMPTY, "source": source, "bucket": REPORTS, "data": report_text(source, **content).encode()}
     return pa.RecordBatch.from_pylist([row], PARCELS)
 
 
@@ -347,7 +331,7 @@ def by_file(parcels: Iterable[pa.RecordBatch]) -> Iterator[tuple[tuple[int, str]
     of: tuple[tuple[int, str], bool] | None = None
     size = 0
     for row in parcels:
-        owner = (value(row, "file_ns"), value(row, "file")), value(row, "secret")
+        owner = (value(row, "file_ns"), value(row, "file")), not row.column("heads")[0].as_buffer().size
         more = row.column("data")[0].as_buffer().size
         if of is not None and (owner != of or size + more > PARCEL_BYTES):
             yield *of, rows
@@ -463,12 +447,9 @@ def note_parcels(
         heads = np.zeros(len(group), HEADS)
         heads["clock"], heads["place"] = ([each[0][part] for each in group] for part in (1, 2))
         heads["linktype"], heads["captured"] = NOTES, [len(each[1].content) for each in group]
-        row = {"source": source, "clock": int(heads["clock"][0]), "file_ns": file_ns, "file": name, "secret": False}
-        row |= {
-            "place": int(heads["place"][0]),
-            "heads": heads.tobytes(),
-            "data": b"".join(e[1].content for e in group),
-        }
+        row = {"source": source, "file_ns": file_ns, "file": name, "heads": heads.tobytes()}
+        row |= {part: int(heads[part][0]) for part in ("clock", "place")}
+        row["data"] = b"".join(each[1].content for each in group)
         yield pa.RecordBatch.from_pylist([{**row, "bucket": bucket} for bucket in buckets], PARCELS)
 
 

@@ -18,11 +18,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import uuid4
 
+import numpy as np
 import pyarrow as pa
 
+from wiredecode.arrays import Int32s
 from wiredecode.capture import CaptureError, PacketBatch
 from wiredecode.dataclasses import dataclass, replace
-from wiredecode.spark import session, splits
+from wiredecode.spark import session, sizes, splits
 from wiredecode.spark.decode import (
     BucketDecoder,
     BucketReader,
@@ -32,7 +34,7 @@ from wiredecode.spark.decode import (
     decode_bucket,
     write_notes,
 )
-from wiredecode.spark.files import FileProblem, Inputs, Paths, UnreadableFile, find_readable
+from wiredecode.spark.files import NONE, FileProblem, Inputs, Paths, UnreadableFile, find_readable
 from wiredecode.spark.parcels import ORDER, PARCELS, PacketParcels, pack, report, report_text, unpack
 from wiredecode.tables import bound_memory
 from wiredecode.tables.reader import FLOWS
@@ -52,6 +54,10 @@ PACKED = 4
 """A compressed file counts as this many times its size."""
 PACKED_NAMES = (".gz", ".zst", ".lz4")
 MAX_PARTITIONS = 100_000
+TASK = pa.field("task", pa.int32(), nullable=False)
+"""Last column of parcels for the shuffle: the task that decodes them."""
+NO_TASKS = np.zeros(1, np.int32)
+"""Of a source with reports only."""
 REPORTED = pa.field("report", pa.string())
 """Last column of the rows of tasks: null in rows; in reports all other columns are null."""
 
@@ -102,6 +108,8 @@ class Plan:
     parts: list[ReadablePart]
     demand: TableDemand
     partitions: int
+    by_size: bool = True
+    """Large connections are dealt to buckets; else their hashes decide, in every run."""
 
 
 def make_plan(
@@ -117,14 +125,32 @@ def make_plan(
         raise UnreadableFile(inputs.problems[0].text)
     size_of_part = splits.SPLIT_BYTES if split_bytes is None else split_bytes
     parts = [ReadablePart(problem, 0) for problem in inputs.problems]
-    sizes: Counter[str] = Counter()
+    of_sources: Counter[str] = Counter()
     for file in inputs.files:
         size = inputs.sizes[file.name] * (PACKED if file.name.endswith(PACKED_NAMES) else 1)
-        sizes[file.source] += size
+        of_sources[file.source] += size
         cut = splits.splits(file, inputs.sizes[file.name], size_of_part)
         parts += [ReadablePart(split, size // len(cut)) for split in cut]
-    demand, partitions = size_run(demand, sizes, spark.sparkContext.defaultParallelism, partitions, buckets)
-    return Plan(parts, demand, partitions)
+    by_size = buckets is None
+    demand, partitions = size_run(demand, of_sources, spark.sparkContext.defaultParallelism, partitions, buckets)
+    return Plan(parts, demand, partitions, by_size)
+
+
+def deal(plan: Plan) -> tuple[TableDemand, dict[str, Int32s]]:
+    """The demand with the buckets of large connections, and by source the task of each bucket; the last: of reports."""
+    demand = plan.demand
+    parts = [(part.input, part.size) for part in plan.parts if isinstance(part.input, splits.FileSplit)]
+    loads: dict[str, sizes.Floats] = {}
+    for split, size in parts:
+        loads[split.file.source] = loads.get(split.file.source, np.zeros(demand.buckets)) + size / demand.buckets
+    if plan.by_size and demand.buckets > 1:
+        large, buckets = {}, sizes.SizedBuckets(demand.buckets, demand.sessions, linked=demand.linked)
+        for source, of_keys in sizes.sample(parts, buckets, demand.reassembly).items():
+            large[source], loads[source] = sizes.large_connections(of_keys, demand.buckets, loads[source].sum())
+        demand = replace(demand, large=large)
+    every = sizes.deal(np.concatenate([[0.0], *loads.values()]), plan.partitions)
+    of_buckets = every[1:].reshape(len(loads), demand.buckets)
+    return demand, {source: np.append(some, every[:1]) for source, some in zip(loads, of_buckets, strict=True)}
 
 
 def send_key_logs(spark: SparkSession, demand: TableDemand) -> None:
@@ -263,14 +289,29 @@ def packets(spark: SparkSession, paths: Paths, **options: Any) -> DataFrame:
 
 
 def _table(spark: SparkSession, paths: Paths, level: str, options: dict[str, Any]) -> DataFrame:
-    names = ("source", "partitions", "buckets", "split_bytes", "metrics")
-    how = {name: options.pop(name) for name in names if name in options}
+    metrics = options.pop("metrics", None)
+    plan = plan_of(spark, paths, level, **options)
+    frame = decode_plan(spark, plan, RowSink(plan.demand.schema.append(REPORTED)), metrics=metrics)
+    return frame.where(f"{REPORTED.name} is null").drop(REPORTED.name)
+
+
+def plan_of(
+    spark: SparkSession,
+    paths: Paths,
+    level: str,
+    *,
+    source: str = NONE,
+    partitions: int | None = None,
+    buckets: int | None = None,
+    split_bytes: int | None = None,
+    **reading: Any,
+) -> Plan:
+    """The plan for one level; arguments are those of :func:`rows`, ``reading`` those of :class:`TableDemand`."""
     try:
-        demand = TableDemand(level, **options)
+        demand = TableDemand(level, **reading)
     except TypeError as error:
         raise ValueError(str(error).replace("TableDemand.__init__()", f"{level}()")) from None
-    frame = rows(spark, paths, demand, **how)
-    return frame.where(f"{REPORTED.name} is null").drop(REPORTED.name)
+    return make_plan(spark, find_readable(paths, source), demand, partitions, buckets, split_bytes)
 
 
 def rows(
@@ -308,34 +349,48 @@ def decode_plan(
 
     If nothing is added up over buckets, notes link the connections of several buckets; that reads the files twice.
     """
-    from pyspark.sql import functions as F  # noqa: N812 - everybody calls it so
     from pyspark.sql.pandas.types import from_arrow_schema
 
     session.tune(spark)
     demand, partitions = plan.demand, plan.partitions
     if decoder is decode_bucket and demand.buckets > 1 and not {PACKET_LEVEL, FLOWS}.intersection(demand.levels):
-        demand = replace(demand, linked=True)
+        plan = replace(plan, demand=replace(demand, linked=True))
     send_key_logs(spark, demand)
     groups = group_parts(plan.parts, spark.sparkContext.defaultParallelism)
     tasks = Tasks([part.input for part in parts] for parts in groups)
     ids = tasks.rows(spark)
     if demand.level == PACKET_LEVEL:
         return map_tasks(ids, partial(read_packets, demand, tasks), sink, metrics)
-    schema = from_arrow_schema(PARCELS)
-    partition = F.expr(f"cast(pmod(crc32(cast(source as binary)) + bucket, {partitions}) as int)")
+    demand, tasks_of = deal(plan)
+    schema = from_arrow_schema(PARCELS.append(TASK))
 
     def shuffled(parcels: DataFrame) -> DataFrame:
         if hasattr(parcels, "repartitionById"):
-            parcels = parcels.repartitionById(partitions, partition)
+            parcels = parcels.repartitionById(partitions, TASK.name)
         else:  # before Spark 4.1: by the hash of the number, so that some tasks have two buckets and some have none
-            parcels = parcels.repartition(partitions, partition)
+            parcels = parcels.repartition(partitions, TASK.name)
         return parcels.sortWithinPartitions(*ORDER)
 
-    parcels = ids.mapInArrow(partial(read_parcels, demand, tasks), schema)
+    def mapped(rows: DataFrame, work: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]) -> DataFrame:
+        def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            bound_memory()
+            return to_tasks(work(batches), tasks_of)
+
+        return rows.mapInArrow(run, schema)
+
+    parcels = mapped(ids, partial(read_parcels, demand, tasks))
     if demand.linked:
-        of_sessions = ids.mapInArrow(partial(read_parcels, demand, tasks, sessions_only=True), schema)
-        parcels = parcels.union(shuffled(of_sessions).mapInArrow(partial(write_notes, demand=demand), schema))
+        of_sessions = mapped(ids, partial(read_parcels, demand, tasks, sessions_only=True))
+        parcels = parcels.union(mapped(shuffled(of_sessions), partial(write_notes, demand=demand)))
     return map_tasks(shuffled(parcels), partial(decode, demand=demand, decoder=decoder), sink, metrics)
+
+
+def to_tasks(parcels: Iterable[pa.RecordBatch], tasks: Mapping[str, Int32s]) -> Iterator[pa.RecordBatch]:
+    """Parcels, each batch of one source, with the task for each bucket."""
+    for batch in parcels:
+        of_buckets = tasks.get(batch.column("source")[0].as_py(), NO_TASKS)
+        numbers = pa.array(of_buckets[batch.column("bucket").to_numpy()])
+        yield pa.record_batch([*batch.columns, numbers], schema=PARCELS.append(TASK))
 
 
 def map_tasks(
@@ -364,13 +419,14 @@ def read_parcels(
 
     ``sessions_only``: only packets of connections that may know of others, without reports.
     """
-    bound_memory()
     for part in tasks.of(rows):
         if isinstance(part, FileProblem):
             if not sessions_only:
                 yield report(part.source, problem=part.text, file=part.file)
             continue
-        parcels = PacketParcels(part.file, demand.bucketing, demand.reassembly, sessions_only=sessions_only)
+        parcels = PacketParcels(
+            part.file, demand.bucketing(part.file.source), demand.reassembly, sessions_only=sessions_only
+        )
         yield from parcels.rows(packets_of(part, demand))
 
 

@@ -11,13 +11,13 @@ from wiredecode.dataclasses import dataclass, replace
 from wiredecode.dissect.dissector import Dissector
 from wiredecode.spark.accounts import TaskReports, flows_table
 from wiredecode.spark.decode import TableDemand, bucket_report
-from wiredecode.spark.files import NONE, Paths, find_readable
+from wiredecode.spark.files import Paths
 from wiredecode.spark.parcels import pack, packets
-from wiredecode.spark.pipeline import REPORTED, Plan, RowSink, decode_plan, make_plan
+from wiredecode.spark.pipeline import REPORTED, Plan, RowSink, decode_plan, plan_of
 from wiredecode.stats.counters import Counters
 from wiredecode.stats.tables import SOURCE, Statistic, choose_statistics, seconds
 from wiredecode.stats.tallies import table_of
-from wiredecode.tables.reader import FLOWS
+from wiredecode.tables.reader import FLOWS, FRAMES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,7 +42,7 @@ class BucketCounter:
 
     def __call__(self, source: str, bucket: int, rows: Iterator[pa.RecordBatch], demand: TableDemand) -> Iterator[str]:
         """As :func:`wiredecode.spark.decode.decode_bucket`; the report has what was counted."""
-        reading, display = replace(demand.reading(bucket), select=None), demand.display()
+        reading, display = replace(demand.reading(source, bucket), select=None), demand.display()
         counters = Counters(self.statistics(), self.interval, hops=self.hops, whole=display is None)
         dissector = Dissector(counters.demand(reading).for_filters(display), on_decoded=counters.end)
         for frame in dissector.frames(packets(rows)):
@@ -73,40 +73,21 @@ def statistics(
     tables: Sequence[str] | None = None,
     interval: str = "1h",
     hops: bool = False,
-    source: str = NONE,
-    partitions: int | None = None,
-    buckets: int | None = None,
-    split_bytes: int | None = None,
-    **reading: Any,
+    **options: Any,
 ) -> dict[str, pa.Table]:
     """The statistics of captures as Arrow tables, by name: those of :func:`wiredecode.stats.statistics`, by source.
 
-    ``paths``, ``source``, ``partitions``, ``buckets``, ``split_bytes``: as for
-    :func:`wiredecode.spark.pipeline.rows`. ``reading``: of :class:`wiredecode.spark.decode.TableDemand`, such as
-    ``filter`` and ``decode_as``. Files are left out from where they are damaged. Raises ``ValueError``,
-    UnreadableFile, and what Spark raises.
+    ``paths``, ``options``: as for :func:`wiredecode.spark.frames`. Files are left out from where they are damaged.
+    Raises ``ValueError``, UnreadableFile, and what Spark raises.
     """
     counter = BucketCounter(tables, None if interval == "auto" else seconds(interval), hops)
-    inputs = find_readable(paths, source)
-    plan = make_plan(spark, inputs, TableDemand("frames", **reading), partitions, buckets, split_bytes)
-    answers, _ = count(spark, plan, counter)
+    answers, _ = count(spark, plan_of(spark, paths, FRAMES, **options), counter)
     return {statistic.name: table for statistic, table in answers}
 
 
-def flows(
-    spark: SparkSession,
-    paths: Paths,
-    *,
-    source: str = NONE,
-    partitions: int | None = None,
-    buckets: int | None = None,
-    split_bytes: int | None = None,
-    **reading: Any,
-) -> pa.Table:
+def flows(spark: SparkSession, paths: Paths, **options: Any) -> pa.Table:
     """The flows of captures (docs/flows.md) as an Arrow table, by source; arguments as of :func:`statistics`."""
-    inputs = find_readable(paths, source)
-    plan = make_plan(spark, inputs, TableDemand(FLOWS, **reading), partitions, buckets, split_bytes)
-    return flows_table(_reports(spark, plan))
+    return flows_table(_reports(spark, plan_of(spark, paths, FLOWS, **options)))
 
 
 def _reports(spark: SparkSession, plan: Plan, **how: Any) -> TaskReports:

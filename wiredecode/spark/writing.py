@@ -1,26 +1,39 @@
 """Files that the decoding tasks write, for lakes and folders alike, without another shuffle (docs/spark.md, "Output").
 
 A task names its files after its run and itself, and returns a row per file, and the reports. The driver gets the rows
-of one attempt of each task, and makes these files part of their tables.
+of one attempt of each task, and makes these files part of their tables: those of Iceberg and Delta by the same code as
+``wiredecode export`` (``export/lake``), without a package of Java; those of a folder in ``folder.py``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from wiredecode.dataclasses import asdict, dataclass, replace
-from wiredecode.export.lake.run import TableRun
-from wiredecode.export.lake.table import DAY, FILE_BYTES, LakeWriter, TableFiles, TaskStore, Written
+from wiredecode.export.lake import open_lake
+from wiredecode.export.lake.run import AlreadyThere, TableRun
+from wiredecode.export.lake.table import (
+    DAY,
+    FILE_BYTES,
+    TABLES,
+    LakeWriter,
+    TableFiles,
+    TaskStore,
+    Written,
+    commit,
+    commit_table,
+    remove,
+)
 from wiredecode.export.partition import PartitionWriter
-from wiredecode.spark.accounts import TaskReports
+from wiredecode.spark.accounts import TaskReports, flows_table, tables
 from wiredecode.spark.decode import Decoded
 from wiredecode.spark.pipeline import REPORTED, one_row
 from wiredecode.tables.portable import PROTOCOL, TIME_NS, by_protocol
-from wiredecode.tables.reader import CONNECTIONS, FRAMES, MESSAGES, PACKETS
+from wiredecode.tables.reader import CONNECTIONS, FLOWS, FRAMES, MESSAGES, PACKETS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -123,3 +136,56 @@ def findings(frames: pa.RecordBatch) -> pa.RecordBatch:
     rows = frames.select(list(FOUND)).take(pc.list_parent_indices(lists))
     names = [*FOUND, *(member.name for member in each.type)]
     return pa.record_batch([*rows.columns, *each.flatten()], names)
+
+
+class LakeRun:
+    """The driver's part of one run, or of one step of increments, for the place ``out``.
+
+    ``run``: what is added to a table, by its name. Levels whose table has the captures already are left out. Raises
+    AlreadyThere if all levels are, and LakeError.
+    """
+
+    def __init__(
+        self,
+        out: str,
+        levels: Iterable[str],
+        run: Callable[[str], TableRun],
+        selected: Callable[[str], str],
+        *,
+        overwrite: bool,
+    ) -> None:
+        self.lake, self.run, self.selected, self.overwrite = open_lake(out), run, selected, overwrite
+        self.runs = {level: table_run for level in levels if not self._is_there(table_run := run(level))}
+        if not self.runs:
+            raise AlreadyThere
+        self.sink = TaskSink(self.lake.task_store(), self.runs)
+
+    def _is_there(self, run: TableRun) -> bool:
+        try:
+            if run.captures:
+                run.replaces(self.lake.find_known(TABLES, run), overwrite=self.overwrite)
+        except AlreadyThere:
+            return True
+        return False
+
+    def commit(self, tasks: DataFrame) -> TaskReports:
+        """Have the tasks write, and commit their files; ``tasks``: rows of :data:`FILES`."""
+        files, schemas, accounts = write_all(tasks)
+        uncommitted = {level: [file for file in files if file.table.partition("_")[0] == level] for level in self.runs}
+        if FLOWS in self.runs:
+            writer = LakeWriter(self.lake, FLOWS, self.runs[FLOWS])
+            for batch in flows_table(accounts).to_batches():
+                writer.write(batch)
+            writer.close()
+            uncommitted[FLOWS] = writer.take()
+        try:
+            for table, schema in schemas.items():
+                self.lake.prepare(table, schema)
+            for level, run in self.runs.items():
+                commit(self.lake, level, run, uncommitted.pop(level), self.selected(level), overwrite=self.overwrite)
+            for name, rows in tables(accounts).items():
+                commit_table(self.lake, name, self.run(name), rows, overwrite=self.overwrite)
+        finally:
+            for some in uncommitted.values():
+                remove(self.lake, some)
+        return accounts

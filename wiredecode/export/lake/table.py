@@ -171,12 +171,16 @@ def one_line_errors(what: str, *conflicts: type[BaseException]) -> Iterator[None
 CAUSE = re.compile(r"\s*(?:\x1b\[\d+m)?\u21b3(?:\x1b\[0m)?\s*")
 """Before a cause in the errors of delta-rs, one to a line, perhaps in colour."""
 
+NO_CREDENTIALS = "no credentials found"
+
 
 def _reason(error: Exception) -> str:
     """The first line of an error, with the causes that follow; of several attempts only that there were some."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     first, *causes = [lines[0], *takewhile(lambda line: CAUSE.match(line), lines[1:])]
     shown = [first, *(CAUSE.sub("", cause, count=1).partition(". Attempted:")[0] for cause in causes)]
+    if NO_CREDENTIALS in shown[-1]:  # which delta-rs calls an operation that is not supported
+        return f"{NO_CREDENTIALS}: set those of the store, such as AWS_ACCESS_KEY_ID or AWS_PROFILE for S3"
     return ": ".join(shown)
 
 
