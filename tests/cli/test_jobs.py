@@ -142,6 +142,13 @@ def test_flows_equal_those_of_one_process(run: Run, path: str) -> None:
         assert run("flows", CAPTURES / path, *words, "--jobs", 3) == run("flows", CAPTURES / path, *words)
 
 
+def test_a_process_need_not_know_the_virtual_host_of_a_queue(run: Run) -> None:
+    """Another one has the only connection that names it."""
+    path = Path(__file__).parents[1] / "check" / "arrivals" / "r_no_consume.pcap.zst"
+    for count in (2, 3, 4):
+        assert run("flows", path, "--json", "--jobs", count) == run("flows", path, "--json"), count
+
+
 @pytest.mark.parametrize("count", [1, 2])
 def test_a_bug_in_one_process_costs_the_contents_of_one_frame(
     run: Run, monkeypatch: pytest.MonkeyPatch, count: int

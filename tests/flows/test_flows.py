@@ -185,3 +185,12 @@ def test_messages_that_a_consumer_does_not_want_again_are_counted() -> None:
     for frame in Dissector(ANALYSED).frames(open_capture([str(CAPTURES / "amqp091" / "tables.pcap.zst")])):
         flows.frame(frame)
     assert sum(flow.rejected for flow in flows.flows.values()) == 3
+
+
+def test_the_newest_name_of_a_cluster_counts_in_whichever_process_it_is() -> None:
+    """A broker was built again, as another cluster, and kept its address."""
+    early, late = Flows(), Flows()
+    early.spaces = {"10.0.0.21:9092": (1_020_304, "first"), "10.0.0.22:9092": (1_020_305, "other")}
+    late.spaces = {"10.0.0.21:9092": (1_020_306, "second")}
+    for both in (early + late, late + early):
+        assert both.spaces == {"10.0.0.21:9092": (1_020_306, "second"), "10.0.0.22:9092": (1_020_305, "other")}

@@ -334,8 +334,8 @@ class Flows:
         self._newest: dict[tuple[int, bool, str, int | None, str], Flow] = {}
         """Some flows, by the subject of a step."""
         self.flows: dict[FlowKey, Flow] = {}
-        self.spaces: dict[str, str] = {}
-        """By endpoint of a server: its cluster."""
+        self.spaces: dict[str, tuple[int, str]] = {}
+        """By endpoint of a server: when its cluster was named last, and the cluster."""
         self.omitted = 0
         """Flows beyond :data:`MAX_FLOWS`, counted each time that they are met."""
         self._readers, self._by_messages = ByProtocol(readers_of), ByProtocol(by_messages)
@@ -343,6 +343,9 @@ class Flows:
         self.connections: dict[int, Connection] = {}
         """Those with flows, by number."""
         self._parties: dict[int, Party] = {}
+        self._servers: dict[int, str] = {}
+        self._virtual_hosts: dict[str, frozenset[str]] = {}
+        """Of other processes: clients and endpoints of servers by connection; virtual hosts by name of the server."""
         self._accounts: dict[int, str] = {}
         self._settings: dict[int, dict[str, str]] = {}
         """By connection: what its client chose, such as ``acks``, at first."""
@@ -393,7 +396,7 @@ class Flows:
             flow = self._newest.get((number, what in TO_BROKER, topic, partition, group))
             if flow is None:
                 if what in ABOUT_CLIENTS:
-                    self._learn(step, frame.connection)
+                    self._learn(step, frame)
                     continue
                 flow = self._flow(step, frame)
                 if flow is None:
@@ -449,7 +452,8 @@ class Flows:
         self.connections, self._parties, self.omitted = {}, whole.parties(), whole.omitted
         return True
 
-    def _learn(self, step: Step, connection: Connection) -> None:
+    def _learn(self, step: Step, frame: Frame) -> None:
+        connection = frame.connection
         if step.what == flows.MEMBER:
             if len(self.connections) < MAX_FLOWS:
                 self.connections[connection.number] = connection
@@ -457,7 +461,7 @@ class Flows:
             if len(self._settings) < MAX_FLOWS:
                 self._settings.setdefault(connection.number, {}).setdefault(step.topic, step.start)
         elif step.log:
-            self.spaces[step.log] = step.topic
+            self.spaces[step.log] = max(self.spaces.get(step.log, (0, "")), (frame.time_ns, step.topic))
         else:
             self._accounts[connection.number] = step.topic
 
@@ -480,22 +484,31 @@ class Flows:
 
     def parties(self) -> dict[int, Party]:
         """The clients, by connection."""
-        found = self._parties | {number: self.party(each) for number, each in self.connections.items()}
-        spaces, sizes = self.spaces | self._only_spaces(), self._batch_sizes()
+        clients, servers, virtual_hosts = self._found()
+        sizes = self._batch_sizes()
+
+        def space(number: int, server: str) -> str:
+            hosts = virtual_hosts.get(server, ())
+            cluster = self._cluster(servers.get(number, server)) or self._cluster(server)
+            return cluster or (next(iter(hosts)) if len(hosts) == 1 else "")
+
         return {
             number: each._replace(
-                space=each.space or spaces.get(each.server, ""), settings={**each.settings, **sizes.get(number, {})}
+                space=each.space or space(number, each.server), settings={**each.settings, **sizes.get(number, {})}
             )
-            for number, each in found.items()
+            for number, each in clients.items()
         }
 
-    def _only_spaces(self) -> dict[str, str]:
-        """By endpoint of a server: its virtual host, if all connections that name one name this."""
-        found: dict[str, set[str]] = {}
-        for each in self.connections.values():
+    def _found(self) -> tuple[dict[int, Party], dict[int, str], dict[str, frozenset[str]]]:
+        """Clients and servers by connection, and virtual hosts by server, of this process and of others."""
+        clients, servers, virtual_hosts = dict(self._parties), dict(self._servers), dict(self._virtual_hosts)
+        for number, each in self.connections.items():
+            clients[number] = self.party(each)._replace(space=self._own_space(each))
+            servers[number] = each.endpoints[1 - client_side(each)]
             if virtual_host := each.identity.get("virtual_host"):
-                found.setdefault(each.named_endpoints[1 - client_side(each)], set()).add(virtual_host)
-        return {server: next(iter(names)) for server, names in found.items() if len(names) == 1}
+                server = clients[number].server
+                virtual_hosts[server] = virtual_hosts.get(server, frozenset()) | {virtual_host}
+        return clients, servers, virtual_hosts
 
     def _batch_sizes(self) -> dict[int, dict[str, str]]:
         """The setting ``batch`` of publishers, by connection: messages at a time, as a power of ten."""
@@ -509,9 +522,13 @@ class Flows:
 
     def space_of(self, connection: Connection) -> str:
         """The account, virtual host or cluster of a connection; empty: it is not known."""
-        server = connection.endpoints[1 - client_side(connection)]
-        account = self._accounts.get(connection.number)
-        return account or connection.identity.get("virtual_host") or self.spaces.get(server, "")
+        return self._own_space(connection) or self._cluster(connection.endpoints[1 - client_side(connection)])
+
+    def _own_space(self, connection: Connection) -> str:
+        return self._accounts.get(connection.number) or connection.identity.get("virtual_host") or ""
+
+    def _cluster(self, server: str) -> str:
+        return self.spaces.get(server, (0, ""))[1]
 
     def party(self, connection: Connection) -> Party:
         """The client of a connection."""
@@ -540,9 +557,12 @@ class Flows:
         for key, flow in self.flows.items():
             named = key._replace(connection=ids.get(key.connection, key.connection))
             made.flows[named] = replace(flow, key=named, samples=[])
-        for number, party in self.parties().items():
-            named_party = party._replace(connection=ids.get(number, number))
-            made._parties[named_party.connection] = named_party
+        clients, servers, made._virtual_hosts = self._found()
+        sizes = self._batch_sizes()
+        for number, client in clients.items():
+            label, settings = ids.get(number, number), {**client.settings, **sizes.get(number, {})}
+            made._parties[label] = client._replace(connection=label, settings=settings)
+            made._servers[label] = servers[number]
         made.spaces, made.omitted = self.spaces, self.omitted
         return made
 
@@ -551,11 +571,18 @@ class Flows:
         both.flows = dict(self.flows)
         for key, flow in other.flows.items():
             both.flows[key] = both.flows[key] + flow if key in both.flows else flow
-        both.spaces = self.spaces | other.spaces
+        both.spaces = {
+            server: max(self.spaces.get(server, (0, "")), other.spaces.get(server, (0, "")))
+            for server in self.spaces | other.spaces
+        }
         both.connections = self.connections | other.connections
         both._accounts = self._accounts | other._accounts
         both._settings = self._settings | other._settings
-        both._parties = self.parties() | other.parties()
+        (mine, my_servers, my_hosts), (clients, servers, hosts) = self._found(), other._found()
+        both._parties, both._servers = mine | clients, my_servers | servers
+        both._virtual_hosts = {
+            server: my_hosts.get(server, frozenset()) | hosts.get(server, frozenset()) for server in my_hosts | hosts
+        }
         both.omitted = self.omitted + other.omitted
         return both
 
