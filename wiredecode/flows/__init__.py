@@ -449,7 +449,8 @@ class Flows:
         for key, latencies in self._latencies.items():
             whole.flows[key].latencies = latencies
         self.flows = dict(sorted(whole.flows.items(), key=lambda each: each[1].began))
-        self.connections, self._parties, self.omitted = {}, whole.parties(), whole.omitted
+        self.connections, self.spaces, self.omitted = {}, whole.spaces, whole.omitted
+        self._parties, self._servers, self._virtual_hosts = whole._parties, whole._servers, whole._virtual_hosts
         return True
 
     def _learn(self, step: Step, frame: Frame) -> None:
