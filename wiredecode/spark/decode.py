@@ -134,6 +134,11 @@ class TableDemand:
             bucket=Bucket(self.bucketing(source), bucket),
         )
 
+    @property
+    def scan(self) -> Demand:
+        """A pass over packets without tables."""
+        return replace(FRAMES_ONLY, blocks=True, decode_as=self.decoding, keys=self.keys, limits=self.reassembly)
+
     def __getstate__(self) -> dict[str, object]:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
@@ -193,15 +198,7 @@ def bucket_report(
 def write_notes(rows: Iterable[pa.RecordBatch], demand: TableDemand) -> Iterator[pa.RecordBatch]:
     """Notes for all other buckets, from parcels in the order of ``packets.ORDER``, as parcels."""
     wanted = LevelsReader(demand.reading("", 0)).dissector.demand
-    reading = replace(
-        FRAMES_ONLY,
-        copies=wanted.copies and not wanted.blocks,
-        blocks=True,
-        decode_as=demand.decoding,
-        keys=demand.keys,
-        stable_ids=True,
-        limits=demand.reassembly,
-    )
+    reading = replace(demand.scan, copies=wanted.copies and not wanted.blocks, stable_ids=True)
     for source, bucket, parcels in by_bucket(rows):
         others = [number for number in range(min(demand.buckets, LINKED)) if number != bucket]
         own, places, writer = Bucket(demand.bucketing(source), bucket, sessions_only=True), PacketPlaces(), NoteWriter()

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from wiredecode.arrays import Int32s
 from wiredecode.capture import CaptureError, PacketBatch
 from wiredecode.dataclasses import replace
-from wiredecode.dissect.dissector import FRAMES_ONLY, Dissector
+from wiredecode.dissect.dissector import Dissector
 from wiredecode.net.buckets import LINKED, PACKET_BYTES, SLOTS, Buckets
 from wiredecode.net.headers import HeaderReader
 from wiredecode.net.limits import Limits
@@ -81,9 +81,8 @@ def _read(split: FileSplit, size: float, limits: Limits, most_bytes: int) -> Sam
 def session_ports(taken: Iterable[SampledPlace], demand: TableDemand) -> dict[int, str]:
     """Further ports, as :attr:`TableDemand.sessions`, that the sample shows."""
     found: dict[int, str] = {}
-    reading = replace(FRAMES_ONLY, blocks=True, decode_as=demand.decoding, keys=demand.keys, limits=demand.reassembly)
     for place in taken:
-        dissector = Dissector(reading)
+        dissector = Dissector(demand.scan)
         for _ in dissector.frames_and_blocks(_beginnings(place, Buckets(1, {**demand.sessions, **found}))):
             pass
         found |= {port: name for name, port in dissector.accounts.sessions}
