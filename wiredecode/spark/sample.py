@@ -31,8 +31,8 @@ PLACES, SAMPLE_BYTES = 16, 16 << 20
 """Places in all files where the sample is taken, and about its size: it is taken in less time than small tasks need."""
 SMALL = 16
 """Connections below this part of a bucket are spread by hash."""
-SHOWN_BYTES = 64 << 10
-"""Bytes of a port, at each place, by which its protocol is identified."""
+SHOWN_BYTES, PORTS = 64 << 10, 16
+"""Bytes of a port, at each place, by which its protocol is identified; and of how many ports, if each has them."""
 Floats = npt.NDArray[np.float64]
 
 
@@ -91,17 +91,19 @@ def session_ports(taken: Iterable[SampledPlace], demand: TableDemand) -> dict[in
 
 def _beginnings(place: SampledPlace, known: Buckets) -> Iterator[PacketBatch]:
     """The first packets of each port that is not known, the lower one of a connection: as a rule the server's."""
-    sizes = np.zeros(1 << 16)
+    sizes, left = np.zeros(1 << 16), PORTS * SHOWN_BYTES
     for batch, segments in place.read:
         rows = np.flatnonzero(~known.have_session(segments))
         ports = np.minimum(segments.ports[rows] >> 16 & 0xFFFF, segments.ports[rows] & 0xFFFF)
         order = np.argsort(ports, kind="stable")
         rows, ports = rows[order], ports[order]
-        lengths = segments.captured[rows] + PACKET_BYTES
-        before = np.cumsum(lengths) - lengths
-        shown = before - before[np.searchsorted(ports, ports)] + sizes[ports] < SHOWN_BYTES
-        sizes += np.bincount(ports, lengths, minlength=len(sizes))
-        yield batch.select(np.unique(segments.row[rows[shown]]))
+        size = segments.captured + PACKET_BYTES
+        before = np.cumsum(size[rows]) - size[rows]
+        shown = np.sort(rows[before - before[np.searchsorted(ports, ports)] + sizes[ports] < SHOWN_BYTES])
+        shown = shown[np.cumsum(size[shown]) <= left]
+        sizes += np.bincount(ports, size[rows], minlength=len(sizes))
+        left -= int(size[shown].sum())
+        yield batch.select(np.unique(segments.row[shown]))
 
 
 def connection_sizes(taken: Iterable[SampledPlace], buckets: Buckets) -> dict[str, Floats]:
