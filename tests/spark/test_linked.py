@@ -23,7 +23,9 @@ from wiredecode.dissect.following import NoteEntry, packed, unpacked
 from wiredecode.spark import decode as notes_module
 from wiredecode.spark import parcels as module
 from wiredecode.spark.decode import TableDemand, decode, write_notes
-from wiredecode.spark.parcels import HEADS
+from wiredecode.spark.parcels import HEADS, File
+from wiredecode.spark.pipeline import Plan, ReadablePart, deal
+from wiredecode.spark.splits import FileSplit
 from wiredecode.tables.reader import TableReader
 
 LEVELS = ("frames", "messages", "connections")
@@ -74,6 +76,15 @@ def test_linked_buckets_have_the_rows_of_one_reader(path: Path) -> None:
             found = linked_rows(path, demand_of(path, levels, buckets))
             for level in levels:
                 same_rows(found[level], wanted[level])
+
+
+@pytest.mark.parametrize("path", [FAILOVER, CAPTURES / "nats" / "50-server-links.pcap"], ids=lambda path: path.name)
+def test_unusual_ports_that_the_sample_shows_have_the_rows_of_one_reader(path: Path) -> None:
+    part = ReadablePart(FileSplit(File(str(path), "s", first_ns(path))), path.stat().st_size)
+    demand, _ = deal(Plan([part], TableDemand("frames", buckets=7, linked=True), 7))
+    same_rows(linked_rows(path, demand)["frames"], read(open_capture([path]), TableDemand("frames")))
+    with pytest.raises(AssertionError):
+        same_rows(linked_rows(path, replace(demand, seen={}))["frames"], read(open_capture([path]), demand))
 
 
 @pytest.mark.parametrize("path", [REPLIES, ROUTES, FAILOVER], ids=lambda path: path.name)

@@ -30,7 +30,7 @@ from wiredecode.export.lake.table import TaskStore
 from wiredecode.export.writers import WriterSettings
 from wiredecode.frames.record import totals_record
 from wiredecode.frames.totals import Totals
-from wiredecode.spark import writing
+from wiredecode.spark import sample, writing
 from wiredecode.spark.accounts import TaskReports, totals_rows
 from wiredecode.spark.decode import TableDemand
 from wiredecode.spark.folder import DONE, VIEWS, Folder, Occupied
@@ -317,7 +317,10 @@ def test_packets_have_their_totals_too(spark: SparkSession, tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_connections_decoded_in_different_buckets_are_reported(spark: SparkSession, tmp_path: Path) -> None:
+def test_connections_decoded_in_different_buckets_are_reported(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sample, "SHOWN_BYTES", 0)
     accounts = write(spark, job([SERVER_LINKS], tmp_path / "out", columns="type"))
     assert {port for name, port in accounts.apart if name == "nats"} == set(NATS_PORTS)
 

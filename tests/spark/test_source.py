@@ -161,6 +161,17 @@ def test_bad_files_are_errors_if_requested(session: SparkSession, tmp_path: Path
         CaptureReader(ReadOptions.of({"path": str(tmp_path), "failFast": "true"})).partitions()
 
 
+def test_connections_on_unusual_ports_are_linked() -> None:
+    """All partitions know the ports that a sample of the files shows."""
+    path = CAPTURES / "kafka" / "failover.pcap.zst"
+    reader = CaptureReader(ReadOptions.of({"path": str(path), "partitions": "3"}))
+    parts = reader.partitions()
+    assert [{*part.value.demand.seen} for part in parts] == [{9192, 9392}] * 3
+    rows = [batch for part in parts for batch in reader.read(part)]
+    demand = TableDemand("frames")
+    same_rows(pa.Table.from_batches(rows, demand.schema), expected([path], demand))
+
+
 def test_files_of_other_file_systems_are_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     every = packets(BASIC)
     for number, low in enumerate(range(0, len(every), 30)):

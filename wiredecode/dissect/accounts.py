@@ -112,7 +112,8 @@ class Accounts:
         totals.failures.update(tracker.failures)
         if tracker.conversation is not None:
             connection.client = tracker.conversation.client
-        server = connection.ports[1 if connection.initiator is None else 1 - connection.initiator]
+        client = connection.initiator if connection.client is None else connection.client
+        server = connection.ports[1 if client is None else 1 - client]
         if tracker.protocol is not None and tracker.protocol.has_session:
             self.sessions.add((tracker.protocol.name, server))
         if tracker.framers is None:

@@ -5,7 +5,8 @@ Connections that know of each other (docs/how-it-works.md, "Map and reduce") are
 by their ports.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 from zlib import crc32
@@ -13,7 +14,7 @@ from zlib import crc32
 import numpy as np
 import numpy.typing as npt
 
-from wiredecode.arrays import Bools, Int32s, UInt64s
+from wiredecode.arrays import Bools, Int32s, Int64s, UInt64s
 from wiredecode.net.segments import COLUMNS, Segments
 
 LINKED = 64
@@ -28,31 +29,48 @@ class Buckets:
     """``count`` buckets. ``sessions``: ports whose connections know of each other, and their protocol.
 
     ``linked``: notes link the connections of one protocol (:mod:`wiredecode.dissect.following`), which are in up to
-    :data:`LINKED` buckets; else they are in one.
+    :data:`LINKED` buckets; else they are in one. ``large``: buckets of large connections, by :meth:`keys`; hashes
+    decide on others.
     """
 
-    def __init__(self, count: int, sessions: Mapping[int, str], *, linked: bool = False) -> None:
+    def __init__(
+        self,
+        count: int,
+        sessions: Mapping[int, str],
+        *,
+        linked: bool = False,
+        large: Mapping[int, int] = MappingProxyType({}),
+    ) -> None:
         self.count = count
-        self._ports = [*sessions]
-        self._together = {} if linked else {port: crc32(name.encode()) % count for port, name in sessions.items()}
-        self._linked = min(count, LINKED) if linked else count
+        self._linked = min(count, LINKED) if linked else None
+        self._sessions = tuple(sessions.items())
+        self._large = np.full(2 * SLOTS, -1, np.int32) if large else None
+        if self._large is not None:
+            self._large[[*large]] = [*large.values()]
 
     def of(self, segments: Segments) -> Int32s:
-        spread = pairs(segments)
+        spread, names = self._spread(segments)
         buckets = (spread % np.uint64(self.count)).astype(np.int32)
-        if self._linked < self.count:
-            rows = self.have_session(segments)
+        if self._linked is not None:
+            rows = np.flatnonzero(names)
             buckets[rows] = spread[rows] % np.uint64(self._linked)
-        for port, bucket in self._together.items():
-            buckets[_has_port(segments.ports, port)] = bucket
+        if self._large is not None:
+            found = self._large[_keys(spread, names)]
+            buckets = np.where(found < 0, buckets, found)
         return buckets
+
+    def keys(self, segments: Segments) -> Int64s:
+        """A number per connection below ``2 * SLOTS``; odd if it may know of others, the same if they are together."""
+        return _keys(*self._spread(segments))
 
     def have_session(self, segments: Segments) -> Bools:
         """Whether each segment is of a connection that may know of others, by its ports."""
-        found = np.zeros(len(segments.ports), np.bool_)
-        for port in self._ports:
-            found |= _has_port(segments.ports, port)
-        return found
+        return _names(segments, self._sessions) > 0
+
+    def _spread(self, segments: Segments) -> tuple[UInt64s, UInt64s]:
+        """A hash per connection, the same of those that are together; and that of its protocol, 0 without a session."""
+        spread, names = pairs(segments), _names(segments, self._sessions)
+        return (spread if self._linked else np.where(names > 0, names, spread)), names
 
 
 class Bucket:
@@ -78,7 +96,7 @@ class Dealt:
     def __init__(
         self, number: int, speeds: Sequence[float], together: Mapping[int, str] = MappingProxyType({})
     ) -> None:
-        self._together = {port: crc32(name.encode()) % SLOTS for port, name in together.items()}
+        self._together = tuple(together.items())
         self.number, self._speeds = number, np.array(speeds)
         self._loads, self._counts = np.zeros(len(speeds)), np.zeros(len(speeds))
         """Bytes and connections of each process, by its speed."""
@@ -87,9 +105,8 @@ class Dealt:
 
     def keep(self, segments: Segments) -> Segments:
         """Its own segments."""
-        slots = (pairs(segments) >> np.uint64(20)).astype(np.int64) % SLOTS
-        for port, slot in self._together.items():
-            slots[_has_port(segments.ports, port)] = slot
+        names = _names(segments, self._together)
+        slots = _slots(np.where(names > 0, names, pairs(segments)))
         some, index = np.unique(slots, return_inverse=True)
         sizes = np.bincount(index, segments.length + PACKET_BYTES)
         new = np.flatnonzero(self._owners[some] < 0)
@@ -104,9 +121,28 @@ class Dealt:
         return select(segments, owners[index] == self.number)
 
 
-def _has_port(ports: Any, port: int) -> Bools:
-    found: Bools = ((ports >> 16 & 0xFFFF) == port) | ((ports & 0xFFFF) == port)
-    return found
+@lru_cache(maxsize=8)
+def _by_port(sessions: Iterable[tuple[int, str]]) -> UInt64s:
+    names: UInt64s = np.zeros(1 << 16, np.uint64)
+    for port, name in sessions:
+        names[port] = crc32(name.encode())
+    return names
+
+
+def _names(segments: Segments, sessions: tuple[tuple[int, str], ...]) -> UInt64s:
+    """A hash of the protocol whose connections know of each other, by the ports of each segment; 0: none."""
+    by_port = _by_port(sessions)
+    names: UInt64s = np.maximum(by_port[segments.ports >> 16 & 0xFFFF], by_port[segments.ports & 0xFFFF])
+    return names
+
+
+def _keys(spread: UInt64s, names: UInt64s) -> Int64s:
+    return _slots(spread) * 2 + (names > 0)
+
+
+def _slots(spread: UInt64s) -> Int64s:
+    slots: Int64s = (spread >> np.uint64(20)).astype(np.int64) % SLOTS
+    return slots
 
 
 def pairs(segments: Segments) -> UInt64s:

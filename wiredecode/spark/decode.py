@@ -20,7 +20,6 @@ from wiredecode.net.limits import Limits, limits_of
 from wiredecode.protocols import registry
 from wiredecode.protocols.registry import DecodeAs, decoding
 from wiredecode.spark.parcels import REPORTS, PacketPlaces, by_bucket, note_parcels, pack, packets, report_text, value
-from wiredecode.spark.sizes import SizedBuckets
 from wiredecode.tables.portable import portable_rows, portable_schema, table_columns
 from wiredecode.tables.reader import FLOWS, LEVELS, PACKETS, LevelsReader, Rows, table_schema
 from wiredecode.tables.schema import column_names, select
@@ -39,9 +38,10 @@ class TableDemand:
     ``levels``: one, or several that are decoded together. ``columns`` are those of the table on Spark, of one level.
     ``decode_as``: port to protocol, ``rabbitmq_stream`` or ``nats/3``. ``limits``: of reassembly, by name.
     ``buckets``: the number of parts that the connections are divided into. ``linked``: notes link those that know of
-    each other (:func:`write_notes`), else they are in one part. ``large``: the parts of large connections by source,
-    see :class:`SizedBuckets`. ``keylog``: files of TLS secrets, by their paths; tasks read them. Raises ``ValueError``
-    for wrong values.
+    each other (:func:`write_notes`), else they are in one part. ``seen``: ports of such connections, and their
+    protocol, beside those of ``decode_as`` and the usual ones. ``large``: the parts of large connections by source, see
+    :class:`Buckets`. ``keylog``: files of TLS secrets, by their paths; tasks read them. Raises ``ValueError`` for wrong
+    values.
     """
 
     levels: Sequence[str] | str
@@ -53,6 +53,7 @@ class TableDemand:
     show_secrets: bool = False
     fail_fast: bool = False
     linked: bool = False
+    seen: Mapping[int, str] = field(default_factory=dict)
     large: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     keylog: Sequence[str] = ()
 
@@ -109,13 +110,11 @@ class TableDemand:
     @cached_property
     def sessions(self) -> dict[int, str]:
         """Ports whose connections know of each other, and their protocol."""
-        return registry.session_ports(self.decoding)
+        return {**self.seen, **registry.session_ports(self.decoding)}
 
     def bucketing(self, source: str) -> Buckets:
         """Connections that know of each other are linked, or in one bucket."""
-        if large := self.large.get(source):
-            return SizedBuckets(self.buckets, self.sessions, linked=self.linked, large=large)
-        return Buckets(self.buckets, self.sessions, linked=self.linked)
+        return Buckets(self.buckets, self.sessions, linked=self.linked, large=self.large.get(source, {}))
 
     def display(self) -> Filter | None:
         """The filter, new for every run."""
@@ -134,6 +133,11 @@ class TableDemand:
             limits=self.reassembly,
             bucket=Bucket(self.bucketing(source), bucket),
         )
+
+    @property
+    def scan(self) -> Demand:
+        """A pass over packets without tables."""
+        return replace(FRAMES_ONLY, blocks=True, decode_as=self.decoding, keys=self.keys, limits=self.reassembly)
 
     def __getstate__(self) -> dict[str, object]:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
@@ -181,7 +185,12 @@ def bucket_report(
     source: str, bucket: int, dissector: Dissector, demand: TableDemand, since: Totals | None = None, **more: str
 ) -> str:
     """The report on a bucket that was read to its end; ``since``: what earlier reports counted."""
-    apart = sorted(key for key in dissector.accounts.sessions if key[1] not in demand.sessions)
+    known = demand.sessions
+    apart = sorted(
+        (name, port)
+        for name, port in dissector.accounts.sessions
+        if port not in known or (known[port] != name and not demand.linked)
+    )
     totals = dissector.totals if since is None else dissector.totals.since(since)
     return report_text(source, totals=pack(totals), apart=apart, bucket=bucket, **more)
 
@@ -189,15 +198,7 @@ def bucket_report(
 def write_notes(rows: Iterable[pa.RecordBatch], demand: TableDemand) -> Iterator[pa.RecordBatch]:
     """Notes for all other buckets, from parcels in the order of ``packets.ORDER``, as parcels."""
     wanted = LevelsReader(demand.reading("", 0)).dissector.demand
-    reading = replace(
-        FRAMES_ONLY,
-        copies=wanted.copies and not wanted.blocks,
-        blocks=True,
-        decode_as=demand.decoding,
-        keys=demand.keys,
-        stable_ids=True,
-        limits=demand.reassembly,
-    )
+    reading = replace(demand.scan, copies=wanted.copies and not wanted.blocks, stable_ids=True)
     for source, bucket, parcels in by_bucket(rows):
         others = [number for number in range(min(demand.buckets, LINKED)) if number != bucket]
         own, places, writer = Bucket(demand.bucketing(source), bucket, sessions_only=True), PacketPlaces(), NoteWriter()

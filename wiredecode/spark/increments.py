@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-FORMAT = 7
+FORMAT = 8
 """Version of the folder of states; increase it if anything stored changes, also attributes of classes."""
 CODEC = "zstd"
 OPTIONS = "the states were written with other options: repeat those, or name a new folder of states"
@@ -426,6 +426,7 @@ class Increment:
         if step.files:
             how = {**self.how, "buckets": self.demand.buckets}
             plan = make_plan(spark, find(list(step.files), self.source), self.demand, **how)
+            plan = replace(plan, sampled=False)
             rows = pipeline.decode_plan(spark, plan, tables.sink, decoder=decoder, metrics=self.metrics)
         else:
             tasks = Tasks([each] for each in previous)

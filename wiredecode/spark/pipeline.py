@@ -24,7 +24,7 @@ import pyarrow as pa
 from wiredecode.arrays import Int32s
 from wiredecode.capture import CaptureError, PacketBatch
 from wiredecode.dataclasses import dataclass, replace
-from wiredecode.spark import session, sizes, splits
+from wiredecode.spark import sample, session, splits
 from wiredecode.spark.decode import (
     BucketDecoder,
     BucketReader,
@@ -108,8 +108,8 @@ class Plan:
     parts: list[ReadablePart]
     demand: TableDemand
     partitions: int
-    by_size: bool = True
-    """Large connections are dealt to buckets; else their hashes decide, in every run."""
+    sampled: bool = True
+    """A sample decides on the buckets of connections; else they are the same in every run."""
 
 
 def make_plan(
@@ -131,24 +131,25 @@ def make_plan(
         of_sources[file.source] += size
         cut = splits.splits(file, inputs.sizes[file.name], size_of_part)
         parts += [ReadablePart(split, size // len(cut)) for split in cut]
-    by_size = buckets is None
     demand, partitions = size_run(demand, of_sources, spark.sparkContext.defaultParallelism, partitions, buckets)
-    return Plan(parts, demand, partitions, by_size)
+    return Plan(parts, demand, partitions)
 
 
 def deal(plan: Plan) -> tuple[TableDemand, dict[str, Int32s]]:
-    """The demand with the buckets of large connections, and by source the task of each bucket; the last: of reports."""
+    """The demand with what a sample shows, and by source the task of each bucket; the last: of reports."""
     demand = plan.demand
     parts = [(part.input, part.size) for part in plan.parts if isinstance(part.input, splits.FileSplit)]
-    loads: dict[str, sizes.Floats] = {}
+    of_sources = Counter[str]()
     for split, size in parts:
-        loads[split.file.source] = loads.get(split.file.source, np.zeros(demand.buckets)) + size / demand.buckets
-    if plan.by_size and demand.buckets > 1:
-        large, buckets = {}, sizes.SizedBuckets(demand.buckets, demand.sessions, linked=demand.linked)
-        for source, of_keys in sizes.sample(parts, buckets, demand.reassembly).items():
-            large[source], loads[source] = sizes.large_connections(of_keys, demand.buckets, loads[source].sum())
+        of_sources[split.file.source] += size
+    loads = {source: np.full(demand.buckets, size / demand.buckets) for source, size in of_sources.items()}
+    if plan.sampled and demand.buckets > 1:
+        taken, large = sample.take(parts, demand.reassembly), {}
+        demand = replace(demand, seen=sample.session_ports(taken, demand))
+        for source, sizes in sample.connection_sizes(taken, demand.bucketing("")).items():
+            large[source], loads[source] = sample.large_connections(sizes, demand.buckets, of_sources[source])
         demand = replace(demand, large=large)
-    every = sizes.deal(np.concatenate([[0.0], *loads.values()]), plan.partitions)
+    every = sample.deal(np.concatenate([[0.0], *loads.values()]), plan.partitions)
     of_buckets = every[1:].reshape(len(loads), demand.buckets)
     return demand, {source: np.append(some, every[:1]) for source, some in zip(loads, of_buckets, strict=True)}
 

@@ -27,6 +27,7 @@ from pyspark.sql.types import StructType
 
 from wiredecode.capture import CaptureError, PacketBatch, open_capture
 from wiredecode.dataclasses import dataclass, replace
+from wiredecode.spark import sample
 from wiredecode.spark.decode import BucketReader, TableDemand
 from wiredecode.spark.files import NONE, UnreadableFile, find_readable
 from wiredecode.spark.parcels import File
@@ -176,7 +177,7 @@ class BucketPartition(NamedTuple):
     source: str
     files: tuple[File, ...]
     bucket: int
-    buckets: int
+    demand: TableDemand
 
 
 class CaptureReader(DataSourceReader):
@@ -207,7 +208,11 @@ class CaptureReader(DataSourceReader):
             if wanted is None:
                 size = sum(sizes[file.name] for file in own)
                 wanted = min(max(math.ceil(size / PARTITION_BYTES), 1), MAX_PARTITIONS)
-            yield from (BucketPartition(source, own, bucket, wanted) for bucket in range(wanted))
+            demand = replace(self.wanted.demand, buckets=wanted)
+            if wanted > 1:
+                taken = sample.take([(FileSplit(file), sizes[file.name]) for file in own], demand.reassembly)
+                demand = replace(demand, seen=sample.session_ports(taken, demand))
+            yield from (BucketPartition(source, own, bucket, demand) for bucket in range(wanted))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Return the rows of a partition."""
@@ -221,7 +226,7 @@ class CaptureReader(DataSourceReader):
             read: Iterable[PacketBatch] = packets(part)
         else:
             read = open_capture([file.name for file in part.files])
-            reader = BucketReader(replace(demand, buckets=part.buckets), part.source, part.bucket)
+            reader = BucketReader(part.demand, part.source, part.bucket)
         try:
             yield from (batch for _, batch in reader.table_rows(read))
         except CaptureError as error:
