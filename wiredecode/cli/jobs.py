@@ -218,7 +218,7 @@ class _Texts:
         return data.decode(*CODING) if self._is_text else data
 
 
-class Exchange:
+class TextExchange:
     """What the texts of frames go through; in the first process come those of all. ``count``: all processes."""
 
     is_first: bool
@@ -283,7 +283,7 @@ class Exchange:
         return made
 
 
-class Sender(Exchange):
+class Sender(TextExchange):
     """In all processes but the first."""
 
     is_first = False
@@ -296,7 +296,7 @@ class Sender(Exchange):
         return self.gather((reached, *self._made()))
 
 
-class Merger(Exchange):
+class Merger(TextExchange):
     """In the first process."""
 
     is_first = True

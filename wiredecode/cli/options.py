@@ -396,13 +396,21 @@ class CaptureReading(Reading):
     span: TimeSpan
 
     def processes(self, jobs: int | None, *reasons: tuple[object, str]) -> int:
-        """See :func:`wiredecode.cli.processes.number`."""
-        from wiredecode.cli.processes import number
+        """How many processes decode: as many as ``--jobs`` says, else the usual number where they can.
 
-        count = number(jobs, self.files or [], *reasons)
-        if count > 1:
+        ``reasons``: whether something keeps several from it, and what. Raises UsageError if they were asked for.
+        """
+        from wiredecode.cli import processes
+
+        files = self.files or []
+        reasons = *processes.reasons(files), *reasons
+        if jobs is None:
+            jobs = 1 if any(given for given, _ in reasons) else processes.usual(files)
+        elif jobs > 1:
+            refuse(*((given, f"--jobs {why}") for given, why in reasons))
+        if jobs > 1:
             _ = self.decoding.keys  # read them before there are processes
-        return count
+        return jobs
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-
-from wiredecode.cli.options import refuse
 
 LARGE = 64 * 1024 * 1024
 """Captures of that many bytes are decoded by all cores, unless ``--jobs`` says otherwise, ..."""
@@ -17,21 +15,16 @@ MOST = 8
 CPU_LIMIT = Path("/sys/fs/cgroup/cpu.max")
 
 
-def number(wanted: int | None, files: Sequence[str], *reasons: tuple[object, str]) -> int:
-    """How many processes there are: as many as ``wanted`` (``--jobs``), by default all cores for large captures.
-
-    ``reasons``: whether something keeps several processes from doing it, and what. Raises UsageError if several were
-    wanted.
-    """
+def reasons(files: Sequence[str]) -> Iterator[tuple[object, str]]:
+    """Whether something keeps several processes from reading the files, and what."""
     once = [name for name in files if name == "-" or (Path(name).exists() and not Path(name).is_file())]
-    several = f"reads the captures in every process, and {''.join(once[:1])} can be read only once"
-    reasons = (sys.platform != "linux", "needs Linux"), (once, several), *reasons
-    if wanted is None:
-        is_large = files and not any(given for given, _ in reasons) and size_of(files) >= LARGE
-        return min(cores(), MOST) if is_large else 1
-    if wanted > 1:
-        refuse(*((given, f"--jobs {why}") for given, why in reasons))
-    return wanted
+    yield sys.platform != "linux", "needs Linux"
+    yield once, f"reads the captures in every process, and {''.join(once[:1])} can be read only once"
+
+
+def usual(files: Sequence[str]) -> int:
+    """How many processes decode the files if nobody chooses: all cores for large captures, else one."""
+    return min(cores(), MOST) if size_of(files) >= LARGE else 1
 
 
 def size_of(files: Sequence[str]) -> int:

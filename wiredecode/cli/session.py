@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from wiredecode.capture.live.sniffer import Sniffer
-    from wiredecode.cli.jobs import Exchange
+    from wiredecode.cli.jobs import TextExchange
     from wiredecode.filter import Filter
     from wiredecode.tables.connections import ConnectionTable
     from wiredecode.tables.reader import LevelsReader
@@ -104,7 +104,7 @@ class CaptureSession:
         self.shown: int | None = None
         """Number of frames shown, if not all are."""
         self.interrupted = False
-        self.shared: Exchange | None = None
+        self.shared: TextExchange | None = None
         """With ``--jobs``: what goes to, or comes from, other processes."""
         self.connections: ConnectionTable | None = None
         """Ended connections, for ``--summary-json``."""
@@ -201,7 +201,7 @@ class CaptureSession:
     ) -> Callable[[Frame], Rendered]:
         """Wrap a function that shows a frame: if it raises (a bug of ours), the frame is shown without contents.
 
-        ``place``: of :meth:`wiredecode.cli.jobs.Exchange.making`.
+        ``place``: of :meth:`wiredecode.cli.jobs.TextExchange.making`.
         """
 
         safely = self.safely(make)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from wiredecode.capture import open_capture
 from wiredecode.capture.errors import Postponed
-from wiredecode.cli.jobs import Exchange, Jobs, Merger, Others, Sender
+from wiredecode.cli.jobs import Jobs, Merger, Others, Sender, TextExchange
 from wiredecode.cli.output import say
 from wiredecode.cli.session import CaptureSession, collect_less
 from wiredecode.dissect.share import Share
@@ -40,7 +40,7 @@ class Shared(Generic[Pass]):
     def __init__(
         self,
         count: int,
-        open_: Callable[[Share, Exchange], Pass],
+        open_: Callable[[Share, TextExchange], Pass],
         write: Callable[[Pass], None],
         alone: float = MERGING,
         together: Mapping[int, str] = MappingProxyType({}),
@@ -86,7 +86,7 @@ def shared(
 ) -> tuple[int, CaptureSession]:
     """Write the frames of a capture; the exit code, and the first session. See :class:`Shared`. Raises OSError."""
 
-    def open_(share: Share, exchange: Exchange) -> CaptureSession:
+    def open_(share: Share, exchange: TextExchange) -> CaptureSession:
         session = open_session(share)
         session.shared = exchange
         if not exchange.is_first:
@@ -128,7 +128,7 @@ def shared_rows(
     ``along``: passes the packets of the first process on.
     """
 
-    def open_(share: Share, exchange: Exchange) -> LevelsReader:
+    def open_(share: Share, exchange: TextExchange) -> LevelsReader:
         reader = open_reader(share)
         reader.share(exchange)
         return reader
