@@ -162,13 +162,12 @@ class StatsResult(CaptureAnswer):
         return self.table(name).to_pandas(types_mapper=exact_type)
 
     def text(self) -> str:
-        from wiredecode.stats.tables import choose_statistics, counted_grid
-        from wiredecode.view.grid import plain
+        from wiredecode.stats.tables import choose_statistics, counted_lines
 
         parts = []
         for statistic in choose_statistics(self.tables):
             table = self.tables[statistic.name]
-            rows = plain(counted_grid(table, table.schema.names, people=False)) if table.num_rows else ["none"]
+            rows = counted_lines(table) if table.num_rows else ["none"]
             parts.append("\n".join([statistic.title, *rows]))
         return "\n\n".join(parts)
 

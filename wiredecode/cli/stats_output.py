@@ -88,7 +88,7 @@ def _show_tables(answers: Answers, *, color: bool) -> None:
     """Titles and grids; fewer columns where not all fit, and on a terminal fewer rows."""
     from rich.text import Text
 
-    from wiredecode.stats.tables import counted_grid, differing, heading, shown_columns
+    from wiredecode.stats.tables import counted_grid, counted_lines, differing, heading, shown_columns
     from wiredecode.view import theme
     from wiredecode.view.console import UNBOUNDED_WIDTH, tree_console
     from wiredecode.view.grid import fitting, plain, remarks, width_of
@@ -114,7 +114,8 @@ def _show_tables(answers: Answers, *, color: bool) -> None:
             return grid
 
         if not color and console.width == UNBOUNDED_WIDTH:
-            output.text("".join(f"{line}\n" for line in plain(counted_grid(shown, names, people=terminal))))
+            for each in plain(made(names)) if terminal else counted_lines(shown.select(names)):
+                output.text(f"{each}\n")
             continue
         if same and width_of(made(names), console) > console.width:
             names, same = differing(statistic, table, keep=False)

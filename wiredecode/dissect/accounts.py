@@ -109,7 +109,8 @@ class Accounts:
             self.largest = size, " and ".join(connection.named_endpoints)
         if tracker is None:
             return
-        totals.failures.update(tracker.failures)
+        if tracker.failures:
+            totals.failures.update(tracker.failures)
         if tracker.conversation is not None:
             connection.client = tracker.conversation.client
         client = connection.initiator if connection.client is None else connection.client
@@ -126,7 +127,7 @@ class Accounts:
 
     def drop_notes(self, connection: Connection) -> None:
         """Drop the notes of a connection without further frames."""
-        for direction in connection.directions:
+        for direction in connection.directions if self._notes else ():
             self._notes.pop(direction, None)
 
     def finish(self, network: Network) -> None:

@@ -1,6 +1,5 @@
 """Identifies the protocol of a connection: by the user's choice, the bytes and the port, in that order."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
@@ -109,7 +108,7 @@ class Prefix:
     offset: int
     possible: dict[Candidate, int]
     data: bytes = b""
-    looks: defaultdict[Candidate, Looks] = field(default_factory=lambda: defaultdict(Looks))
+    looks: dict[Candidate, Looks] = field(default_factory=dict)
 
 
 @dataclass(slots=True, eq=False)
@@ -361,7 +360,8 @@ class Identifier:
         for each, start in list(prefix.possible.items()):
             if at_home is not None and each.has_port(self.connection) is not at_home:
                 continue
-            if not (final or prefix.looks[each].again(start, end)):
+            looks = prefix.looks.get(each)
+            if not (final or looks is None or looks.again(start, end)):  # the first time always
                 continue
             data = prefix.data[start - prefix.offset :]
             port = (each.has_port(self.connection) or self.user_choice is not None) and not ignore_port
@@ -383,7 +383,10 @@ class Identifier:
                     self.held, self.held_at = (each, match), self.size
                 del prefix.possible[each]
             elif isinstance(verdict, Undecided):
-                prefix.possible[each], prefix.looks[each].need = start + verdict.position, verdict.need
+                if looks is None:
+                    looks = prefix.looks[each] = Looks()
+                    looks.again(start, end)
+                prefix.possible[each], looks.need = start + verdict.position, verdict.need
                 self.sure = each if verdict.sure else self.sure
             else:
                 del prefix.possible[each]

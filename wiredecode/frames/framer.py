@@ -153,7 +153,7 @@ class Framer:
         """The partial frame, or the undecoded bytes, being collected."""
         self.findings: tuple[Finding, ...] = ()
         """Findings to add to the next frame."""
-        self.looks = Looks()
+        self.looks: Looks | None = None
         self.framed = self.undecoded = 0
 
     def start_at(self, offset: int) -> None:
@@ -210,7 +210,8 @@ class Framer:
     def end(self, reason: str, ready: int) -> None:
         """End of the connection at logical time ``ready``: the rest is a partial frame or undecoded bytes."""
         self.now = ready
-        self._end_contiguous()
+        if self.have or self.span is not None or self.looks is not None:
+            self._end_contiguous()
         if self.span is not None and self.span.expected:
             self._never_captured(self.span, reason, ready)
 
@@ -421,10 +422,12 @@ class Framer:
         """Search for the next frame; return whether the stream is in sync again."""
         if self.sync_at is not None and self.base <= self.sync_at < self.base + self.have:
             data, position, found = self._join(), self.sync_at - self.base, True
-        elif final or self.looks.again(self.base, self.base + self.have):
+        elif final or self._may_look():
             data, look = self._join(), self.splitter.search if self.base else self.splitter.begin
             answer = look(data, final=final)
-            position, found, self.looks.need = answer.position, answer.found, answer.need
+            position, found = answer.position, answer.found
+            self.looks = self.looks or Looks()
+            self.looks.need = answer.need
         else:
             return False
         position = len(data) if final and not found else position
@@ -435,6 +438,10 @@ class Framer:
                 self._close_span(UNDECODED, self.now)
             self.in_sync, self.need, self.floor = True, 0, self.now
         return found
+
+    def _may_look(self) -> bool:
+        self.looks = self.looks or Looks()
+        return self.looks.again(self.base, self.base + self.have)
 
     def _skip_undecoded(self, data: bytes, length: int) -> None:
         """Remove bytes that belong to no frame from the buffer, and count them as undecoded."""
@@ -459,7 +466,8 @@ class Framer:
         while self.have and not self.in_sync and allowed > 0 and self._search(final=True):
             allowed -= self.have
             self._split()
-        self.looks.need = 0
+        if self.looks is not None:
+            self.looks.need = 0
         size_known = self.need > self.have
         if self.have and self.in_sync and (size_known or closed):
             data = self._join()

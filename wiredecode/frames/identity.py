@@ -5,6 +5,7 @@ connection, so a frame or a connection gives its names too.
 """
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from wiredecode.fields import printable, redact
@@ -22,6 +23,8 @@ FACTS = (
 """Columns of connections, whose meanings ``tables/columns.toml`` has."""
 MAX_CHARACTERS = 256
 """Most characters of a value."""
+REMEMBERED_TEXTS = 256
+"""Values of which the shown text is kept: equal clients say the same."""
 HANDSHAKE, REFUSED, NO_ANSWER, BEFORE = "handshake", "refused", "no answer", "before the capture"
 """Beginnings of connections."""
 LABELS = {"user": "user", "virtual_host": "virtual host", "group": "in group", "server_name": "asks for"}
@@ -31,8 +34,14 @@ def remember(connection: Connection, facts: Mapping[str, Any]) -> None:
     """Add facts about a connection; the last value counts."""
     for key, value in facts.items():
         if value not in (None, ""):
-            text = without_secrets(str(value), lambda raw: redact(raw.encode()))
-            connection.identity[key] = text if len(text) <= MAX_CHARACTERS else f"{text[: MAX_CHARACTERS - 1]}…"
+            text = str(value)
+            connection.identity[key] = (_shown if len(text) <= MAX_CHARACTERS else _shown.__wrapped__)(text)
+
+
+@lru_cache(REMEMBERED_TEXTS)
+def _shown(text: str) -> str:
+    text = without_secrets(text, lambda raw: redact(raw.encode()))
+    return text if len(text) <= MAX_CHARACTERS else f"{text[: MAX_CHARACTERS - 1]}…"
 
 
 def learn(frame: Frame, read_identity: IdentityReader) -> None:

@@ -1,7 +1,7 @@
 """Splits a byte stream into frames that carry their length, and rates how much bytes look like a frame."""
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Protocol
 
@@ -182,13 +182,17 @@ class LengthPrefix:
     mark: int | None = None
     """The last byte of every frame, which is after all that the length counts."""
 
+    @cached_property
+    def _checks(self) -> list[tuple[Number, Callable[..., tuple[int]], int, int]]:
+        return [(number, number.reader.unpack_from, number.least, number.most) for number in self.held]
+
     def split(self, data: bytes, position: int = 0) -> Split:
         """Split ``data``, with a frame at ``position``, into frames."""
         ends: list[int] = []
         end, last, after, mark = len(data), len(data) - self.header, self.after, self.mark
         least, most = self.length.least, self.length.most
         unpack, append = self.length.reader.unpack_from, ends.append
-        held = [(number, number.reader.unpack_from, number.least, number.most) for number in self.held]
+        held = self._checks
         while position <= last:
             size = unpack(data, position)[0]
             if not least <= size <= most:

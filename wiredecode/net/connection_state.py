@@ -171,7 +171,8 @@ class ConnectionState:
 
     def finish(self, cause: Origin, out: list[Event]) -> None:
         """End of the connection: end every wait, first those with a known deadline."""
-        self.expire(inf, self.shared.until, out)
+        if self.shared.with_gap:
+            self.expire(inf, self.shared.until, out)
         for stream in self.streams:
             stream.finish(cause, out)
 

@@ -64,6 +64,7 @@ class Distribution(Lazy):
     __slots__ = (
         "_bits",
         "_counts",
+        "_equal",
         "_most",
         "_rounds",
         "_values",
@@ -78,16 +79,23 @@ class Distribution(Lazy):
         self._most, self._bits = most, PRECISION
         self._rounds = False
         """Whether there were too many values: then all are rounded, in any order."""
-        self.count = 0
+        self.count = self._equal = 0  # in all, and equal ones at the beginning
         self.smallest = self.largest = 0
         self._values = self._counts = NO_VALUES
 
     def add(self, ns: int, count: int = 1) -> None:
         """Add a time ``count`` times."""
         ns = min(ns, MAX_NS)
-        if not self.count or ns < self.smallest:
+        if self._equal == self.count and (not self.count or ns == self.smallest):
+            self.smallest = self.largest = ns
+            self.count += count
+            self._equal += count
+            return
+        if self._equal:
+            self._keep_equal()
+        if ns < self.smallest:
             self.smallest = ns
-        if not self.count or ns > self.largest:
+        if ns > self.largest:
             self.largest = ns
         self.count += count
         self._waiting.append(ns)
@@ -107,7 +115,14 @@ class Distribution(Lazy):
         self._merge_waiting()
         self._take(other._values, other._counts)
 
+    def _keep_equal(self) -> None:
+        self._waiting.append(self.smallest)
+        self._weights.append(self._equal)
+        self._equal = 0
+
     def _merge_waiting(self) -> None:
+        if self._equal:
+            self._keep_equal()
         if self._waiting:
             waiting, weights = self._waiting, self._weights
             del self._waiting, self._weights

@@ -2,6 +2,7 @@
 
 import socket
 from collections import Counter, OrderedDict
+from collections.abc import Callable
 from functools import lru_cache
 from itertools import repeat
 from math import inf
@@ -143,9 +144,10 @@ class Connections:
         """Whether ``count`` more connections would all be remembered."""
         return len(self) + count <= self._limits.connections
 
-    def find(self, key: FlowKey) -> Owner | None:
-        """The connection that flow ``key`` belongs to now, and its side."""
-        return self._flows.get(key)
+    @property
+    def find(self) -> Callable[[FlowKey], Owner | None]:
+        """Gives the connection that a flow belongs to now, and its side."""
+        return self._flows.get
 
     def open(self, packet: FlowPacket, out: list[Event]) -> Owner:
         """Open a connection with its first packet; it replaces the one before on this flow."""
@@ -254,7 +256,8 @@ class Connections:
         self, packet: FlowPacket, state: ConnectionState, side: int, isn: int, flags: int, ack: int, out: list[Event]
     ) -> Owner:
         """A SYN or SYN/ACK: the connection and side that it belongs to, perhaps a new one."""
-        state.expire(packet.own_ns, packet.number, out)
+        if self.shared.with_gap:
+            state.expire(packet.own_ns, packet.number, out)
         if _is_new_incarnation(state, side, isn, self._limits.late_syn_bytes):
             state, side = self.open(packet, out)
         _learn_from_syn(state, side, isn, flags, ack, packet.number)
@@ -263,7 +266,8 @@ class Connections:
     def _forget_at(self, state: ConnectionState, reason: str, number: int, last: int, out: list[Event]) -> None:
         """Forget a connection before packet ``number`` of another one: all its waits end first."""
         until, self.shared.until = self.shared.until, min(self.shared.until, number)
-        state.expire(inf, number, out)
+        if self.shared.with_gap:
+            state.expire(inf, number, out)
         self._forget(state, reason, ending(state.wait_ends.before(number)), out)
         self.shared.until = until
         state.connection.end_packet = last

@@ -293,7 +293,8 @@ class Reassembler:
         """End of the connection: give up every gap at ``cause``."""
         while self._queue is not None:
             self.give_up(cause, out)
-        self.flush(out)
+        if self._parts is not None:
+            self.flush(out)
 
     def give_up(self, cause: Origin, out: list[Event]) -> None:
         """Give up the first gap because of ``cause``; there must be one.
@@ -451,6 +452,8 @@ class Reassembler:
 
     def before_end(self) -> int:
         """The same, also of a reset by the other side, which acknowledges them."""
+        if self._reset is None and self.reset_ack < 0:
+            return 0
         return self.before_reset() or (0 if self.reset_ack < 0 else self._beyond(self.reset_ack))
 
     def _beyond(self, seq: int) -> int:

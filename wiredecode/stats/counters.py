@@ -14,6 +14,7 @@ from wiredecode.frames.activity import Activities, Activity
 from wiredecode.frames.frame import MALFORMED, PARTIAL, UNDECODED, Frame
 from wiredecode.frames.identity import broker
 from wiredecode.frames.message import FrameMessages, Messages
+from wiredecode.net.types import Connection
 from wiredecode.stats.latency import ConfirmLatency, RequestLatency
 from wiredecode.stats.tables import CONNECTION_FACTS, Statistic
 from wiredecode.stats.tallies import (
@@ -30,10 +31,11 @@ from wiredecode.stats.tallies import (
     to_datetime,
 )
 from wiredecode.stats.topics import topic_group, within_limit
-from wiredecode.tables.connections import ConnectionTable
+from wiredecode.tables.connections import row
 
 MAX_CONSUMERS = 20_000
 STATES = (PARTIAL, MALFORMED, UNDECODED)
+NO_FACTS = (None,) * len(CONNECTION_FACTS)
 
 
 class FrameCounter:
@@ -111,49 +113,46 @@ class MessageCounter:
 
 
 class ConnectionCounter:
-    """Frames of each connection."""
+    """Frames of each connection.
 
-    def __init__(self) -> None:
-        self._activities = Activities()
+    ``whole``: also connections without frames have a row, and nothing is held back: a connection that is over gets no
+    frame.
+    """
+
+    def __init__(self, *, whole: bool) -> None:
+        self._activities, self._whole = Activities(), whole
+        self._facts: dict[int, tuple[Any, ...]] = {}
+        """Of connections that are over, and have no row yet."""
         self.frame = self._activities.frame
         self.tally = ConnectionRows()
-        self.ended = ConnectionTable()
 
-    def finish(self, *, whole: bool) -> None:
-        """Make the rows. ``whole``: also those of connections without frames.
+    def end(self, connection: Connection, foreign: str | None = None) -> None:
+        """A connection is over."""
+        cells = row(connection, foreign)
+        facts = tuple(fact(name, cells) for name in CONNECTION_FACTS)
+        if not self._whole:
+            self._facts[connection.id] = facts
+        elif (activity := self._activities.by_number.pop(connection.number, None)) is not None:
+            self._add(activity, facts)
+        else:
+            ends = (cells[name] for name in ("connection", "client", "server", "protocol"))
+            self.tally[connection.id] = *ends, to_datetime(cells["time"]), cells["seconds"], 0, 0, 0, 0, *facts
 
-        If no frame shows which end is the client, it is the end that is first in the order of texts.
-        """
-        facts = {each["connection"]: each for each in self.ended.rows}
-        rows = {row["connection"]: row for row in map(self._row, self._activities)}
-        if whole:
-            rows |= {number: without_frames(row) for number, row in facts.items() if number not in rows}
-        for number, row in rows.items():
-            facts_of = facts.get(number, {})
-            self.tally[number] = row | {name: fact(name, facts_of) for name in CONNECTION_FACTS}
+    def finish(self) -> None:
+        """Make the rows that are missing."""
+        for activity in self._activities:
+            self._add(activity, self._facts.pop(activity.connection.id, NO_FACTS))
 
-    @staticmethod
-    def _row(each: Activity) -> Row:
-        ends = each.connection.endpoints
+    def _add(self, each: Activity, facts: tuple[Any, ...]) -> None:
+        """Add a row; if no frame shows which end is the client, it is the end that is first in the order of texts."""
+        connection, ends = each.connection, each.connection.endpoints
         client = int(ends[1] < ends[0]) if each.client is None else each.client
-        return {
-            "connection": each.connection.id,
-            "client": ends[client],
-            "server": ends[1 - client],
-            "protocol": ", ".join(sorted(each.protocols)) or None,
-            "start": to_datetime(each.first_ns),
-            "seconds": (each.last_ns - each.first_ns) / 1e9,
-            "client_frames": each.frames[client],
-            "client_bytes": each.length[client],
-            "server_frames": each.frames[1 - client],
-            "server_bytes": each.length[1 - client],
-        }
-
-
-def without_frames(row: Row) -> Row:
-    same = {name: row[name] for name in ("connection", "client", "server", "protocol", "seconds")}
-    sent = (f"{side}_{name}" for side in ("client", "server") for name in ("frames", "bytes"))
-    return {**same, **dict.fromkeys(sent, 0), "start": to_datetime(row["time"])}
+        self.tally[connection.id] = (
+            *(connection.id, ends[client], ends[1 - client], ", ".join(sorted(each.protocols)) or None),
+            *(to_datetime(each.first_ns), (each.last_ns - each.first_ns) / 1e9),
+            *(each.frames[client], each.length[client], each.frames[1 - client], each.length[1 - client]),
+            *facts,
+        )
 
 
 def fact(name: str, row: Row) -> Any:
@@ -176,12 +175,12 @@ class Counters:
         names = {statistic.name for statistic in statistics}
         self._copies = "deliveries" in names
         """Deliveries need their publishes."""
-        self._exchanges, self._whole = Exchanges(), whole
+        self._exchanges = Exchanges()
         makers: dict[str, Callable[[], Any]] = {
             "frames": FrameCounter,
             "latency": lambda: RequestLatency(self._exchanges, hops=hops),
             "findings": FindingCounter,
-            "connections": ConnectionCounter,
+            "connections": lambda: ConnectionCounter(whole=whole),
             "consumers": ConsumerCounter,
             "confirms": lambda: ConfirmLatency(self._exchanges, hops=hops),
             "throughput": lambda: MessageCounter(interval),
@@ -198,7 +197,7 @@ class Counters:
         timed = made.get("latency"), self._confirms
         self._exchanges.confirm += [each.confirm for each in timed if each is not None]
         self._connections: ConnectionCounter | None = made.get("connections")
-        self.end = None if self._connections is None else self._connections.ended.end
+        self.end = None if self._connections is None else self._connections.end
         """Takes the connections that are over, from the dissector of the capture (``on_decoded``)."""
         self.messages = Messages() if names & {"confirms", "throughput", "deliveries"} else None
         """Collection that the dissector fills with messages."""
@@ -225,5 +224,5 @@ class Counters:
         """All frames came."""
         self._exchanges.expire()
         if self._connections is not None:
-            self._connections.finish(whole=self._whole)
+            self._connections.finish()
         return self.counted

@@ -1,7 +1,7 @@
 """The statistics: their tables, columns and sources (docs/stats.md), from ``statistics.toml``; how people see them."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -11,9 +11,11 @@ from wiredecode.data import tables_of
 from wiredecode.dataclasses import dataclass
 from wiredecode.frames.escape import duration
 from wiredecode.tables.rows import values
-from wiredecode.view.grid import grid
+from wiredecode.view.grid import grid, plain_rows
 
 SOURCE = "source"
+PORTION = 1024
+"""Rows that are converted together."""
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -119,11 +121,21 @@ def heading(name: str) -> str:
 
 def counted_grid(table: pa.Table, columns: list[str], *, people: bool) -> RichTable:
     """These columns as a grid. ``people``: with separators of thousands, and durations with their unit."""
-    shown = table.select(columns)
-    if people:
-        shown = shown.rename_columns([heading(name) for name in columns])
-    cells = (_cells(*column, people=people) for column in zip(columns, shown.columns, strict=True))
-    return grid(shown.schema, zip(*cells, strict=True))
+    names = [heading(name) for name in columns] if people else columns
+    return grid(table.select(columns).rename_columns(names).schema, _rows(table.select(columns), people=people))
+
+
+def counted_lines(table: pa.Table) -> Iterator[str]:
+    """All columns as the lines of a plain grid."""
+    return plain_rows(table.schema, lambda: _rows(table, people=False))
+
+
+def _rows(table: pa.Table, *, people: bool) -> Iterator[tuple[Any, ...]]:
+    names = table.schema.names
+    for first in range(0, table.num_rows, PORTION):
+        part = table.slice(first, PORTION)
+        cells = (_cells(*column, people=people) for column in zip(names, part.columns, strict=True))
+        yield from zip(*cells, strict=True)
 
 
 def _cells(name: str, column: pa.ChunkedArray, *, people: bool) -> list[Any]:

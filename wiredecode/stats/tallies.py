@@ -6,6 +6,7 @@ count as :data:`OTHERS`, and values beyond what :class:`Distribution` keeps exac
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -16,7 +17,7 @@ from wiredecode.frames.escape import valid
 from wiredecode.net.distribution import SPREAD, Distribution
 from wiredecode.protocols.checks import checks_of
 from wiredecode.protocols.shared.codes import SEVERITIES
-from wiredecode.stats.tables import FITTING, Statistic, fitting
+from wiredecode.stats.tables import FITTING, PORTION, Statistic, fitting
 from wiredecode.stats.topics import OTHERS, topic_group, within_limit
 from wiredecode.tables.schema import declared_schema
 
@@ -203,14 +204,14 @@ class DeliveryTally(Tally):
     make, topic = DeliveryTimes, 1
 
 
-class ConnectionRows(dict[int | str, Row]):
+class ConnectionRows(dict[int | str, tuple[Any, ...]]):
     """Rows by the id of their connection."""
 
     def merge(self, other: "ConnectionRows") -> None:
         """Add the rows of other connections."""
         self.update(other)
 
-    def rows(self) -> Iterable[Row]:
+    def rows(self) -> Iterable[Values]:
         return self.values()
 
 
@@ -311,23 +312,26 @@ class Counted(dict[str, Any]):
         for name, tally in other.items():
             self[name].merge(tally)
 
-    def rows(self, statistic: Statistic) -> list[Row]:
+    def rows(self, statistic: Statistic) -> Iterator[Row]:
         """The rows of a statistic, in its order."""
         names = (*statistic.columns, *statistic.facts)
-        rows = [
-            row if isinstance(row, dict) else dict(zip(names, row, strict=True)) for row in self[statistic.name].rows()
-        ]
-        return sorted(rows, key=lambda row: [*_order(statistic, row)])
+        places = [(name, names.index(name.removeprefix("-"))) for name in statistic.order]
+        for row in sorted(map(tuple, self[statistic.name].rows()), key=lambda row: [*_order(places, row)]):
+            yield dict(zip(names, row, strict=True))
 
     def table(self, statistic: Statistic) -> pa.Table:
         """The rows of a statistic."""
         return table_of(statistic, self.rows(statistic))
 
 
-def table_of(statistic: Statistic, rows: list[Row], *more: str) -> pa.Table:
+def table_of(statistic: Statistic, rows: Iterable[Row], *more: str) -> pa.Table:
     """Rows as a table; ``more``: columns of text before the others."""
     columns = [pa.field(name, type_of(name)) for name in (*more, *statistic.columns)]
-    return pa.Table.from_pylist(valid(rows), pa.schema([*columns, *map(_fact_field, statistic.facts)]))
+    schema, rows = pa.schema([*columns, *map(_fact_field, statistic.facts)]), iter(rows)
+    parts = iter(lambda: [*islice(rows, PORTION)], [])
+    return pa.Table.from_batches(
+        [pa.RecordBatch.from_pylist(valid(part), schema) for part in parts], schema
+    ).combine_chunks()
 
 
 def type_of(column: str) -> pa.DataType:
@@ -338,10 +342,10 @@ def _fact_field(name: str) -> pa.Field:
     return pa.field(name, pa.float64()) if name.endswith("_us") else declared_schema("connections").field(name)
 
 
-def _order(statistic: Statistic, row: Row) -> Iterator[Any]:
-    """Return what the row is sorted by: nulls last."""
-    for name in statistic.order:
-        value = row[name.removeprefix("-")]
+def _order(places: list[tuple[str, int]], row: tuple[Any, ...]) -> Iterator[Any]:
+    """Return what the row is sorted by: nulls last. ``places``: names in :attr:`Statistic.order`, and their columns."""
+    for name, place in places:
+        value = row[place]
         if name == "severity":
             value = RANKS.get(value, len(RANKS))
         yield value is None

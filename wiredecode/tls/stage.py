@@ -174,7 +174,8 @@ class Decryption:
 
     def _decide(self, connection: Connection, state: MaybeTls, events: list[Event], out: list[Event]) -> None:
         events, state.held = state.held + events, []
-        if self._guesses and not any(each.started for each in connection.directions) and self.keys.traffic():
+        first, second = connection.directions
+        if self._guesses and not (first.started or second.started) and self.keys.traffic():
             self._look_inside(connection, state, events, out)
             return
         starts = [b"", b""]

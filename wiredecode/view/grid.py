@@ -1,6 +1,7 @@
 """Rows of values from the wire as a rich table."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -26,7 +27,7 @@ def grid(schema: pa.Schema, rows: Iterable[Iterable[Any]], most: int = theme.SHO
     """
     table = Table(box=box.SIMPLE_HEAD, header_style=theme.HEAD, pad_edge=False, show_edge=False)
     for field in schema:
-        number = any(is_(field.type) for is_ in (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal))
+        number = _is_number(field)
         table.add_column(
             Text(escape(field.name)), justify="right" if number else "left", no_wrap=number, overflow="fold"
         )
@@ -75,14 +76,29 @@ def remarks(missing: Sequence[str], same: Mapping[str, Any], where: str = "") ->
 
 def plain(table: Table) -> Iterator[str]:
     """The lines of a grid as wide as it needs to be, as rich writes them; rich takes ten times as long."""
-    columns = [[str(column.header), *map(str, column.cells)] for column in table.columns]
-    widths = [max(map(cell_len, column)) for column in columns]
-    right = [column.justify == "right" for column in table.columns]
-    for number, row in enumerate(zip(*columns, strict=True)):
+    names, right = [str(column.header) for column in table.columns], [each.justify == "right" for each in table.columns]
+    return _lines(names, right, lambda: zip(*(map(str, column.cells) for column in table.columns), strict=True))
+
+
+def plain_rows(schema: pa.Schema, rows: Callable[[], Iterable[Iterable[Any]]]) -> Iterator[str]:
+    """The same of many ``rows``, without a grid: they are made twice, for the widths and for the lines."""
+    names, right = [escape(field.name) for field in schema], [_is_number(field) for field in schema]
+    return _lines(names, right, lambda: ([*map(_text, row)] for row in rows()))
+
+
+def _lines(names: list[str], right: list[bool], rows: Callable[[], Iterable[Sequence[str]]]) -> Iterator[str]:
+    widths = [*map(cell_len, names)]
+    for row in rows():
+        widths = [*map(max, widths, map(cell_len, row))]
+    for number, row in enumerate(chain((names,), rows())):
         gaps = (" " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True))
         yield "   ".join(gap + cell if at else cell + gap for cell, gap, at in zip(row, gaps, right, strict=True))
         if not number:
             yield "─" * (sum(widths) + 3 * (len(widths) - 1))
+
+
+def _is_number(field: pa.Field) -> bool:
+    return any(is_(field.type) for is_ in (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal))
 
 
 def vertical(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[Text]:
@@ -102,10 +118,14 @@ def markdown(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 
 def _cell(value: Any, most: int = theme.SHOWN_CHARACTERS) -> Text:
+    return Text(_text(value, most))
+
+
+def _text(value: Any, most: int = theme.SHOWN_CHARACTERS) -> str:
     if value is None:
-        return Text()  # as a terminal of psql shows it
+        return ""  # as a terminal of psql shows it
     if isinstance(value, bool):
-        return Text(str(value).lower())
+        return str(value).lower()
     if isinstance(value, dict | list):
         value = dumps(value).decode()
-    return Text(escape(shorten(str(value), most)))
+    return escape(shorten(str(value), most))
