@@ -75,7 +75,7 @@ class ExportOptions(options.CaptureReading):
 
     @cached_property
     def number_of_processes(self) -> int:
-        """How many processes decode. Raises UsageError."""
+        """Number of processes that decode. Raises UsageError."""
         apart = self.level != "packets" and not self.job.is_lake
         return self.processes(
             self.jobs,

@@ -56,7 +56,7 @@ class FlowOptions(FilesOrLive):
 
     @cached_property
     def number_of_processes(self) -> int:
-        """How many processes decode. Raises UsageError."""
+        """Number of processes that decode. Raises UsageError."""
         return self.processes(
             self.jobs, (self.two_passes, "does not go with -2"), (self.live.interface, "goes with files, not -i")
         )

@@ -197,7 +197,7 @@ def _run(work: Work, number: int, pipes: dict[tuple[int, int], tuple[Pipe, Pipe]
 
 
 class _Texts:
-    """What a process has written in a step; :meth:`take` takes it from the front."""
+    """Texts of the frames of a step from one process; :meth:`take` takes them from the front."""
 
     def __init__(self, numbers: list[int], sizes: list[int], data: bytes, is_text: bool) -> None:
         self.numbers, self._ends, self._data, self._is_text = numbers, [0, *accumulate(sizes)], data, is_text
@@ -219,7 +219,7 @@ class _Texts:
 
 
 class TextExchange:
-    """What the texts of frames go through; in the first process come those of all. ``count``: all processes."""
+    """Brings the texts of the frames of all processes to the first one. ``count``: all processes."""
 
     is_first: bool
 
@@ -232,9 +232,9 @@ class TextExchange:
         self.received = 0
         """Frames of other processes."""
         self.totals = Totals()
-        """What this process has decoded."""
+        """Those of this process."""
         self.decoded: list[Totals] = []
-        """What others had decoded when they sent the newest content."""
+        """Those of others, when they sent the newest content."""
 
     def frames(self, frames: Iterable[Any]) -> Iterator[Any]:
         """The frames of this process, and in the first one the texts of those of all, in order."""
@@ -275,7 +275,7 @@ class TextExchange:
         raise NotImplementedError
 
     def _made(self) -> tuple[list[int], list[int], bytes, bool]:
-        """What was made since the last call; see :class:`_Texts`."""
+        """The texts since the last call; see :class:`_Texts`."""
         made = [*self._numbers], [*self._sizes], bytes(self._data.getbuffer()[: self._data.tell()]), self._is_text
         self._numbers.clear()
         self._sizes.clear()

@@ -396,7 +396,7 @@ class CaptureReading(Reading):
     span: TimeSpan
 
     def processes(self, jobs: int | None, *reasons: tuple[object, str]) -> int:
-        """How many processes decode: as many as ``--jobs`` says, else the usual number where they can.
+        """Number of processes that decode: that of ``--jobs``, else the usual one where they can.
 
         ``reasons``: whether something keeps several from it, and what. Raises UsageError if they were asked for.
         """

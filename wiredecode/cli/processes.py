@@ -1,4 +1,4 @@
-"""How many processes decode captures: ``--jobs``, or what the machine and the captures suggest."""
+"""Number of processes that decode captures, as the machine and the captures suggest."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def reasons(files: Sequence[str]) -> Iterator[tuple[object, str]]:
 
 
 def usual(files: Sequence[str]) -> int:
-    """How many processes decode the files if nobody chooses: all cores for large captures, else one."""
+    """Number of processes that decode the files, unless ``--jobs`` says it: all cores for large ones, else one."""
     return min(cores(), MOST) if size_of(files) >= LARGE else 1
 
 

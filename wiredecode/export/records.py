@@ -40,7 +40,7 @@ class RecordExport(Export):
         array = self._array = JsonArray(output.write, b"[\n", b"\n]\n") if self.form.name == "json" else None
         write = output.write if array is None else array.add
         for frame in frames:
-            lines = line(frame)  # of another process several at once
+            lines = line(frame)  # several, if another process made them
             self.done += lines.count(b"\n")
             write(lines)
 
