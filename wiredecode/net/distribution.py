@@ -106,13 +106,13 @@ class Distribution(Lazy):
     def merge(self, other: "Distribution") -> None:
         """Add all times of another one."""
         other._merge_waiting()
+        self._merge_waiting()
         if not other.count:
             return
         self.smallest = min(self.smallest, other.smallest) if self.count else other.smallest
         self.largest = max(self.largest, other.largest) if self.count else other.largest
         self.count += other.count
         self._bits, self._rounds = min(self._bits, other._bits), self._rounds or other._rounds
-        self._merge_waiting()
         self._take(other._values, other._counts)
 
     def _keep_equal(self) -> None:
