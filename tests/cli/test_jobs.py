@@ -222,7 +222,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_large_captures_are_decoded_by_all_cores(
     run: Run, started: list[int], words: list[str], count: int | None
 ) -> None:
-    """Where several processes cannot do it, or may do it twice, one does, and nobody hears of it."""
+    """Where several processes cannot do it, or may do it twice, one does, without a word."""
     named = [words[0], MULTI, *words[1:]]
     result = run(*named)
     assert result.code == 0 and started == ([] if count is None else [count])
@@ -254,7 +254,7 @@ def test_a_connection_with_most_bytes_is_named(run: Run) -> None:
 
 
 def test_a_process_that_is_killed_is_one_line(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs.Sender, "frames", lambda *_: os._exit(9))
+    monkeypatch.setattr(jobs.TextExchange, "frames", lambda self, frames: frames if self.is_first else os._exit(9))
     result = run("pcap", MULTI, "--json", "--jobs", 2, "-q")
     assert result.code == 2
     assert result.err == "wiredecode: a process of --jobs was ended (exit code 9); what was shown is not complete\n"

@@ -136,7 +136,7 @@ def export(settings: ExportOptions) -> int:
         job = settings.job
     except ValueError as error:
         raise options.UsageError(str(error)) from None
-    _ = settings.number_of_processes
+    _ = settings.number_of_processes  # refused before a file is opened
     interrupt.raise_on(signal.SIGTERM)  # so that it, too, removes unfinished files
     stream = text_bytes() if job.form.is_text else sys.stdout.buffer
     try:

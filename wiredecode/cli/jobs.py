@@ -221,10 +221,10 @@ class _Texts:
 class TextExchange:
     """Brings the texts of the frames of all processes to the first one. ``count``: all processes."""
 
-    is_first: bool
-
-    def __init__(self, others: Others, count: int) -> None:
-        self._others, self.count = others, count
+    def __init__(self, others: Others, number: int, count: int) -> None:
+        """``number``: of this process, from 0 on."""
+        self._others, self.is_first, self.count = others, not number, count
+        self._texts: list[deque[_Texts]] = [deque() for _ in range(count)]
         self._numbers: list[int] = []
         self._sizes: list[int] = []
         self._data = BytesIO()  # a list of texts would take new memory in each step
@@ -267,12 +267,22 @@ class TextExchange:
         return place("".join(self._step(END)))
 
     def gather(self, content: Any) -> list[Any]:
-        """In the first process the content of all."""
-        raise NotImplementedError
+        """In the first process the content of all; in others nothing."""
+        if not self.is_first:
+            self._others.send(0, PART, (content, self.totals))
+            return []
+        received = [self._others.receive(process, PART) for process in range(1, self.count)]
+        self.decoded = [totals for _, totals in received]
+        return [content, *(content for content, _ in received)]
 
     def _step(self, reached: int) -> Iterable[Any]:
         """A step is over: all frames of this process up to ``reached`` were made."""
-        raise NotImplementedError
+        every = self.gather((reached, *self._made()))
+        for texts, (_, numbers, *content) in zip(self._texts, every, strict=False):
+            if numbers:
+                texts.append(_Texts(numbers, *content))
+        self.received += sum(len(numbers) for _, numbers, *_ in every[1:])
+        return self._in_order(min((reached for reached, *_ in every), default=0))
 
     def _made(self) -> tuple[list[int], list[int], bytes, bool]:
         """The texts since the last call; see :class:`_Texts`."""
@@ -281,42 +291,6 @@ class TextExchange:
         self._sizes.clear()
         self._data.seek(0)
         return made
-
-
-class Sender(TextExchange):
-    """In all processes but the first."""
-
-    is_first = False
-
-    def gather(self, content: Any) -> list[Any]:
-        self._others.send(0, PART, (content, self.totals))
-        return []
-
-    def _step(self, reached: int) -> Iterable[Any]:
-        return self.gather((reached, *self._made()))
-
-
-class Merger(TextExchange):
-    """In the first process."""
-
-    is_first = True
-
-    def __init__(self, others: Others, count: int) -> None:
-        super().__init__(others, count)
-        self._texts: list[deque[_Texts]] = [deque() for _ in range(count)]
-
-    def gather(self, content: Any) -> list[Any]:
-        received = [self._others.receive(process, PART) for process in range(1, self.count)]
-        self.decoded = [totals for _, totals in received]
-        return [content, *(content for content, _ in received)]
-
-    def _step(self, reached: int) -> Iterable[Any]:
-        every = self.gather((reached, *self._made()))
-        for texts, (_, numbers, *content) in zip(self._texts, every, strict=True):
-            if numbers:
-                texts.append(_Texts(numbers, *content))
-        self.received += sum(len(numbers) for _, numbers, *_ in every[1:])
-        return self._in_order(min(reached for reached, *_ in every))
 
     def _in_order(self, limit: int) -> Iterator[Any]:
         """The texts of the frames up to a number."""

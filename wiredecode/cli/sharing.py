@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from wiredecode.capture import open_capture
 from wiredecode.capture.errors import Postponed
-from wiredecode.cli.jobs import Jobs, Merger, Others, Sender, TextExchange
+from wiredecode.cli.jobs import Jobs, Others, TextExchange
 from wiredecode.cli.output import say
 from wiredecode.cli.session import CaptureSession, collect_less
 from wiredecode.dissect.share import Share
@@ -48,7 +48,7 @@ class Shared(Generic[Pass]):
         speeds = max(1 - alone * count, LEAST), *[1.0] * (count - 1)
 
         def work(number: int, others: Others) -> tuple[Totals, tuple[int, str]]:
-            exchange = Sender(others, count)
+            exchange = TextExchange(others, number, count)
             opened = open_(Share(number, speeds, others, together), exchange)
             exchange.totals = opened.totals
             collect_less()
@@ -58,7 +58,7 @@ class Shared(Generic[Pass]):
 
         with ExitStack() as running:
             self._others = running.enter_context(Jobs(count, work))
-            self.first: Pass = open_(Share(0, speeds, self._others, together), Merger(self._others, count))
+            self.first: Pass = open_(Share(0, speeds, self._others, together), TextExchange(self._others, 0, count))
             self._running = running.pop_all()
         self.largest = 0, ""
         """At the end: the connection with most bytes, see :attr:`Accounts.largest`."""

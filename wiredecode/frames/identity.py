@@ -35,13 +35,15 @@ def remember(connection: Connection, facts: Mapping[str, Any]) -> None:
     for key, value in facts.items():
         if value not in (None, ""):
             text = str(value)
-            connection.identity[key] = (_shown if len(text) <= MAX_CHARACTERS else _shown.__wrapped__)(text)
+            connection.identity[key] = _remembered(text) if len(text) <= MAX_CHARACTERS else _shown(text)
 
 
-@lru_cache(REMEMBERED_TEXTS)
 def _shown(text: str) -> str:
     text = without_secrets(text, lambda raw: redact(raw.encode()))
     return text if len(text) <= MAX_CHARACTERS else f"{text[: MAX_CHARACTERS - 1]}…"
+
+
+_remembered = lru_cache(REMEMBERED_TEXTS)(_shown)
 
 
 def learn(frame: Frame, read_identity: IdentityReader) -> None:

@@ -122,7 +122,8 @@ def heading(name: str) -> str:
 def counted_grid(table: pa.Table, columns: list[str], *, people: bool) -> RichTable:
     """These columns as a grid. ``people``: with separators of thousands, and durations with their unit."""
     names = [heading(name) for name in columns] if people else columns
-    return grid(table.select(columns).rename_columns(names).schema, _rows(table.select(columns), people=people))
+    shown = table.select(columns)
+    return grid(shown.rename_columns(names).schema, _rows(shown, people=people))
 
 
 def counted_lines(table: pa.Table) -> Iterator[str]:
