@@ -2,7 +2,6 @@
 
 import socket
 from collections import Counter, OrderedDict
-from collections.abc import Callable
 from functools import lru_cache
 from itertools import repeat
 from math import inf
@@ -144,10 +143,9 @@ class Connections:
         """Whether ``count`` more connections would all be remembered."""
         return len(self) + count <= self._limits.connections
 
-    @property
-    def find(self) -> Callable[[FlowKey], Owner | None]:
-        """Gives the connection that a flow belongs to now, and its side."""
-        return self._flows.get
+    def find(self, key: FlowKey) -> Owner | None:
+        """The connection that flow ``key`` belongs to now, and its side."""
+        return self._flows.get(key)
 
     def open(self, packet: FlowPacket, out: list[Event]) -> Owner:
         """Open a connection with its first packet; it replaces the one before on this flow."""

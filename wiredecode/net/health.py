@@ -25,16 +25,8 @@ MAX_RTT = 1024
 """Different round trip times of a direction that are remembered."""
 MIN_QUIET_NS = 1_000_000_000
 """Times without packets of a direction that are remembered are this long."""
-
-
-class Nothing(dict[int, int]):
-    """A mapping that is always empty: a default without a call."""
-
-    __hash__ = object.__hash__  # type: ignore[assignment]
-
-
-NONE = Nothing()
-"""Shared by all directions without segments of any kind."""
+NONE: dict[int, int] = {}
+"""Shared by all directions without segments of any kind; it never changes."""
 MIN_OUTAGE = 3
 """Retransmissions in an outage, at least, and ..."""
 MIN_OUTAGE_NS = 2_000_000_000
@@ -115,9 +107,9 @@ class DirectionHealth(Lazy):
     first_ns: int = 0
     mss: int | None = None
     window_scale: int | None = None
-    counts: dict[int, int] = NONE
+    counts: dict[int, int] = field(default_factory=lambda: NONE)
     """By bit of :data:`KINDS`."""
-    kinds: dict[int, int] = NONE
+    kinds: dict[int, int] = field(default_factory=lambda: NONE)
     """Packet number to kinds, of the last :data:`REMEMBERED` segments that have any."""
     needless: set[int] = field(init=False)
     """Packets of retransmissions that a D-SACK shows to be spurious, and those captured again or out of order."""
