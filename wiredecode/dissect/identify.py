@@ -1,7 +1,9 @@
 """Identifies the protocol of a connection: by the user's choice, the bytes and the port, in that order."""
 
+import heapq
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
+from operator import attrgetter
 from typing import Any
 
 from wiredecode.dataclasses import dataclass, field
@@ -151,23 +153,7 @@ def by_packet(events: Iterable[Event]) -> Iterator[PacketBytes]:
         sides[event.direction.side].append(event)
     if not (sides[0] and sides[1]):
         return _one_side(sides[0] or sides[1])
-    return _merged(_one_side(sides[0]), _one_side(sides[1]))
-
-
-def _merged(first: Iterator[PacketBytes], second: Iterator[PacketBytes]) -> Iterator[PacketBytes]:
-    """Both sides by logical time, which rises in each; side 0 comes first if they are equal."""
-    one, other = next(first, None), next(second, None)
-    while one is not None and other is not None:
-        if one.ready <= other.ready:
-            yield one
-            one = next(first, None)
-        else:
-            yield other
-            other = next(second, None)
-    if (last := one or other) is not None:
-        yield last
-    yield from first
-    yield from second
+    return heapq.merge(*map(_one_side, sides), key=attrgetter("ready"))
 
 
 def _one_side(events: list[Event]) -> Iterator[PacketBytes]:
